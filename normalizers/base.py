@@ -1,0 +1,349 @@
+"""What every dialect parser is: a state machine fed one line at a time, whose whole state can be dumped and loaded.
+
+A dialect subclasses `Parser`, keeps everything it remembers in one msgspec struct derived from `State`, and implements
+`read` (one decoded object) and, where it needs to, `finish`. The base class decodes, numbers events, fills the
+envelope, opens and closes turns, and makes sure that a line is in exactly one class and that nothing raises.
+
+Everything an event says follows from the context, the lines and their times alone.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self, TypeVar
+
+import msgspec
+
+from tooltap.normalizers.calls import Calls, CallsState
+from tooltap.normalizers.decode import decode_line
+from tooltap.normalizers.framing import LongLine
+from tooltap.normalizers.items import Context, Item, OutputPiece
+from tooltap.normalizers.permissions import Permissions, PermissionsState
+from tooltap.normalizers.tapped import Direction
+from tooltap.normalizers.texts import Texts, TextsState
+from tooltap.protocol.events import Event, Notice, SessionEvent, Turn, Unparsed
+
+__all__ = ["UNPARSED", "WITH_EVENTS", "OpenTurn", "Parser", "State", "skip"]
+
+WITH_EVENTS = "withEvents"
+UNPARSED = "unparsed"
+UNPARSED_TEXT = 2_000
+"""Code points of an unreadable line that its event shows."""
+
+
+def skip(reason: str) -> str:
+    """The class of a line that gives no event, for a reason out of the dialect's `SKIPS`."""
+    return f"skipped.{reason}"
+
+
+class OpenTurn(msgspec.Struct):
+    id: str
+    session: str
+    agent: str | None = None
+
+
+class State(msgspec.Struct, kw_only=True):
+    """What every parser remembers from line to line."""
+
+    line: int = 0
+    session: str | None = None
+    """The provider's own id of the root session, once seen."""
+    named: str | None = None
+    """The session name the last event carried before the provider's id was seen."""
+    provider: str | None = None
+    """What the stream says of itself."""
+    turns: list[OpenTurn] = []
+    """Oldest first; turns may overlap."""
+    turn_count: int = 0
+    cwd: str | None = None
+    """The session's working directory, where the stream says it; previews show paths relative to it."""
+    calls: CallsState = msgspec.field(default_factory=CallsState)
+    permissions: PermissionsState = msgspec.field(default_factory=PermissionsState)
+    texts: TextsState = msgspec.field(default_factory=TextsState)
+
+
+E = TypeVar("E", bound=Event)
+
+
+class Parser(ABC):
+    """One stream's parser. `feed`, `feed_long`, `lost` and `close` give (class, items); they never raise."""
+
+    dialect: ClassVar[str]
+    protocol: ClassVar[str]
+    default_provider: ClassVar[str]
+    SKIPS: ClassVar[frozenset[str]]
+    """Reasons for which this dialect gives a line no event: a closed table."""
+    state_type: ClassVar[type[State]] = State
+
+    def __init__(self, context: Context, state: State | None = None) -> None:
+        self.context = context
+        self.state: Any = self.state_type() if state is None else state
+        self.calls = Calls(self)
+        self.permissions = Permissions(self)
+        self.texts = Texts(self)
+        self.items: list[Item] = []
+        self.repaired = False
+        """Whether the line just fed had to be repaired."""
+        self.partials = context.partials
+        """Whether previews are wanted; may change at any time, and changes nothing else."""
+        self._mark = ""
+        self._index = self._partial_index = self._output_index = 0
+        self._reset_scope(None)
+
+    # -- the interface ------------------------------------------------------------------------------------------
+
+    def feed(self, line: bytes, t: int | None = None, direction: Direction | None = None) -> tuple[str, list[Item]]:
+        """Read one line. `t`: ms since the epoch at which it was received, if known."""
+        self._begin(t)
+        values, self.repaired, reason = decode_line(line, self.context.limits.depth)
+        if not values:
+            if reason == "blank":
+                return skip("blank"), self._take()
+            return self._unreadable(reason or "not-json", line, len(line))
+        classes = [self._read(value, line, direction) for value in values]
+        if len(classes) == 1:
+            return classes[0], self._take()
+        # Two objects torn onto one line: the line is worth its best part.
+        best = WITH_EVENTS if WITH_EVENTS in classes else UNPARSED if UNPARSED in classes else classes[0]
+        return best, self._take()
+
+    def feed_long(self, line: LongLine, t: int | None = None) -> tuple[str, list[Item]]:
+        """A line longer than the limit: its head and length."""
+        self._begin(t)
+        return self._unreadable("too-long", line.head, line.size)
+
+    def lost(self, lines: int, size: int, reason: str, t: int | None = None) -> tuple[str, list[Item]]:
+        """`lines` lines (`size` bytes) the publisher could not keep: one notice, numbered as the last of them."""
+        self.state.line += lines - 1
+        self._begin(t)
+        self.emit(
+            Notice,
+            level="error",
+            code="lost",
+            text=f"{lines} lines lost: {reason}",
+            data={"lines": lines, "bytes": size, "reason": reason},
+        )
+        return skip("lost"), self._take()
+
+    def close(self, reason: str, t: int | None = None) -> list[Item]:
+        """End of the stream: pending text, open calls and open turns end here. Lines may still follow later."""
+        self._reset_scope(t)
+        self._mark = "c"
+        self._index = self._partial_index = self._output_index = 0
+        try:
+            self.finish(reason)
+        except Exception as error:  # the promise is never to raise; `make corpus` counts it
+            self.emit(
+                Notice, level="error", code="parser-error", text=f"{type(error).__name__} at the end of the stream"
+            )
+        self._end_everything()
+        return self._take()
+
+    def dump(self) -> bytes:
+        return msgspec.msgpack.encode(self.state)
+
+    @classmethod
+    def load(cls, data: bytes, context: Context) -> Self:
+        """Raises `msgspec.DecodeError` or `msgspec.ValidationError` where the dump is not one of this version."""
+        return cls(context, msgspec.msgpack.decode(data, type=cls.state_type))
+
+    # -- for dialects to implement ------------------------------------------------------------------------------
+
+    @abstractmethod
+    def read(self, value: dict[str, Any], direction: Direction | None) -> str:
+        """Read one object of the line: emit events, and say the line's class."""
+
+    def finish(self, reason: str) -> None:  # noqa: B027 -- most dialects keep nothing of their own
+        """The stream ends: emit what only this dialect knows to be pending."""
+
+    # -- for dialects to use ------------------------------------------------------------------------------------
+
+    session: str
+    agent: str | None
+    parent: str | None
+    replay: bool
+    ts: int | None
+    """Scope of the line being read; reset for each line. Dialects set what differs."""
+
+    @property
+    def provider(self) -> str:
+        return self.context.provider or self.state.provider or self.default_provider
+
+    @property
+    def turn(self) -> str | None:
+        """The newest open turn of the session the line belongs to."""
+        for turn in reversed(self.state.turns):
+            if turn.session == self.session:
+                return str(turn.id)
+        return None
+
+    def emit(self, kind: type[E], **fields: Any) -> E:
+        """Append an event of the line being read; envelope keys may be overridden by name."""
+        fields.setdefault("turn", self.turn)
+        event = self._make(kind, f"{self.context.stream}:{self.state.line}{self._mark}:{self._index}", fields)
+        self._index += 1
+        self.items.append(event)
+        return event
+
+    def emit_partial(self, kind: type[E], **fields: Any) -> None:
+        """A live preview. Costs no event index, so that ids are the same whether previews are wanted or not."""
+        if not self.partials:
+            return
+        fields.setdefault("turn", self.turn)
+        event_id = f"{self.context.stream}:{self.state.line}p:{self._partial_index}"
+        self._partial_index += 1
+        self.items.append(self._make(kind, event_id, {**fields, "partial": True}))
+
+    def put_output(self, data: bytes, mime_type: str) -> str:
+        """Keep a whole body aside; gives its id."""
+        output_id = self.new_output_id()
+        self.items.append(OutputPiece(output_id, 0, data, mime_type))
+        return output_id
+
+    def new_output_id(self) -> str:
+        output_id = f"{self.context.stream}:{self.state.line}{self._mark}:o{self._output_index}"
+        self._output_index += 1
+        return output_id
+
+    def unparsed(self, reason: str, value: Any) -> str:
+        """An object this dialect does not know, or cannot take apart."""
+        text = msgspec.json.encode(value)
+        self._emit_unparsed(reason, text, len(text))
+        return UNPARSED
+
+    def set_session(self, session: str) -> None:
+        """The provider's id of the root session. Earlier events under another name are tied to it by `alias`."""
+        state = self.state
+        if state.session == session:
+            self.session = session
+            return
+        alias = state.named if state.session is None else None
+        state.session = self.session = session
+        for turn in state.turns:
+            if turn.session == alias:
+                turn.session = session
+        self.calls.rename_session(alias, session)
+        state.named = None
+        if alias not in (None, session):
+            self.emit(SessionEvent, state="updated", alias=alias)
+
+    def start_turn(self, turn_id: str | None = None, *, synthetic: bool = False) -> str:
+        state = self.state
+        state.turn_count += 1
+        turn_id = turn_id or f"t{state.turn_count}"
+        while len(state.turns) >= self.context.limits.open_turns:
+            self.end_turn("cancelled", turn_id=state.turns[0].id, synthetic=True)
+        state.turns.append(OpenTurn(turn_id, self.session, self.agent))
+        self.emit(Turn, state="started", synthetic=synthetic)
+        return turn_id
+
+    def ensure_turn(self) -> None:
+        """Open a synthetic turn for content that comes outside of any."""
+        if self.turn is None:
+            self.start_turn(synthetic=True)
+
+    def end_turn(
+        self,
+        outcome: str,
+        *,
+        turn_id: str | None = None,
+        reason: str | None = None,
+        duration_ms: int | None = None,
+        synthetic: bool = False,
+        before: tuple[tuple[type[Event], dict[str, Any]], ...] = (),
+    ) -> None:
+        """End the named turn, else the oldest open one of this session: texts, open calls, `before`, then the turn.
+
+        `outcome`: completed, failed or cancelled. `before`: events (diff, usage) that stand between the closed calls
+        and the turn's own event.
+        """
+        turns = self.state.turns
+        turn = next((one for one in turns if one.session == self.session and turn_id in (None, one.id)), None)
+        if turn is None:
+            turn = OpenTurn(turn_id or f"t{max(self.state.turn_count, 1)}", self.session)
+        self.texts.flush_session(self.session)
+        self.permissions.expire(turn.id)
+        self.calls.close_turn(turn.id, turn.agent, "cancelled" if outcome == "cancelled" else "interrupted")
+        for kind, fields in before:
+            self.emit(kind, turn=turn.id, **fields)
+        if turn in turns:
+            turns.remove(turn)
+        self.emit(
+            Turn,
+            turn=turn.id,
+            state=outcome,
+            reason=reason,
+            duration_ms=duration_ms,
+            synthetic=synthetic,
+            agent=turn.agent,
+        )
+
+    # -- inner workings -----------------------------------------------------------------------------------------
+
+    def _begin(self, t: int | None) -> None:
+        self.state.line += 1
+        self.repaired = False
+        self._mark = ""
+        self._index = self._partial_index = self._output_index = 0
+        self._reset_scope(t)
+
+    def _reset_scope(self, t: int | None) -> None:
+        self.session = self.state.session or self.context.session or self.context.stream
+        self.agent = self.context.agent
+        self.parent = self.context.parent
+        self.replay = False
+        self.ts = t
+
+    def _take(self) -> list[Item]:
+        items = self.items
+        self.items = []
+        return items
+
+    def _make(self, kind: type[E], event_id: str, fields: Mapping[str, Any]) -> E:
+        session = fields.get("session", self.session)
+        if self.state.session is None:
+            self.state.named = session
+        return kind(
+            **{
+                "v": 2,
+                "id": event_id,
+                "stream": self.context.stream,
+                "line": self.state.line,
+                "ts": self.ts,
+                "session": self.session,
+                "agent": self.agent,
+                "parent": self.parent,
+                "protocol": self.protocol,
+                "provider": self.provider,
+                "dialect": self.dialect,
+                "replay": self.replay,
+                **fields,
+            }
+        )
+
+    def _read(self, value: Any, line: bytes, direction: Direction | None) -> str:
+        if not isinstance(value, dict):
+            self._emit_unparsed("not-an-object", line, len(line))
+            return UNPARSED
+        try:
+            return self.read(value, direction)
+        except Exception as error:  # the promise is never to raise: the line is shown, and `make corpus` counts it
+            self._emit_unparsed(f"parser-error: {type(error).__name__}", line, len(line))
+            return UNPARSED
+
+    def _unreadable(self, reason: str, line: bytes, size: int) -> tuple[str, list[Item]]:
+        self._emit_unparsed(reason, line, size)
+        return UNPARSED, self._take()
+
+    def _emit_unparsed(self, reason: str, line: bytes, size: int) -> None:
+        text = line[: UNPARSED_TEXT * 4].decode("utf-8", "replace")[:UNPARSED_TEXT]
+        self.emit(Unparsed, reason=reason, text=text, bytes=size)
+
+    def _end_everything(self) -> None:
+        self.texts.flush_all()
+        for turn in list(self.state.turns):
+            self.session = turn.session
+            self.end_turn("cancelled", turn_id=turn.id, synthetic=True)
+        self.permissions.expire(None)
+        self.calls.close_all()

@@ -1,0 +1,113 @@
+"""Keeps an event within bounds: long strings are cut, their whole goes to an output body.
+
+Nearly every event is short enough as it is; only one whose encoded form is longer than a string may be is taken apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tooltap.normalizers.items import Limits, OutputPiece
+from tooltap.protocol.events import Event, OutputRef, decode, encode
+
+__all__ = ["Produced", "bound"]
+
+_HEAD_WHEN_CROWDED = 1_024
+"""Bytes left of a value that is moved out because the event as a whole is too large."""
+_FIXED_KEYS = frozenset({"id", "stream", "session", "kind", "callId", "name", "_happy", "outputs", "attachments"})
+
+
+class Produced(NamedTuple):
+    """An event and its encoded form, without `seq` and newline."""
+
+    event: Event
+    body: bytes
+
+
+def bound(event: Event, limits: Limits, new_output_id: Callable[[], str]) -> tuple[Produced, list[OutputPiece]]:
+    """The event within `limits`, and the bodies that were cut out of it."""
+    body = encode(event)
+    if len(body) <= limits.string_bytes:
+        return Produced(event, body), []
+    cutter = _Cutter(msgspec.json.decode(body), new_output_id)
+    cutter.cut_strings(limits.string_bytes)
+    cutter.move_out(limits.event_bytes)
+    if not cutter.pieces:
+        return Produced(event, body), []
+    body = msgspec.json.encode(cutter.event)
+    return Produced(decode(body), body), cutter.pieces
+
+
+class _Cutter:
+    def __init__(self, event: dict[str, Any], new_output_id: Callable[[], str]) -> None:
+        self.event = event
+        self.pieces: list[OutputPiece] = []
+        self._new_output_id = new_output_id
+
+    def cut_strings(self, limit: int) -> None:
+        for pointer, container, key, value in list(_strings(self.event)):
+            if len(value) > limit // 4 and len(data := value.encode()) > limit:
+                self._move(pointer, container, key, data, limit, "text/plain")
+
+    def move_out(self, limit: int) -> None:
+        """Move the largest values out until the whole is small enough."""
+        while len(msgspec.json.encode(self.event)) > limit:
+            sizes = [
+                (len(data), pointer, container, key, data, mime)
+                for pointer, container, key, data, mime in _movable(self.event)
+                if len(data) > 2 * _HEAD_WHEN_CROWDED
+            ]
+            if not sizes:
+                return
+            _, pointer, container, key, data, mime = max(sizes, key=lambda one: one[0])
+            self._move(pointer, container, key, data, _HEAD_WHEN_CROWDED, mime)
+
+    def _move(self, pointer: str, container: Any, key: Any, data: bytes, keep: int, mime_type: str) -> None:
+        outputs = self.event.setdefault("outputs", {})
+        container[key] = data[:keep].decode("utf-8", "ignore")
+        if pointer in outputs:  # cut before: the body is already kept
+            return
+        output_id = self._new_output_id()
+        self.pieces.append(OutputPiece(output_id, 0, data, mime_type))
+        lines = data.count(b"\n") + (not data.endswith(b"\n"))
+        ref = OutputRef(output_id=output_id, bytes=len(data), lines=lines, mime_type=mime_type)
+        outputs[pointer] = msgspec.to_builtins(ref)
+
+
+def _strings(value: Any, pointer: str = "") -> Iterator[tuple[str, Any, Any, str]]:
+    """(pointer, container, key, string) of every string that may be cut. Depth is bounded by the line's."""
+    pairs = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, item in pairs:
+        if key in _FIXED_KEYS and isinstance(key, str):
+            continue
+        here = f"{pointer}/{_escape(key)}"
+        if isinstance(item, str):
+            yield here, value, key, item
+        elif isinstance(item, dict | list):
+            yield from _strings(item, here)
+
+
+def _movable(event: dict[str, Any]) -> Iterator[tuple[str, Any, Any, bytes, str]]:
+    """Members of the event's objects, and its own strings and lists, with their size."""
+    for name, value in event.items():
+        if name in _FIXED_KEYS:
+            continue
+        if isinstance(value, dict):
+            for key, item in value.items():
+                if key not in _FIXED_KEYS:
+                    yield f"/{_escape(name)}/{_escape(key)}", value, key, *_body(item)
+        else:
+            yield f"/{_escape(name)}", event, name, *_body(value)
+
+
+def _body(value: Any) -> tuple[bytes, str]:
+    if isinstance(value, str):
+        return value.encode(), "text/plain"
+    return msgspec.json.encode(value), "application/json"
+
+
+def _escape(key: object) -> str:
+    return str(key).replace("~", "~0").replace("/", "~1")

@@ -1,0 +1,368 @@
+"""Tool calls: identity, updates, results, and what is left open.
+
+A call is known by its id within the stream, never by order. Whatever the provider forgets is made good here: a result
+whose call was never seen gets a synthetic call, a call whose result never comes is closed when its turn or the stream
+ends, a second terminal report is not a second result, and a real result after a synthetic one says what it replaces.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tooltap.normalizers.names import canonical_name
+from tooltap.normalizers.preview import preview
+from tooltap.normalizers.tools import tool_input, tool_output
+from tooltap.normalizers.truncate import truncate_raw
+from tooltap.protocol.events import Attachment, Display, ToolCall, ToolResult, ToolUpdate
+
+if TYPE_CHECKING:
+    from tooltap.normalizers.base import Parser
+
+__all__ = ["DUPLICATE_RESULT", "UNKNOWN_TOOL", "Call", "Calls", "CallsState"]
+
+DUPLICATE_RESULT = "skipped.duplicate-result"
+UNKNOWN_TOOL = "unknown"
+"""Raw name of a call of which only the result is on the wire; canonical `Unknown`."""
+
+
+class Call(msgspec.Struct, omit_defaults=True):
+    """An open call."""
+
+    id: str
+    raw_name: str
+    name: str
+    session: str
+    status: str
+    agent: str | None = None
+    parent: str | None = None
+    turn: str | None = None
+    title: str | None = None
+    preview: str | None = None
+    digest: int = 0
+    """CRC of the canonical input last emitted."""
+    memory: dict[str, Any] = {}
+    """What the dialect needs to understand later lines about this call; dropped, oldest call first, when all calls
+    together remember more than the limit."""
+    memory_bytes: int = 0
+    denied: bool = False
+    acknowledged: bool = False
+    """Runs in the background: its first result only said so."""
+
+
+class Tombstone(msgspec.Struct, omit_defaults=True):
+    """A finished call."""
+
+    raw_name: str
+    name: str
+    session: str
+    agent: str | None = None
+    parent: str | None = None
+    turn: str | None = None
+    synthetic_result: str | None = None
+    """Event id of the result we made up, while no real one has come."""
+
+
+class CallsState(msgspec.Struct, omit_defaults=True):
+    open: dict[str, Call] = {}
+    done: dict[str, Tombstone] = {}
+    memory_bytes: int = 0
+
+
+class Calls:
+    def __init__(self, parser: Parser) -> None:
+        self._parser = parser
+
+    @property
+    def _state(self) -> CallsState:
+        return self._parser.state.calls  # type: ignore[no-any-return]
+
+    def get(self, call_id: str) -> Call | None:
+        """The open call of this id."""
+        return self._state.open.get(call_id)
+
+    def is_done(self, call_id: str) -> bool:
+        return call_id in self._state.done
+
+    def is_known(self, call_id: str) -> bool:
+        return call_id in self._state.open or call_id in self._state.done
+
+    def name_of(self, call_id: str) -> str | None:
+        """Canonical name of an open or finished call."""
+        known = self._state.open.get(call_id) or self._state.done.get(call_id)
+        return known.name if known else None
+
+    # -- opening and updating -----------------------------------------------------------------------------------
+
+    def open(
+        self,
+        call_id: str,
+        raw_name: str,
+        value: Any,
+        *,
+        raw: Any,
+        name: str | None = None,
+        status: str = "running",
+        title: str | None = None,
+        synthetic: bool = False,
+        memory: dict[str, Any] | None = None,
+    ) -> Call:
+        """Emit a new call. `value` is what the tool was called with; `raw` the provider's whole object for the call;
+        `name` the canonical name where the dialect knows better than the table of names."""
+        parser = self._parser
+        state = self._state
+        while len(state.open) >= parser.context.limits.open_calls:
+            self._close(next(iter(state.open.values())), "interrupted")
+        state.done.pop(call_id, None)
+        name = name or canonical_name(raw_name, value, call_id)
+        payload = tool_input(name, value, raw_name)
+        call = Call(
+            id=call_id,
+            raw_name=raw_name,
+            name=name,
+            session=parser.session,
+            status=status,
+            agent=parser.agent,
+            parent=parser.parent,
+            turn=parser.turn,
+            title=title,
+            preview=preview(name, payload, parser.state.cwd),
+            digest=_digest(payload),
+        )
+        state.open[call_id] = call
+        self.remember(call, memory or {})
+        parser.emit(
+            ToolCall,
+            call_id=call_id,
+            name=name,
+            input=self._with_meta(payload, call, raw),
+            status=status,
+            title=title,
+            preview=call.preview,
+            synthetic=synthetic,
+        )
+        return call
+
+    def update(
+        self,
+        call: Call,
+        value: Any = msgspec.UNSET,
+        *,
+        raw: Any = None,
+        raw_name: str | None = None,
+        name: str | None = None,
+        status: str | None = None,
+        title: str | None = None,
+        progress: dict[str, Any] | None = None,
+        display: Display | None = None,
+    ) -> bool:
+        """Emit what changed of a call, if anything did. `value` is the whole new input (UNSET: the input stays)."""
+        changes: dict[str, Any] = {}
+        if raw_name is not None and raw_name != call.raw_name:
+            call.raw_name = raw_name
+        if value is not msgspec.UNSET:
+            name = name or canonical_name(call.raw_name, value, call.id)
+        if name is not None and name != call.name:
+            call.name = name
+            changes["name"] = name
+        if value is not msgspec.UNSET:
+            payload = tool_input(call.name, value, call.raw_name)
+            digest = _digest(payload)
+            if digest != call.digest or "name" in changes:
+                call.digest = digest
+                changes["input"] = self._with_meta(payload, call, raw)
+                shown = preview(call.name, payload, self._parser.state.cwd)
+                if shown is not None and shown != call.preview:
+                    call.preview = changes["preview"] = shown
+        if title is not None and title != call.title:
+            call.title = changes["title"] = title
+        if status is not None and status != call.status:
+            call.status = changes["status"] = status
+        if progress is not None:
+            changes["progress"] = progress
+        if display is not None:
+            changes["display"] = display
+        if not changes:
+            return False
+        changes["name"] = call.name
+        self._emit_of(call, ToolUpdate, call_id=call.id, **changes)
+        return True
+
+    def set_status(self, call: Call, status: str) -> bool:
+        return self.update(call, status=status)
+
+    def remember(self, call: Call, memory: dict[str, Any]) -> None:
+        """Replace what the dialect remembers of a call."""
+        state = self._state
+        size = len(msgspec.msgpack.encode(memory)) if memory else 0
+        state.memory_bytes += size - call.memory_bytes
+        call.memory, call.memory_bytes = memory, size
+        if state.memory_bytes > self._parser.context.limits.call_bytes:
+            for other in list(state.open.values()):
+                if state.memory_bytes <= self._parser.context.limits.call_bytes:
+                    break
+                state.memory_bytes -= other.memory_bytes
+                other.memory, other.memory_bytes = {}, 0
+
+    # -- results ------------------------------------------------------------------------------------------------
+
+    def result(
+        self,
+        call_id: str,
+        value: Any,
+        *,
+        raw: Any,
+        status: str = "completed",
+        error: str | None = None,
+        raw_name: str = UNKNOWN_TOOL,
+        duration_ms: int | None = None,
+        attachments: list[Attachment] | None = None,
+        display: Display | None = None,
+        assistant_view: str | None = None,
+        is_async: bool = False,
+        final: bool = False,
+        synthetic: bool = False,
+        outputs: dict[str, Any] | None = None,
+    ) -> str:
+        """Emit the result of a call; gives the class of a line that says just this.
+
+        `value` is what the tool answered, as its family understands it; `error` the provider's words where it failed;
+        `status` what the provider calls it, which a denied permission or a stated exit code may correct.
+        """
+        call, replaces = self._of_result(call_id, raw_name, raw)
+        if call is None:
+            return DUPLICATE_RESULT
+        output = tool_output(call.name, value, call.raw_name)
+        status = self._status(call, output, status)
+        if status == "completed":
+            output.pop("errorMessage", None)
+        elif error:
+            output["errorMessage"] = error
+            if output.get("stdout") == error:
+                del output["stdout"]
+        if not is_async:
+            self._close_children(call.id)
+        event = self._emit_of(
+            call,
+            ToolResult,
+            call_id=call_id,
+            name=call.name,
+            output=self._with_meta(output, call, raw),
+            status=status,
+            is_error=status == "failed",
+            duration_ms=duration_ms,
+            attachments=attachments,
+            display=display,
+            assistant_view=assistant_view,
+            async_=is_async,
+            final=final or (call.acknowledged and not is_async),
+            replaces=replaces,
+            synthetic=synthetic,
+            outputs=outputs,
+        )
+        if is_async:
+            call.acknowledged = True
+        else:
+            self._bury(call, event.id if synthetic else None)
+        return "withEvents"
+
+    def _of_result(self, call_id: str, raw_name: str, raw: Any) -> tuple[Call | None, str | None]:
+        call = self._state.open.get(call_id)
+        if call is not None:
+            return call, None
+        tomb = self._state.done.get(call_id)
+        if tomb is None:
+            name = "Unknown" if raw_name == UNKNOWN_TOOL else None
+            return self.open(call_id, raw_name, {}, raw=None, name=name, synthetic=True), None
+        if tomb.synthetic_result is None:
+            return None, None
+        call = Call(
+            id=call_id,
+            raw_name=tomb.raw_name,
+            name=tomb.name,
+            session=tomb.session,
+            status="running",
+            agent=tomb.agent,
+            parent=tomb.parent,
+            turn=tomb.turn,
+        )
+        return call, tomb.synthetic_result
+
+    @staticmethod
+    def _status(call: Call, output: dict[str, Any], status: str) -> str:
+        if call.denied and status in ("failed", "cancelled", "interrupted"):
+            return "denied"
+        exit_code = output.get("exit_code")
+        if status == "completed" and call.name == "Bash" and isinstance(exit_code, int) and exit_code != 0:
+            return "failed"
+        return status
+
+    # -- ends ---------------------------------------------------------------------------------------------------
+
+    def close_turn(self, turn_id: str, agent: str | None, status: str) -> None:
+        """Close what is still open of a turn; background calls and subagents' calls live on."""
+        for call in list(self._state.open.values()):
+            if call.turn == turn_id and call.agent == agent and not call.acknowledged:
+                self._close(call, status)
+
+    def close_all(self) -> None:
+        """The stream ends: everything open was interrupted."""
+        for call in list(self._state.open.values()):
+            if call.id in self._state.open:  # closing a spawning call closes its children
+                self._close(call, "interrupted")
+
+    def rename_session(self, old: str | None, new: str) -> None:
+        for call in self._state.open.values():
+            if call.session == old:
+                call.session = new
+
+    def _close(self, call: Call, status: str) -> None:
+        if call.id in self._state.open:
+            self.result(call.id, None, raw=None, status=status, synthetic=True)
+
+    def _close_children(self, call_id: str) -> None:
+        for call in list(self._state.open.values()):
+            if call.parent == call_id and call.id != call_id and not call.acknowledged:
+                self._close(call, "interrupted")
+
+    def _bury(self, call: Call, synthetic_result: str | None) -> None:
+        state = self._state
+        if state.open.pop(call.id, None) is not None:
+            state.memory_bytes -= call.memory_bytes
+        state.done.pop(call.id, None)
+        state.done[call.id] = Tombstone(
+            raw_name=call.raw_name,
+            name=call.name,
+            session=call.session,
+            agent=call.agent,
+            parent=call.parent,
+            turn=call.turn,
+            synthetic_result=synthetic_result,
+        )
+        while len(state.done) > self._parser.context.limits.tombstones:
+            del state.done[next(iter(state.done))]
+
+    # -- payloads -----------------------------------------------------------------------------------------------
+
+    def _emit_of(self, call: Call, kind: Any, **fields: Any) -> Any:
+        """An event about a call belongs where the call does, whatever line it came from."""
+        return self._parser.emit(
+            kind, session=call.session, agent=call.agent, parent=call.parent, turn=call.turn, **fields
+        )
+
+    def _with_meta(self, payload: dict[str, Any], call: Call, raw: Any) -> dict[str, Any]:
+        payload["_happy"] = {
+            "v": 2,
+            "protocol": self._parser.protocol,
+            "provider": self._parser.provider,
+            "rawToolName": call.raw_name,
+            "canonicalToolName": call.name,
+        }
+        payload["_raw"] = truncate_raw({} if raw is None else raw)
+        return payload
+
+
+def _digest(payload: dict[str, Any]) -> int:
+    return zlib.crc32(msgspec.json.encode(payload))

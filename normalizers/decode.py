@@ -1,0 +1,143 @@
+"""One line of bytes -> JSON values, read even where it is not quite JSON.
+
+The common case is one `orjson.loads`. What it refuses is read again, leniently: invalid UTF-8 and lone surrogates
+become U+FFFD, NaN and Infinity become null, stray NULs and a BOM are dropped, two objects torn onto one line are both
+read. What cannot be read is told apart by reason, so that nothing is silent.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, NamedTuple
+
+import orjson
+
+__all__ = ["Decoded", "decode_line"]
+
+_BOM = b"\xef\xbb\xbf"
+_PADDING = b"\x00 \t\r\n"  # a file preallocated by a crashed writer ends in NULs
+_INT64 = 2**63
+
+
+class Decoded(NamedTuple):
+    """`values` is empty when nothing could be read; then `reason` says why: blank, not-json, truncated, too-deep."""
+
+    values: list[Any]
+    repaired: bool = False
+    reason: str | None = None
+
+
+def decode_line(line: bytes, max_depth: int) -> Decoded:
+    """Read a line of at most `max_depth` nested containers. Never raises."""
+    try:
+        value = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return _decode_leniently(line, max_depth)
+    # Only a line whose compact form is as long as the line itself surely has unique keys and no padding.
+    if len(line) == len(orjson.dumps(value)) and line.count(b"{") + line.count(b"[") <= max_depth:
+        return Decoded([value])
+    depth, keys = _measure(value)
+    if depth > max_depth:
+        return Decoded([], reason="too-deep")
+    return Decoded([value], repaired=_count_colons(line) > keys and _has_duplicate_keys(line))
+
+
+def _decode_leniently(line: bytes, max_depth: int) -> Decoded:
+    stripped = line.removeprefix(_BOM).strip(_PADDING)
+    if not stripped:
+        return Decoded([], repaired=bool(line.strip(b" \t\r\n")), reason="blank")
+    if stripped[0] not in b"{[":
+        return Decoded([], reason="not-json")
+    values: list[Any] = []
+    text = stripped.decode("utf-8", "replace")
+    position = 0
+    try:
+        while position < len(text):
+            value, position = _decoder.raw_decode(text, position)
+            values.append(value)
+            while position < len(text) and text[position] in " \t\r\n\x00":
+                position += 1
+    except RecursionError:
+        return Decoded([], reason="too-deep")
+    except ValueError as error:
+        at_end = isinstance(error, json.JSONDecodeError) and _ran_out(error, text)
+        if not values:
+            return Decoded([], reason="truncated" if at_end else "not-json")
+        return Decoded([], reason="torn")
+    if any(_measure(value)[0] > max_depth for value in values):
+        return Decoded([], reason="too-deep")
+    return Decoded([_clean(value) for value in values], repaired=True)
+
+
+def _ran_out(error: json.JSONDecodeError, text: str) -> bool:
+    """Whether the text was right up to its end: a line that was cut, rather than noise."""
+    return error.pos >= len(text) or error.msg.startswith("Unterminated string")
+
+
+_decoder = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
+
+
+def _measure(value: Any) -> tuple[int, int]:
+    """(nesting depth, number of object keys), without recursion."""
+    depth = keys = 0
+    level = [value]
+    while level:
+        below: list[Any] = []
+        containers = False
+        for item in level:
+            if isinstance(item, dict):
+                containers = True
+                keys += len(item)
+                below.extend(item.values())
+            elif isinstance(item, list):
+                containers = True
+                below.extend(item)
+        depth += containers
+        level = below
+    return depth, keys
+
+
+def _count_colons(line: bytes) -> int:
+    """At least as many as the object has keys; more only with duplicates, or where a string holds a quote and colon."""
+    return line.count(b'":') + line.count(b'" :') + line.count(b'"\t:')
+
+
+def _has_duplicate_keys(line: bytes) -> bool:
+    def check(pairs: list[tuple[str, Any]]) -> None:
+        if len({key for key, _ in pairs}) != len(pairs):
+            raise _DuplicateKeyError
+
+    try:
+        json.loads(line, object_pairs_hook=check)
+    except _DuplicateKeyError:
+        return True
+    return False
+
+
+class _DuplicateKeyError(Exception):
+    pass
+
+
+def _clean(value: Any) -> Any:
+    """What msgspec and orjson can write: no lone surrogates, no numbers outside their range."""
+    if isinstance(value, str):
+        if value.isascii():
+            return value
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {_clean(key): _clean(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_clean(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, int) and not -_INT64 <= value < 2 * _INT64:
+        return _to_float(value)
+    return value
+
+
+def _to_float(value: int) -> float | None:
+    try:
+        return float(value)
+    except OverflowError:
+        return None

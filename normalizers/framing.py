@@ -1,0 +1,63 @@
+"""Bytes -> lines, with a bound: a line that is too long is kept as its head and its length."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["HEAD_BYTES", "LongLine", "Splitter"]
+
+HEAD_BYTES = 4_096
+"""How much of a line that is too long is kept."""
+
+
+class LongLine(NamedTuple):
+    head: bytes
+    size: int
+    """Bytes of the whole line, newline not counted."""
+
+
+class Splitter:
+    """Splits at newlines. `feed` gives the finished lines, `finish` the unterminated last one."""
+
+    def __init__(self, max_line: int) -> None:
+        self.max_line = max_line
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._skipping = False
+
+    @property
+    def pending(self) -> int:
+        """Bytes of the line not finished yet."""
+        return self._size
+
+    def feed(self, data: bytes) -> list[bytes | LongLine]:
+        lines: list[bytes | LongLine] = []
+        start = 0
+        while (end := data.find(b"\n", start)) >= 0:
+            self._add(data[start:end])
+            lines.append(self._take())
+            start = end + 1
+        if start < len(data):
+            self._add(data[start:] if start else data)
+        return lines
+
+    def finish(self) -> bytes | LongLine | None:
+        """The last line, if the input did not end in a newline."""
+        return self._take() if self._size else None
+
+    def _add(self, part: bytes) -> None:
+        self._size += len(part)
+        if self._skipping:
+            return
+        self._parts.append(part)
+        if self._size > self.max_line:
+            self._parts = [b"".join(self._parts)[:HEAD_BYTES]]
+            self._skipping = True
+
+    def _take(self) -> bytes | LongLine:
+        body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        line = LongLine(body, self._size) if self._skipping else body
+        self._parts = []
+        self._size = 0
+        self._skipping = False
+        return line

@@ -1,0 +1,168 @@
+"""One stream from its first line to its end: sniffing, parsing, bounds and accounting in one object.
+
+This is what the daemon and `tooltap normalize` drive. With dialect `auto`, lines are held until one of them decides;
+then all are parsed in order, so that ids are as if the dialect had been known from line 1. If too many lines decide
+nothing they are `unparsed`, and a later decisive line sets the dialect from there on.
+
+`dump` and `load` carry the whole of it across a restart: parser state, held lines and statistics.
+"""
+
+from __future__ import annotations
+
+from typing import Self, TypeAlias
+
+import msgspec
+
+from tooltap.normalizers.base import Parser
+from tooltap.normalizers.bounds import Produced, bound
+from tooltap.normalizers.decode import decode_line
+from tooltap.normalizers.framing import LongLine
+from tooltap.normalizers.items import Context, Item, OutputPiece
+from tooltap.normalizers.registry import parser_class
+from tooltap.normalizers.sniff import sniff
+from tooltap.normalizers.tapped import Direction
+from tooltap.normalizers.unknown import Unknown
+from tooltap.protocol.events import ToolCall
+from tooltap.protocol.stats import Statistics, count
+
+__all__ = ["AUTO", "Output", "StreamNormalizer"]
+
+AUTO = "auto"
+
+Output: TypeAlias = Produced | OutputPiece
+
+
+class HeldLine(msgspec.Struct):
+    line: bytes
+    size: int | None
+    """Length of the whole line, where `line` is only its head."""
+    t: int | None
+    direction: Direction | None
+
+
+class _Dump(msgspec.Struct):
+    dialect: str
+    parser: bytes
+    held: list[HeldLine]
+    statistics: Statistics
+
+
+class StreamNormalizer:
+    """Lines in, events out. `dialect`: a name, or `auto`. Raises `UnknownDialectError`."""
+
+    def __init__(self, context: Context, dialect: str = AUTO) -> None:
+        self.context = context
+        self._held: list[HeldLine] = []
+        self._partials = context.partials
+        self._sniffing = dialect == AUTO
+        self._parser: Parser = Unknown(context) if dialect == AUTO else parser_class(dialect)(context)
+        self.statistics = Statistics(
+            stream=context.stream,
+            dialect=AUTO if self._sniffing else dialect,
+            provider=self._parser.provider,
+        )
+
+    @property
+    def dialect(self) -> str | None:
+        """The dialect in force; None while it is not known."""
+        return None if self._sniffing else self._parser.dialect
+
+    @property
+    def lines(self) -> int:
+        """Lines taken in, those held for sniffing included."""
+        return int(self._parser.state.line) + len(self._held)
+
+    def feed(self, line: bytes | LongLine, t: int | None = None, direction: Direction | None = None) -> list[Output]:
+        """Take in one line, without its newline; gives what is to be stored and shown, in order."""
+        if not self._sniffing:
+            return self._parse(line, t, direction)
+        head, size = (line.head, line.size) if isinstance(line, LongLine) else (line, None)
+        self._held.append(HeldLine(head, size, t, direction))
+        chosen = None if size is not None else self._decide(head)
+        limits = self.context.limits
+        if chosen is not None:
+            parser = parser_class(chosen)(self.context)
+            parser.state.line = self._parser.state.line
+            parser.partials = self._partials
+            self._parser = parser
+            self._sniffing = False
+            self.statistics.dialect = chosen
+        elif (
+            self._parser.state.line == 0
+            and len(self._held) < limits.held_lines
+            and sum(len(one.line) for one in self._held) < limits.held_bytes
+        ):
+            return []
+        return self._release()
+
+    def lost(self, lines: int, size: int, reason: str, t: int | None = None) -> list[Output]:
+        """The publisher could not keep `lines` lines, together `size` bytes."""
+        outputs = self._release()
+        line_class, items = self._parser.lost(lines, size, reason, t)
+        for number in range(lines):
+            self.statistics.count_line(line_class, size if number == 0 else 0)
+        return outputs + self._finish(items)
+
+    def close(self, reason: str, t: int | None = None) -> list[Output]:
+        """End of the stream. `reason`: end, suspended-too-long, … Lines may still follow and reopen it."""
+        return self._release() + self._finish(self._parser.close(reason, t))
+
+    def dump(self) -> bytes:
+        return msgspec.msgpack.encode(_Dump(self.dialect or AUTO, self._parser.dump(), self._held, self.statistics))
+
+    @classmethod
+    def load(cls, data: bytes, context: Context) -> Self:
+        """Raises `msgspec.DecodeError`, `msgspec.ValidationError` or `UnknownDialectError`."""
+        dump = msgspec.msgpack.decode(data, type=_Dump)
+        normalizer = cls(context, dump.dialect)
+        normalizer._parser = type(normalizer._parser).load(dump.parser, context)
+        normalizer._held = dump.held
+        normalizer.statistics = dump.statistics
+        return normalizer
+
+    def _decide(self, line: bytes) -> str | None:
+        for value in decode_line(line, self.context.limits.depth).values:
+            if (name := sniff(value)) is not None:
+                return name
+        return None
+
+    def _release(self) -> list[Output]:
+        """Parse what was held."""
+        held, self._held = self._held, []
+        outputs: list[Output] = []
+        for one in held:
+            line = one.line if one.size is None else LongLine(one.line, one.size)
+            outputs += self._parse(line, one.t, one.direction)
+        return outputs
+
+    def _parse(self, line: bytes | LongLine, t: int | None, direction: Direction | None) -> list[Output]:
+        if isinstance(line, LongLine):
+            line_class, items = self._parser.feed_long(line, t)
+            size = line.size
+        else:
+            line_class, items = self._parser.feed(line, t, direction)
+            size = len(line)
+        self.statistics.count_line(line_class, size)
+        self.statistics.repaired += self._parser.repaired
+        return self._finish(items)
+
+    def _finish(self, items: list[Item]) -> list[Output]:
+        """Bound and count what the parser produced."""
+        outputs: list[Output] = []
+        statistics = self.statistics
+        statistics.provider = self._parser.provider
+        for item in items:
+            if isinstance(item, OutputPiece):
+                outputs.append(item)
+                continue
+            produced, pieces = bound(item, self.context.limits, self._parser.new_output_id)
+            outputs += pieces
+            outputs.append(produced)
+            if getattr(item, "partial", False):
+                continue
+            statistics.events += 1
+            count(statistics.kinds, str(type(item).__struct_config__.tag))
+            if isinstance(item, ToolCall):
+                count(statistics.tools, item.name)
+                count(statistics.raw_tools, str(item.input["_happy"]["rawToolName"]))
+        return outputs

@@ -1,0 +1,37 @@
+"""`_raw`: the provider's own object beside the canonical one, cut to a bounded size.
+
+The limits are those of the ancestor's V2 (depth 6, strings 2,000, lists 50, objects 200), counted in code points, so
+that no surrogate pair is split.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["truncate_raw"]
+
+MAX_DEPTH = 6
+MAX_STRING = 2_000
+MAX_ITEMS = 50
+MAX_KEYS = 200
+
+
+def truncate_raw(value: Any, depth: int = 0) -> Any:
+    """A cut copy of a decoded JSON value; values that need no cut are shared with it."""
+    if depth > MAX_DEPTH:
+        return "[truncated depth]"
+    if isinstance(value, str):
+        if len(value) <= MAX_STRING:
+            return value
+        return f"{value[:MAX_STRING]}…(truncated {len(value) - MAX_STRING} chars)"
+    if isinstance(value, dict):
+        cut = {key: truncate_raw(item, depth + 1) for key, item in list(value.items())[:MAX_KEYS]}
+        if len(value) > MAX_KEYS:
+            cut["_truncatedKeys"] = len(value) - MAX_KEYS
+        return cut
+    if isinstance(value, list):
+        items = [truncate_raw(item, depth + 1) for item in value[:MAX_ITEMS]]
+        if len(value) > MAX_ITEMS:
+            items.append(f"…(truncated {len(value) - MAX_ITEMS} items)")
+        return items
+    return value

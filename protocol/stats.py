@@ -1,0 +1,54 @@
+"""The one statistics object: `done`, `stats`, `--stats-json`."""
+
+from __future__ import annotations
+
+import msgspec
+
+__all__ = ["Statistics"]
+
+MAX_NAMES = 1_000
+"""Distinct names kept per table; further ones are counted under `…`."""
+
+
+class Statistics(msgspec.Struct, kw_only=True, rename="camel"):
+    """Accounting of a whole stream: `lines = with_events + unparsed + sum(skipped)` at every moment."""
+
+    stream: str
+    dialect: str
+    provider: str
+    lines: int = 0
+    """Lines read and classed; those still held for sniffing are not among them."""
+    with_events: int = 0
+    """Lines that gave events, or content carried into a later event."""
+    unparsed: int = 0
+    skipped: dict[str, int] = {}
+    """Reason -> lines; the reasons are a closed table per dialect."""
+    events: int = 0
+    """Events without partials."""
+    kinds: dict[str, int] = {}
+    tools: dict[str, int] = {}
+    """Canonical name -> calls."""
+    raw_tools: dict[str, int] = {}
+    """Name on the wire -> calls."""
+    bytes: int = 0
+    """Bytes of the lines, newlines not counted."""
+    repaired: int = 0
+    """Lines that were not valid JSON in UTF-8 with unique keys, and were read all the same."""
+
+    def count_line(self, line_class: str, size: int) -> None:
+        """Put one line in its class: `withEvents`, `unparsed` or `skipped.<reason>`."""
+        self.lines += 1
+        self.bytes += size
+        if line_class == "withEvents":
+            self.with_events += 1
+        elif line_class == "unparsed":
+            self.unparsed += 1
+        else:
+            count(self.skipped, line_class.removeprefix("skipped."))
+
+
+def count(table: dict[str, int], name: str) -> None:
+    """Add one to a table that does not grow without bound."""
+    if name not in table and len(table) >= MAX_NAMES:
+        name = "…"
+    table[name] = table.get(name, 0) + 1

@@ -1,0 +1,3 @@
+"""One normalized event stream from every coding agent."""
+
+__version__ = "0.1.0"
