@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tooltap.normalizers.tools import edits, files, patches, shell
+from tooltap.normalizers.tools import dialogs, edits, files, mcp, patches, search, shell, tasks, todos, web
 from tooltap.normalizers.tools.payload import (
     Family,
     decode_json,
@@ -22,7 +22,17 @@ from tooltap.normalizers.tools.payload import (
 
 __all__ = ["FAMILIES", "tool_input", "tool_output"]
 
-FAMILIES: dict[str, Family] = {**shell.FAMILIES, **files.FAMILIES, **edits.FAMILIES, **patches.FAMILIES}
+FAMILIES: dict[str, Family] = {
+    **shell.FAMILIES,
+    **files.FAMILIES,
+    **edits.FAMILIES,
+    **patches.FAMILIES,
+    **search.FAMILIES,
+    **web.FAMILIES,
+    **todos.FAMILIES,
+    **tasks.FAMILIES,
+    **dialogs.FAMILIES,
+}
 """Canonical name -> how its payloads are made."""
 
 OTHER = Family(keep_input, keep_output)
@@ -47,4 +57,4 @@ def tool_output(name: str, value: Any, raw_name: str) -> dict[str, Any]:
 
 
 def _family(name: str) -> Family:
-    return FAMILIES.get(name, OTHER)
+    return mcp.family(name) if name.startswith(mcp.PREFIX) else FAMILIES.get(name, OTHER)
