@@ -74,7 +74,7 @@ def test_what_is_searched(value: Any, query: str) -> None:
             {
                 "query": "q",
                 "results": [
-                    {"tool_use_id": "srvtoolu_1", "content": [{"title": "A", "url": "http://a"}]},
+                    {"tool_use_id": "srvtoolu_1", "content": [{"url": "http://a"}]},
                     "It says 42.",
                 ],
                 "durationSeconds": 0.1,
