@@ -16,6 +16,7 @@ import msgspec
 
 from tooltap.normalizers.bounds import Produced
 from tooltap.normalizers.items import OutputPiece
+from tooltap.protocol.filters import EventMeta, Filter
 from tooltap.protocol.stats import Statistics
 
 __all__ = [
@@ -43,41 +44,6 @@ class JournalError(Exception):
 
 class StreamConflictError(Exception):
     """A commit did not start where the stored stream ends: another publisher has taken the stream over."""
-
-
-class EventMeta(NamedTuple):
-    """What filters look at."""
-
-    kind: str
-    stream: str
-    session: str
-    provider: str
-    agent: str | None
-    tool: str | None
-    """Canonical name, for the kinds that have one."""
-    raw_tool: str | None
-
-
-class Filter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A subscription's filter: OR inside a list, AND between keys; an absent key lets everything through."""
-
-    session: tuple[str, ...] | None = None
-    stream: tuple[str, ...] | None = None
-    provider: tuple[str, ...] | None = None
-    agent: tuple[str, ...] | None = None
-    kind: tuple[str, ...] | None = None
-    tool: tuple[str, ...] | None = None
-    """Matches the canonical or the raw name."""
-
-    def matches(self, meta: EventMeta) -> bool:
-        return (
-            (self.kind is None or meta.kind in self.kind)
-            and (self.session is None or meta.session in self.session)
-            and (self.stream is None or meta.stream in self.stream)
-            and (self.provider is None or meta.provider in self.provider)
-            and (self.agent is None or meta.agent in self.agent)
-            and (self.tool is None or meta.tool in self.tool or meta.raw_tool in self.tool)
-        )
 
 
 class StoredEvent(NamedTuple):
