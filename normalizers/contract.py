@@ -84,10 +84,12 @@ def check_recording(dialect: str, lines: Sequence[Line], context: Context | None
 
 
 def check_survives(dialect: str, lines: Sequence[Line], context: Context | None = None) -> None:
-    """For garbage: nothing raises, every line is accounted for, dump and load work after each."""
+    """For garbage: nothing raises, not even inside, every line is accounted for, dump and load work after each."""
     context = context or Context(stream="garbage")
     whole, normalizer = _run(dialect, lines, context)
-    check_events(_events([output for outputs in whole for output in outputs]))
+    events = _events([output for outputs in whole for output in outputs])
+    check_events(events)
+    _check_no_parser_error(events)
     _check_accounting(normalizer, len(lines))
     _check_skips(normalizer)
     _check_reloading(dialect, lines, context, whole)
