@@ -16,6 +16,7 @@ import msgspec
 
 from tooltap.normalizers.bounds import Produced
 from tooltap.normalizers.items import OutputPiece
+from tooltap.protocol.events import Event
 from tooltap.protocol.stats import Statistics
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "StreamInfo",
     "StreamState",
     "TailRecord",
+    "meta_of",
 ]
 
 StreamState: TypeAlias = Literal["open", "suspended", "ended"]
@@ -56,6 +58,20 @@ class EventMeta(NamedTuple):
     tool: str | None
     """Canonical name, for the kinds that have one."""
     raw_tool: str | None
+
+
+def meta_of(event: Event) -> EventMeta:
+    payload = getattr(event, "input", None) or getattr(event, "output", None) or {}
+    happy = payload.get("_happy")
+    return EventMeta(
+        kind=str(event.__struct_config__.tag),
+        stream=event.stream,
+        session=event.session,
+        provider=event.provider,
+        agent=event.agent,
+        tool=getattr(event, "name", None),
+        raw_tool=happy.get("rawToolName") if isinstance(happy, dict) else None,
+    )
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -179,6 +195,12 @@ class Journal(ABC):
     def latest(self) -> int:
         """`seq` of the newest event; 0 in a new journal."""
 
+    @property
+    @abstractmethod
+    def expired(self) -> int:
+        """The highest `seq` that retention has deleted, else 0. Only up to here may events be missing: older ones of
+        streams that have not ended are kept."""
+
     @abstractmethod
     async def commit(self, commit: Commit) -> None:
         """Returns when durable. `on_commit` was called before. Raises `StreamConflictError`, `JournalError`."""
@@ -212,7 +234,9 @@ class Journal(ABC):
         `lastSeq`."""
 
     @abstractmethod
-    async def open_calls(self, session: str | None = None) -> dict[str, list[dict[str, Any]]]:
+    async def open_calls(
+        self, session: str | None = None, stream: str | None = None
+    ) -> dict[str, list[dict[str, Any]]]:
         """`{calls: [{stream, session, callId, name, seq, …}], permissions: […]}`: what has no result or answer yet."""
 
     @abstractmethod
@@ -222,8 +246,13 @@ class Journal(ABC):
 
     @abstractmethod
     async def expire(self, before: int) -> int:
-        """Retention: delete events of ended streams older than `before` (ms since the epoch), a bounded number at a
-        time; gives how many went."""
+        """Retention: delete the events of streams that ended and have had no commit since `before` (ms since the
+        epoch), a bounded number at a time; gives how many went."""
+
+    @abstractmethod
+    def statistics(self) -> dict[str, int]:
+        """For `stats`: `reads` (calls of `read`), `commits`, `transactions`, `events` (of this run), `bytes` on
+        disk."""
 
     @abstractmethod
     async def close(self) -> None: ...
