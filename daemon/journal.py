@@ -16,7 +16,7 @@ import msgspec
 
 from tooltap.normalizers.bounds import Produced
 from tooltap.normalizers.items import OutputPiece
-from tooltap.protocol.filters import EventMeta, Filter
+from tooltap.protocol.filters import EventMeta, Filter, meta_of
 from tooltap.protocol.stats import Statistics
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "StreamInfo",
     "StreamState",
     "TailRecord",
+    "meta_of",
 ]
 
 StreamState: TypeAlias = Literal["open", "suspended", "ended"]
@@ -145,6 +146,12 @@ class Journal(ABC):
     def latest(self) -> int:
         """`seq` of the newest event; 0 in a new journal."""
 
+    @property
+    @abstractmethod
+    def expired(self) -> int:
+        """The highest `seq` that retention has deleted, else 0. Only up to here may events be missing: older ones of
+        streams that have not ended are kept."""
+
     @abstractmethod
     async def commit(self, commit: Commit) -> None:
         """Returns when durable. `on_commit` was called before. Raises `StreamConflictError`, `JournalError`."""
@@ -178,7 +185,9 @@ class Journal(ABC):
         `lastSeq`."""
 
     @abstractmethod
-    async def open_calls(self, session: str | None = None) -> dict[str, list[dict[str, Any]]]:
+    async def open_calls(
+        self, session: str | None = None, stream: str | None = None
+    ) -> dict[str, list[dict[str, Any]]]:
         """`{calls: [{stream, session, callId, name, seq, …}], permissions: […]}`: what has no result or answer yet."""
 
     @abstractmethod
@@ -188,8 +197,13 @@ class Journal(ABC):
 
     @abstractmethod
     async def expire(self, before: int) -> int:
-        """Retention: delete events of ended streams older than `before` (ms since the epoch), a bounded number at a
-        time; gives how many went."""
+        """Retention: delete the events of streams that ended and have had no commit since `before` (ms since the
+        epoch), a bounded number at a time; gives how many went."""
+
+    @abstractmethod
+    def statistics(self) -> dict[str, int]:
+        """For `stats`: `reads` (calls of `read`), `commits`, `transactions`, `events` (of this run), `bytes` on
+        disk."""
 
     @abstractmethod
     async def close(self) -> None: ...

@@ -6,7 +6,9 @@ from typing import Annotated, NamedTuple, TypeAlias
 
 import msgspec
 
-__all__ = ["EventMeta", "Filter"]
+from tooltap.protocol.events import Event
+
+__all__ = ["EventMeta", "Filter", "meta_of"]
 
 MAX_VALUES = 256
 
@@ -24,6 +26,20 @@ class EventMeta(NamedTuple):
     tool: str | None
     """Canonical name, for the kinds that have one."""
     raw_tool: str | None
+
+
+def meta_of(event: Event) -> EventMeta:
+    payload = getattr(event, "input", None) or getattr(event, "output", None) or {}
+    happy = payload.get("_happy")
+    return EventMeta(
+        kind=str(event.__struct_config__.tag),
+        stream=event.stream,
+        session=event.session,
+        provider=event.provider,
+        agent=event.agent,
+        tool=getattr(event, "name", None),
+        raw_tool=happy.get("rawToolName") if isinstance(happy, dict) else None,
+    )
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
