@@ -49,8 +49,8 @@ class State(msgspec.Struct, kw_only=True):
     line: int = 0
     session: str | None = None
     """The provider's own id of the root session, once seen."""
-    named: str | None = None
-    """The session name the last event carried before the provider's id was seen."""
+    named: bool = False
+    """Events went out under the publisher's name for the session, before the provider's id was seen."""
     provider: str | None = None
     """What the stream says of itself."""
     turns: list[OpenTurn] = []
@@ -83,6 +83,7 @@ class Parser(ABC):
         self.permissions = Permissions(self)
         self.texts = Texts(self)
         self.items: list[Item] = []
+        self._publishers_name = context.session or context.stream
         self.repaired = False
         """Whether the line just fed had to be repaired."""
         self.partials = context.partials
@@ -184,6 +185,8 @@ class Parser(ABC):
         event = self._make(kind, f"{self.context.stream}:{self.state.line}{self._mark}:{self._index}", fields)
         self._index += 1
         self.items.append(event)
+        if self.state.session is None and event.session == self._publishers_name:
+            self.state.named = True
         return event
 
     def emit_partial(self, kind: type[E], **fields: Any) -> None:
@@ -218,15 +221,16 @@ class Parser(ABC):
         if state.session == session:
             self.session = session
             return
-        alias = state.named if state.session is None else None
+        before = self._publishers_name if state.session is None else session
+        named, state.named = state.named, False
         state.session = self.session = session
-        for turn in state.turns:
-            if turn.session == alias:
-                turn.session = session
-        self.calls.rename_session(alias, session)
-        state.named = None
-        if alias not in (None, session):
-            self.emit(SessionEvent, state="updated", alias=alias)
+        if before != session:
+            for holder in (*state.turns, *state.calls.open.values(), *state.permissions.pending.values()):
+                if holder.session == before:
+                    holder.session = session
+            self.texts.rename_session(before, session)
+            if named:
+                self.emit(SessionEvent, state="updated", alias=before)
 
     def start_turn(self, turn_id: str | None = None, *, synthetic: bool = False) -> str:
         state = self.state
@@ -289,7 +293,7 @@ class Parser(ABC):
         self._reset_scope(t)
 
     def _reset_scope(self, t: int | None) -> None:
-        self.session = self.state.session or self.context.session or self.context.stream
+        self.session = self.state.session or self._publishers_name
         self.agent = self.context.agent
         self.parent = self.context.parent
         self.replay = False
@@ -301,9 +305,6 @@ class Parser(ABC):
         return items
 
     def _make(self, kind: type[E], event_id: str, fields: Mapping[str, Any]) -> E:
-        session = fields.get("session", self.session)
-        if self.state.session is None:
-            self.state.named = session
         return kind(
             **{
                 "v": 2,

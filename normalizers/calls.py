@@ -313,11 +313,6 @@ class Calls:
             if call.id in self._state.open:  # closing a spawning call closes its children
                 self._close(call, "interrupted")
 
-    def rename_session(self, old: str | None, new: str) -> None:
-        for call in self._state.open.values():
-            if call.session == old:
-                call.session = new
-
     def _close(self, call: Call, status: str) -> None:
         if call.id in self._state.open:
             self.result(call.id, None, raw=None, status=status, synthetic=True)

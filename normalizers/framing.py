@@ -47,7 +47,7 @@ class Splitter:
 
     def _add(self, part: bytes) -> None:
         self._size += len(part)
-        if self._skipping:
+        if self._skipping and len(self._parts[0]) >= HEAD_BYTES:
             return
         self._parts.append(part)
         if self._size > self.max_line:

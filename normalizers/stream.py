@@ -72,6 +72,11 @@ class StreamNormalizer:
         """Lines taken in, those held for sniffing included."""
         return int(self._parser.state.line) + len(self._held)
 
+    def want_partials(self, wanted: bool) -> None:
+        """Whether to produce live previews from here on; changes nothing else."""
+        self._partials = wanted
+        self._parser.partials = wanted
+
     def feed(self, line: bytes | LongLine, t: int | None = None, direction: Direction | None = None) -> list[Output]:
         """Take in one line, without its newline; gives what is to be stored and shown, in order."""
         if not self._sniffing:

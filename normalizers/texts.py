@@ -130,6 +130,13 @@ class Texts:
         for key in [key for key, text in self._open.items() if text.session == session]:
             self._emit(key, synthetic=synthetic)
 
+    def rename_session(self, old: str, new: str) -> None:
+        for key, text in list(self._open.items()):
+            if text.session == old:
+                text.session = new
+                del self._open[key]
+                self._open[new + key.removeprefix(old)] = text
+
     def flush_all(self) -> None:
         for key in list(self._open):
             self._emit(key)

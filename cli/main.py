@@ -1,0 +1,116 @@
+"""`tooltap`: the table of subcommands, and what every one of them has in common: errors and exit codes.
+
+A subcommand is a module `tooltap.cli.<name>` with a click command `command`, imported when it is called, so that
+`tooltap --help` starts at once.
+
+Exit codes: 0 done, 1 the work failed or a check found something, 2 wrong usage or configuration, 130 on Ctrl-C.
+A reader that closes the pipe has what it wanted: that ends quietly with 0.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+
+import click
+
+from tooltap import __version__
+
+__all__ = ["COMMANDS", "main"]
+
+COMMANDS = {
+    "demo": "Play real recorded streams of several agents through a daemon and show the one stream they become.",
+    "serve": "Run the daemon: tap, journal, serve.",
+    "run": "Run an agent, pass its output through untouched, and tap it.",
+    "ingest": "Feed recorded or piped lines to the daemon, each file a stream of its own.",
+    "normalize": "Turn raw lines into event lines, without a daemon.",
+    "tail": "Follow events.",
+    "sessions": "List the sessions in the journal.",
+    "show": "Show one event.",
+    "stats": "Show what the daemon has done, stream by stream.",
+}
+"""Name -> the line `tooltap --help` shows; the subcommand's own help begins with it."""
+
+DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"tooltap.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            ctx.exit(DONE)
+        except KeyboardInterrupt:
+            ctx.exit(INTERRUPTED)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="tooltap %(version)s")
+def tooltap() -> None:
+    """One normalized event stream from every coding agent.
+
+    Data goes to stdout, everything else to stderr.
+    """
+
+
+def main() -> None:
+    """The console script."""
+    sys.exit(_run())
+
+
+def _run() -> int:
+    try:
+        code = tooltap.main(prog_name="tooltap", standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return USAGE
+    except click.UsageError as error:
+        return _complain(f"{error.format_message().rstrip('.')} (see {_help_command(error.ctx)})", USAGE)
+    except click.ClickException as error:
+        return _complain(error.format_message(), error.exit_code)
+    except click.Abort:
+        return INTERRUPTED
+    except BrokenPipeError:
+        code = DONE
+    except OSError as error:
+        return _complain(f"{error.filename}: {error.strerror}" if error.filename else str(error), FAILED)
+    except Exception as error:
+        if os.environ.get("TOOLTAP_DEBUG"):
+            raise
+        message = f"unexpected {type(error).__name__}: {error} (TOOLTAP_DEBUG=1 shows where; please report it)"
+        return _complain(message, FAILED)
+    finally:
+        _settle_stdout()
+    return code if isinstance(code, int) else DONE
+
+
+def _complain(message: str, code: int) -> int:
+    click.echo(f"tooltap: {' '.join(message.split())}", err=True)
+    return code
+
+
+def _help_command(context: click.Context | None) -> str:
+    return f"{context.command_path if context else 'tooltap'} --help"
+
+
+def _settle_stdout() -> None:
+    """What is left in the buffer of a closed pipe must not be tried again when the interpreter ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,130 @@
+"""One client's end of the socket: bytes in and bytes out, each with its own backpressure.
+
+Reading stops when what was received is not taken; `writable` turns false when the client does not take what was
+written. Nobody waits in `write`: whoever writes much looks at `writable` first, or awaits `drain`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import cast
+
+import anyio
+
+from tooltap.protocol.frames import DaemonFrame, FrameError, encode_frame
+
+__all__ = ["Connection"]
+
+
+class Connection(asyncio.Protocol):
+    def __init__(self, accepted: Callable[[Connection], None], *, read_limit: int, write_limit: int) -> None:
+        self._accepted = accepted
+        self._read_limit = read_limit
+        self._write_limit = write_limit
+        self._transport: asyncio.Transport
+        self._buffer = bytearray()
+        self._arrived = anyio.Event()
+        self._resumed = anyio.Event()
+        self._gone = anyio.Event()
+        self.writable = True
+        self.closed = False
+        """Nothing can be written any more."""
+        self.ended = False
+        """The client sends nothing more; it may still read."""
+        self.bytes_read = 0
+        self.bytes_written = 0
+
+    # -- called by asyncio --------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=self._write_limit)
+        self._accepted(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.bytes_read += len(data)
+        self._buffer += data
+        if len(self._buffer) >= self._read_limit:
+            self._transport.pause_reading()
+        self._arrived.set()
+
+    def eof_received(self) -> bool:
+        self.ended = True
+        self._arrived.set()
+        return True  # the client's other half stays open: `socat` closes its own as soon as its input ends
+
+    def pause_writing(self) -> None:
+        self.writable = False
+        self._resumed = anyio.Event()
+
+    def resume_writing(self) -> None:
+        self.writable = True
+        self._resumed.set()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.closed = self.ended = True
+        self._arrived.set()
+        self._resumed.set()
+        self._gone.set()
+
+    # -- for the daemon -----------------------------------------------------------------------------------------
+
+    @property
+    def socket(self) -> socket.socket:
+        return cast(socket.socket, self._transport.get_extra_info("socket"))
+
+    async def read_line(self, limit: int) -> bytes | None:
+        """The next line without its newline, None at the end. Raises `FrameError` for one longer than `limit`."""
+        searched = 0
+        while (end := self._buffer.find(b"\n", searched)) < 0 and len(self._buffer) <= limit:
+            searched = len(self._buffer)
+            if self.ended:
+                return self._take(searched) or None
+            await self._more()
+        if not 0 <= end <= limit:
+            raise FrameError("frame-too-long", f"a frame has at most {limit} bytes", fatal=True)
+        line = self._take(end)
+        del self._buffer[:1]
+        return line
+
+    async def receive(self) -> bytes:
+        """What has been received, at least one byte; nothing at the end."""
+        while not self._buffer and not self.ended:
+            await self._more()
+        return self._take(len(self._buffer))
+
+    def write(self, data: bytes) -> None:
+        if not self.closed:
+            self.bytes_written += len(data)
+            self._transport.write(data)
+
+    def send(self, frame: DaemonFrame) -> None:
+        self.write(encode_frame(frame))
+
+    async def drain(self) -> None:
+        """Wait until the client has taken nearly all of what was written, or is gone."""
+        while not self.writable and not self.closed:
+            await self._resumed.wait()
+
+    def close(self) -> None:
+        """Close when everything written has been taken."""
+        self._transport.close()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    async def wait_closed(self) -> None:
+        await self._gone.wait()
+
+    async def _more(self) -> None:
+        self._arrived = anyio.Event()
+        await self._arrived.wait()
+
+    def _take(self, size: int) -> bytes:
+        data = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        if len(self._buffer) < self._read_limit and not self.ended:
+            self._transport.resume_reading()
+        return data

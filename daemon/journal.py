@@ -1,0 +1,209 @@
+"""The journal's interface: the durable, ordered log of events, and what it keeps of each stream.
+
+One `Commit` is one stream's lines m+1…n in full: their events, the pieces of their output bodies, the tail (or the
+snapshot that replaces it) and the statistics; it is stored wholly or not at all. Readers see commits in `seq` order.
+The ingest side (`ingest.py`) makes commits, the hub (`hub.py`) publishes what has been committed and reads back what a
+slow subscriber missed. `journal_sqlite.py` implements this on one SQLite file.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from tooltap.normalizers.bounds import Produced
+from tooltap.normalizers.items import OutputPiece
+from tooltap.protocol.filters import EventMeta, Filter, meta_of
+from tooltap.protocol.stats import Statistics
+
+__all__ = [
+    "Commit",
+    "Committed",
+    "EventMeta",
+    "Filter",
+    "Journal",
+    "JournalError",
+    "OutputSlice",
+    "StoredEvent",
+    "StoredStream",
+    "StreamConflictError",
+    "StreamInfo",
+    "StreamState",
+    "TailRecord",
+    "meta_of",
+]
+
+StreamState: TypeAlias = Literal["open", "suspended", "ended"]
+
+
+class JournalError(Exception):
+    """The journal cannot be opened or written; the message is one sentence for the user."""
+
+
+class StreamConflictError(Exception):
+    """A commit did not start where the stored stream ends: another publisher has taken the stream over."""
+
+
+class StoredEvent(NamedTuple):
+    seq: int
+    meta: EventMeta
+    body: bytes
+    """The encoded event without `seq`: what goes out is `with_seq(seq, body)` and a newline."""
+
+
+class TailRecord(msgspec.Struct, array_like=True, omit_defaults=True):
+    """One thing that changed a stream's parser since its last snapshot."""
+
+    kind: Literal["line", "long", "lost", "close"]
+    t: int | None = None
+    direction: str | None = None
+    line: bytes = b""
+    """The line, or the head of a long one."""
+    size: int = 0
+    """Bytes of a long line, or of the lost lines."""
+    lines: int = 0
+    """How many lines were lost."""
+    reason: str = ""
+    """Of a loss or a close."""
+
+
+class StreamInfo(msgspec.Struct, kw_only=True):
+    """What a stream was opened with, and how far it has come."""
+
+    stream: str
+    asked_dialect: str = "auto"
+    """The dialect the publisher asked for."""
+    dialect: str | None = None
+    """The dialect in force; None while `auto` has not decided."""
+    provider: str | None = None
+    session: str | None = None
+    agent: str | None = None
+    parent: str | None = None
+    state: StreamState = "open"
+    lines: int = 0
+    crc: int = 0
+    """CRC-32 of line `crc_line`, the last line really received (lost lines have none)."""
+    crc_line: int = 0
+    statistics: Statistics
+    updated: int = 0
+    """Milliseconds since the epoch of the last commit."""
+
+
+class StoredStream(NamedTuple):
+    info: StreamInfo
+    snapshot: bytes | None
+    snapshot_lines: int
+    """Lines the snapshot has seen; the tail goes on from there."""
+    tail: list[TailRecord]
+
+
+class Commit(NamedTuple):
+    """Lines m+1…n of one stream."""
+
+    info: StreamInfo
+    """The stream as it is after these lines."""
+    base_lines: int
+    """m: what the stored stream must have, else `StreamConflictError`."""
+    outputs: Sequence[Produced | OutputPiece]
+    """In order. Partials among them are not stored; they are published in their place."""
+    tail: Sequence[TailRecord]
+    snapshot: bytes | None = None
+    """Replaces snapshot and tail; this commit's own tail records are part of it."""
+
+
+class Committed(NamedTuple):
+    """A commit that is durable, and the `seq` of each of its events (None for partials and pieces, which have none)."""
+
+    commit: Commit
+    seqs: list[int | None]
+
+
+class OutputSlice(NamedTuple):
+    data: bytes
+    offset: int
+    """In the unit asked for."""
+    total: int
+    """Of the whole body, in the unit asked for."""
+    mime_type: str
+
+
+class Journal(ABC):
+    """All methods may be called from the event loop; none blocks it."""
+
+    id: str
+    """Random, made with the journal; a cursor of another journal is told apart by it."""
+
+    @property
+    @abstractmethod
+    def oldest(self) -> int:
+        """`seq` of the oldest event kept; `latest + 1` if there is none."""
+
+    @property
+    @abstractmethod
+    def latest(self) -> int:
+        """`seq` of the newest event; 0 in a new journal."""
+
+    @property
+    @abstractmethod
+    def expired(self) -> int:
+        """The highest `seq` that retention has deleted, else 0. Only up to here may events be missing: older ones of
+        streams that have not ended are kept."""
+
+    @abstractmethod
+    async def commit(self, commit: Commit) -> None:
+        """Returns when durable. `on_commit` was called before. Raises `StreamConflictError`, `JournalError`."""
+
+    on_commit: Callable[[list[Committed]], None]
+    """Called in the event loop, in `seq` order, once per transaction, before the commits' `commit()` return."""
+
+    @abstractmethod
+    async def read(
+        self, after: int, wanted: Filter | None = None, *, up_to: int | None = None, max_bytes: int = 262_144
+    ) -> tuple[list[StoredEvent], int]:
+        """Events with `seq` > `after`, at least one if there is one; and the `seq` up to which all was looked at."""
+
+    @abstractmethod
+    async def event(self, seq: int) -> StoredEvent | None: ...
+
+    @abstractmethod
+    async def load_stream(self, stream: str) -> StoredStream | None: ...
+
+    @abstractmethod
+    async def streams(self, state: StreamState | None = None) -> list[StreamInfo]: ...
+
+    @abstractmethod
+    async def suspend_all(self) -> int:
+        """At start-up: every open stream is suspended; gives how many."""
+
+    @abstractmethod
+    async def sessions(self, *, limit: int = 100, before: int | None = None) -> list[dict[str, Any]]:
+        """Newest first, by last `seq`: `{session, provider, agentVersion?, model?, title?, cwd?, state, firstSeq,
+        lastSeq, firstTs?, lastTs?, events, calls, streams[], costUsd?, inputTokens?, outputTokens?}`; `before`: a
+        `lastSeq`."""
+
+    @abstractmethod
+    async def open_calls(
+        self, session: str | None = None, stream: str | None = None
+    ) -> dict[str, list[dict[str, Any]]]:
+        """`{calls: [{stream, session, callId, name, seq, …}], permissions: […]}`: what has no result or answer yet."""
+
+    @abstractmethod
+    async def output(
+        self, output_id: str, offset: int, length: int, unit: Literal["bytes", "lines"]
+    ) -> OutputSlice | None: ...
+
+    @abstractmethod
+    async def expire(self, before: int) -> int:
+        """Retention: delete the events of streams that ended and have had no commit since `before` (ms since the
+        epoch), a bounded number at a time; gives how many went."""
+
+    @abstractmethod
+    def statistics(self) -> dict[str, int]:
+        """For `stats`: `reads` (calls of `read`), `commits`, `transactions`, `events` (of this run), `bytes` on
+        disk."""
+
+    @abstractmethod
+    async def close(self) -> None: ...

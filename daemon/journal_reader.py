@@ -1,0 +1,222 @@
+"""Reading the journal: each function is one short look through a connection of its own, in a reader thread.
+
+Nothing here keeps a cursor open past its return: an open one would pin SQLite's write-ahead log, which then grows
+without bound.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any, Literal
+
+import msgspec
+
+from tooltap.daemon.journal import (
+    EventMeta,
+    Filter,
+    OutputSlice,
+    StoredEvent,
+    StoredStream,
+    StreamInfo,
+    StreamState,
+    TailRecord,
+)
+from tooltap.daemon.journal_projection import CALL, PERMISSION, SessionRow
+
+__all__ = ["load_stream", "open_calls", "read", "read_event", "read_output", "sessions", "streams"]
+
+COLUMNS = "seq, kind, stream, session, provider, agent, tool, raw_tool, body"
+WINDOW = 20_000
+"""Events looked at by one statement where no index leads to the wanted ones."""
+MAX_SLICE = 1024 * 1024
+"""Longest slice of an output body."""
+
+_tail_decoder = msgspec.msgpack.Decoder(list[TailRecord])
+
+
+def read(
+    connection: sqlite3.Connection, after: int, up_to: int, wanted: Filter | None, max_bytes: int
+) -> tuple[list[StoredEvent], int]:
+    """Events with `after` < `seq` <= `up_to`, about `max_bytes` of them; and how far was looked."""
+    where, values, indexed = _where(wanted)
+    window = WINDOW if where and not indexed else up_to
+    events: list[StoredEvent] = []
+    while after < up_to and not events:
+        end = min(up_to, after + window)
+        size = 0
+        cursor = connection.execute(
+            f"SELECT {COLUMNS} FROM events WHERE seq>? AND seq<=?{where} ORDER BY seq", (after, end, *values)
+        )
+        after = end
+        for seq, kind, stream, session, provider, agent, tool, raw_tool, body in cursor:
+            meta = EventMeta(kind, stream, session, provider, agent, tool, raw_tool)
+            events.append(StoredEvent(seq, meta, body))
+            size += len(body)
+            if size >= max_bytes:
+                after = seq
+                break
+        cursor.close()
+    return events, after
+
+
+def _where(wanted: Filter | None) -> tuple[str, list[str], bool]:
+    """The filter as SQL, its values, and whether an index leads to what it wants."""
+    where = ""
+    values: list[str] = []
+    for column in ("session", "stream", "provider", "agent", "kind"):
+        names = getattr(wanted, column, None)
+        if names is not None:
+            where += f" AND {column} IN ({_marks(names)})"
+            values += names
+    if wanted is not None and wanted.tool is not None:
+        where += f" AND (tool IN ({_marks(wanted.tool)}) OR raw_tool IN ({_marks(wanted.tool)}))"
+        values += [*wanted.tool, *wanted.tool]
+    indexed = wanted is not None and any(
+        names is not None and len(names) == 1 for names in (wanted.session, wanted.stream)
+    )
+    return where, values, indexed
+
+
+def _marks(names: tuple[str, ...]) -> str:
+    return ",".join("?" * len(names))
+
+
+def read_event(connection: sqlite3.Connection, seq: int) -> StoredEvent | None:
+    row = connection.execute(f"SELECT {COLUMNS} FROM events WHERE seq=?", (seq,)).fetchone()
+    return StoredEvent(row[0], EventMeta(*row[1:-1]), row[-1]) if row else None
+
+
+def load_stream(connection: sqlite3.Connection, stream: str) -> StoredStream | None:
+    connection.execute("BEGIN")  # all of it as of one moment
+    try:
+        row = connection.execute("SELECT state, updated, info FROM streams WHERE stream=?", (stream,)).fetchone()
+        if row is None:
+            return None
+        snapshot = connection.execute("SELECT data, lines FROM snapshots WHERE stream=?", (stream,)).fetchone()
+        tail = connection.execute("SELECT records FROM tail WHERE stream=? ORDER BY id", (stream,)).fetchall()
+    finally:
+        connection.execute("COMMIT")
+    records = [record for (batch,) in tail for record in _tail_decoder.decode(batch)]
+    data, lines = snapshot or (None, 0)
+    return StoredStream(_info(*row), data, lines, records)
+
+
+def streams(connection: sqlite3.Connection, state: StreamState | None) -> list[StreamInfo]:
+    where, values = ("", ()) if state is None else ("WHERE state=?", (state,))
+    rows = connection.execute(f"SELECT state, updated, info FROM streams {where} ORDER BY updated", values)
+    return [_info(*row) for row in rows.fetchall()]
+
+
+def _info(state: StreamState, updated: int, data: bytes) -> StreamInfo:
+    info = msgspec.json.decode(data, type=StreamInfo)
+    info.state, info.updated = state, updated
+    return info
+
+
+def sessions(connection: sqlite3.Connection, limit: int, before: int | None) -> list[dict[str, Any]]:
+    rows = connection.execute(
+        "SELECT session, data FROM sessions WHERE last_seq<? ORDER BY last_seq DESC LIMIT ?",
+        (before if before is not None else 2**63 - 1, limit),
+    ).fetchall()
+    return [_session(connection, name, msgspec.json.decode(data, type=SessionRow)) for name, data in rows]
+
+
+def _session(connection: sqlite3.Connection, name: str, row: SessionRow) -> dict[str, Any]:
+    of_session = connection.execute(
+        "SELECT streams.stream, state FROM session_streams JOIN streams USING (stream) WHERE session=? ORDER BY 1",
+        (name,),
+    ).fetchall()
+    states = {state for _, state in of_session}
+    state = next((one for one in ("open", "suspended") if one in states and not row.ended), "ended")
+    values = {
+        "session": name,
+        "provider": row.provider,
+        "agentVersion": row.agent_version,
+        "model": row.model,
+        "title": row.title,
+        "cwd": row.cwd,
+        "state": state,
+        "firstSeq": row.first_seq,
+        "lastSeq": row.last_seq,
+        "firstTs": row.first_ts,
+        "lastTs": row.last_ts,
+        "events": row.events,
+        "calls": row.calls,
+        "streams": [stream for stream, _ in of_session],
+        "costUsd": row.total("cost_usd"),
+        "inputTokens": row.total("input_tokens"),
+        "outputTokens": row.total("output_tokens"),
+    }
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def open_calls(
+    connection: sqlite3.Connection, session: str | None, stream: str | None
+) -> dict[str, list[dict[str, Any]]]:
+    rows = connection.execute(
+        "SELECT kind, stream, session, seq, data FROM calls"
+        " WHERE (?1 IS NULL OR session=?1) AND (?2 IS NULL OR stream=?2) ORDER BY seq",
+        (session, stream),
+    ).fetchall()
+    found: dict[str, list[dict[str, Any]]] = {CALL: [], PERMISSION: []}
+    for kind, of_stream, of_session, seq, data in rows:
+        found[kind].append({"stream": of_stream, "session": of_session, "seq": seq, **msgspec.json.decode(data)})
+    return {"calls": found[CALL], "permissions": found[PERMISSION]}
+
+
+def read_output(
+    connection: sqlite3.Connection, output_id: str, offset: int, length: int, unit: Literal["bytes", "lines"]
+) -> OutputSlice | None:
+    body = connection.execute(
+        "SELECT id, mime_type, bytes, newlines, terminated FROM bodies WHERE output_id=?", (output_id,)
+    ).fetchone()
+    if body is None:
+        return None
+    key, mime_type, size, newlines, terminated = body
+    if unit == "bytes":
+        data = _bytes(connection, key, offset, length)
+        return OutputSlice(data, offset, size, mime_type)
+    total = newlines + (size > 0 and not terminated)
+    return OutputSlice(_lines(connection, key, offset, length), offset, total, mime_type)
+
+
+def _bytes(connection: sqlite3.Connection, body: int, offset: int, length: int) -> bytes:
+    """A slice, at most `MAX_SLICE` long."""
+    end = offset + min(length, MAX_SLICE)
+    rows = connection.execute(
+        "SELECT start, data FROM pieces WHERE body=?1 AND start<?3 AND start>="
+        " (SELECT max(start) FROM pieces WHERE body=?1 AND start<=?2) ORDER BY start",
+        (body, offset, end),
+    ).fetchall()
+    if not rows:
+        return b""
+    first = rows[0][0]
+    return b"".join(data for _, data in rows)[offset - first : end - first]
+
+
+def _lines(connection: sqlite3.Connection, body: int, offset: int, count: int) -> bytes:
+    """Whole lines, as many as fit into a slice; the head of the first one, if it alone does not."""
+    start = _start_of_line(connection, body, offset)
+    if start is None or count <= 0:
+        return b""
+    data = _bytes(connection, body, start, MAX_SLICE)
+    lines = data.split(b"\n", count)
+    if len(lines) > count:
+        return data[: len(data) - len(lines[-1])]
+    if len(data) < MAX_SLICE:
+        return data
+    return data[: data.rfind(b"\n") + 1] or data
+
+
+def _start_of_line(connection: sqlite3.Connection, body: int, line: int) -> int | None:
+    """Offset in bytes of a line (0-based)."""
+    if line == 0:
+        return 0
+    row = connection.execute(
+        "SELECT start, newlines, data FROM pieces WHERE body=? AND newlines<? ORDER BY start DESC LIMIT 1", (body, line)
+    ).fetchone()
+    if row is None:
+        return None
+    start, newlines, data = row
+    lines = data.split(b"\n", line - newlines)
+    return int(start + len(data) - len(lines[-1])) if len(lines) > line - newlines else None

@@ -1,0 +1,27 @@
+"""Where the socket and the journal are."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+
+import platformdirs
+
+__all__ = ["SOCKET_VARIABLE", "journal_path", "socket_path"]
+
+SOCKET_VARIABLE = "TOOLTAP_SOCKET"
+
+
+def socket_path() -> Path:
+    """`$TOOLTAP_SOCKET`, else `tooltap.sock` in the user's runtime directory."""
+    if named := os.environ.get(SOCKET_VARIABLE):
+        return Path(named)
+    with warnings.catch_warnings():
+        # Without $XDG_RUNTIME_DIR platformdirs warns and takes a private directory of its own; nothing to worry about.
+        warnings.simplefilter("ignore")
+        return platformdirs.user_runtime_path() / "tooltap.sock"
+
+
+def journal_path() -> Path:
+    return platformdirs.user_data_path("tooltap") / "journal.db"

@@ -1,0 +1,64 @@
+"""What a subscription lets through: OR inside a list, AND between keys, decided without decoding the event."""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple, TypeAlias
+
+import msgspec
+
+from tooltap.protocol.events import Event
+
+__all__ = ["EventMeta", "Filter", "meta_of"]
+
+MAX_VALUES = 256
+
+Values: TypeAlias = Annotated[tuple[str, ...], msgspec.Meta(min_length=1, max_length=MAX_VALUES)]
+
+
+class EventMeta(NamedTuple):
+    """What filters look at."""
+
+    kind: str
+    stream: str
+    session: str
+    provider: str
+    agent: str | None
+    tool: str | None
+    """Canonical name, for the kinds that have one."""
+    raw_tool: str | None
+
+
+def meta_of(event: Event) -> EventMeta:
+    payload = getattr(event, "input", None) or getattr(event, "output", None) or {}
+    happy = payload.get("_happy")
+    return EventMeta(
+        kind=str(event.__struct_config__.tag),
+        stream=event.stream,
+        session=event.session,
+        provider=event.provider,
+        agent=event.agent,
+        tool=getattr(event, "name", None),
+        raw_tool=happy.get("rawToolName") if isinstance(happy, dict) else None,
+    )
+
+
+class Filter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A subscription's filter: OR inside a list, AND between keys; an absent key lets everything through."""
+
+    session: Values | None = None
+    stream: Values | None = None
+    provider: Values | None = None
+    agent: Values | None = None
+    kind: Values | None = None
+    tool: Values | None = None
+    """Matches the canonical or the raw name."""
+
+    def matches(self, meta: EventMeta) -> bool:
+        return (
+            (self.kind is None or meta.kind in self.kind)
+            and (self.session is None or meta.session in self.session)
+            and (self.stream is None or meta.stream in self.stream)
+            and (self.provider is None or meta.provider in self.provider)
+            and (self.agent is None or meta.agent in self.agent)
+            and (self.tool is None or meta.tool in self.tool or meta.raw_tool in self.tool)
+        )

@@ -1,0 +1,474 @@
+"""The SQLite journal: what is committed is there, in order, wholly or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from tests.daemon.events import call, commit, event, message, result
+from tooltap.daemon.journal import (
+    Committed,
+    Filter,
+    JournalError,
+    StoredEvent,
+    StreamConflictError,
+    TailRecord,
+)
+from tooltap.daemon.journal_sqlite import SqliteJournal
+from tooltap.normalizers.items import OutputPiece
+from tooltap.protocol.events import PermissionRequest, PermissionResponse, SessionEvent, ToolUpdate, Usage
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "journal.db"
+
+
+@pytest.fixture
+async def journal(path: Path) -> AsyncIterator[SqliteJournal]:
+    journal = await SqliteJournal.open(path)
+    yield journal
+    await journal.close()
+
+
+def texts(events: list[StoredEvent]) -> list[str]:
+    return [orjson.loads(one.body)["text"] for one in events]
+
+
+async def everything(journal: SqliteJournal, wanted: Filter | None = None) -> list[StoredEvent]:
+    events: list[StoredEvent] = []
+    after = 0
+    while after < journal.latest:
+        found, after = await journal.read(after, wanted, max_bytes=1_000)
+        events += found
+    return events
+
+
+# -- events -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_new_journal_is_empty(journal: SqliteJournal) -> None:
+    assert (journal.oldest, journal.latest, journal.expired) == (1, 0, 0)
+    assert await journal.read(0) == ([], 0)
+
+
+async def test_committed_events_are_read_back_in_order(journal: SqliteJournal) -> None:
+    await journal.commit(commit(message("a"), message("b")))
+    await journal.commit(commit(message("c"), base=1))
+
+    events, looked = await journal.read(0)
+
+    assert [one.seq for one in events] == [1, 2, 3]
+    assert texts(events) == ["a", "b", "c"]
+    assert looked == journal.latest == 3
+    assert (await journal.read(1, up_to=2))[0] == events[1:2]
+    assert await journal.event(2) == events[1]
+    assert await journal.event(4) is None
+
+
+async def test_a_read_is_bounded_in_bytes_but_gives_at_least_one_event(journal: SqliteJournal) -> None:
+    await journal.commit(commit(*(message("x" * 300) for _ in range(5))))
+
+    assert [one.seq for one in (await journal.read(0, max_bytes=1))[0]] == [1]
+    events, looked = await journal.read(1, max_bytes=800)
+    assert [one.seq for one in events] == [2, 3]
+    assert looked == 3
+
+
+async def test_filters_are_or_inside_and_and_between_keys(journal: SqliteJournal) -> None:
+    await journal.commit(commit(message("m"), call("1"), call("2", name="Read", agent="child")))
+    await journal.commit(commit(message("other"), call("3", stream="t"), stream="t"))
+
+    async def seqs(**keys: tuple[str, ...]) -> list[int]:
+        wanted = Filter(**keys)
+        events = await everything(journal, wanted)
+        assert all(wanted.matches(one.meta) for one in events)
+        return [one.seq for one in events]
+
+    assert await seqs(kind=("tool-call",)) == [2, 3, 5]
+    assert await seqs(tool=("Bash", "Read")) == [2, 3, 5]
+    assert await seqs(tool=("sh",), stream=("t",)) == [5]
+    assert await seqs(agent=("child",)) == [3]
+    assert await seqs(session=("nobody",)) == []
+
+
+async def test_a_filter_that_nothing_matches_is_looked_through_in_one_read(
+    journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tooltap.daemon.journal_reader.WINDOW", 3)
+    await journal.commit(commit(*(message(str(n)) for n in range(10)), call("1")))
+
+    assert [one.seq for one in (await journal.read(0, Filter(kind=("tool-call",))))[0]] == [11]
+    assert await journal.read(0, Filter(kind=("usage",))) == ([], 11)
+
+
+async def test_commits_are_published_in_order_before_they_return(journal: SqliteJournal) -> None:
+    published: list[Committed] = []
+    journal.on_commit = published.extend
+    piece = OutputPiece("s:1:o0", 0, b"body", "text/plain")
+    partial = message("pre", partial=True)
+
+    await journal.commit(commit(piece, partial, message("final")))
+
+    assert [one.seqs for one in published] == [[None, None, 1]]
+    assert texts((await journal.read(0))[0]) == ["final"]
+
+
+async def test_many_streams_at_once_share_transactions_and_lose_nothing(journal: SqliteJournal) -> None:
+    seqs: list[int | None] = []
+    journal.on_commit = lambda committed: seqs.extend(seq for one in committed for seq in one.seqs)
+
+    async def publish(stream: str) -> None:
+        for line in range(20):
+            await journal.commit(commit(message(f"{stream}-{line}", stream), stream=stream, base=line))
+
+    await asyncio.gather(*(publish(f"s{n}") for n in range(20)))
+
+    assert seqs == list(range(1, 401))
+    statistics = journal.statistics()
+    assert statistics["commits"] == statistics["events"] == 400
+    assert statistics["transactions"] < 400
+    own = await everything(journal, Filter(stream=("s7",)))
+    assert texts(own) == [f"s7-{line}" for line in range(20)]
+
+
+async def test_seq_is_never_given_twice_even_when_all_events_are_gone(path: Path) -> None:
+    journal = await SqliteJournal.open(path)
+    await journal.commit(commit(message("a"), message("b"), state="ended", updated=1))
+    assert await journal.expire(10) == 2
+    assert (journal.oldest, journal.latest, journal.expired) == (3, 2, 2)
+    await journal.close()
+
+    journal = await SqliteJournal.open(path)
+    assert (journal.oldest, journal.latest, journal.expired) == (3, 2, 2)
+    await journal.commit(commit(message("c", "t"), stream="t"))
+    assert (journal.oldest, journal.latest) == (3, 3)
+    await journal.close()
+
+
+# -- streams ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_commit_that_does_not_start_where_the_stream_ends_is_refused_alone(journal: SqliteJournal) -> None:
+    await journal.commit(commit(message("a"), lines=3))
+
+    results = await asyncio.gather(
+        journal.commit(commit(message("t", "t"), stream="t")),
+        journal.commit(commit(message("wrong"), base=1)),
+        journal.commit(commit(message("u", "u"), stream="u")),
+        return_exceptions=True,
+    )
+
+    assert [type(one) for one in results] == [type(None), StreamConflictError, type(None)]
+    assert texts(await everything(journal)) == ["a", "t", "u"]
+
+
+async def test_a_commit_that_cannot_be_stored_is_refused_alone(journal: SqliteJournal) -> None:
+    too_large_for_sqlite = message("wrong", ts=2**70)
+
+    results = await asyncio.gather(
+        journal.commit(commit(message("t", "t"), stream="t")),
+        journal.commit(commit(too_large_for_sqlite)),
+        journal.commit(commit(message("u", "u"), stream="u")),
+        return_exceptions=True,
+    )
+
+    assert [type(one) for one in results] == [type(None), JournalError, type(None)]
+    events = await everything(journal)
+    assert (texts(events), [one.seq for one in events]) == (["t", "u"], [1, 2])
+    assert await journal.load_stream("s") is None
+
+
+async def test_the_tail_grows_by_commits_and_a_snapshot_takes_its_place(journal: SqliteJournal) -> None:
+    lines = [TailRecord("line", t=1, direction="out", line=b"one"), TailRecord("lost", size=5, lines=2, reason="full")]
+    await journal.commit(commit(lines=3, tail=lines, session="x", asked_dialect="acp"))
+    await journal.commit(commit(base=3, tail=[TailRecord("long", line=b"head", size=10**9)], session="x"))
+
+    stored = await journal.load_stream("s")
+    assert stored is not None
+    assert (stored.info.lines, stored.info.session, stored.snapshot, stored.snapshot_lines) == (4, "x", None, 0)
+    assert stored.tail == [*lines, TailRecord("long", line=b"head", size=10**9)]
+
+    await journal.commit(commit(base=4, tail=lines, snapshot=b"state"))
+    stored = await journal.load_stream("s")
+    assert stored is not None
+    assert (stored.snapshot, stored.snapshot_lines, stored.tail) == (b"state", 5, [])
+    assert await journal.load_stream("unknown") is None
+
+
+async def test_a_restart_suspends_what_was_open(path: Path) -> None:
+    journal = await SqliteJournal.open(path)
+    for stream, state in (("a", "open"), ("b", "ended"), ("c", "suspended")):
+        await journal.commit(commit(stream=stream, state=state, updated=5))
+    await journal.close()
+
+    journal = await SqliteJournal.open(path, clock=lambda: 77)
+    assert await journal.suspend_all() == 1
+    assert [(one.stream, one.updated) for one in await journal.streams("suspended")] == [("c", 5), ("a", 77)]
+    assert [(one.stream, one.state) for one in await journal.streams()] == [
+        ("b", "ended"),
+        ("c", "suspended"),
+        ("a", "suspended"),
+    ]
+    await journal.close()
+
+
+# -- what is derived ----------------------------------------------------------------------------------------------
+
+
+async def test_open_calls_are_those_without_a_result(journal: SqliteJournal) -> None:
+    await journal.commit(commit(call("1", preview="ls"), call("2"), call("old", replay=True)))
+    update = event(ToolUpdate, call_id="1", name="Bash", status="awaiting-permission", title="List")
+    ask = event(PermissionRequest, permission_id="p", type="permission", call_id="1", name="Bash")
+    await journal.commit(commit(update, ask, result("2", async_=True), base=1))
+
+    found = await journal.open_calls("session-1")
+    assert found["calls"] == [
+        {
+            "stream": "s",
+            "session": "session-1",
+            "seq": 1,
+            "callId": "1",
+            "name": "Bash",
+            "rawToolName": "sh",
+            "status": "awaiting-permission",
+            "title": "List",
+            "preview": "ls",
+        },
+        {
+            "stream": "s",
+            "session": "session-1",
+            "seq": 2,
+            "callId": "2",
+            "name": "Bash",
+            "rawToolName": "sh",
+            "status": "running",
+        },
+    ]
+    assert [one["permissionId"] for one in found["permissions"]] == ["p"]
+    assert await journal.open_calls(stream="other") == {"calls": [], "permissions": []}
+
+    answer = event(PermissionResponse, permission_id="p", outcome="allowed")
+    await journal.commit(commit(answer, result("1"), result("2", final=True), base=2))
+    assert await journal.open_calls() == {"calls": [], "permissions": []}
+
+
+async def test_a_session_is_summed_up_over_its_streams_newest_first(journal: SqliteJournal) -> None:
+    start = event(SessionEvent, state="started", model="m1", cwd="/w", ts=50)
+    await journal.commit(commit(start, call("1", ts=60), message("replayed", replay=True)))
+    await journal.commit(commit(message("b", "t", session="session-2"), stream="t", state="ended"))
+    late = event(SessionEvent, "u", state="updated", title="T", agent_version="1.2", ts=40)
+    await journal.commit(commit(late, stream="u", state="suspended"))
+
+    assert await journal.sessions() == [
+        {
+            "session": "session-1",
+            "provider": "gemini",
+            "agentVersion": "1.2",
+            "model": "m1",
+            "title": "T",
+            "cwd": "/w",
+            "state": "open",
+            "firstSeq": 1,
+            "lastSeq": 5,
+            "firstTs": 40,
+            "lastTs": 60,
+            "events": 3,
+            "calls": 1,
+            "streams": ["s", "u"],
+        },
+        {
+            "session": "session-2",
+            "provider": "gemini",
+            "state": "ended",
+            "firstSeq": 4,
+            "lastSeq": 4,
+            "events": 1,
+            "calls": 0,
+            "streams": ["t"],
+        },
+    ]
+    assert [one["session"] for one in await journal.sessions(limit=1)] == ["session-1"]
+    assert [one["session"] for one in await journal.sessions(before=5)] == ["session-2"]
+
+
+@pytest.mark.parametrize(
+    ("figures", "tokens", "cost"),
+    [
+        ([("step", 1, None), ("step", 2, None)], 3, None),
+        ([("step", 1, None), ("turn", 10, 0.5), ("step", 2, None), ("turn", 20, 0.25)], 30, 0.75),
+        ([("turn", 10, None), ("session", 70, 1.0), ("session", 80, 2.0), ("turn", 5, None)], 80, 2.0),
+        ([("turn", 10, None), ("session", None, 3.0)], 10, 3.0),
+    ],
+)
+async def test_a_session_total_comes_from_one_scope(
+    journal: SqliteJournal, figures: list[tuple[str, int | None, float | None]], tokens: int, cost: float | None
+) -> None:
+    usage = [event(Usage, scope=scope, input_tokens=count, cost_usd=usd) for scope, count, usd in figures]
+    for line, one in enumerate(usage):
+        await journal.commit(commit(one, base=line))
+
+    (session,) = await journal.sessions()
+
+    assert session["inputTokens"] == tokens
+    assert session.get("costUsd") == cost
+
+
+async def test_cost_may_have_another_scope_than_the_tokens(journal: SqliteJournal) -> None:
+    for line, total in enumerate((0.5, 0.75)):
+        usage = event(Usage, scope="turn", input_tokens=10, output_tokens=1, cost_usd=total, cost_scope="session")
+        await journal.commit(commit(usage, base=line))
+
+    (session,) = await journal.sessions()
+
+    assert (session["inputTokens"], session["outputTokens"], session["costUsd"]) == (20, 2, 0.75)
+
+
+async def test_an_id_that_comes_late_takes_over_what_came_before(journal: SqliteJournal) -> None:
+    await journal.commit(commit(message("a", session="s", ts=1), call("1", session="s")))
+    await journal.commit(commit(event(SessionEvent, session="real", state="updated", alias="s", ts=9), base=1))
+
+    (session,) = await journal.sessions()
+    assert (session["session"], session["events"], session["calls"], session["streams"]) == ("real", 3, 1, ["s"])
+    assert (session["firstSeq"], session["firstTs"], session["lastTs"]) == (1, 1, 9)
+    assert [one["callId"] for one in (await journal.open_calls("real"))["calls"]] == ["1"]
+
+
+async def test_a_session_has_ended_when_its_provider_says_so(journal: SqliteJournal) -> None:
+    await journal.commit(commit(event(SessionEvent, state="ended")))
+    assert (await journal.sessions())[0]["state"] == "ended"
+
+    await journal.commit(commit(message("more"), base=1))
+    assert (await journal.sessions())[0]["state"] == "open"
+
+
+# -- output bodies ------------------------------------------------------------------------------------------------
+
+
+async def test_a_body_is_read_by_bytes_and_by_lines_across_its_pieces(
+    journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tooltap.daemon.journal_writer.PIECE_BYTES", 5)
+    body = b"one\ntwo\n\nfour and a longer one\nlast"
+    for line, (start, end) in enumerate([(0, 7), (7, 8), (8, 30), (30, len(body))]):
+        await journal.commit(commit(OutputPiece("s:1:o0", start, body[start:end], "text/x"), base=line))
+
+    for offset in range(len(body) + 2):
+        for length in (0, 1, 6, 100):
+            found = await journal.output("s:1:o0", offset, length, "bytes")
+            assert found == (body[offset : offset + length], offset, len(body), "text/x")
+    lines = body.splitlines(keepends=True)
+    for offset in range(len(lines) + 2):
+        for length in (0, 1, 2, 100):
+            found = await journal.output("s:1:o0", offset, length, "lines")
+            assert found == (b"".join(lines[offset : offset + length]), offset, 5, "text/x")
+    assert await journal.output("unknown", 0, 1, "bytes") is None
+
+
+async def test_a_slice_of_a_body_is_bounded(journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tooltap.daemon.journal_reader.MAX_SLICE", 10)
+    await journal.commit(commit(OutputPiece("o", 0, b"12345\n789\nabcdefghijklmno\n", "text/plain")))
+
+    async def part(offset: int, length: int, unit: str) -> bytes:
+        found = await journal.output("o", offset, length, unit)  # type: ignore[arg-type]
+        assert found is not None
+        return found.data
+
+    assert await part(0, 1_000, "bytes") == b"12345\n789\n"
+    assert await part(1, 9, "lines") == b"789\n"
+    assert await part(2, 9, "lines") == b"abcdefghij"
+
+
+# -- the file -----------------------------------------------------------------------------------------------------
+
+
+async def test_the_files_are_for_the_user_alone_whatever_the_umask(path: Path) -> None:
+    before = os.umask(0)
+    try:
+        journal = await SqliteJournal.open(path)
+        await journal.commit(commit(message("a")))
+    finally:
+        os.umask(before)
+
+    modes = {one.name: stat.S_IMODE(one.stat().st_mode) for one in path.parent.iterdir()}
+    assert modes == {"journal.db": 0o600, "journal.db-wal": 0o600, "journal.db-shm": 0o600, "journal.db.lock": 0o600}
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    await journal.close()
+
+
+async def test_a_second_daemon_is_told_who_has_the_journal(journal: SqliteJournal, path: Path) -> None:
+    program = (
+        "import asyncio, sys, pathlib\n"
+        "from tooltap.daemon.journal_sqlite import SqliteJournal\n"
+        "try: asyncio.run(SqliteJournal.open(pathlib.Path(sys.argv[1])))\n"
+        "except Exception as error: print(type(error).__name__, error)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, check=True)
+
+    assert ran.stdout == f"JournalError the journal {path} is used by another daemon (pid {os.getpid()})\n"
+
+
+async def test_a_journal_keeps_its_id_and_settings(path: Path) -> None:
+    ids = []
+    for _ in range(2):
+        journal = await SqliteJournal.open(path, durability="power")
+        ids.append(journal.id)
+        await journal.close()
+
+    assert ids[0] == ids[1]
+    database = sqlite3.connect(path)
+    pragmas = {
+        name: database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_size", "auto_vacuum", "journal_mode")
+    }
+    database.close()
+    assert pragmas == {"page_size": 8192, "auto_vacuum": 2, "journal_mode": "wal"}
+
+
+async def test_what_is_no_journal_of_ours_is_refused_with_one_sentence(path: Path) -> None:
+    async def refusal(of: Path = path) -> str:
+        with pytest.raises(JournalError) as caught:
+            await SqliteJournal.open(of)
+        return str(caught.value)
+
+    path.parent.mkdir()
+    path.write_bytes(b"not a database, but long enough to be read as a header" * 20)
+    assert await refusal() == f"{path} is not a tooltap journal: file is not a database"
+
+    path.unlink()
+    other = sqlite3.connect(path)
+    other.execute("CREATE TABLE theirs (x)")
+    other.close()
+    assert await refusal() == f"{path} is a database, but not a tooltap journal"
+
+    path.unlink()
+    await (await SqliteJournal.open(path)).close()
+    newer = sqlite3.connect(path)
+    newer.execute("UPDATE meta SET value=2 WHERE key='format'")
+    newer.commit()
+    newer.close()
+    assert await refusal() == (f"the journal {path} has format 2, written by a newer tooltap; this one knows up to 1")
+
+    assert "cannot be opened" in await refusal(path.parent)
+    assert "cannot be opened" in await refusal(path / "below-a-file")
+
+
+async def test_a_closed_journal_says_so(path: Path) -> None:
+    journal = await SqliteJournal.open(path)
+    await journal.close()
+    await journal.close()
+
+    with pytest.raises(JournalError, match="closed"):
+        await journal.read(0)
+    with pytest.raises(JournalError, match="closed"):
+        await journal.commit(commit(message("a")))

@@ -1,0 +1,119 @@
+"""Retention: streams that ended long ago go, everything else stays."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.daemon.events import call, commit, message
+from tooltap.daemon.journal import TailRecord
+from tooltap.daemon.journal_sqlite import SqliteJournal
+from tooltap.normalizers.items import OutputPiece
+
+pytestmark = pytest.mark.anyio
+
+DAY = 24 * 3600 * 1000
+NOW = 1_000 * DAY
+
+
+class Clock:
+    now = NOW
+
+    def __call__(self) -> int:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def journal(tmp_path: Path, clock: Clock) -> AsyncIterator[SqliteJournal]:
+    journal = await SqliteJournal.open(tmp_path / "journal.db", clock=clock)
+    yield journal
+    await journal.close()
+
+
+async def test_only_ended_streams_older_than_the_limit_lose_their_events(journal: SqliteJournal) -> None:
+    for stream, state, updated in (
+        ("old", "ended", NOW + 1),
+        ("unended", "suspended", NOW + 1),
+        ("older", "ended", NOW),
+        ("recent", "ended", NOW + 50),
+    ):
+        body = OutputPiece(f"{stream}:1:o0", 0, b"x" * 1_000, "text/plain")
+        one = commit(
+            body,
+            message(stream, stream, session=stream),
+            call("1", stream, session=stream),
+            stream=stream,
+            state=state,
+            updated=updated,
+            tail=[TailRecord("line", line=b"l")],
+        )
+        await journal.commit(one)
+
+    assert await journal.expire(NOW + 50) == 4
+
+    assert [one.meta.stream for one in (await journal.read(0))[0]] == ["unended"] * 2 + ["recent"] * 2
+    assert (journal.oldest, journal.expired, journal.latest) == (3, 6, 8)
+    for stream, kept in (("old", False), ("older", False), ("unended", True), ("recent", True)):
+        assert (await journal.output(f"{stream}:1:o0", 0, 1, "bytes") is not None) == kept
+        stored = await journal.load_stream(stream)
+        assert stored is not None
+        assert stored.info.lines == 1
+        assert bool(stored.tail) == kept
+    assert [one["session"] for one in await journal.sessions()] == ["recent", "unended"]
+    assert [one["stream"] for one in (await journal.open_calls())["calls"]] == ["unended"]
+    assert await journal.expire(NOW + 50) == 0
+
+
+async def test_a_session_lives_as_long_as_one_of_its_streams(journal: SqliteJournal) -> None:
+    await journal.commit(commit(message("a"), state="ended", updated=NOW))
+    await journal.commit(commit(message("b", "t"), stream="t", updated=NOW))
+
+    await journal.expire(NOW + 50)
+
+    (session,) = await journal.sessions()
+    assert session["streams"] == ["t"]
+
+
+async def test_the_position_of_an_ended_stream_is_remembered_for_90_days(journal: SqliteJournal, clock: Clock) -> None:
+    ended = clock.now
+    await journal.commit(commit(message("a"), state="ended", updated=ended, lines=7, crc=5, crc_line=7))
+    clock.now += 89 * DAY
+    await journal.expire(clock.now)
+    stored = await journal.load_stream("s")
+    assert stored is not None
+    assert (stored.info.lines, stored.info.crc, stored.info.crc_line) == (7, 5, 7)
+
+    clock.now += 2 * DAY
+    await journal.expire(clock.now)
+    assert await journal.load_stream("s") is None
+
+
+async def test_a_reopened_stream_is_spared_again(journal: SqliteJournal) -> None:
+    await journal.commit(commit(message("a"), state="ended", updated=NOW))
+    await journal.expire(NOW + 50)
+    await journal.commit(commit(message("b"), base=1, state="open", updated=NOW + 60))
+
+    assert await journal.expire(NOW + 100) == 0
+    assert [one.seq for one in (await journal.read(0))[0]] == [2]
+
+
+async def test_retention_gives_space_back(journal: SqliteJournal) -> None:
+    for line in range(20):
+        body = OutputPiece(f"s:{line}:o0", 0, b"x" * 300_000, "text/plain")
+        await journal.commit(commit(body, message("m" * 50_000), base=line, state="ended", updated=NOW))
+    await journal.close()
+    full = journal.path.stat().st_size
+    assert full > 6_000_000
+
+    journal = await SqliteJournal.open(journal.path, clock=lambda: NOW)
+    await journal.expire(NOW + 50)
+    await journal.close()
+
+    assert journal.path.stat().st_size < full / 10

@@ -1,0 +1,69 @@
+"""Tapped lines: one format for publishers, recordings and traces."""
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tooltap.normalizers.tapped import (
+    End,
+    Lost,
+    NotTappedError,
+    TappedLine,
+    looks_tapped,
+    read_tapped,
+    write_tapped,
+)
+
+NOW = 1_795_293_851_000
+
+
+@given(st.binary().filter(lambda line: b"\n" not in line), st.none() | st.integers(10**12, 10**13))
+def test_what_is_written_is_read_back(line: bytes, t: int | None) -> None:
+    assert read_tapped(write_tapped(line, t, "in")) == TappedLine(line, t, "in")
+
+
+def test_a_line_may_be_any_json_value() -> None:
+    assert read_tapped(b'{"dir":"out","line":{"a":[1]}}') == TappedLine(b'{"a":[1]}', None, "out")
+
+
+def test_a_small_t_is_an_offset_and_no_time() -> None:
+    assert read_tapped(b'{"t":1818,"dir":"out","line":"x"}') == TappedLine(b"x", None, "out")
+    assert read_tapped(orjson.dumps({"t": NOW, "line": "x"})) == TappedLine(b"x", NOW, None)
+
+
+def test_control_records() -> None:
+    assert read_tapped(b'{"op":"end"}') == End()
+    assert read_tapped(b'{"op":"lost","lines":3,"bytes":90,"reason":"spool full"}') == Lost(3, 90, "spool full")
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (b"nope", "not JSON"),
+        (b"[1]", "not an object"),
+        (b'{"t":1}', 'neither "line" nor "b64"'),
+        (b'{"b64":"***"}', "not base64"),
+        (b'{"dir":"sideways","line":"x"}', "unknown direction 'sideways'"),
+        (b'{"op":"lost","lines":0}', "unknown record 'lost'"),
+        (b'{"op":"subscribe"}', "unknown record 'subscribe'"),
+    ],
+)
+def test_what_is_no_tapped_line_is_said_in_words(line: bytes, why: str) -> None:
+    with pytest.raises(NotTappedError, match=why):
+        read_tapped(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "tapped"),
+    [
+        (b'{"dir":"in","t":8,"line":{"jsonrpc":"2.0"}}', True),
+        (b'{"dir":"out","b64":"/w=="}', True),
+        (b'{"type":"system","subtype":"init"}', False),
+        (b'{"v":1,"t":1,"stream":"s","dialect":"acp","n":1,"dir":"in","line":"x"}', False),
+        (b"[1,2]", False),
+        (b"noise", False),
+    ],
+)
+def test_a_recording_of_tapped_lines_is_known_by_its_first(line: bytes, tapped: bool) -> None:
+    assert looks_tapped(line) is tapped
