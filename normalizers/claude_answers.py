@@ -162,9 +162,10 @@ def _from_any_twin(twin: dict[str, Any], text: str) -> dict[str, Any]:
 
 
 def _shell_twin(twin: dict[str, Any], text: str) -> dict[str, Any]:
-    if twin.get("isImage") is True:  # stdout is then the picture, as a data URL
-        return {key: item for key, item in twin.items() if key != "stdout"}
-    return {**twin, "message": text} if "backgroundTaskId" in twin else twin
+    answer = {key: item for key, item in twin.items() if item is not False}  # flags of nothing special
+    if "isImage" in answer:
+        del answer["stdout"]  # the picture, as a data URL
+    return {**answer, "message": text} if "backgroundTaskId" in answer else answer
 
 
 def _written_twin(twin: dict[str, Any], text: str) -> dict[str, Any]:

@@ -32,7 +32,7 @@ __all__ = ["ClaudeStream"]
 _SYNTHETIC = ("isSynthetic", "isMeta", "isCompactSummary")
 _INTERRUPTED = "[Request interrupted by user"
 _LOCAL_OUTPUT = re.compile(r"<(local-command-std(?:out|err))>(.*)</\1>\s*", re.S)
-_ERROR_KEYS = ("error", "api_error_status", "api_error_type")
+_ERROR_KEYS = {"error": "error", "api_error_status": "status", "api_error_type": "type"}
 
 
 class TurnNotes(msgspec.Struct):
@@ -217,7 +217,7 @@ class ClaudeStream(Parser):
     def _harness_words(self, value: dict[str, Any], message: dict[str, Any]) -> str:
         """A message that Claude Code made itself: no model said it."""
         text = text_of(message.get("content"))
-        details = {key: value[key] for key in _ERROR_KEYS if value.get(key) is not None}
+        details = {name: value[key] for key, name in _ERROR_KEYS.items() if value.get(key) is not None}
         if not text:
             return skip("empty")
         if details or text.startswith("API Error"):

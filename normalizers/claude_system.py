@@ -95,8 +95,14 @@ def _api_retry(parser: Parser, value: dict[str, Any]) -> None:
 def _compact_boundary(parser: Parser, value: dict[str, Any]) -> None:
     metadata = value.get("compact_metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
-    text = f"compacted ({metadata['trigger']})" if "trigger" in metadata else "compacted"
-    parser.emit(Notice, level="info", code="compaction", text=text, data=metadata or None)
+    data = {
+        "trigger": metadata.get("trigger"),
+        "preTokens": metadata.get("pre_tokens"),
+        "postTokens": metadata.get("post_tokens"),
+        "durationMs": metadata.get("duration_ms"),
+    }
+    known = {key: item for key, item in data.items() if item is not None}
+    parser.emit(Notice, level="info", code="compaction", text="conversation compacted", data=known)
 
 
 def _local_command_output(parser: Parser, value: dict[str, Any]) -> None:
