@@ -266,7 +266,7 @@ class Parser(ABC):
         turn = next((one for one in turns if one.session == self.session and turn_id in (None, one.id)), None)
         if turn is None:
             turn = OpenTurn(turn_id or f"t{max(self.state.turn_count, 1)}", self.session)
-        self.texts.flush_session(self.session)
+        self.texts.flush_turn(self.session, turn.id)
         self.permissions.expire(turn.id)
         self.calls.close_turn(turn.id, turn.agent, "cancelled" if outcome == "cancelled" else "interrupted")
         for kind, fields in before:
