@@ -15,14 +15,14 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import msgspec
 
-from tooltap.normalizers.calls import Calls, CallsState
+from tooltap.normalizers.calls import Call, Calls, CallsState
 from tooltap.normalizers.decode import decode_line
 from tooltap.normalizers.framing import LongLine
 from tooltap.normalizers.items import Context, Item, OutputPiece
 from tooltap.normalizers.permissions import Permissions, PermissionsState
 from tooltap.normalizers.tapped import Direction
 from tooltap.normalizers.texts import Texts, TextsState
-from tooltap.protocol.events import Event, Notice, SessionEvent, Turn, Unparsed
+from tooltap.protocol.events import Event, Notice, OutputRef, SessionEvent, Turn, Unparsed
 
 __all__ = ["UNPARSED", "WITH_EVENTS", "OpenTurn", "Parser", "State", "skip"]
 
@@ -157,6 +157,10 @@ class Parser(ABC):
 
     def finish(self, reason: str) -> None:  # noqa: B027 -- most dialects keep nothing of their own
         """The stream ends: emit what only this dialect knows to be pending."""
+
+    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
+        """What is known of the output of a call that ends without a result of its own: (value, bodies by pointer)."""
+        return None, None
 
     # -- for dialects to use ------------------------------------------------------------------------------------
 
