@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tooltap.normalizers.base import WITH_EVENTS, skip
-from tooltap.normalizers.codex_state import Handlers, Msg, details, object_of, text_of
+from tooltap.normalizers.codex_state import Handlers, Msg, call_id_of, details, object_of, text_of
 from tooltap.normalizers.tools import tool_input
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class CodexApprovals:
         self.raw_items: Handlers = {}
 
     def _exec_request(self, msg: Msg) -> str:
-        call_id = str(msg.get("call_id"))
+        call_id = call_id_of(msg)
         if self._parser.calls.get(call_id) is None:
             self._parser.tools.exec_begin(msg)
         return self._ask(
@@ -63,7 +63,7 @@ class CodexApprovals:
         )
 
     def _patch_request(self, msg: Msg) -> str:
-        call_id = str(msg.get("call_id"))
+        call_id = call_id_of(msg)
         if self._parser.calls.get(call_id) is None:
             self._parser.tools.patch_begin(msg)
         return self._ask(call_id, call_id, details(msg, "changes", "grant_root"), title=text_of(msg, "reason"))
@@ -114,13 +114,13 @@ class CodexApprovals:
         return WITH_EVENTS
 
     def _permissions_request(self, msg: Msg) -> str:
-        call_id = str(msg.get("call_id"))
+        call_id = call_id_of(msg)
         if not self._parser.calls.is_known(call_id):
             self._parser.tools.called(call_id, "request_permissions", details(msg, "reason", "permissions"), msg)
         return self._ask(call_id, call_id, details(msg, "permissions", "cwd"), title=text_of(msg, "reason"))
 
     def _question(self, msg: Msg) -> str:
-        call_id = str(msg.get("call_id"))
+        call_id = call_id_of(msg)
         questions = msg.get("questions")
         if not self._parser.calls.is_known(call_id):
             self._parser.tools.called(call_id, "request_user_input", details(msg, "questions"), msg)

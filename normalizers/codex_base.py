@@ -12,17 +12,20 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
+from typing import Any
 
 from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
+from tooltap.normalizers.calls import Call
 from tooltap.normalizers.codex_approvals import CodexApprovals
 from tooltap.normalizers.codex_calls import CodexCalls
 from tooltap.normalizers.codex_messages import CodexMessages
 from tooltap.normalizers.codex_notices import CodexNotices
-from tooltap.normalizers.codex_state import CodexState, Handlers, Msg, Thread, object_of, text_of
+from tooltap.normalizers.codex_state import CodexState, Handlers, Msg, Thread, int_of, object_of, text_of
 from tooltap.normalizers.codex_tools import CodexTools
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.running import Running
 from tooltap.normalizers.texts import TextBuffer
+from tooltap.protocol.events import OutputRef
 
 __all__ = ["CODEX_SKIPS", "CodexParser"]
 
@@ -139,8 +142,9 @@ class CodexParser(Parser):
             self.session = turn.session
             failed = self.thread.failed
             self.end_codex_turn("failed" if failed else "cancelled", turn_id=turn.id, reason=failed, synthetic=True)
-        for call in list(self.state.calls.open.values()):
-            self._break_off(call.id, "interrupted")
+
+    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
+        return self.running.take(call.id)
 
     # -- turns ----------------------------------------------------------------------------------------------------
 
@@ -158,29 +162,19 @@ class CodexParser(Parser):
         duration_ms: int | None = None,
         synthetic: bool = False,
     ) -> str:
-        """End the turn with all that belongs before its end: half-received text, broken-off calls, the diff."""
+        """End the turn as the base does, with its diff between the closed calls and its own event."""
         thread = self.thread
         turn_id = turn_id or self.event_turn or self.turn
         if turn_id is None or turn_id == thread.ended:
             return skip("turn-over")
-        self.texts.flush_session(self.session, synthetic=True)
+        self.texts.flush_turn(self.session, turn_id)
         self.permissions.expire(turn_id)
-        status = "cancelled" if outcome == "cancelled" else "interrupted"
-        for call in list(self.state.calls.open.values()):
-            if call.turn == turn_id and not call.acknowledged:
-                self._break_off(call.id, status)
-        self.calls.close_turn(turn_id, self.agent, status)
+        self.calls.close_turn(turn_id, self.agent, "cancelled" if outcome == "cancelled" else "interrupted")
         self._emit_diff()
         self.end_turn(outcome, turn_id=turn_id, reason=reason, duration_ms=duration_ms, synthetic=synthetic)
         thread.ended, thread.failed, thread.plan_call = turn_id, None, None
         thread.receiving = {}
         return WITH_EVENTS
-
-    def _break_off(self, call_id: str, status: str) -> None:
-        """End an open call with what it printed so far, if it did print."""
-        if self.running.has(call_id):
-            value, outputs = self.running.take(call_id)
-            self.calls.result(call_id, value, raw=None, status=status, synthetic=True, outputs=outputs)
 
     def _turn_started(self, msg: Msg) -> str:
         if any(turn.id == self.event_turn and turn.session == self.session for turn in self.state.turns):
@@ -197,17 +191,17 @@ class CodexParser(Parser):
         self.messages.last_words(msg)
         failed = self.thread.failed
         return self.end_codex_turn(
-            "completed" if failed is None else "failed", reason=failed, duration_ms=msg.get("duration_ms")
+            "completed" if failed is None else "failed", reason=failed, duration_ms=int_of(msg, "duration_ms")
         )
 
     def _turn_aborted(self, msg: Msg) -> str:
-        return self.end_codex_turn("cancelled", reason=text_of(msg, "reason"), duration_ms=msg.get("duration_ms"))
+        return self.end_codex_turn("cancelled", reason=text_of(msg, "reason"), duration_ms=int_of(msg, "duration_ms"))
 
     # -- the turn's diff ------------------------------------------------------------------------------------------
 
     def _turn_diff(self, msg: Msg) -> str:
         """Said again after every change, and at the end: only the last one counts."""
-        diff = str(msg.get("unified_diff", ""))
+        diff = text_of(msg, "unified_diff") or ""
         thread = self.thread
         digest = zlib.crc32(diff.encode())
         if thread.diff is not None and thread.diff_digest == digest:

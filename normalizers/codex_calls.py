@@ -12,14 +12,12 @@ import binascii
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tooltap.normalizers.tools.payload import decode_json
-
-from tooltap.normalizers.apply_patch import parse_patch
 from tooltap.normalizers.base import WITH_EVENTS, skip
 from tooltap.normalizers.bodies import Bodies
 from tooltap.normalizers.calls import DUPLICATE_RESULT
-from tooltap.normalizers.codex_state import Handlers, Msg, details, milliseconds, object_of, text_of
+from tooltap.normalizers.codex_state import Handlers, Msg, call_id_of, details, milliseconds, object_of, text_of
 from tooltap.normalizers.codex_text import Answer, read_answer
+from tooltap.normalizers.tools.payload import decode_json
 from tooltap.protocol.events import Attachment
 
 if TYPE_CHECKING:
@@ -119,7 +117,7 @@ class CodexCalls:
         if namespace.startswith("mcp__"):
             name = f"{namespace}__{name}"
         if name == "update_plan":
-            self._parser.thread.plan_call = item.get("call_id")
+            self._parser.thread.plan_call = text_of(item, "call_id")
         return self._called_by_model(item, name, value)
 
     def _custom_call(self, item: Msg) -> str:
@@ -132,10 +130,6 @@ class CodexCalls:
 
     def _called_by_model(self, item: Msg, name: str, value: Any) -> str:
         call_id = text_of(item, "call_id", "id") or self._parser.made_up_id(name)
-        patch = text_of(value, "input", "patch") if isinstance(value, dict) else None
-        changes = parse_patch(patch) if name == "apply_patch" and patch is not None else None
-        if changes is not None:
-            value = {"changes": changes}
         line_class = self.called(call_id, name, value, item)
         call = self._parser.calls.get(call_id)
         if call is not None and call.name == "Bash" and isinstance(value, dict):
@@ -143,7 +137,7 @@ class CodexCalls:
         return line_class
 
     def _output(self, item: Msg) -> str:
-        call_id = text_of(item, "call_id", "id") or ""
+        call_id = call_id_of(item)
         calls = self._parser.calls
         call = calls.get(call_id)
         if self.is_over(call_id) or (call is not None and call.acknowledged):
@@ -160,7 +154,7 @@ class CodexCalls:
     # -- commands -------------------------------------------------------------------------------------------------
 
     def exec_begin(self, msg: Msg) -> str:
-        call_id = str(msg.get("call_id"))
+        call_id = call_id_of(msg)
         line_class = self._exec_called(call_id, msg)
         return WITH_EVENTS if self._parser.approvals.settle(call_id, "running") else line_class
 
@@ -170,7 +164,7 @@ class CodexCalls:
         return self.called(call_id, "exec_command", {**asked, **details(msg, *_EXEC_KEYS)}, msg)
 
     def _exec_end(self, msg: Msg) -> str:
-        call_id = str(msg.get("call_id"))
+        call_id = call_id_of(msg)
         if self.is_over(call_id):
             return DUPLICATE_RESULT
         self._exec_called(call_id, msg)
@@ -187,7 +181,7 @@ class CodexCalls:
         return self.ended(call_id, answer, msg, "exec_command")
 
     def _output_delta(self, msg: Msg) -> str:
-        call = self._parser.calls.get(str(msg.get("call_id")))
+        call = self._parser.calls.get(call_id_of(msg))
         if call is not None:  # after the end there is nothing to preview: a stopped command may go on printing
             try:
                 data = base64.b64decode(str(msg.get("chunk", "")), validate=True)
@@ -198,7 +192,7 @@ class CodexCalls:
 
     def _terminal_interaction(self, msg: Msg) -> str:
         """Typed into a running command, by a `write_stdin` call or by the user."""
-        call = self._parser.calls.get(str(msg.get("call_id")))
+        call = self._parser.calls.get(call_id_of(msg))
         if call is None:
             return skip("duplicate-call")
         self._parser.calls.update(call, progress={"data": details(msg, "stdin", "process_id")})
@@ -208,10 +202,10 @@ class CodexCalls:
 
     def patch_begin(self, msg: Msg) -> str:
         value = details(msg, "auto_approved", "changes")
-        return self.called(str(msg.get("call_id")), "patch_apply", value, msg, name="Patch")
+        return self.called(call_id_of(msg), "patch_apply", value, msg, name="Patch")
 
     def _patch_end(self, msg: Msg) -> str:
-        call_id = str(msg.get("call_id"))
+        call_id = call_id_of(msg)
         if self.is_over(call_id):
             return DUPLICATE_RESULT
         if self._parser.calls.get(call_id) is None:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from tooltap.normalizers.base import WITH_EVENTS, skip
 from tooltap.normalizers.bodies import Bodies
-from tooltap.normalizers.codex_state import Handlers, Msg, Said, text_of
+from tooltap.normalizers.codex_state import Handlers, Msg, Said, int_of, text_of
+from tooltap.normalizers.tools.payload import objects, strings
 from tooltap.protocol.events import Attachment, Message, Reasoning
 
 if TYPE_CHECKING:
@@ -56,18 +57,18 @@ class CodexMessages:
         return self._say("assistant", _texts(item.get("content")), "item", text_of(item, "id"))
 
     def _agent_message(self, msg: Msg) -> str:
-        return self._say("assistant", [str(msg.get("message", ""))], "event")
+        return self._say("assistant", [text_of(msg, "message") or ""], "event")
 
     def _plan_item(self, item: Msg) -> str:
         """The plan that ends a planning turn; a text, no to-do list."""
-        return self._say("assistant", [str(item.get("text", ""))], "item", text_of(item, "id"))
+        return self._say("assistant", [text_of(item, "text") or ""], "item", text_of(item, "id"))
 
     def _reasoning_item(self, item: Msg) -> str:
         blocks = [*_texts(item.get("summary_text")), *_texts(item.get("raw_content"))]
         return self._say("reasoning", blocks, "item", text_of(item, "id"))
 
     def _agent_reasoning(self, msg: Msg) -> str:
-        return self._say("reasoning", [str(msg.get("text", ""))], "event")
+        return self._say("reasoning", [text_of(msg, "text") or ""], "event")
 
     def _raw_reasoning(self, item: Msg) -> str:
         blocks = [*_texts(item.get("summary")), *_texts(item.get("content"))]
@@ -85,9 +86,9 @@ class CodexMessages:
         return self._say_prompt(text, content, "item", text_of(item, "id"))
 
     def _user_message(self, msg: Msg) -> str:
-        images = [{"image_url": url} for url in msg.get("images") or []]
-        files = [{"path": path} for path in msg.get("local_images") or []]
-        return self._say_prompt(str(msg.get("message", "")), images + files, "event", None)
+        images = [{"image_url": url} for url in strings(msg.get("images"))]
+        files = [{"path": path} for path in strings(msg.get("local_images"))]
+        return self._say_prompt(text_of(msg, "message") or "", images + files, "event", None)
 
     def last_words(self, msg: Msg) -> None:
         """A turn's end repeats the last message; it counts only if none of the turn was seen."""
@@ -138,8 +139,8 @@ class CodexMessages:
 
     def _images(self, parts: Any) -> list[Attachment]:
         attachments: list[Attachment] = []
-        for part in parts if isinstance(parts, list) else []:
-            url = text_of(part, "image_url", "path") if isinstance(part, dict) else None
+        for part in objects(parts):
+            url = text_of(part, "image_url", "path")
             if url is None or part.get("type") not in (None, "image", "local_image"):
                 continue
             bodies = Bodies(self._parser)
@@ -152,7 +153,7 @@ class CodexMessages:
     def _item_delta(self, role: str) -> Callable[[Msg], str]:
         def read(msg: Msg) -> str:
             item_id = text_of(msg, "item_id")
-            index = msg.get("summary_index", msg.get("content_index", 0))
+            index = int_of(msg, "content_index" if "content_index" in msg else "summary_index") or 0
             return self._receive(role, msg, f"{item_id} {msg.get('type')} {index}", item_id, index)
 
         return read
@@ -175,7 +176,7 @@ class CodexMessages:
             while key not in thread.receiving and len(thread.receiving) >= parser.context.limits.open_texts:
                 del thread.receiving[next(iter(thread.receiving))]
             thread.receiving[key] = role
-            parser.texts.append(role, delta, message_id=message_id, block=block, key=key)
+            parser.texts.append(role, delta, message_id=message_id, block=block, key=key, preview=True)
         return skip("partial")
 
     def _forget_deltas(self, role: str, message_id: str | None, *, new: bool) -> None:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tooltap.normalizers.base import WITH_EVENTS, skip
-from tooltap.normalizers.codex_state import Handlers, Msg, object_of, text_of
+from tooltap.normalizers.codex_state import Handlers, Msg, int_of, object_of, text_of
 from tooltap.protocol.events import Notice, SessionEvent, Usage
 
 if TYPE_CHECKING:
@@ -107,14 +107,14 @@ class CodexNotices:
             return limit_class or skip("no-usage")
         total = object_of(info, "total_token_usage")
         figures = {
-            "input_tokens": total.get("input_tokens"),
-            "output_tokens": total.get("output_tokens"),
-            "cache_read_tokens": total.get("cached_input_tokens"),
-            "cache_write_tokens": total.get("cache_write_input_tokens"),
-            "reasoning_tokens": total.get("reasoning_output_tokens"),
+            "input_tokens": int_of(total, "input_tokens"),
+            "output_tokens": int_of(total, "output_tokens"),
+            "cache_read_tokens": int_of(total, "cached_input_tokens"),
+            "cache_write_tokens": int_of(total, "cache_write_input_tokens"),
+            "reasoning_tokens": int_of(total, "reasoning_output_tokens"),
             # Codex's own measure of what the context holds: all tokens of the last request.
-            "context_used": object_of(info, "last_token_usage").get("total_tokens"),
-            "context_size": info.get("model_context_window"),
+            "context_used": int_of(object_of(info, "last_token_usage"), "total_tokens"),
+            "context_size": int_of(info, "model_context_window"),
         }
         thread = self._parser.thread
         if thread.usage == list(figures.values()):

@@ -11,7 +11,19 @@ from tooltap.normalizers.base import State
 from tooltap.normalizers.running import RunningState
 from tooltap.normalizers.texts import TextBuffer
 
-__all__ = ["CodexState", "Handlers", "Msg", "Said", "Thread", "details", "milliseconds", "object_of", "text_of"]
+__all__ = [
+    "CodexState",
+    "Handlers",
+    "Msg",
+    "Said",
+    "Thread",
+    "call_id_of",
+    "details",
+    "int_of",
+    "milliseconds",
+    "object_of",
+    "text_of",
+]
 
 Msg: TypeAlias = dict[str, Any]
 """An event (`msg`), a turn item or a response item: an object told apart by `type`."""
@@ -73,6 +85,16 @@ def object_of(msg: Msg, key: str) -> Msg:
     return value if isinstance(value, dict) else {}
 
 
+def int_of(msg: Msg, key: str) -> int | None:
+    value = msg.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def call_id_of(msg: Msg) -> str:
+    """The id of the call an object is about; without one, all that is known of it is that it is a call."""
+    return text_of(msg, "call_id", "callId", "id") or "unknown"
+
+
 def details(msg: Msg, *keys: str) -> Msg:
     """What of the keys is there and says something."""
     return {key: msg[key] for key in keys if msg.get(key) not in (None, "", [], {})}
@@ -82,5 +104,5 @@ def milliseconds(duration: Any) -> int | None:
     """Rust's `Duration`: `{secs, nanos}`."""
     if not isinstance(duration, dict):
         return None
-    secs, nanos = duration.get("secs"), duration.get("nanos")
-    return round(secs * 1000 + nanos / 1e6) if isinstance(secs, int) and isinstance(nanos, int) else None
+    secs, nanos = int_of(duration, "secs"), int_of(duration, "nanos")
+    return None if secs is None or nanos is None else round(secs * 1000 + nanos / 1e6)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tooltap.normalizers.tools.payload import blocks_text
-
 from tooltap.normalizers.bodies import Bodies
 from tooltap.normalizers.calls import DUPLICATE_RESULT
 from tooltap.normalizers.codex_calls import as_event
-from tooltap.normalizers.codex_state import Handlers, Msg, details, milliseconds, object_of, text_of
+from tooltap.normalizers.codex_state import Handlers, Msg, call_id_of, details, milliseconds, object_of, text_of
 from tooltap.normalizers.codex_text import Answer
+from tooltap.normalizers.tools.payload import blocks_text
 
 if TYPE_CHECKING:
     from tooltap.normalizers.codex_base import CodexParser
@@ -80,10 +79,10 @@ class CodexTools:
     def _mcp_begin(self, msg: Msg) -> str:
         call = object_of(msg, "invocation") or msg
         name = f"mcp__{call.get('server')}__{call.get('tool')}"
-        return self._tools.called(str(msg.get("call_id")), name, call.get("arguments") or {}, msg)
+        return self._tools.called(call_id_of(msg), name, call.get("arguments") or {}, msg)
 
     def _mcp_end(self, msg: Msg) -> str:
-        call_id = str(msg.get("call_id"))
+        call_id = call_id_of(msg)
         if self._tools.is_over(call_id):
             return DUPLICATE_RESULT
         self._mcp_begin(msg)
@@ -101,11 +100,11 @@ class CodexTools:
         return self._tools.ended(call_id, answer, raw, "unknown", bodies.attachments)
 
     def _dynamic_begin(self, msg: Msg) -> str:
-        call_id = text_of(msg, "call_id", "callId") or ""
+        call_id = call_id_of(msg)
         return self._tools.called(call_id, text_of(msg, "tool") or "unknown", msg.get("arguments"), msg)
 
     def _dynamic_end(self, msg: Msg) -> str:
-        call_id = text_of(msg, "call_id", "callId") or ""
+        call_id = call_id_of(msg)
         if self._tools.is_over(call_id):
             return DUPLICATE_RESULT
         self._dynamic_begin(msg)
@@ -123,10 +122,10 @@ class CodexTools:
     # -- web search -----------------------------------------------------------------------------------------------
 
     def _web_search_begin(self, msg: Msg) -> str:
-        return self._tools.called(str(msg.get("call_id")), "web_search", details(msg, "query", "action"), msg)
+        return self._tools.called(call_id_of(msg), "web_search", details(msg, "query", "action"), msg)
 
     def _web_search_end(self, msg: Msg) -> str:
-        call_id = str(msg.get("call_id"))
+        call_id = call_id_of(msg)
         if self._tools.is_over(call_id):
             return DUPLICATE_RESULT
         self._web_search_begin(msg)
@@ -148,18 +147,18 @@ class CodexTools:
         return self._tools.ended(call_id, Answer(None, status), item, "web_search")
 
     def _tool_search(self, item: Msg) -> str:
-        call_id = text_of(item, "call_id", "id") or ""
+        call_id = call_id_of(item)
         return self._tools.called(call_id, "tool_search", item.get("arguments"), item)
 
     def _tool_search_output(self, item: Msg) -> str:
-        call_id = text_of(item, "call_id", "id") or ""
+        call_id = call_id_of(item)
         return self._tools.ended(call_id, Answer(details(item, "tools")), item, "tool_search")
 
     # -- images ---------------------------------------------------------------------------------------------------
 
     def _view_image(self, msg: Msg) -> str:
         """Comes when the image is attached; what the model sees follows as the call's output, if it follows."""
-        call_id = str(msg.get("call_id"))
+        call_id = call_id_of(msg)
         known = self._parser.calls.is_known(call_id)
         line_class = self._tools.called(call_id, "view_image", details(msg, "path"), msg)
         return line_class if known else self._tools.ended(call_id, Answer(None), msg, "view_image")
@@ -167,16 +166,15 @@ class CodexTools:
     def _image_begin(self, msg: Msg) -> str:
         prompt = text_of(msg, "revised_prompt")
         value = {} if prompt is None else {"prompt": prompt}
-        return self._tools.called(str(msg.get("call_id")), "image_generation", value, msg)
+        return self._tools.called(call_id_of(msg), "image_generation", value, msg)
 
     def _image_end(self, msg: Msg) -> str:
-        call_id = str(msg.get("call_id"))
+        call_id = call_id_of(msg)
         if self._tools.is_over(call_id):
             return DUPLICATE_RESULT
         self._image_begin({**msg, "result": None})
         bodies = Bodies(self._parser)
-        image = bodies.keep(str(msg.get("result", "")), "image/png")
-        raw = msg if image is None else {**msg, "result": image.output_id}
+        raw = {**msg, "result": bodies.take({"data": msg.get("result"), "mimeType": "image/png"})}
         status = "failed" if msg.get("status") == "failed" else "completed"
         answer = Answer(details(msg, "saved_path"), status)
         return self._tools.ended(call_id, answer, raw, "image_generation", bodies.attachments)
@@ -197,10 +195,10 @@ class CodexTools:
     # -- other agents ---------------------------------------------------------------------------------------------
 
     def _agent_begin(self, tool: str, msg: Msg) -> str:
-        return self._tools.called(str(msg.get("call_id")), tool, details(msg, "tool", *_AGENT_INPUT), msg)
+        return self._tools.called(call_id_of(msg), tool, details(msg, "tool", *_AGENT_INPUT), msg)
 
     def _agent_end(self, tool: str, msg: Msg) -> str:
-        call_id = str(msg.get("call_id"))
+        call_id = call_id_of(msg)
         if self._tools.is_over(call_id):
             return DUPLICATE_RESULT
         self._agent_begin(tool, msg)

@@ -38,9 +38,6 @@ class Running:
         self._parser = parser
         self._calls = state.calls
 
-    def has(self, call_id: str) -> bool:
-        return call_id in self._calls
-
     def append(self, call: Call, stream: str, data: bytes) -> None:
         """A piece of what an open call prints; bytes that are not UTF-8 become U+FFFD."""
         output = self._calls.get(call.id)
@@ -65,9 +62,11 @@ class Running:
         )
         buffer.append(text, self._parser, "text/plain")
 
-    def take(self, call_id: str) -> tuple[dict[str, str], dict[str, OutputRef] | None]:
+    def take(self, call_id: str) -> tuple[dict[str, str] | None, dict[str, OutputRef] | None]:
         """What came so far, as a result's fields, and where the whole of each lies if that is only its head."""
-        output = self._calls.pop(call_id, None) or RunningOutput()
+        output = self._calls.pop(call_id, None)
+        if output is None:
+            return None, None
         refs = {f"/output/{stream}": buffer.ref("text/plain") for stream, buffer in output.buffers.items()}
         known = {pointer: ref for pointer, ref in refs.items() if ref is not None}
         return {stream: buffer.head for stream, buffer in output.buffers.items()}, known or None

@@ -1,8 +1,7 @@
 """The patch language of Codex and its kin: `*** Begin Patch` … `*** End Patch`.
 
-Read into the form in which Codex reports changes, so that a patch as the model wrote it and one as the agent applied
-it are the same to the `Patch` family: path -> `{type: add, content}`, `{type: delete}` or
-`{type: update, unified_diff, move_path?}`.
+Read into the form in which Codex reports what it applied: path -> `{type: add, content}`, `{type: delete}` or
+`{type: update, unified_diff, move_path?}`. The hunks of such a patch have no line numbers: `@@`, or `@@ def greet():`.
 """
 
 from __future__ import annotations
