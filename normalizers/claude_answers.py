@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tooltap.normalizers.claude_values import record, whole
+from tooltap.normalizers.claude_values import record, string, whole
 
 __all__ = ["Answer", "read_answer", "read_server_answer", "text_of"]
 
@@ -134,7 +134,7 @@ def _failed_status(text: str, twin: dict[str, Any] | None, meta: dict[str, Any],
         return "denied"
     if stopped or (twin is not None and twin.get("interrupted") is True):
         return "cancelled"
-    if meta.get("non_execution_kind") in _NOT_EXECUTED or _REFUSED.match(text):
+    if string(meta.get("non_execution_kind")) in _NOT_EXECUTED or _REFUSED.match(text):
         return "denied"
     return "failed"
 

@@ -87,7 +87,7 @@ class Blocks:
         return seen
 
     def _assistant_block(self, block: Any, message_id: str | None, index: int, titles: dict[str, str]) -> str:
-        kind = block.get("type")
+        kind = string(block.get("type")) or ""
         if kind == "text":
             return self._text(Message, block.get("text"), message_id, index, role="assistant")
         if kind == "thinking":
@@ -96,7 +96,7 @@ class Blocks:
             return skip("redacted-thinking")
         if kind in _CALLS and isinstance(block.get("id"), str):
             return self._call(block, titles)
-        if isinstance(kind, str) and kind.endswith("_tool_result") and isinstance(block.get("tool_use_id"), str):
+        if kind.endswith("_tool_result") and isinstance(block.get("tool_use_id"), str):
             return self._result(block, block, read_server_answer(block))
         return self.media(block, role="assistant", message_id=message_id, index=index)
 

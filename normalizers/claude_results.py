@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tooltap.normalizers.claude_values import number, record, records, whole
+from tooltap.normalizers.claude_values import number, record, records, string, whole
 from tooltap.protocol.events import Event, Usage
 
 __all__ = ["last_words", "outcome", "used"]
@@ -15,24 +15,26 @@ _VAGUE = frozenset({"success", "error", "error_during_execution"})
 
 def outcome(value: dict[str, Any], *, interrupted: bool) -> tuple[str, str | None]:
     """(state of the turn, the provider's word). A failed API request is subtype `success` with `is_error` (2.1.330)."""
-    subtype = value.get("subtype")
-    terminal = value.get("terminal_reason")
-    stop = value.get("stop_reason")
+    subtype, terminal, stop = (string(value.get(key)) for key in ("subtype", "terminal_reason", "stop_reason"))
     if interrupted or str(terminal).startswith("aborted"):
         state = "cancelled"
     elif subtype == "success" and value.get("is_error") is not True:
         state = "completed"
     else:
         state = "failed"
-    words = [subtype if subtype not in _VAGUE else None, terminal if terminal != "completed" else None]
-    words += [stop if state == "completed" else None, subtype]
-    return state, next((word for word in words if isinstance(word, str)), None)
+    telling = (
+        subtype if subtype not in _VAGUE else None,
+        terminal if terminal != "completed" else None,
+        stop if state == "completed" else None,
+        subtype,
+    )
+    return state, next((word for word in telling if word is not None), None)
 
 
 def last_words(value: dict[str, Any]) -> str:
     """The result's own text: the answer of a turn, or what went wrong."""
-    result = value.get("result")
-    if isinstance(result, str) and result.strip():
+    result = string(value.get("result"))
+    if result and result.strip():
         return result
     errors = value.get("errors")
     texts = [*(errors if isinstance(errors, list) else []), value.get("error")]
