@@ -10,11 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tooltap.normalizers.tool_names import TOOL_NAMES, TOOLSETS, name_key
+from tooltap.normalizers.tools.edits import NEW_TEXT_KEYS, OLD_TEXT_KEYS
 
 __all__ = ["canonical_name"]
-
-OLD_TEXT_KEYS = ("old_string", "oldText", "oldString", "old_str", "old_text")
-NEW_TEXT_KEYS = ("new_string", "newText", "newString", "new_str")
 
 
 def canonical_name(raw_name: str, value: Any, call_id: str) -> str:
@@ -50,10 +48,10 @@ def _write(value: Mapping[str, Any], call_id: str) -> str:
 
 
 def _edit(value: Mapping[str, Any], call_id: str) -> str:
-    """ACP's kind `edit` covers patches and new files; Pi and Kimi edit several places with their one edit tool."""
+    """ACP's kind `edit` covers patches and new files; Pi, Kimi and Vibe edit several places with one tool."""
     if _filled(value.get("changes"), dict):
         return "Patch"
-    if _filled(value.get("edits"), list) or _filled(value.get("edit"), list):
+    if any(_filled(value.get(key), list) for key in ("edits", "edit", "changes")):
         return "MultiEdit"
     replaces = any(isinstance(value.get(key), str) for key in (*OLD_TEXT_KEYS, *NEW_TEXT_KEYS))
     has_content = any(_nonblank(value.get(key)) for key in ("file_content", "content", "text"))

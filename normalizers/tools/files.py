@@ -1,0 +1,183 @@
+"""Read, Write and Delete: whole files."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tooltap.normalizers.tools.payload import (
+    TEXT_KEYS,
+    Family,
+    Payload,
+    add_alias,
+    add_flag,
+    add_number,
+    first_text,
+    is_integer,
+    keys_and_text,
+    nonblank,
+    objects,
+    strings,
+)
+
+__all__ = ["FAMILIES", "PATH_KEYS", "add_file_path", "change_output"]
+
+PATH_KEYS = ("file_path", "path", "filepath", "filePath", "absolute_path", "abs_path", "target_file", "file")
+CONTENT_KEYS = ("file_content", "file_text", "new_content", "text", "data", "newText", "new_text", "contents")
+_FILE_LIST_KEYS = ("file_paths", "paths", "files", "locations", "items")
+
+
+def file_paths(payload: Payload) -> list[str]:
+    """Every file an input names, each once."""
+    single = first_text(payload, PATH_KEYS)
+    if single is not None:
+        return [single]
+    for key in _FILE_LIST_KEYS:
+        named = payload.get(key)
+        paths = strings(named) + [path for item in objects(named) if (path := first_text(item, PATH_KEYS))]
+        if paths:
+            return list(dict.fromkeys(paths))
+    return []
+
+
+def add_file_path(payload: Payload) -> None:
+    """`file_path` where one file is meant, `file_paths` where several are."""
+    paths = file_paths(payload)
+    if len(paths) == 1:
+        payload["file_path"] = paths[0]
+    elif paths:
+        payload["file_paths"] = paths
+
+
+# -- Read ---------------------------------------------------------------------------------------------------------
+
+
+def _read_input(payload: Payload, raw_name: str) -> Payload:
+    add_file_path(payload)
+    add_number(payload, "offset", "line_offset", "start_line")
+    add_number(payload, "limit", "n_lines")
+    first, last = _line_range(payload)
+    if first is not None:
+        payload.setdefault("offset", first)
+        if last is not None and last >= first:
+            payload.setdefault("limit", last - first + 1)
+    return payload
+
+
+def _line_range(payload: Payload) -> tuple[int | None, int | None]:
+    """Gemini 0.61 says `start_line` and `end_line`; Copilot 1.0 `view_range`, whose -1 is the end of the file."""
+    view_range = payload.get("view_range")
+    if isinstance(view_range, list) and len(view_range) == 2 and all(map(is_integer, view_range)):
+        return view_range[0], view_range[1]
+    first, last = payload.get("start_line"), payload.get("end_line")
+    return (first if is_integer(first) else None), (last if is_integer(last) else None)
+
+
+def _read_output(value: Any, raw_name: str) -> Payload:
+    payload, text = keys_and_text(value, TEXT_KEYS)
+    if isinstance(payload.get("file"), dict) or not text:
+        return payload
+    file = _wrapped_file(text) or (_numbered_file(text) if raw_name in NUMBERING_TOOLS else None) or {"content": text}
+    path = first_text(payload, ("filePath", "path", "file_path"))
+    if path is not None:
+        file["filePath"] = path
+    for key in ("startLine", "numLines", "totalLines"):
+        if is_integer(payload.get(key)):
+            file[key] = payload[key]
+    payload["file"] = file
+    return payload
+
+
+NUMBERING_TOOLS = ("Read", "ReadFile")
+"""Raw names of the tools that put line numbers before the text: Claude's (`1\\ttext`, before 2.0 `     1→text`) and
+Kimi's."""
+
+_CAT_LINE = re.compile(r" *(\d+)[\t→](.*)", re.ASCII | re.DOTALL)
+
+
+def _numbered_file(text: str) -> Payload | None:
+    lines = [_CAT_LINE.fullmatch(line) for line in text.removesuffix("\n").split("\n")]
+    numbered = [line for line in lines if line]
+    if len(numbered) < len(lines):
+        return None
+    content = "\n".join(line[2] for line in numbered) + ("\n" if text.endswith("\n") else "")
+    return {"content": content, "startLine": int(numbered[0][1]), "numLines": len(numbered)}
+
+
+_WRAPPER = re.compile(r"<(file|content)>\n(.*)\n</\1>", re.DOTALL)
+_WRAPPED_PATH = re.compile(r"<path>(.*?)</path>")
+_WRAPPED_LINE = re.compile(r"(\d+)(?:\||:) ?(.*)", re.ASCII | re.DOTALL)
+_FOOTER = re.compile(r"\(End of file.* total (\d+) lines", re.ASCII)
+
+
+def _wrapped_file(text: str) -> Payload | None:
+    """OpenCode's answer: numbered lines in `<file>` (`00001| text`) or, since 1.x, in `<content>` (`1: text`)."""
+    text = text.replace("\r\n", "\n")
+    wrapper = _WRAPPER.search(text)
+    if wrapper is None:
+        return None
+    body = wrapper[2].split("\n")
+    lines = [line for line in map(_WRAPPED_LINE.fullmatch, body) if line]
+    if not lines:
+        return None
+    content = "\n".join(line[2] for line in lines)
+    file: Payload = {"content": content, "startLine": int(lines[0][1]), "numLines": len(lines)}
+    footer = next((footer for footer in map(_FOOTER.match, body) if footer), None)
+    if footer:
+        file["totalLines"] = int(footer[1])
+    path = _WRAPPED_PATH.search(text[: wrapper.start()])
+    if path:
+        file["filePath"] = path[1]
+    return file
+
+
+# -- Write, Delete ------------------------------------------------------------------------------------------------
+
+
+def _write_input(payload: Payload, raw_name: str) -> Payload:
+    if isinstance(payload.get("content"), list):  # ACP: the diff that would be shown for the file
+        payload.setdefault("items", payload["content"])
+    add_file_path(payload)
+    add_alias(payload, "content", *CONTENT_KEYS)
+    items = objects(payload.get("items"))
+    if not isinstance(payload.get("content"), str) and items:
+        content = first_text(items[0], ("newText", "new_string", "newString", "text", "data"))
+        if content is not None:
+            payload["content"] = content
+    return payload
+
+
+def _delete_input(payload: Payload, raw_name: str) -> Payload:
+    paths = strings(payload.get("file_paths")) or file_paths(payload)
+    if paths:
+        payload["file_paths"] = paths
+    if len(paths) == 1:
+        payload["file_path"] = paths[0]
+    return payload
+
+
+def change_output(value: Any, raw_name: str) -> Payload:
+    """The result of a change: what the tool said is `message`, whether the change took effect `applied`."""
+    return _outcome(value, "applied")
+
+
+def _delete_output(value: Any, raw_name: str) -> Payload:
+    return _outcome(value, "deleted")
+
+
+def _outcome(value: Any, flag: str) -> Payload:
+    payload, text = keys_and_text(value)
+    if nonblank(text):
+        payload.setdefault("message", text)
+    add_flag(payload, flag, "success", "ok")
+    error = payload.get("error")
+    if flag not in payload and (nonblank(error) or (isinstance(error, dict) and error)):
+        payload[flag] = False
+    return payload
+
+
+FAMILIES = {
+    "Read": Family(_read_input, _read_output, string_key="file_path", list_key="file_paths"),
+    "Write": Family(_write_input, change_output),
+    "Delete": Family(_delete_input, _delete_output, string_key="file_path", list_key="file_paths"),
+}

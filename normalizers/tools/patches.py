@@ -1,0 +1,139 @@
+"""Patch and Diff: changes to several files at once.
+
+A patch has `changes`: path -> `{type, …}`. `type` is add, modify, delete or rename, and beside the provider's own keys
+stands what it says in one form: `add.content`, `delete.content`, `modify.old_content` and `modify.new_content`, or,
+where a change has several hunks, `modify.hunks[]` of `old_start`, `new_start`, `old_content` and `new_content`. Texts
+of hunks end without a newline. `move_path` is the new path of a rename.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tooltap.normalizers.tools.files import PATH_KEYS, change_output
+from tooltap.normalizers.tools.payload import (
+    Family,
+    Payload,
+    add_text,
+    first_text,
+    keep_output,
+    nonblank,
+    objects,
+    strings,
+    without_nulls,
+)
+from tooltap.normalizers.tools.unified_diff import hunks, split_files
+
+__all__ = ["FAMILIES", "canonical_change"]
+
+_TYPES = {
+    "add": "add",
+    "create": "add",
+    "delete": "delete",
+    "remove": "delete",
+    "rename": "rename",
+    "move": "rename",
+}
+"""Whatever else a provider says (`update`, `modify`, …) changes a file."""
+
+_TEXT_KEYS = ("patch", "patchText", "patch_text", "input", "unified_diff", "diff")
+
+
+def _patch_input(payload: Payload, raw_name: str) -> Payload:
+    changes = _changes(payload)
+    if changes:
+        payload["changes"] = changes
+    return payload
+
+
+def _changes(payload: Payload) -> Payload:
+    named = payload.get("changes") or payload.get("items")
+    if isinstance(named, dict):
+        return {path: canonical_change(change) for path, change in named.items()}
+    if isinstance(named, list):
+        listed = [(first_text(change, PATH_KEYS), change) for change in objects(named)]
+        return {path: canonical_change(change) for path, change in listed if path is not None}
+    text = first_text(payload, _TEXT_KEYS)
+    if text is not None:
+        return {
+            file.path: canonical_change({"type": file.kind, "unified_diff": file.text, "move_path": file.move_path})
+            for file in split_files(text)
+        }
+    return {path: canonical_change({"type": "delete"}) for path in strings(payload.get("file_paths"))}
+
+
+def canonical_change(change: Any) -> Payload:
+    """One file's change, from whatever a provider says about it."""
+    if not isinstance(change, dict):
+        return {"value": change}
+    change = dict(change)
+    kind = change.get("kind")
+    if isinstance(kind, dict):  # Codex app-server: {kind: {type, move_path}, diff}
+        change = {**change, **kind}
+        del change["kind"]
+    elif nonblank(kind):  # Codex exec: {path, kind}
+        change["type"] = kind
+        del change["kind"]
+    old = first_text(change, ("old_content", "oldContent", "oldText"))
+    new = first_text(change, ("new_content", "newContent", "newText"))
+    diff = first_text(change, ("unified_diff", "unifiedDiff", "diff"))
+    if change.get("type") == "diff":  # ACP: a file without an old text is new
+        change["type"] = "add" if old is None else "modify"
+    change["type"] = _type(change)
+    if diff is not None and hunks(diff):
+        change["unified_diff"] = diff
+    elif diff is not None:  # Codex app-server gives whole contents as the `diff` of new and deleted files
+        change.setdefault("content", diff)
+    if change["type"] == "add":
+        content = change.get("content", new)
+        if content is not None:
+            change["add"] = {"content": content}
+    elif change["type"] == "delete":
+        change["delete"] = without_nulls({"content": change.get("content", old)})
+    elif old is not None and new is not None:
+        change["modify"] = {"old_content": old, "new_content": new}
+    elif diff is not None and (parts := hunks(diff)):
+        change["modify"] = _modify(parts)
+    return without_nulls(change)
+
+
+def _type(change: Payload) -> str:
+    kind = _TYPES.get(str(change.get("type")).lower(), "modify")
+    return "rename" if kind == "modify" and nonblank(change.get("move_path")) else kind
+
+
+def _modify(parts: list[Any]) -> Payload:
+    if len(parts) == 1:
+        return {"old_content": parts[0].old, "new_content": parts[0].new}
+    return {
+        "hunks": [
+            {
+                "old_start": hunk.old_start,
+                "new_start": hunk.new_start,
+                "old_content": hunk.old,
+                "new_content": hunk.new,
+            }
+            for hunk in parts
+        ]
+    }
+
+
+def _patch_output(value: Any, raw_name: str) -> Payload:
+    payload = change_output(value, raw_name)
+    changes = _changes({"changes": payload.get("changes")})
+    if changes:
+        payload["changes"] = changes
+    if payload.get("applied") is False and not any(nonblank(payload.get(key)) for key in ("stderr", "message")):
+        add_text(payload, "errorMessage", "stdout")
+    return payload
+
+
+def _diff_input(payload: Payload, raw_name: str) -> Payload:
+    add_text(payload, "unified_diff", "unifiedDiff", "diff", "patch")
+    return payload
+
+
+FAMILIES = {
+    "Patch": Family(_patch_input, _patch_output, string_key="patch"),
+    "Diff": Family(_diff_input, keep_output, string_key="unified_diff"),
+}

@@ -1,0 +1,181 @@
+"""Grep, Glob, LS and CodeSearch: what was found, whether it came as a list or as text.
+
+`matches` of Grep and CodeSearch are `{filePath?, line?, excerpt?}`; those of Glob, and the `entries` of LS, strings. A
+result's text is kept as `text` where it says more than was found (context lines, notes that it was cut).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from tooltap.normalizers.tools.payload import (
+    TEXT_KEYS,
+    Family,
+    Payload,
+    add_text,
+    is_integer,
+    keys_and_text,
+    nonblank,
+    strings,
+)
+
+__all__ = ["FAMILIES"]
+
+_HEADING = re.compile(r"Found \d+ |Directory listing for |-{2,}$", re.ASCII)
+_NOTHING = re.compile(r"(?:No (?:files|matches|results)|0 matches|Found 0 )", re.IGNORECASE)
+_NOTE = re.compile(r"\([^()]*\s[^()]*\)$")
+
+_GREP_LINE = re.compile(r"(.+?):(\d+):(.*)", re.ASCII | re.DOTALL)
+_FILE_LINE = re.compile(r"File: (.+)|(\S.*/.*):$")
+_LINE_UNDER_FILE = re.compile(r"\s*L(?:ine )?(\d+): ?(.*)", re.ASCII | re.DOTALL)
+
+
+class Found(NamedTuple):
+    matches: list[Any]
+    is_all: bool
+    """Whether the text said nothing else."""
+
+
+# -- text ---------------------------------------------------------------------------------------------------------
+
+
+def _found_lines(text: str) -> Found:
+    """The lines of a list of names."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    names = [line for line in lines if not (_HEADING.match(line) or _NOTHING.match(line) or _NOTE.match(line))]
+    return Found(names, not any(_NOTE.match(line) for line in lines))
+
+
+def _found_matches(text: str) -> Found:
+    """Matches in any of the forms agents print them: `path:4: text` a line, or lines under the name of their file
+    (OpenCode: `/path:` and `  Line 4: text`; Gemini and Qwen: `File: path` and `L4: text`)."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    if not lines or _NOTHING.match(lines[0]):
+        return Found([], len(lines) <= 1)
+    if re.match(r"Found \d+ files?\b", lines[0]):  # Claude's Grep in mode files_with_matches
+        names = _found_lines(text)
+        return Found([{"filePath": name} for name in names.matches], names.is_all)
+    matches: list[Payload] = []
+    file: str | None = None
+    rest = 0
+    for line in lines:
+        under_file = _LINE_UNDER_FILE.fullmatch(line) if file is not None else None
+        grep = None if under_file else _GREP_LINE.fullmatch(line)
+        heading = None if under_file or grep else _FILE_LINE.fullmatch(line)
+        if under_file:
+            matches.append({"filePath": file, "line": int(under_file[1]), "excerpt": under_file[2]})
+        elif grep:
+            matches.append({"filePath": grep[1], "line": int(grep[2]), "excerpt": grep[3]})
+        elif heading:
+            file = heading[1] or heading[2]
+        elif not _HEADING.match(line):
+            rest += 1
+    if not matches:
+        return Found([{"excerpt": text.strip()}], True)
+    if all(match["excerpt"].startswith(" ") for match in matches):  # Pi: `path:4: text`; ripgrep has no space
+        for match in matches:
+            match["excerpt"] = match["excerpt"][1:]
+    return Found(matches, rest == 0)
+
+
+def _put(payload: Payload, key: str, found: Found, text: str) -> None:
+    payload[key] = found.matches
+    if not found.is_all:
+        payload["text"] = text
+
+
+# -- results ------------------------------------------------------------------------------------------------------
+
+
+def _matches_output(value: Any, raw_name: str) -> Payload:
+    payload, text = keys_and_text(value, ("matches", *TEXT_KEYS))
+    stated = payload.get("matches")
+    if isinstance(stated, list):
+        payload["matches"] = [_canonical_match(match) for match in stated]
+    elif payload.get("mode") == "files_with_matches":  # Claude: {mode, filenames, numFiles}
+        payload["matches"] = [{"filePath": path} for path in strings(payload.get("filenames"))]
+    elif nonblank(text):
+        _put(payload, "matches", _found_matches(text), text)
+    return payload
+
+
+def _canonical_match(match: Any) -> Any:
+    if isinstance(match, str):
+        return {"excerpt": match}
+    if not isinstance(match, dict):
+        return match
+    match = dict(match)
+    add_text(match, "filePath", "file_path", "path", "file")
+    add_text(match, "excerpt", "text", "snippet", "content")
+    for key in ("line_number", "lineNumber"):
+        if is_integer(match.get(key)):
+            match.setdefault("line", match[key])
+    return match
+
+
+def _glob_output(value: Any, raw_name: str) -> Payload:
+    return _names_output(value, "matches", ("filenames", "files", "paths"))
+
+
+def _ls_output(value: Any, raw_name: str) -> Payload:
+    return _names_output(value, "entries", ("files", "filenames", "items"))
+
+
+def _names_output(value: Any, key: str, list_keys: tuple[str, ...]) -> Payload:
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return {key: value}
+    payload, text = keys_and_text(value, TEXT_KEYS)
+    named = next((payload[one] for one in (key, *list_keys) if isinstance(payload.get(one), list)), None)
+    if named is not None:
+        payload[key] = named
+    elif isinstance(value, list) and text is None:
+        return {key: value}
+    elif nonblank(text):
+        _put(payload, key, _found_lines(text), text)
+    return payload
+
+
+# -- inputs -------------------------------------------------------------------------------------------------------
+
+_PATH_ALIASES = ("dir_path", "dir", "directory", "folder", "cwd", "target_directory", "relative_workspace_path")
+
+
+def _grep_input(payload: Payload, raw_name: str) -> Payload:
+    add_text(payload, "pattern", "query", "regex")
+    add_text(payload, "path", *_PATH_ALIASES)
+    add_text(payload, "glob", "include", "include_pattern", "file_pattern")
+    _join_queries(payload, "pattern")
+    return payload
+
+
+def _glob_input(payload: Payload, raw_name: str) -> Payload:
+    add_text(payload, "pattern", "glob", "glob_pattern", "query")
+    add_text(payload, "path", *_PATH_ALIASES)
+    return payload
+
+
+def _ls_input(payload: Payload, raw_name: str) -> Payload:
+    add_text(payload, "path", *_PATH_ALIASES)
+    return payload
+
+
+def _code_search_input(payload: Payload, raw_name: str) -> Payload:
+    add_text(payload, "query", "q", "pattern", "information_request", "informationRequest")
+    _join_queries(payload, "query")
+    return payload
+
+
+def _join_queries(payload: Payload, key: str) -> None:
+    """Cline searches for several patterns in one call."""
+    queries = strings(payload.get("queries"))
+    if queries and not nonblank(payload.get(key)):
+        payload[key] = "\n".join(queries)
+
+
+FAMILIES = {
+    "Grep": Family(_grep_input, _matches_output, string_key="pattern"),
+    "Glob": Family(_glob_input, _glob_output, string_key="pattern"),
+    "LS": Family(_ls_input, _ls_output, string_key="path"),
+    "CodeSearch": Family(_code_search_input, _matches_output, string_key="query"),
+}

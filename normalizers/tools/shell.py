@@ -1,0 +1,104 @@
+"""Bash: commands without the shell they were wrapped in, and what they printed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Any, TypeGuard
+
+from tooltap.normalizers.tools.payload import Family, Payload, add_number, add_text, is_integer, keys_and_text, nonblank
+
+__all__ = ["FAMILIES", "unwrap_argv", "unwrap_command"]
+
+_SHELL = r"(?:\S*[/\\])?(?:bash|zsh|sh|dash|ksh|fish|powershell|pwsh)(?:\.exe)?"
+_FLAG = r"-(?:l?i?c|c?l|Command)"
+_WORD = r"""(?:[^\s'"\\]++|'[^']*+'|"(?:[^"\\]++|\\.)*+"|\\.)++"""
+_WRAPPED = re.compile(rf"\s*{_SHELL}\s+{_FLAG}\s+({_WORD})\s*\Z", re.DOTALL)
+_SHELL_ALONE = re.compile(rf"{_SHELL}\Z")
+_FLAG_ALONE = re.compile(rf"{_FLAG}\Z")
+_QUOTED = re.compile(r"""'([^']*+)'|"((?:[^"\\]++|\\.)*+)"|\\(.)""", re.DOTALL)
+_ESCAPE = re.compile(r'\\([$`"\\\n])')
+_RETURN_CODE = re.compile(r"<return-code>\s*(\d+)\s*</return-code>", re.IGNORECASE | re.ASCII)
+_OUTPUT = re.compile(r"<output>\s*(.*?)\s*</output>", re.IGNORECASE | re.DOTALL)
+
+
+def unwrap_command(command: str) -> str:
+    """`/bin/bash -lc "ls src"` -> `ls src`; any other command unchanged."""
+    match = _WRAPPED.match(command)
+    return _unquote(match[1]) if match else command
+
+
+def unwrap_argv(argv: list[str]) -> str:
+    """The command of an argument list: the script of a shell, else the arguments, quoted where they need it."""
+    if len(argv) == 3 and _SHELL_ALONE.match(argv[0]) and _FLAG_ALONE.match(argv[1]):
+        return argv[2]
+    return shlex.join(argv)
+
+
+def _unquote(word: str) -> str:
+    """One shell word as the shell would see it. `shlex` does not know `\\$` inside double quotes."""
+    return _QUOTED.sub(_unquote_part, word)
+
+
+def _unquote_part(match: re.Match[str]) -> str:
+    single, double, escaped = match.groups()
+    if single is not None:
+        return str(single)
+    if double is not None:
+        return _ESCAPE.sub(lambda escape: "" if escape[1] == "\n" else escape[1], double)
+    return "" if escaped == "\n" else str(escaped)
+
+
+def _bash_input(payload: Payload, raw_name: str) -> Payload:
+    command = next((payload[key] for key in ("command", "cmd", "argv", "items") if payload.get(key) is not None), None)
+    if nonblank(command):
+        payload["command"] = unwrap_command(command)
+    elif _all_strings(command):
+        payload["command"] = unwrap_argv(command)
+    elif isinstance(batch := payload.get("commands"), list):
+        commands = [item.get("command") if isinstance(item, dict) else item for item in batch]
+        if _all_strings(commands):
+            payload["commands"] = [unwrap_command(one) for one in commands]
+            payload["command"] = "\n".join(payload["commands"])
+    add_text(payload, "cwd", "workdir", "working_dir", "working_directory", "dir_path", "directory")
+    return payload
+
+
+def _all_strings(value: Any) -> TypeGuard[list[str]]:
+    return isinstance(value, list) and bool(value) and all(isinstance(item, str) for item in value)
+
+
+def _bash_output(value: Any, raw_name: str) -> Payload:
+    payload, text = keys_and_text(value)
+    stdout = payload.get("stdout")
+    if not isinstance(stdout, str) or (not stdout and not nonblank(payload.get("stderr"))):
+        # Where a provider merges the streams, an empty `stdout` does not hide them.
+        merged = (payload.get(key) for key in ("formatted_output", "aggregated_output", "output", "text"))
+        printed = [one for one in (text, stdout, *merged) if isinstance(one, str)]
+        stdout = next((one for one in printed if one), printed[0] if printed else None)
+    if isinstance(stdout, str):
+        payload["stdout"] = stdout
+        _read_tags(payload, stdout)
+    metadata = payload.get("metadata")
+    if isinstance(metadata, dict):  # OpenCode: {output, metadata: {exit}}; Codex before 0.63: {metadata: {exit_code}}
+        codes = (metadata.get(key) for key in ("exit", "exit_code", "exitCode"))
+        stated = next((code for code in codes if is_integer(code)), None)
+        if stated is not None:
+            payload.setdefault("exit_code", stated)
+    add_number(payload, "exit_code", "exitCode")
+    return payload
+
+
+def _read_tags(payload: Payload, stdout: str) -> None:
+    """Auggie's shell tool answers in tags: `<return-code>0</return-code><output>…</output>`."""
+    code = _RETURN_CODE.search(stdout)
+    output = _OUTPUT.search(stdout)
+    if code and not is_integer(payload.get("exit_code")):
+        payload["exit_code"] = int(code[1])
+    if output:
+        payload["stdout"] = output[1]
+    elif code and not _RETURN_CODE.sub("", stdout).strip():
+        del payload["stdout"]
+
+
+FAMILIES = {"Bash": Family(_bash_input, _bash_output, string_key="command")}

@@ -1,0 +1,47 @@
+"""Task: a subagent's work (`operation` run), or an entry of a shared task list (create, update, get, list)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tooltap.normalizers.tools.payload import Family, Payload, add_text, blocks_text, nonblank
+
+__all__ = ["FAMILIES"]
+
+_OPERATIONS = {"taskcreate": "create", "tasklist": "list", "taskupdate": "update", "taskget": "get"}
+"""Raw name without case and `_` -> operation; every other name of the tool runs a subagent."""
+
+
+def _input(payload: Payload, raw_name: str) -> Payload:
+    name = raw_name.lower().replace("_", "")
+    operation = _OPERATIONS.get(name) or _operation_of(payload, name)
+    if operation == "run":
+        add_text(payload, "prompt", "message", "task")
+        add_text(payload, "subagent_type", "agent_type", "agent_name")
+    return {"operation": operation, **payload}
+
+
+def _operation_of(payload: Payload, name: str) -> str:
+    if name != "task":
+        return "run"
+    # ACP: a call that is only known as `task` tells by its input.
+    if isinstance(payload.get("subject"), str):
+        return "create"
+    if isinstance(payload.get("taskId"), str | int):
+        return "update"
+    return "run"
+
+
+def _output(value: Any, raw_name: str) -> Payload:
+    if isinstance(value, list):
+        text = blocks_text(value)
+        return {"tasks": value} if text is None else {"content": text}
+    if isinstance(value, str):
+        return {"content": value} if nonblank(value) else {}
+    if not isinstance(value, dict):
+        return {"value": value}
+    text = blocks_text(value.get("content"))
+    return dict(value) if text is None else {**value, "content": text}
+
+
+FAMILIES = {"Task": Family(_input, _output, string_key="prompt", json_result=True)}

@@ -1,0 +1,98 @@
+"""TodoWrite and TodoRead: the to-do list, whoever calls it a plan.
+
+An entry is `{content, status, …}`; `status` is pending, in_progress or completed, or the provider's own word. What else
+a provider says of an entry (`priority`, `id`, `activeForm`, `description`) is kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tooltap.normalizers.tools.payload import (
+    Family,
+    Payload,
+    decode_json,
+    first_text,
+    keep_input,
+    keys_and_text,
+    nonblank,
+    objects,
+)
+
+__all__ = ["FAMILIES", "canonical_todos"]
+
+_LIST_KEYS = ("todos", "newTodos", "items", "plan", "entries")
+_CONTENT_KEYS = ("content", "step", "title", "text", "subject", "description")
+_STATUS = {
+    "pending": "pending",
+    "todo": "pending",
+    "open": "pending",
+    "inprogress": "in_progress",
+    "doing": "in_progress",
+    "active": "in_progress",
+    "completed": "completed",
+    "complete": "completed",
+    "done": "completed",
+}
+"""Status without case, `-` and `_` -> status."""
+
+
+def canonical_todos(items: list[Any]) -> list[Payload]:
+    return [todo for todo in map(_todo, items) if todo is not None]
+
+
+def _todo(item: Any) -> Payload | None:
+    if nonblank(item):
+        return {"content": item.strip(), "status": "pending"}
+    content = first_text(item, _CONTENT_KEYS) if isinstance(item, dict) else None
+    if content is None:
+        return None
+    return {**item, "content": content.strip(), "status": _status(item)}
+
+
+def _status(item: Payload) -> str:
+    if isinstance(item.get("completed"), bool):  # Codex exec: {text, completed}
+        return "completed" if item["completed"] else "pending"
+    word = first_text(item, ("status", "state")) or "pending"
+    return _STATUS.get(word.strip().lower().replace("_", "").replace("-", ""), word.strip())
+
+
+def _todos(payload: Payload, keys: tuple[str, ...]) -> list[Payload] | None:
+    """The list under the first of `keys` that has one, be it a string of JSON."""
+    for key in keys:
+        named = decode_json(payload.get(key))
+        if isinstance(named, list):
+            return canonical_todos(named)
+    return None
+
+
+def _write_input(payload: Payload, raw_name: str) -> Payload:
+    todos = _todos(payload, _LIST_KEYS)
+    if todos is None and isinstance(payload.get("_acp"), dict):
+        todos = _todos(payload["_acp"], ("rawInput",))
+    if todos is not None:
+        payload["todos"] = todos
+    return payload
+
+
+def _output(value: Any, raw_name: str) -> Payload:
+    if isinstance(value, list) and not any("type" in block for block in objects(value)):
+        return {"todos": canonical_todos(value)}
+    payload, text = keys_and_text(value, ("output",))
+    said = decode_json(text)
+    if isinstance(said, list):  # OpenCode answers with the list as JSON
+        payload.setdefault("todos", said)
+    elif isinstance(said, dict):  # Vibe: {verb, todos, message} as JSON
+        payload = {**said, **payload}
+    elif nonblank(text):
+        payload.setdefault("message", text)
+    todos = _todos(payload, ("newTodos", *_LIST_KEYS))
+    if todos is not None:
+        payload["todos"] = todos
+    return payload
+
+
+FAMILIES = {
+    "TodoWrite": Family(_write_input, _output, list_key="todos", json_result=True),
+    "TodoRead": Family(keep_input, _output, json_result=True),
+}

@@ -1,0 +1,196 @@
+"""Patch and Diff."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tooltap.normalizers.tools import tool_input, tool_output
+from tooltap.normalizers.tools.unified_diff import hunks, split_files
+
+DIFF = '@@ -5,3 +5,3 @@\n     """Doc."""\n-    return "Hello"\n+    return "Good day"\n \n'
+MODIFY = {
+    "old_content": '    """Doc."""\n    return "Hello"\n',
+    "new_content": '    """Doc."""\n    return "Good day"\n',
+}
+
+
+def changes(value: Any) -> Any:
+    return tool_input("Patch", value, "apply_patch").get("changes")
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"type": "add", "content": "a\nb\n"}, {"type": "add", "add": {"content": "a\nb\n"}}),
+        ({"type": "add", "content": ""}, {"type": "add", "add": {"content": ""}}),
+        ({"type": "update", "unified_diff": DIFF, "move_path": None}, {"type": "modify", "modify": MODIFY}),
+        (
+            {"type": "update", "unified_diff": DIFF, "move_path": "b.py"},
+            {"type": "rename", "move_path": "b.py", "modify": MODIFY},
+        ),
+        (
+            {"type": "update", "old_content": "a\n", "new_content": "b\n", "unified_diff": DIFF},
+            {"type": "modify", "modify": {"old_content": "a\n", "new_content": "b\n"}},
+        ),
+        ({"type": "delete", "content": "x\n"}, {"type": "delete", "delete": {"content": "x\n"}}),
+        ({"type": "delete"}, {"type": "delete", "delete": {}}),
+        ({"kind": "update"}, {"type": "modify"}),
+        ({"kind": {"type": "add"}, "diff": "new\n"}, {"type": "add", "add": {"content": "new\n"}}),
+        ({"kind": {"type": "delete"}, "diff": "old\n"}, {"type": "delete", "delete": {"content": "old\n"}}),
+        (
+            {"kind": {"type": "update", "move_path": "b.py"}, "diff": DIFF + "\n\nMoved to: b.py"},
+            {"type": "rename", "move_path": "b.py", "modify": MODIFY},
+        ),
+        ({"type": "diff", "oldText": None, "newText": "x\n"}, {"type": "add", "add": {"content": "x\n"}}),
+        (
+            {"type": "diff", "oldText": "a\n", "newText": "b\n"},
+            {"type": "modify", "modify": {"old_content": "a\n", "new_content": "b\n"}},
+        ),
+    ],
+)
+@pytest.mark.parametrize("listed", [False, True])
+def test_one_change(change: dict[str, Any], expected: dict[str, Any], listed: bool) -> None:
+    value = {"changes": [{**change, "path": "a.py"}] if listed else {"a.py": change}}
+
+    got = changes(value)["a.py"]
+
+    assert {key: got.get(key) for key in ("type", "move_path", "add", "modify", "delete")} == {
+        "move_path": None,
+        "add": None,
+        "modify": None,
+        "delete": None,
+        **expected,
+    }
+
+
+def test_other_keys_of_a_patch_and_its_changes_are_kept() -> None:
+    value = {"auto_approved": True, "changes": {"a": {"type": "add", "content": "x", "note": 1}}}
+
+    assert tool_input("Patch", value, "CodexPatch") == {
+        "auto_approved": True,
+        "changes": {"a": {"type": "add", "content": "x", "note": 1, "add": {"content": "x"}}},
+    }
+
+
+TWO_HUNKS = "@@ -1,2 +1,2 @@\n-a\n+A\n b\n@@ -9 +9,2 @@ def f():\n c\n+d\n\\ No newline at end of file\n"
+
+
+def test_several_hunks_are_not_glued_together() -> None:
+    assert changes({"changes": {"a": {"type": "update", "unified_diff": TWO_HUNKS}}})["a"]["modify"] == {
+        "hunks": [
+            {"old_start": 1, "new_start": 1, "old_content": "a\nb", "new_content": "A\nb"},
+            {"old_start": 9, "new_start": 9, "old_content": "c", "new_content": "c\nd"},
+        ]
+    }
+
+
+GIT = """diff --git a/src/app.py b/src/app.py
+index 43f22fe..73ae2ad 100644
+--- a/src/app.py
++++ b/src/app.py
+@@ -1,2 +1,2 @@
+--- a comment
++-- another
+ x
+diff --git a/new.md b/new.md
+new file mode 100644
+index 0000000..3e75765
+--- /dev/null
++++ b/new.md
+@@ -0,0 +1 @@
++new
+diff --git a/old.txt b/old.txt
+deleted file mode 100644
+--- a/old.txt
++++ /dev/null
+@@ -1 +0,0 @@
+-old
+diff --git a/util.py b/maths.py
+similarity index 100%
+rename from util.py
+rename to maths.py
+"""
+PLAIN = "--- a.txt\t2026-11-21\n+++ a.txt\t2026-11-21\n@@ -1 +1 @@\n-a\n+b\n--- c.txt\n+++ c.txt\n@@ -1 +1 @@\n-c\n+d\n"
+
+
+def test_a_diff_of_several_files_is_split_at_its_headers_only() -> None:
+    assert [(file.path, file.kind, file.move_path) for file in split_files(GIT)] == [
+        ("src/app.py", "modify", None),
+        ("new.md", "add", None),
+        ("old.txt", "delete", None),
+        ("util.py", "rename", "maths.py"),
+    ]
+    assert [(file.path, file.kind) for file in split_files(PLAIN)] == [("a.txt", "modify"), ("c.txt", "modify")]
+    assert split_files("no diff at all") == []
+
+
+@pytest.mark.parametrize("key", ["patch", "unified_diff", "diff", "patchText"])
+def test_a_unified_diff_is_changes(key: str) -> None:
+    got = changes({key: GIT})
+
+    assert {path: change["type"] for path, change in got.items()} == {
+        "src/app.py": "modify",
+        "new.md": "add",
+        "old.txt": "delete",
+        "util.py": "rename",
+    }
+    assert got["src/app.py"]["modify"] == {"old_content": "-- a comment\nx", "new_content": "-- another\nx"}
+
+
+@pytest.mark.parametrize(("diff", "count"), [("", 0), ("@@ -1 +1 @@", 1), ("@@ -1,5 +1,5 @@\n a", 1), ("@@ bad", 0)])
+def test_a_broken_diff_gives_what_it_has(diff: str, count: int) -> None:
+    assert len(hunks(diff)) == count
+
+
+@pytest.mark.parametrize("value", [{}, {"changes": {}}, {"changes": "x"}, {"note": 1}])
+def test_no_changes_are_none(value: dict[str, Any]) -> None:
+    assert tool_input("Patch", value, "patch") == value
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (
+            {"stdout": "Success.\n", "stderr": "", "success": True},
+            {"stdout": "Success.\n", "stderr": "", "success": True, "applied": True},
+        ),
+        (
+            {"stdout": "", "stderr": "no such line\n", "success": False},
+            {
+                "stdout": "",
+                "stderr": "no such line\n",
+                "success": False,
+                "applied": False,
+                "errorMessage": "no such line",
+            },
+        ),
+        (
+            {"stdout": "bad hunk", "success": False},
+            {"stdout": "bad hunk", "success": False, "applied": False, "errorMessage": "bad hunk"},
+        ),
+        ("Success. Updated the following files:\nA a\n", {"message": "Success. Updated the following files:\nA a\n"}),
+    ],
+)
+def test_the_result_of_a_patch(value: Any, expected: dict[str, Any]) -> None:
+    assert tool_output("Patch", value, "apply_patch") == expected
+
+
+def test_the_changes_of_a_result_are_those_of_an_input() -> None:
+    change = {"type": "update", "unified_diff": DIFF, "move_path": None}
+
+    output = tool_output("Patch", {"success": True, "changes": {"a.py": change}}, "patch_apply")
+
+    assert output["changes"] == changes({"changes": {"a.py": change}})
+
+
+@pytest.mark.parametrize(
+    "value", [DIFF, {"unified_diff": DIFF}, {"unifiedDiff": DIFF}, {"diff": DIFF}, {"patch": DIFF}]
+)
+def test_a_diff(value: Any) -> None:
+    assert tool_input("Diff", value, "CodexDiff")["unified_diff"] == DIFF
+
+
+def test_the_result_of_a_diff_is_kept() -> None:
+    assert tool_output("Diff", {"status": "completed"}, "CodexDiff") == {"status": "completed"}

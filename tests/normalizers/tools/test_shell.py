@@ -1,0 +1,136 @@
+"""Bash: inputs and results as the providers send them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tooltap.normalizers.tools import tool_input, tool_output
+
+
+@pytest.mark.parametrize(
+    ("wrapped", "command"),
+    [
+        ("""/bin/bash -lc "sed -n '1,200p' src/app.py\"""", "sed -n '1,200p' src/app.py"),
+        ("/bin/bash -lc 'git status --short; sleep 1; echo done'", "git status --short; sleep 1; echo done"),
+        ("/bin/zsh -lc ls", "ls"),
+        ("bash -c 'ls'", "ls"),
+        (r'/bin/bash -lc "echo \$HOME \`date\` \"x\" \\n"', r'echo $HOME `date` "x" \n'),
+        ("""/bin/bash -lc 'echo '"'"'a b'"'"' c'""", "echo 'a b' c"),
+        ("/bin/bash -lc 'cat <<EOF\na\n\nEOF\n'", "cat <<EOF\na\n\nEOF\n"),
+        (r"/bin/bash -lc echo\ \'a", "echo 'a"),
+        ("/bin/bash -lc ''", ""),
+        ("powershell.exe -Command 'Get-Item .'", "Get-Item ."),
+        # not a wrapper:
+        ("bash build.sh -lc", "bash build.sh -lc"),
+        ("bash -c 'ls' && rm x", "bash -c 'ls' && rm x"),
+        ("bash -c 'echo $0' name", "bash -c 'echo $0' name"),
+        ("cd /bin; bash -lc ls", "cd /bin; bash -lc ls"),
+        ("mybash -c ls", "mybash -c ls"),
+        ("bash -c 'ls", "bash -c 'ls"),
+        ("  ls  ", "  ls  "),
+    ],
+)
+def test_the_shell_around_a_command_is_taken_off(wrapped: str, command: str) -> None:
+    assert tool_input("Bash", {"command": wrapped}, "command_execution")["command"] == command
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"command": ["/bin/bash", "-lc", "echo a  b"]}, "echo a  b"),
+        ({"command": ["bash", "-c", "ls 'a b'"]}, "ls 'a b'"),
+        ({"command": ["git", "commit", "-m", "two words"]}, "git commit -m 'two words'"),
+        ({"command": ["bash", "-lc", "echo $1", "name", "x y"]}, "bash -lc 'echo $1' name 'x y'"),
+        ({"cmd": "ls src", "yield_time_ms": 1000}, "ls src"),
+        ({"command": None, "argv": ["ls", "-la"]}, "ls -la"),
+        ({"items": ["ls", "-la"]}, "ls -la"),
+        ("ls src", "ls src"),
+    ],
+)
+def test_a_command_is_one_string_whatever_it_came_as(value: Any, expected: str) -> None:
+    assert tool_input("Bash", value, "shell")["command"] == expected
+
+
+def test_a_batch_is_one_command_and_the_list() -> None:
+    """Cline 3.0.65: `run_commands`."""
+    value = {"commands": ["git status --short; sleep 1; echo done", "/bin/bash -lc 'echo second'"]}
+
+    assert tool_input("Bash", value, "run_commands") == {
+        "commands": ["git status --short; sleep 1; echo done", "echo second"],
+        "command": "git status --short; sleep 1; echo done\necho second",
+    }
+
+
+def test_other_keys_of_the_input_are_kept() -> None:
+    value = {"command": "ls", "description": "List", "timeout": 120000, "run_in_background": True, "workdir": "/tmp/ws"}
+
+    assert tool_input("Bash", value, "Bash") == {**value, "cwd": "/tmp/ws"}
+
+
+@pytest.mark.parametrize("command", [[], ["ls", 1], 3, "", {"a": 1}])
+def test_a_command_that_is_none_stays_as_it_came(command: Any) -> None:
+    assert tool_input("Bash", {"command": command}, "Bash") == {"command": command}
+
+
+CLAUDE = {"stdout": "waited", "stderr": "", "interrupted": False, "isImage": False}
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("a\nb\n", {"stdout": "a\nb\n"}),
+        ("", {"stdout": ""}),
+        ([{"type": "text", "text": "done\n"}], {"stdout": "done\n"}),
+        ({**CLAUDE, "content": "waited"}, CLAUDE),
+        ({"stdout": "", "stderr": "boom\n", "content": "boom"}, {"stdout": "", "stderr": "boom\n"}),
+        ({"stdout": "", "stderr": "boom\n", "aggregated_output": "boom\n"}, {"stdout": "", "stderr": "boom\n"}),
+        ({"stdout": "", "stderr": "", "aggregated_output": "x\n"}, {"stdout": "x\n", "stderr": ""}),
+        ({"aggregated_output": "x\n", "exit_code": 0}, {"stdout": "x\n", "exit_code": 0}),
+        ({"aggregated_output": "", "exit_code": None}, {"stdout": ""}),
+        ({"output": "x\n", "metadata": {"exit": 3}}, {"stdout": "x\n", "exit_code": 3}),
+        ({"output": "x\n", "metadata": {"exit": None}}, {"stdout": "x\n"}),
+        ({"output": "x\n", "metadata": {"exit_code": 0, "duration_seconds": 0.1}}, {"stdout": "x\n", "exit_code": 0}),
+        ({"stdout": "x", "exitCode": 2}, {"stdout": "x", "exit_code": 2}),
+        ({"stdout": "x", "exit_code": -9}, {"stdout": "x", "exit_code": -9}),
+        ("<return-code>12</return-code>\n<output>\na\nb\n</output>", {"stdout": "a\nb", "exit_code": 12}),
+        ("<return-code>0</return-code>", {"exit_code": 0}),
+        ("see <return-code>1</return-code> here", {"stdout": "see <return-code>1</return-code> here", "exit_code": 1}),
+        (None, {}),
+    ],
+)
+def test_what_a_command_printed(value: Any, expected: dict[str, Any]) -> None:
+    output = tool_output("Bash", value, "Bash")
+
+    said = {key: output.get(key) for key in ("stdout", "stderr", "exit_code")}
+    assert said == {key: expected.get(key) for key in said}
+
+
+def test_keys_of_the_result_are_kept_and_the_text_is_not_there_twice() -> None:
+    assert tool_output("Bash", {**CLAUDE, "content": "waited"}, "Bash") == CLAUDE
+
+
+def test_a_boolean_is_no_exit_code() -> None:
+    assert tool_output("Bash", {"stdout": "", "exitCode": True}, "Bash") == {"stdout": "", "exitCode": True}
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({"stdout": "a", "stderr": "warning: x\n", "exit_code": 0}, None),
+        ({"stdout": "a", "stderr": "warning: x\n"}, None),
+        ({"stdout": "a", "stderr": "boom\n", "exit_code": 3}, "boom"),
+        ({"stdout": "boom", "exit_code": 3}, None),
+        ({"error": "no approval"}, "no approval"),
+        ({"error": {"message": "Path does not exist", "code": "failure"}}, "Path does not exist"),
+        ({"error": {"code": 3}}, '{"code":3}'),
+        ({"error": "", "stderr": ""}, None),
+        ({"error": "x", "message": "x"}, "x"),
+        ({"is_error": True, "message": "killed"}, "killed"),
+        ({"status": "failed", "text": "timed out"}, "timed out"),
+        ({"errorMessage": "mine", "error": "other"}, "mine"),
+    ],
+)
+def test_the_message_of_a_failure(value: dict[str, Any], message: str | None) -> None:
+    assert tool_output("Bash", value, "Bash").get("errorMessage") == message
