@@ -13,11 +13,11 @@ from typing import Any
 
 import anyio
 import msgspec
-from tooltap.daemon.ingest import Streams
 
 from tooltap import __version__
 from tooltap.daemon.config import Config
 from tooltap.daemon.hub import Hub
+from tooltap.daemon.ingest import Streams
 from tooltap.daemon.journal import Journal
 from tooltap.daemon.journal_sqlite import SqliteJournal
 from tooltap.daemon.listener import Listener

@@ -5,9 +5,8 @@ Reading goes on only as fast as the session takes what was read: that is the pub
 
 from __future__ import annotations
 
-from tooltap.daemon.ingest import Streams
-
 from tooltap.daemon.connection import Connection
+from tooltap.daemon.ingest import Streams
 from tooltap.protocol.frames import Ack, DaemonFrame, ErrorFrame, FrameError, Ingest, Suspended
 
 __all__ = ["serve_publisher"]

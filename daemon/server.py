@@ -10,12 +10,12 @@ import asyncio
 import os
 
 from anyio.abc import TaskGroup
-from tooltap.daemon.ingest import Streams
 
 from tooltap import __version__
 from tooltap.daemon.config import Config
 from tooltap.daemon.connection import Connection
 from tooltap.daemon.hub import Hub
+from tooltap.daemon.ingest import Streams
 from tooltap.daemon.journal import JournalError
 from tooltap.daemon.listener import Listener, peer_uid
 from tooltap.daemon.logs import get_logger
