@@ -141,6 +141,13 @@ class Parser(ABC):
         self._end_everything()
         return self._take()
 
+    def begin_between_lines(self, index: int, t: int | None) -> None:
+        """What is emitted next is made by no line; its ids are numbered from `index`."""
+        self._reset_scope(t)
+        self._mark = "d"
+        self._index = index
+        self._partial_index = self._output_index = 0
+
     def dump(self) -> bytes:
         return msgspec.msgpack.encode(self.state)
 
