@@ -22,7 +22,7 @@ def accounting_options(function: Any) -> Any:
     return click.option(
         "--stats-json",
         is_flag=True,
-        help='Print the statistics object on stderr, one JSON line per file; with several files, a last line has "total":true.',
+        help='Print the statistics object on stderr, one JSON line per file; of several, a last one has "total":true.',
     )(function)
 
 

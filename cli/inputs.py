@@ -21,7 +21,7 @@ class UnreadableError(Exception):
 
 
 def read_chunks(path: str) -> Iterator[bytes]:
-    """The file's bytes as they come: a pipe is not waited for longer than it has something. Raises `UnreadableError`."""
+    """The file's bytes as they come, so that a pipe's are handed on at once. Raises `UnreadableError`."""
     try:
         with open(0 if path == STDIN else path, "rb", buffering=0, closefd=path != STDIN) as file:
             while chunk := file.read(CHUNK):

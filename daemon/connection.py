@@ -30,7 +30,7 @@ class Connection(asyncio.Protocol):
         self._gone = anyio.Event()
         self.writable = True
         self.closed = False
-        """Nothing can be written any more."""
+        """Nothing more can be written."""
         self.ended = False
         """The client sends nothing more; it may still read."""
         self.bytes_read = 0
@@ -96,7 +96,7 @@ class Connection(asyncio.Protocol):
         return self._take(len(self._buffer))
 
     def write(self, data: bytes) -> None:
-        if not self.closed:
+        if not self._transport.is_closing():
             self.bytes_written += len(data)
             self._transport.write(data)
 

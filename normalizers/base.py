@@ -15,14 +15,14 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import msgspec
 
-from tooltap.normalizers.calls import Calls, CallsState
+from tooltap.normalizers.calls import Call, Calls, CallsState
 from tooltap.normalizers.decode import decode_line
 from tooltap.normalizers.framing import LongLine
 from tooltap.normalizers.items import Context, Item, OutputPiece
 from tooltap.normalizers.permissions import Permissions, PermissionsState
 from tooltap.normalizers.tapped import Direction
 from tooltap.normalizers.texts import Texts, TextsState
-from tooltap.protocol.events import Event, Notice, SessionEvent, Turn, Unparsed
+from tooltap.protocol.events import Event, Notice, OutputRef, SessionEvent, Turn, Unparsed
 
 __all__ = ["UNPARSED", "WITH_EVENTS", "OpenTurn", "Parser", "State", "skip"]
 
@@ -158,6 +158,10 @@ class Parser(ABC):
     def finish(self, reason: str) -> None:  # noqa: B027 -- most dialects keep nothing of their own
         """The stream ends: emit what only this dialect knows to be pending."""
 
+    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
+        """What is known of the output of a call that ends without a result of its own: (value, bodies by pointer)."""
+        return None, None
+
     # -- for dialects to use ------------------------------------------------------------------------------------
 
     session: str
@@ -266,7 +270,7 @@ class Parser(ABC):
         turn = next((one for one in turns if one.session == self.session and turn_id in (None, one.id)), None)
         if turn is None:
             turn = OpenTurn(turn_id or f"t{max(self.state.turn_count, 1)}", self.session)
-        self.texts.flush_session(self.session)
+        self.texts.flush_turn(self.session, turn.id)
         self.permissions.expire(turn.id)
         self.calls.close_turn(turn.id, turn.agent, "cancelled" if outcome == "cancelled" else "interrupted")
         for kind, fields in before:

@@ -16,7 +16,7 @@ from tooltap.normalizers.names import canonical_name
 from tooltap.normalizers.preview import preview
 from tooltap.normalizers.tools import tool_input, tool_output
 from tooltap.normalizers.truncate import truncate_raw
-from tooltap.protocol.events import Attachment, Display, ToolCall, ToolResult, ToolUpdate
+from tooltap.protocol.events import Attachment, Display, OutputRef, ToolCall, ToolResult, ToolUpdate
 
 if TYPE_CHECKING:
     from tooltap.normalizers.base import Parser
@@ -224,7 +224,7 @@ class Calls:
         is_async: bool = False,
         final: bool = False,
         synthetic: bool = False,
-        outputs: dict[str, Any] | None = None,
+        outputs: dict[str, OutputRef] | None = None,
     ) -> str:
         """Emit the result of a call; gives the class of a line that says just this.
 
@@ -301,8 +301,8 @@ class Calls:
 
     # -- ends ---------------------------------------------------------------------------------------------------
 
-    def close_turn(self, turn_id: str, agent: str | None, status: str) -> None:
-        """Close what is still open of a turn; background calls and subagents' calls live on."""
+    def close_turn(self, turn_id: str | None, agent: str | None, status: str) -> None:
+        """Close what is still open of a turn (None: of none); background calls and subagents' calls live on."""
         for call in list(self._state.open.values()):
             if call.turn == turn_id and call.agent == agent and not call.acknowledged:
                 self._close(call, status)
@@ -315,7 +315,8 @@ class Calls:
 
     def _close(self, call: Call, status: str) -> None:
         if call.id in self._state.open:
-            self.result(call.id, None, raw=None, status=status, synthetic=True)
+            value, outputs = self._parser.unfinished(call)
+            self.result(call.id, value, raw=None, status=status, synthetic=True, outputs=outputs)
 
     def _close_children(self, call_id: str) -> None:
         for call in list(self._state.open.values()):

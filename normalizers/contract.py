@@ -24,7 +24,16 @@ from tooltap.normalizers.stream import Output, StreamNormalizer
 from tooltap.normalizers.tapped import Direction, NotTappedError, TappedLine, looks_tapped, read_tapped
 from tooltap.protocol.events import Event, Notice, SessionEvent, ToolCall, ToolResult, ToolUpdate, Turn, Unparsed
 
-__all__ = ["ContractError", "Line", "check_events", "check_recording", "check_survives", "normalize", "read_recording"]
+__all__ = [
+    "ContractError",
+    "Line",
+    "check_events",
+    "check_recording",
+    "check_run",
+    "check_survives",
+    "normalize",
+    "read_recording",
+]
 
 PREFIXES = 6
 """How many beginnings of a recording are run apart."""
@@ -71,11 +80,7 @@ def check_recording(dialect: str, lines: Sequence[Line], context: Context | None
     context = context or Context(stream="recording")
     whole, normalizer = _run(dialect, lines, context)
     events = _events([output for outputs in whole for output in outputs])
-    check_events(events)
-    _check_no_parser_error(events)
-    _check_accounting(normalizer, len(lines))
-    _check_skips(normalizer)
-    _check_closed(normalizer, events)
+    check_run(normalizer, events, len(lines))
     _check_same(whole, _run(dialect, lines, context)[0], "the same lines gave other events")
     _check_reloading(dialect, lines, context, whole)
     _check_prefixes(dialect, lines, context, whole)
@@ -93,6 +98,15 @@ def check_survives(dialect: str, lines: Sequence[Line], context: Context | None 
     _check_accounting(normalizer, len(lines))
     _check_skips(normalizer)
     _check_reloading(dialect, lines, context, whole)
+
+
+def check_run(normalizer: StreamNormalizer, events: list[Event], lines: int) -> None:
+    """What one run shows: the events' rules, no parser error, `lines` lines accounted for, nothing open after close."""
+    check_events(events)
+    _check_no_parser_error(events)
+    _check_accounting(normalizer, lines)
+    _check_skips(normalizer)
+    _check_closed(normalizer, events)
 
 
 def check_events(events: Iterable[Event]) -> None:

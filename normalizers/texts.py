@@ -67,6 +67,8 @@ class OpenText(msgspec.Struct, omit_defaults=True):
     message_id: str | None = None
     block: int | None = None
     replay: bool = False
+    preview: bool = False
+    """Its whole form was to come from elsewhere; if it is emitted from here, that is our inference."""
 
 
 class TextsState(msgspec.Struct, omit_defaults=True):
@@ -90,8 +92,11 @@ class Texts:
         message_id: str | None = None,
         block: int | None = None,
         key: str = "",
+        preview: bool = False,
     ) -> None:
-        """A piece of the block of this session and agent; another role or message id ends the block before it."""
+        """A piece of the block of this session and agent; another role or message id ends the block before it.
+
+        `preview`: the block will come whole from elsewhere, and be dropped then."""
         parser = self._parser
         full_key = f"{parser.session}\n{parser.agent or ''}\n{key}"
         current = self._open.get(full_key)
@@ -112,6 +117,7 @@ class Texts:
                 message_id=message_id,
                 block=block,
                 replay=parser.replay,
+                preview=preview,
             )
             self._open[full_key] = current
         kind, fields = self._kind(current)
@@ -126,9 +132,11 @@ class Texts:
         """Forget the block: its whole form is being emitted from elsewhere."""
         self._open.pop(f"{self._parser.session}\n{self._parser.agent or ''}\n{key}", None)
 
-    def flush_session(self, session: str, *, synthetic: bool = False) -> None:
+    def flush_turn(self, session: str, turn_id: str) -> None:
+        """End the blocks of a turn, and those of no turn; a turn that overlaps goes on."""
         for key in [key for key, text in self._open.items() if text.session == session]:
-            self._emit(key, synthetic=synthetic)
+            if self._open[key].turn in (turn_id, None):
+                self._emit(key)
 
     def rename_session(self, old: str, new: str) -> None:
         for key, text in list(self._open.items()):
@@ -147,7 +155,7 @@ class Texts:
             return Reasoning, fields
         return Message, {**fields, "role": text.role}
 
-    def _emit(self, key: str, *, synthetic: bool = False) -> None:
+    def _emit(self, key: str) -> None:
         text = self._open.pop(key, None)
         if text is None or not text.buffer.chars:
             return
@@ -162,7 +170,7 @@ class Texts:
             turn=text.turn,
             ts=text.ts,
             replay=text.replay,
-            synthetic=synthetic,
+            synthetic=text.preview,
             outputs={"/text": ref} if ref is not None else None,
             **fields,
         )

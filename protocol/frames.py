@@ -353,7 +353,9 @@ def _explain(line: bytes, error: msgspec.ValidationError) -> FrameError:
     if head.op not in _CLIENT_OPS:
         known = ", ".join(sorted(map(str, _CLIENT_OPS)))
         return FrameError("unknown-op", f"unknown op {head.op[:100]!r}; known are {known}", request_id=head.id)
-    return FrameError("bad-frame", f"{head.op}: {_sentence(str(error))}", request_id=head.id)
+    # After an `ingest` frame come a stream's lines, which are no frames: nothing behind a wrong one can be read.
+    fatal = head.op == "ingest"
+    return FrameError("bad-frame", f"{head.op}: {_sentence(str(error))}", request_id=head.id, fatal=fatal)
 
 
 def _sentence(text: str) -> str:

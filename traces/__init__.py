@@ -1,0 +1,1 @@
+"""Raw lines on disk: the JSONL trace writer and reader, and checks of the normalizers over recorded streams."""

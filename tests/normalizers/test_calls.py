@@ -56,6 +56,13 @@ def test_a_payload_carries_meta_and_the_raw_object() -> None:
     }
 
 
+def test_a_call_closed_at_the_end_keeps_what_it_printed() -> None:
+    events, _ = run({"do": "call", "id": "a", "name": "X", "printed": {"text": "so far"}})
+
+    (result,) = results(events)
+    assert (result.status, result.synthetic, result.output["text"]) == ("interrupted", True, "so far")
+
+
 def test_a_result_of_an_unknown_call_first_gets_a_synthetic_call() -> None:
     events, _ = run({"do": "result", "id": "a", "output": OUTPUT})
 

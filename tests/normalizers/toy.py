@@ -3,8 +3,9 @@
 from typing import Any
 
 from tooltap.normalizers.base import UNPARSED, WITH_EVENTS, Parser, skip
+from tooltap.normalizers.calls import Call
 from tooltap.normalizers.tapped import Direction
-from tooltap.protocol.events import Message, Notice, Usage
+from tooltap.protocol.events import Message, Notice, OutputRef, Usage
 
 
 class Toy(Parser):
@@ -24,7 +25,8 @@ class Toy(Parser):
             case "chunk":
                 self.texts.append(value.get("role", "assistant"), value["text"], message_id=value.get("id"))
             case "call":
-                self.calls.open(value["id"], value["name"], value.get("input", {}), raw=value)
+                memory = {"output": value["printed"]} if "printed" in value else None
+                self.calls.open(value["id"], value["name"], value.get("input", {}), raw=value, memory=memory)
             case "change":
                 call = self.calls.get(value["id"])
                 assert call is not None
@@ -54,3 +56,6 @@ class Toy(Parser):
                 self.unparsed("unknown-type", value)
                 return UNPARSED
         return WITH_EVENTS
+
+    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
+        return call.memory.get("output"), None

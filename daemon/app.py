@@ -1,0 +1,150 @@
+"""The daemon as one object: opens everything, runs until it is told to stop, and shuts down without losing anything."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import signal
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import msgspec
+
+from tooltap import __version__
+from tooltap.daemon.config import Config
+from tooltap.daemon.hub import Hub
+from tooltap.daemon.journal import Journal
+from tooltap.daemon.journal_sqlite import SqliteJournal
+from tooltap.daemon.listener import Listener
+from tooltap.daemon.logs import configure, get_logger
+from tooltap.daemon.publisher import Publishers
+from tooltap.daemon.requests import Requests
+from tooltap.daemon.server import Server
+
+__all__ = ["Daemon", "run"]
+
+DAY_MS = 24 * 3600 * 1000
+RETENTION_PERIOD = 600.0
+SPARE_FILES = 64
+"""Descriptors for everything that is not a connection."""
+
+_log = get_logger("daemon")
+
+
+class Daemon:
+    """`run` serves until `stop` is called."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.journal: Journal
+        self.hub: Hub
+        self._server: Server
+        self._stopping = anyio.Event()
+        self._started = time.monotonic()
+
+    def stop(self) -> None:
+        """Shut down; called again, at once."""
+        if self._stopping.is_set():
+            self._server.abort()
+        self._stopping.set()
+
+    async def run(self, ready: Callable[[], None] = lambda: None) -> None:
+        """`ready` is called when clients can connect. Raises `ListenError`, `JournalError` and `ConfigError`."""
+        config = self.config
+        with Listener(config.socket_path) as listener:
+            self.journal = await SqliteJournal.open(config.journal_path, durability=config.durability)
+            try:
+                async with anyio.create_task_group() as tasks:
+                    await self._serve(listener, tasks)
+                    _log.info("listening", socket=str(listener.path), journal=str(config.journal_path), pid=os.getpid())
+                    ready()
+                    await self._stopping.wait()
+                    _log.info("shutting down")
+                    with anyio.move_on_after(config.shutdown_timeout):
+                        await self._server.stop()
+                    self._server.abort()
+                    tasks.cancel_scope.cancel()
+            finally:
+                await self.journal.close()
+        _log.info("stopped")
+
+    async def statistics(self) -> dict[str, Any]:
+        """What `stats` answers."""
+        journal, hub = self.journal, self.hub
+        streams = await journal.streams()
+        states = Counter(one.state for one in streams)
+        return {
+            "version": __version__,
+            "pid": os.getpid(),
+            "uptimeMs": int((time.monotonic() - self._started) * 1000),
+            "journal": {
+                "id": journal.id,
+                "oldest": journal.oldest,
+                "latest": journal.latest,
+                "expired": journal.expired,
+                **journal.statistics(),
+            },
+            "streams": {state: states[state] for state in ("open", "suspended", "ended")},
+            "perStream": [
+                {"state": one.state, "updated": one.updated, **msgspec.to_builtins(one.statistics)}
+                for one in reversed(streams)
+            ],
+            "connections": {"open": self._server.connections, "limit": self.config.max_connections},
+            "subscribers": [one.statistics() for one in hub.subscriptions],
+            "limits": msgspec.to_builtins(self.config),
+        }
+
+    async def _serve(self, listener: Listener, tasks: anyio.abc.TaskGroup) -> None:
+        config = self.config
+        self.hub = Hub(self.journal, tasks, recent_bytes=config.recent_bytes)
+        self.journal.on_commit = self.hub.publish
+        publishers = Publishers()
+        requests = Requests(self.journal, statistics=self.statistics, end_stream=publishers.end)
+        self._server = Server(config, self.hub, requests, publishers, tasks)
+        await self._server.start(listener)
+        if config.retention_days:
+            tasks.start_soon(_regularly, RETENTION_PERIOD, self._expire)
+
+    async def _expire(self) -> None:
+        before = time.time_ns() // 1_000_000 - int(self.config.retention_days * DAY_MS)
+        if deleted := await self.journal.expire(before):
+            _log.info("old events deleted", events=deleted)
+
+
+async def _regularly(period: float, work: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        try:
+            await work()
+        except Exception:
+            _log.exception("regular work failed", work=getattr(work, "__name__", str(work)))
+        await anyio.sleep(period)
+
+
+def run(config: Config, ready: Callable[[], None] = lambda: None) -> None:
+    """Run a daemon in this process until SIGTERM or SIGINT. Raises `ListenError`, `JournalError` and `ConfigError`."""
+    configure(config.log_level)
+    _allow_files(config.max_connections + SPARE_FILES)
+    anyio.run(_run_until_signalled, config, ready, backend="asyncio")
+
+
+async def _run_until_signalled(config: Config, ready: Callable[[], None]) -> None:
+    daemon = Daemon(config)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, daemon.stop)
+    await daemon.run(ready)
+
+
+def _allow_files(wanted: int) -> None:
+    """Raise the limit of open files, which on many systems is 256 or 1,024, as far as the system lets us."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        possible = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (possible, hard))
+        except (OSError, ValueError):
+            _log.warning("the limit of open files cannot be raised", limit=soft, wanted=wanted)

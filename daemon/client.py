@@ -1,0 +1,442 @@
+"""The client of the daemon's socket: subscribe, publish, ask. Every command uses it, and so can any program.
+
+    async with subscribe(after="start", filter=Filter(kind=("tool-call",))) as events:
+        async for item in events:              # bytes: an event line; else a control frame
+            if isinstance(item, bytes):
+                print(decode(item))            # tooltap.protocol.events.decode
+
+    async with ingest(stream="my-agent", framing="tapped") as publisher:
+        await publisher.send(b'{"type":"..."}', t=now_in_ms, direction="out")
+        statistics = await publisher.end()
+
+    stats = await request("stats")
+
+One connection does one of these. It depends on the protocol alone, not on the daemon behind it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Literal, Self, TypeAlias
+
+import anyio
+import msgspec
+from anyio.abc import SocketStream
+
+from tooltap.daemon.paths import socket_path
+from tooltap.protocol import PROTOCOL_VERSION
+from tooltap.protocol.events import AnyEvent, decode
+from tooltap.protocol.filters import Filter
+from tooltap.protocol.frames import (
+    Ack,
+    At,
+    ClientFrame,
+    DaemonFrame,
+    Done,
+    ErrorFrame,
+    Gap,
+    Ingest,
+    Ingesting,
+    Live,
+    Reply,
+    Subscribe,
+    Subscribed,
+    Suspended,
+    Welcome,
+    decode_daemon_frame,
+    encode_frame,
+)
+from tooltap.protocol.tapped import Direction, write_tapped
+
+__all__ = [
+    "Client",
+    "ConnectError",
+    "DaemonError",
+    "DisconnectedError",
+    "Filter",
+    "OtherInputError",
+    "Publisher",
+    "Received",
+    "Subscription",
+    "connect",
+    "ingest",
+    "request",
+    "subscribe",
+]
+
+CHUNK = 262_144
+RETRY_FIRST, RETRY_MOST = 0.1, 2.0
+"""Seconds between attempts to reach a daemon that is away."""
+
+Received: TypeAlias = bytes | Subscribed | Live | At | Gap
+"""What a subscription gives: an event line without its newline, or a control frame."""
+
+
+class ConnectError(Exception):
+    """No daemon can be reached; the message is one sentence for the user."""
+
+
+class DisconnectedError(Exception):
+    """The daemon has closed the connection."""
+
+    def __init__(self) -> None:
+        super().__init__("the daemon has closed the connection")
+
+
+class DaemonError(Exception):
+    """The daemon refused something; `code` is one of `tooltap.protocol.frames.ERROR_CODES`."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class OtherInputError(Exception):
+    """The stream's lines at the daemon are not those of this input: it needs a stream id of its own."""
+
+
+class Client:
+    """A connection that has been greeted. Lines come and go; `request` asks."""
+
+    def __init__(self, stream: SocketStream) -> None:
+        self._stream = stream
+        self._lines: deque[bytes] = deque()
+        self._rest: list[bytes] = []
+        self.welcome: Welcome
+
+    @classmethod
+    async def open(cls, path: Path | str | None = None) -> Self:
+        """Raises `ConnectError` and `DaemonError`."""
+        place = Path(path) if path else socket_path()
+        try:
+            client = cls(await anyio.connect_unix(place))
+        except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
+            raise ConnectError(f"no daemon is listening at {place}; start one with `tooltap serve`") from None
+        except OSError as error:
+            raise ConnectError(f"cannot connect to {place}: {error.strerror or error}") from None
+        try:
+            client.welcome = await client._greeting(place)
+        except BaseException:
+            await client.close()
+            raise
+        return client
+
+    async def close(self) -> None:
+        await self._stream.aclose()
+
+    async def request(self, op: str, **arguments: Any) -> Any:
+        """The result of a request (see `tooltap.protocol.frames`). Raises `DaemonError` and `DisconnectedError`."""
+        arguments = {key: value for key, value in arguments.items() if value is not None}
+        await self.write(msgspec.json.encode({"op": op, "id": 1, **arguments}) + b"\n")
+        while not isinstance(frame := await self.receive_frame(), Reply):
+            pass
+        if frame.error is not None:
+            raise DaemonError(frame.error.code, frame.error.message)
+        return frame.result
+
+    async def send(self, frame: ClientFrame) -> None:
+        await self.write(encode_frame(frame))
+
+    async def write(self, data: bytes) -> None:
+        """Raises `DisconnectedError`, or `DaemonError` where the daemon has said why it closed the connection."""
+        try:
+            await self._stream.send(data)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            await self._last_words()
+            raise DisconnectedError from None
+
+    async def finish_writing(self) -> None:
+        try:
+            await self._stream.send_eof()
+        except OSError:
+            await self._last_words()
+            raise DisconnectedError from None
+
+    async def receive_line(self) -> bytes:
+        """The next line. Raises `DisconnectedError`."""
+        while not self._lines:
+            try:
+                data = await self._stream.receive(CHUNK)
+            except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
+                raise DisconnectedError from None
+            *whole, rest = data.split(b"\n")
+            if whole:
+                whole[0] = b"".join([*self._rest, whole[0]])
+                self._rest = []
+                self._lines.extend(whole)
+            self._rest.append(rest)
+        return self._lines.popleft()
+
+    async def receive_frame(self) -> DaemonFrame | None:
+        """The next control frame; None for one this version does not know. Raises `DaemonError` for an error."""
+        frame = decode_daemon_frame(await self.receive_line())
+        if isinstance(frame, ErrorFrame):
+            raise DaemonError(frame.code, frame.message)
+        return frame
+
+    async def _greeting(self, place: Path) -> Welcome:
+        try:
+            frame = await self.receive_frame()
+        except (DisconnectedError, msgspec.DecodeError):
+            frame = None
+        if not isinstance(frame, Welcome):
+            raise ConnectError(f"what is listening at {place} is not a tooltap daemon")
+        if frame.protocol != PROTOCOL_VERSION:
+            raise ConnectError(
+                f"the daemon at {place} speaks protocol {frame.protocol}, this client {PROTOCOL_VERSION};"
+                " restart the daemon with the same version of tooltap"
+            )
+        return frame
+
+    async def _last_words(self) -> None:
+        """Raises `DaemonError` if the daemon left one before it closed the connection."""
+        try:
+            while True:
+                await self.receive_frame()
+        except (DisconnectedError, msgspec.DecodeError):
+            return
+
+
+@asynccontextmanager
+async def connect(path: Path | str | None = None) -> AsyncIterator[Client]:
+    """A connection for requests. `path`: of the socket, if not the default one. Raises `ConnectError`."""
+    client = await Client.open(path)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+async def request(op: str, *, path: Path | str | None = None, **arguments: Any) -> Any:
+    """One request on a connection of its own: `await request("event", seq=5, view="display")`."""
+    async with connect(path) as client:
+        return await client.request(op, **arguments)
+
+
+# -- subscribing ------------------------------------------------------------------------------------------------
+
+
+class Subscription:
+    """An asynchronous iterator of `Received`, made by `subscribe`.
+
+    It ends after the replay if `follow` was false; otherwise never, save by `DisconnectedError` where `reconnect` is
+    false. Every `Gap` is given: what it names will not come.
+    """
+
+    def __init__(self, path: Path | str | None, frame: Subscribe, reconnect: bool) -> None:
+        self._path = path
+        self._frame = frame
+        self._reconnect = reconnect
+        self._client: Client | None = None
+        self._journal = ""
+        self._seq: int | None = None
+        self._finished = False
+
+    @property
+    def cursor(self) -> str | None:
+        """Where to go on later (`after`): behind the last item given. None before the first."""
+        return None if self._seq is None else f"{self._journal}:{self._seq}"
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Received:
+        while not self._finished:
+            try:
+                received = self._interpret(await self._receive())
+            except DisconnectedError:
+                if not self._reconnect:
+                    raise
+                await self._reopen()
+                continue
+            if received is not None:
+                return received
+        raise StopAsyncIteration
+
+    async def events(self) -> AsyncIterator[AnyEvent]:
+        """The events alone, decoded."""
+        async for item in self:
+            if isinstance(item, bytes):
+                yield decode(item)
+
+    async def open(self) -> None:
+        """Raises `ConnectError` and `DaemonError`."""
+        self._client = await Client.open(self._path)
+        self._journal = self._client.welcome.journal
+        await self._client.send(self._frame)
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+
+    async def _receive(self) -> bytes:
+        if self._client is None:
+            raise DisconnectedError
+        return await self._client.receive_line()
+
+    def _interpret(self, line: bytes) -> Received | None:
+        if not line.startswith(b'{"op":'):
+            if line.startswith(b'{"seq":'):
+                self._seq = int(line[7 : line.index(b",")])
+            return line
+        frame = decode_daemon_frame(line)
+        match frame:
+            case Subscribed():
+                self._seq = frame.after
+                return frame
+            case Live() | At():
+                self._seq = frame.seq
+                self._finished = isinstance(frame, Live) and not self._frame.follow
+                return frame
+            case Gap():
+                return frame
+            case ErrorFrame():
+                raise DaemonError(frame.code, frame.message)
+        return None
+
+    async def _reopen(self) -> None:
+        """Go on behind the last item given, as soon as there is a daemon."""
+        if self.cursor is not None:
+            self._frame = msgspec.structs.replace(self._frame, after=self.cursor)
+        wait = RETRY_FIRST
+        while True:
+            await self.close()
+            self._client = None
+            try:
+                return await self.open()
+            except (ConnectError, DisconnectedError):
+                await anyio.sleep(wait)
+                wait = min(wait * 2, RETRY_MOST)
+
+
+@asynccontextmanager
+async def subscribe(
+    *,
+    after: str | int = "now",
+    filter: Filter | None = None,  # noqa: A002 -- the key's name on the wire
+    partials: bool = False,
+    follow: bool = True,
+    reconnect: bool = False,
+    path: Path | str | None = None,
+) -> AsyncIterator[Subscription]:
+    """Event lines from `after` on: `start`, `now`, a seq, or a `cursor` kept from earlier.
+
+    `reconnect`: when the daemon goes away, wait for it and go on without loss. Raises `ConnectError` if there is none
+    to begin with.
+    """
+    frame = Subscribe(after=after, filter=filter or Filter(), partials=partials, follow=follow)
+    subscription = Subscription(path, frame, reconnect)
+    await subscription.open()
+    try:
+        yield subscription
+    finally:
+        await subscription.close()
+
+
+# -- publishing -------------------------------------------------------------------------------------------------
+
+
+class Publisher:
+    """One stream's lines on their way to the daemon, made by `ingest`.
+
+    A write waits when the daemon does not keep up. Acknowledgements are read only by `wait_acked`, `suspend` and
+    `end`; there is no need to read them. Every method raises `DaemonError` (`superseded`: another publisher has taken
+    the stream) and `DisconnectedError`.
+    """
+
+    def __init__(self, client: Client, framing: str, ingesting: Ingesting) -> None:
+        self._client = client
+        self._framing = framing
+        self.ingesting = ingesting
+        """How far the daemon is: go on after line `ingesting.lines`."""
+        self.acked = ingesting.lines
+        """Lines known to be durable."""
+
+    @property
+    def stream(self) -> str:
+        return self.ingesting.stream
+
+    def has(self, number: int, line: bytes) -> bool:
+        """Whether line `number` (1-based) of the input has been sent before. Raises `OtherInputError` when the
+        daemon's line of that number is not this one."""
+        known = self.ingesting
+        if number == known.crc_line and known.crc != f"{zlib.crc32(line):08x}":
+            raise OtherInputError(f"stream {known.stream} was another input up to line {number}")
+        return number <= known.lines
+
+    async def send(self, line: bytes, *, t: int | None = None, direction: Direction | None = None) -> None:
+        """One line of the provider's, without its newline (framing `tapped`)."""
+        await self.write(write_tapped(line, t, direction) + b"\n")
+
+    async def write(self, data: bytes) -> None:
+        """Bytes as they are: the provider's (framing `raw`), or whole tapped lines."""
+        await self._client.write(data)
+
+    async def lost(self, lines: int, size: int, reason: str) -> None:
+        """`lines` lines, together `size` bytes, could not be kept and will not come."""
+        await self.write(msgspec.json.encode({"op": "lost", "lines": lines, "bytes": size, "reason": reason}) + b"\n")
+
+    async def wait_acked(self, lines: int) -> None:
+        """Until the first `lines` lines are durable."""
+        while self.acked < lines:
+            await self._receive()
+
+    async def suspend(self) -> int:
+        """Leave without ending the stream; gives how many lines the daemon has. Framing `tapped`."""
+        await self._client.finish_writing()
+        while not isinstance(frame := await self._receive(), Suspended):
+            pass
+        return frame.lines
+
+    async def end(self) -> Done:
+        """The stream is over; gives the statistics of all of it."""
+        if self._framing == "raw":
+            await self._client.finish_writing()
+        else:
+            await self.write(b'{"op":"end"}\n')
+        while not isinstance(frame := await self._receive(), Done):
+            pass
+        return frame
+
+    async def _receive(self) -> DaemonFrame | None:
+        frame = await self._client.receive_frame()
+        if isinstance(frame, Ack):
+            self.acked = frame.lines
+        return frame
+
+
+@asynccontextmanager
+async def ingest(
+    *,
+    stream: str | None = None,
+    framing: Literal["raw", "tapped"] = "tapped",
+    dialect: str = "auto",
+    provider: str | None = None,
+    session: str | None = None,
+    agent: str | None = None,
+    parent: str | None = None,
+    mcp_servers: tuple[str, ...] = (),
+    from_line: int | None = None,
+    path: Path | str | None = None,
+) -> AsyncIterator[Publisher]:
+    """Publish a stream; the keys are those of the `ingest` frame. Raises `ConnectError` and `DaemonError`."""
+    frame = Ingest(
+        stream=stream,
+        framing=framing,
+        dialect=dialect,
+        provider=provider,
+        session=session,
+        agent=agent,
+        parent=parent,
+        mcp_servers=mcp_servers,
+        from_=from_line,
+    )
+    async with connect(path) as client:
+        await client.send(frame)
+        while not isinstance(ingesting := await client.receive_frame(), Ingesting):
+            pass
+        yield Publisher(client, framing, ingesting)

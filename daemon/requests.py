@@ -1,0 +1,175 @@
+"""Answers to requests: one frame in, one reply out. Every reply is bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from tooltap.daemon.journal import Journal, JournalError, OutputSlice
+from tooltap.daemon.logs import get_logger
+from tooltap.daemon.views import view_of
+from tooltap.protocol.events import with_seq
+from tooltap.protocol.frames import (
+    CallsRequest,
+    EndRequest,
+    ErrorCode,
+    EventRequest,
+    FrameError,
+    OutputRequest,
+    PingRequest,
+    Problem,
+    Reply,
+    Request,
+    RequestId,
+    SessionsRequest,
+    StatsRequest,
+)
+from tooltap.protocol.stats import Statistics
+
+__all__ = ["MAX_REPLY", "Requests", "failure"]
+
+MAX_REPLY = 1_048_576
+"""Bytes of a reply's result."""
+
+T = TypeVar("T")
+_log = get_logger("requests")
+
+
+class Requests:
+    """`statistics`: of the daemon. `end_stream` raises `FrameError` where there is no such stream."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        *,
+        statistics: Callable[[], Awaitable[dict[str, Any]]],
+        end_stream: Callable[[str], Awaitable[Statistics]],
+    ) -> None:
+        self._journal = journal
+        self._statistics = statistics
+        self._end_stream = end_stream
+
+    async def answer(self, request: Request) -> Reply:
+        try:
+            return Reply(id=request.id, ok=True, result=await self._result(request))
+        except FrameError as error:
+            return failure(request.id, error.code, str(error))
+        except JournalError as error:
+            return failure(request.id, "journal", str(error))
+        except Exception:
+            _log.exception("a request failed", op=request.__struct_config__.tag)
+            return failure(request.id, "internal", "the request failed; the daemon's log says why")
+
+    async def _result(self, request: Request) -> Any:
+        match request:
+            case SessionsRequest():
+                return await self._sessions(request)
+            case EventRequest():
+                return await self._event(request)
+            case CallsRequest():
+                return await self._calls(request)
+            case OutputRequest():
+                return await self._output(request)
+            case StatsRequest():
+                return await self._stats()
+            case EndRequest():
+                return await self._end_stream(request.stream)
+            case PingRequest():
+                return {}
+
+    async def _sessions(self, request: SessionsRequest) -> dict[str, Any]:
+        found = await self._journal.sessions(limit=request.limit, before=request.before)
+        sessions = _fitting(found)
+        result: dict[str, Any] = {"sessions": sessions}
+        if sessions and (len(sessions) < len(found) or len(found) == request.limit):
+            result["next"] = sessions[-1]["lastSeq"]
+        return result
+
+    async def _event(self, request: EventRequest) -> dict[str, Any]:
+        stored = await self._journal.event(request.seq)
+        if stored is None:
+            raise FrameError("not-found", f"there is no event {request.seq}")
+        event = msgspec.json.decode(with_seq(stored.seq, stored.body))
+        return {"view": request.view, "event": view_of(event, request.view)}
+
+    async def _calls(self, request: CallsRequest) -> dict[str, Any]:
+        found = await self._journal.open_calls(request.session)
+        kept = {name: _fitting(rows, MAX_REPLY // 2) for name, rows in found.items()}
+        return {**kept, "complete": kept == found}
+
+    async def _output(self, request: OutputRequest) -> dict[str, Any]:
+        part = await self._journal.output(request.output_id, request.offset, request.length, request.unit)
+        if part is None:
+            raise FrameError("not-found", f"there is no output {request.output_id!r}, or it has expired")
+        if request.unit == "lines":
+            return _lines(part)
+        return _bytes(part)
+
+    async def _stats(self) -> dict[str, Any]:
+        statistics = await self._statistics()
+        return {
+            key: _fitting(value, MAX_REPLY // 4) if isinstance(value, list) else value
+            for key, value in statistics.items()
+        }
+
+
+def failure(request_id: RequestId, code: ErrorCode, message: str) -> Reply:
+    return Reply(id=request_id, ok=False, error=Problem(code=code, message=message))
+
+
+def _fitting(rows: list[T], limit: int = MAX_REPLY) -> list[T]:
+    """As many of the first rows as fit into a reply."""
+    size = 0
+    for number, row in enumerate(rows):
+        size += len(msgspec.json.encode(row)) + 1
+        if size > limit:
+            return rows[:number]
+    return rows
+
+
+def _bytes(part: OutputSlice) -> dict[str, Any]:
+    data = part.data
+    body = _body(data, part.offset + len(data) >= part.total)
+    while len(msgspec.json.encode(body)) > MAX_REPLY:
+        data = data[: len(data) * 2 // 3]  # JSON needs up to six bytes for one
+        body = _body(data, False)
+    length = len(body["text"].encode()) if "text" in body else len(body["b64"])
+    return _slice(part, body, length, "bytes")
+
+
+def _lines(part: OutputSlice) -> dict[str, Any]:
+    """Whole lines only."""
+    lines = [line + b"\n" for line in part.data.split(b"\n")]
+    lines[-1] = lines[-1][:-1]
+    if not lines[-1] or part.offset + len(lines) < part.total:  # nothing, or the head of a line too long for a slice
+        lines.pop()
+    body = _body(b"".join(lines), True)
+    while len(msgspec.json.encode(body)) > MAX_REPLY:
+        lines = lines[: len(lines) * 2 // 3]
+        body = _body(b"".join(lines), True)
+    if not lines and part.offset < part.total:
+        raise FrameError("too-large", f"line {part.offset} alone is longer than a reply; ask for it in bytes")
+    return _slice(part, body, len(lines), "lines")
+
+
+def _slice(part: OutputSlice, body: dict[str, Any], length: int, unit: str) -> dict[str, Any]:
+    return {
+        **body,
+        "offset": part.offset,
+        "length": length,
+        "total": part.total,
+        "unit": unit,
+        "mimeType": part.mime_type,
+    }
+
+
+def _body(data: bytes, complete: bool) -> dict[str, Any]:
+    """UTF-8 as `text`, anything else as `b64`. Where it is not complete, the last code point may be cut off."""
+    try:
+        return {"text": data.decode()}
+    except UnicodeDecodeError as error:
+        if not complete and error.reason == "unexpected end of data" and error.start > 0:
+            return {"text": data[: error.start].decode()}
+        return {"b64": data}

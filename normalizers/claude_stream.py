@@ -1,0 +1,322 @@
+"""The `claude-stream` dialect: `claude -p --output-format stream-json`, with or without `--include-partial-messages`,
+one-way or with the control protocol.
+
+Learned from Claude Code 1.0.128 and 2.1.330. Every prompt begins with an `init` line and ends with a `result` line, but
+the turns overlap: a background task that ends opens a second turn before the first one's result is printed.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
+from tooltap.normalizers.claude_answers import text_of
+from tooltap.normalizers.claude_blocks import BLOCK_SKIPS, Blocks, BlocksState
+from tooltap.normalizers.claude_control import CONTROL_SKIPS, Control, ControlState
+from tooltap.normalizers.claude_deltas import Deltas, DeltasState
+from tooltap.normalizers.claude_results import last_words, outcome, used
+from tooltap.normalizers.claude_system import SYSTEM_SKIPS, compacting, rate_limit, read_notice
+from tooltap.normalizers.claude_tasks import Tasks, TasksState
+from tooltap.normalizers.items import Context
+from tooltap.normalizers.tapped import Direction
+from tooltap.protocol.events import Message, Notice, SessionEvent
+
+__all__ = ["ClaudeStream"]
+
+_SYNTHETIC = ("isSynthetic", "isMeta", "isCompactSummary")
+_INTERRUPTED = "[Request interrupted by user"
+_LOCAL_OUTPUT = re.compile(r"<(local-command-std(?:out|err))>(.*)</\1>\s*", re.S)
+_ERROR_KEYS = {"error": "error", "api_error_status": "status", "api_error_type": "type"}
+
+
+class TurnNotes(msgspec.Struct):
+    """What was told in an open turn, so that its `result` line repeats nothing."""
+
+    answered: bool = False
+    error: bool = False
+    interrupted: bool = False
+
+
+class ClaudeState(State, kw_only=True):
+    blocks: BlocksState = msgspec.field(default_factory=BlocksState)
+    deltas: DeltasState = msgspec.field(default_factory=DeltasState)
+    tasks: TasksState = msgspec.field(default_factory=TasksState)
+    started: str | None = None
+    """The session whose start was told."""
+    told: dict[str, int] = msgspec.field(default_factory=dict)
+    """CRC of what was last told of the session, by field."""
+    reads_input: bool = False
+    """The client's lines are in the stream, so that the agent's repetitions of prompts are echoes."""
+    prompted: bool = False
+    """The newest turn was opened by its prompt; its `init` line is still to come."""
+    notes: dict[str, TurnNotes] = msgspec.field(default_factory=dict)
+    """By open turn."""
+    control: ControlState = msgspec.field(default_factory=ControlState)
+
+
+class ClaudeStream(Parser):
+    dialect = "claude-stream"
+    protocol = "claude"
+    default_provider = "claude"
+    SKIPS = frozenset(
+        {"blank", "lost", "partial", "status", "unchanged", "synthetic-prompt", "stale-task"}
+        | BLOCK_SKIPS
+        | CONTROL_SKIPS
+        | SYSTEM_SKIPS
+    )
+    state_type = ClaudeState
+    state: ClaudeState
+
+    def __init__(self, context: Context, state: State | None = None) -> None:
+        super().__init__(context, state)
+        self._deltas = Deltas(self)
+        self._blocks = Blocks(self, self._deltas)
+        self._tasks = Tasks(self)
+        self._control = Control(self, self._tell_session)
+        self._lines: dict[str, Callable[[dict[str, Any], Direction | None], str]] = {
+            "assistant": self._assistant,
+            "control_cancel_request": lambda value, _: self._control.cancel(value),
+            "control_request": self._control.request,
+            "control_response": lambda value, _: self._control.response(value),
+            "conversation_reset": self._reset,
+            "keep_alive": lambda value, _: skip("keep-alive"),
+            "rate_limit_event": lambda value, _: rate_limit(self, value),
+            "result": self._result,
+            "stream_event": self._stream_event,
+            "system": self._system,
+            "user": self._user,
+        }
+        self._systems: dict[str, Callable[[dict[str, Any]], str]] = {
+            "init": self._init,
+            "permission_denied": self._permission_denied,
+            "status": self._status,
+            "task_notification": self._tasks.notification,
+            "task_progress": self._tasks.progress,
+            "task_started": self._tasks.progress,
+            "task_updated": self._tasks.updated,
+        }
+
+    def read(self, value: dict[str, Any], direction: Direction | None) -> str:
+        self._set_scope(value, direction)
+        handler = self._lines.get(str(value.get("type")))
+        return handler(value, direction) if handler is not None else self.unparsed("unknown-type", value)
+
+    def finish(self, reason: str) -> None:
+        self._tasks.finish()
+
+    def _set_scope(self, value: dict[str, Any], direction: Direction | None) -> None:
+        session = value.get("session_id")
+        if isinstance(session, str) and session and direction != "in":  # a client may send any word for it
+            if self.state.session not in (None, session):
+                self._leave_session()
+            self.set_session(session)
+        parent = value.get("parent_tool_use_id")
+        if isinstance(parent, str):
+            agent = value.get("agent_id")  # not before 2.1
+            self.parent, self.agent = parent, agent if isinstance(agent, str) else parent
+        self.ts = _milliseconds(value.get("timestamp")) or self.ts
+
+    def _leave_session(self) -> None:
+        for turn in [turn for turn in self.state.turns if turn.session == self.session]:
+            self.end_turn("cancelled", turn_id=turn.id, synthetic=True)
+
+    # -- session ------------------------------------------------------------------------------------------------
+
+    def _system(self, value: dict[str, Any], direction: Direction | None) -> str:
+        handler = self._systems.get(str(value.get("subtype")))
+        if handler is not None:
+            return handler(value)
+        return read_notice(self, value) or self.unparsed("unknown-type", value)
+
+    def _init(self, value: dict[str, Any]) -> str:
+        """The first one starts the session; each opens a turn."""
+        state = self.state
+        if isinstance(value.get("cwd"), str):
+            state.cwd = value["cwd"]
+        servers = value.get("mcp_servers")
+        fields = {
+            "cwd": value.get("cwd"),
+            "model": value.get("model"),
+            "mode": value.get("permissionMode"),
+            "agent_version": value.get("claude_code_version"),
+            "tools": value.get("tools"),
+            "commands": value.get("slash_commands"),
+            "mcp_servers": [
+                {key: server[key] for key in ("name", "status") if key in server}
+                for server in (servers if isinstance(servers, list) else [])
+                if isinstance(server, dict)
+            ],
+        }
+        if state.started == self.session:
+            self._tell_session(fields)
+        else:
+            state.started, state.told = self.session, {}
+            self.emit(SessionEvent, state="started", **self._news(fields))
+        if not state.prompted:
+            self.start_turn()
+        state.prompted = False
+        return WITH_EVENTS
+
+    def _status(self, value: dict[str, Any]) -> str:
+        if value.get("status") == "compacting" or "compact_result" in value:
+            return compacting(self, value)
+        if isinstance(value.get("permissionMode"), str):
+            return self._tell_session({"mode": value["permissionMode"]})
+        return skip("status")
+
+    def _tell_session(self, fields: dict[str, Any]) -> str:
+        news = self._news(fields)
+        if not news:
+            return skip("unchanged")
+        self.emit(SessionEvent, state="updated", **news)
+        return WITH_EVENTS
+
+    def _news(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """What differs from what was last told."""
+        news = {}
+        for key, item in fields.items():
+            digest = zlib.crc32(msgspec.json.encode(item))
+            if item is not None and self.state.told.get(key) != digest:
+                self.state.told[key] = digest
+                news[key] = item
+        return news
+
+    def _reset(self, value: dict[str, Any], direction: Direction | None) -> str:
+        data = {"newConversation": value.get("new_conversation_id")}
+        self.emit(Notice, level="info", code="rewound", text="conversation reset", data=data)
+        return WITH_EVENTS
+
+    # -- messages -----------------------------------------------------------------------------------------------
+
+    def _stream_event(self, value: dict[str, Any], direction: Direction | None) -> str:
+        event = value.get("event")
+        return self._deltas.read(event if isinstance(event, dict) else {}) or self.unparsed("unknown-type", value)
+
+    def _assistant(self, value: dict[str, Any], direction: Direction | None) -> str:
+        self.ensure_turn()
+        message = _message(value)
+        if message.get("model") == "<synthetic>":
+            return self._harness_words(value, message)
+        if self.agent == self.context.agent and any(
+            isinstance(block, dict) and block.get("type") == "text" for block in message.get("content") or []
+        ):
+            self._notes().answered = True
+        titles = {
+            str(meta.get("id")): meta["display_name"]
+            for meta in _dicts(value.get("tool_use_meta"))
+            if isinstance(meta.get("display_name"), str)
+        }
+        return self._blocks.assistant(message, titles)
+
+    def _harness_words(self, value: dict[str, Any], message: dict[str, Any]) -> str:
+        """A message that Claude Code made itself: no model said it."""
+        text = text_of(message.get("content"))
+        details = {name: value[key] for key, name in _ERROR_KEYS.items() if value.get(key) is not None}
+        if not text:
+            return skip("empty")
+        if details or text.startswith("API Error"):
+            self._notes().error = True
+            self.emit(Notice, level="error", code="provider-error", text=text, data=details or None)
+        else:
+            self.emit(Message, role="system", text=text)
+        return WITH_EVENTS
+
+    def _user(self, value: dict[str, Any], direction: Direction | None) -> str:
+        if direction == "in":
+            self.state.reads_input = True
+            if self.turn is None:
+                self.start_turn()
+                self.state.prompted = True
+        elif value.get("isReplay") is not True:
+            self.ensure_turn()
+        metas = {str(meta.get("id")): meta for meta in _dicts(value.get("tool_result_meta"))}
+        return self._blocks.user(
+            _message(value), value.get("tool_use_result"), metas, lambda text: self._user_text(text, value)
+        )
+
+    def _user_text(self, text: str, value: dict[str, Any]) -> str:
+        """What stands in a user line is not always what a user said."""
+        if local := _LOCAL_OUTPUT.fullmatch(text):
+            if not local[2]:
+                return skip("empty")
+            self.emit(Message, role="system", text=local[2])
+        elif any(value.get(key) is True for key in _SYNTHETIC):
+            return skip("synthetic-prompt")
+        elif value.get("isReplay") is True and self.state.reads_input:
+            return skip("echo")
+        elif text.startswith(_INTERRUPTED):
+            self._notes().interrupted = True
+            self.emit(Notice, level="info", code="interrupt", text=text)
+        else:
+            self.emit(Message, role="user", text=text)
+        return WITH_EVENTS
+
+    def _permission_denied(self, value: dict[str, Any]) -> str:
+        message = value.get("message")
+        told = self._control.deny(str(value.get("tool_use_id")), message if isinstance(message, str) else None)
+        return WITH_EVENTS if told else skip("repeated")
+
+    # -- the end of a turn --------------------------------------------------------------------------------------
+
+    def _result(self, value: dict[str, Any], direction: Direction | None) -> str:
+        self.ensure_turn()
+        turn_id = self._ended_turn(value)
+        notes = self.state.notes.pop(turn_id, TurnNotes())
+        self.state.prompted = False
+        state, reason = outcome(value, interrupted=notes.interrupted)
+        self.texts.flush_turn(self.session, turn_id)
+        words = last_words(value)
+        if words and state == "failed" and not notes.error:
+            self.emit(Notice, level="error", code="provider-error", text=words, turn=turn_id)
+        elif words and state == "completed" and not notes.answered:
+            # `--output-format json`, and commands that Claude Code answers by itself.
+            role = "system" if "local_command" in value else "assistant"
+            self.emit(Message, role=role, text=words, turn=turn_id)
+        for denial in _dicts(value.get("permission_denials")):
+            self._control.deny(str(denial.get("tool_use_id")), None)
+        duration = value.get("duration_ms")
+        self.end_turn(
+            state,
+            turn_id=turn_id,
+            reason=reason,
+            duration_ms=duration if isinstance(duration, int) else None,
+            before=tuple(used(value)),
+        )
+        return WITH_EVENTS
+
+    def _ended_turn(self, value: dict[str, Any]) -> str:
+        """The turn whose messages the result names (2.1), else the oldest."""
+        turns = [turn.id for turn in self.state.turns if turn.session == self.session]
+        begun = value.get("begun_message_ids")
+        for message_id in begun if isinstance(begun, list) else []:
+            if (turn_id := self._blocks.turn_of(str(message_id))) in turns:
+                return str(turn_id)
+        return turns[0]
+
+    def _notes(self) -> TurnNotes:
+        """What was told in the turn of this line."""
+        open_turns = {turn.id for turn in self.state.turns}
+        self.state.notes = {key: notes for key, notes in self.state.notes.items() if key in open_turns}
+        return self.state.notes.setdefault(self.turn or "", TurnNotes())
+
+
+def _message(value: dict[str, Any]) -> dict[str, Any]:
+    message = value.get("message")
+    return message if isinstance(message, dict) else {"content": message}
+
+
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _milliseconds(timestamp: Any) -> int | None:
+    try:
+        return round(datetime.fromisoformat(timestamp).timestamp() * 1000) if isinstance(timestamp, str) else None
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,103 @@
+"""Claude's `task_*` lines: subagents, and commands that run long or in the background.
+
+A task belongs to the call that started it. Its reports are updates of that call; the notification of a call that was
+only acknowledged so far (`async`) is the call's real end.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
+from tooltap.normalizers.calls import UNKNOWN_TOOL, Call
+
+__all__ = ["Tasks", "TasksState"]
+
+TASKS = 1_024
+
+_ENDS = {
+    "completed": "completed",
+    "failed": "failed",
+    "killed": "cancelled",
+    "stopped": "cancelled",
+}
+_RAW_NAMES = {"local_agent": "Agent", "local_bash": "Bash"}
+_ENVELOPE = frozenset({"type", "subtype", "uuid", "session_id", "tool_use_id"})
+_EXIT_CODE = re.compile(r"exit code (-?\d+)\)?$")
+"""`Background command "…" completed (exit code 0)`, `… failed with exit code 3` (2.1.330)."""
+
+
+class TasksState(msgspec.Struct):
+    calls: dict[str, str] = {}
+    """Task id -> call id; `task_updated` names the task alone."""
+
+
+class Tasks:
+    def __init__(self, parser: Parser) -> None:
+        self._parser = parser
+
+    @property
+    def _calls(self) -> dict[str, str]:
+        return self._parser.state.tasks.calls  # type: ignore[no-any-return]
+
+    def progress(self, value: dict[str, Any]) -> str:
+        """`task_started` and `task_progress`."""
+        return self._report(value, value.get("description"))
+
+    def updated(self, value: dict[str, Any]) -> str:
+        patch = value.get("patch")
+        patch = patch if isinstance(patch, dict) else {}
+        return self._report(value, patch.get("error") or patch.get("status"), patch.get("status"))
+
+    def notification(self, value: dict[str, Any]) -> str:
+        call = self._call(value)
+        end = _ENDS.get(str(value.get("status")))
+        if call is None or end is None or not call.acknowledged:
+            return self._report(value, value.get("summary"), value.get("status"))
+        summary = str(value.get("summary") or "")
+        output: dict[str, Any] = {"content" if call.name == "Task" else "summary": summary}
+        output |= {key: value[key] for key in ("status", "output_file", "usage") if value.get(key)}
+        if call.name == "Bash" and (code := _EXIT_CODE.search(summary)):
+            output["exit_code"] = int(code[1])
+        usage = value.get("usage")
+        duration = usage.get("duration_ms") if isinstance(usage, dict) else None
+        return self._parser.calls.result(
+            call.id, output, raw=value, status=end, error=summary or None, duration_ms=duration, final=True
+        )
+
+    def finish(self) -> None:
+        """End the background calls whose task ended without a notification (it may come as `task_updated` alone)."""
+        for call in list(self._parser.state.calls.open.values()):
+            if call.acknowledged and (end := call.memory.get("task")):
+                self._parser.calls.result(call.id, None, raw=None, status=end, final=True, synthetic=True)
+
+    def _report(self, value: dict[str, Any], text: Any, status: Any = None) -> str:
+        call = self._call(value)
+        if call is None:
+            return skip("stale-task")
+        if end := _ENDS.get(str(status)):
+            self._parser.calls.remember(call, {**call.memory, "task": end})
+        progress: dict[str, Any] = {"text": text} if isinstance(text, str) and text else {}
+        data = {key: item for key, item in value.items() if key not in _ENVELOPE}
+        self._parser.calls.update(call, status="running", progress={**progress, "data": data})
+        return WITH_EVENTS
+
+    def _call(self, value: dict[str, Any]) -> Call | None:
+        """The call a line is about, opened if it was never seen; None if it has ended."""
+        task_id = str(value.get("task_id"))
+        call_id = value.get("tool_use_id")
+        if isinstance(call_id, str):
+            self._calls[task_id] = call_id
+            while len(self._calls) > TASKS:
+                del self._calls[next(iter(self._calls))]
+        else:
+            call_id = self._calls.get(task_id, task_id)
+        calls = self._parser.calls
+        if calls.is_known(call_id):
+            return calls.get(call_id)
+        kind = "local_agent" if "subagent_type" in value else value.get("task_type")
+        given = {key: value[key] for key in ("description", "prompt", "subagent_type") if key in value}
+        return calls.open(call_id, _RAW_NAMES.get(str(kind), UNKNOWN_TOOL), given, raw=value, synthetic=True)

@@ -1,0 +1,115 @@
+"""The tapped line: one provider line with its time and direction, as our publishers send it and as captures hold it.
+
+`{"t":<ms>,"dir":"in"|"out"|"reply","line":<string, or any JSON value>}`, `"b64"` in place of `line` for bytes that are
+not UTF-8; `{"op":"lost",…}` for lines a publisher had to drop; `{"op":"end"}`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+import orjson
+
+__all__ = ["Direction", "End", "Lost", "NotTappedError", "TappedLine", "looks_tapped", "read_tapped", "write_tapped"]
+
+Direction: TypeAlias = Literal["in", "out", "reply"]
+"""`in` = client to agent, `out` = agent to client, `reply` = an HTTP server's answer to the client."""
+
+EPOCH_MS = 10**12
+"""A `t` below this is an offset from the start of a recording, not a time."""
+
+
+class TappedLine(msgspec.Struct, frozen=True):
+    line: bytes
+    t: int | None
+    dir: Direction | None
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """`lines` lines the publisher dropped, together `bytes` long; they count as lines of the stream."""
+
+    lines: int
+    bytes: int
+    reason: str
+
+
+class End(msgspec.Struct, frozen=True):
+    """The publisher says the stream is over."""
+
+
+class NotTappedError(ValueError):
+    """The line is not a tapped line; the message says why."""
+
+
+def looks_tapped(line: bytes) -> bool:
+    """Whether a recording's first line says that all of it is tapped lines."""
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return False
+    return (
+        isinstance(record, dict)
+        and record.get("dir") in ("in", "out", "reply")
+        and ("line" in record or "b64" in record)
+        and "v" not in record  # a trace record: a dialect of its own
+    )
+
+
+def read_tapped(line: bytes) -> TappedLine | Lost | End:
+    """Read one tapped line. Raises `NotTappedError`."""
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise NotTappedError(f"not JSON: {error}") from None
+    if not isinstance(record, dict):
+        raise NotTappedError("not an object")
+    if "op" in record:
+        return _read_op(record)
+    t = record.get("t")
+    direction = record.get("dir")
+    if direction not in ("in", "out", "reply", None):
+        raise NotTappedError(f"unknown direction {direction!r}")
+    return TappedLine(
+        line=_body(record),
+        t=int(t) if isinstance(t, int | float) and t >= EPOCH_MS else None,
+        dir=direction,
+    )
+
+
+def _read_op(record: dict[str, Any]) -> Lost | End:
+    if record["op"] == "end":
+        return End()
+    lines, size = record.get("lines"), record.get("bytes", 0)
+    if record["op"] != "lost" or not isinstance(lines, int) or lines < 1 or not isinstance(size, int) or size < 0:
+        raise NotTappedError(f"unknown record {record['op']!r}")
+    return Lost(lines=lines, bytes=size, reason=str(record.get("reason", "unknown")))
+
+
+def _body(record: dict[str, Any]) -> bytes:
+    if "line" in record:
+        body = record["line"]
+        return body.encode() if isinstance(body, str) else orjson.dumps(body)
+    encoded = record.get("b64")
+    if not isinstance(encoded, str):
+        raise NotTappedError('neither "line" nor "b64"')
+    try:
+        return base64.b64decode(encoded, validate=True)
+    except binascii.Error:
+        raise NotTappedError('"b64" is not base64') from None
+
+
+def write_tapped(line: bytes, t: int | None, direction: Direction | None) -> bytes:
+    """The tapped form of a line, without newline."""
+    record: dict[str, Any] = {}
+    if t is not None:
+        record["t"] = t
+    if direction is not None:
+        record["dir"] = direction
+    try:
+        record["line"] = line.decode()
+    except UnicodeDecodeError:
+        record["b64"] = base64.b64encode(line).decode()
+    return orjson.dumps(record)

@@ -1,0 +1,136 @@
+"""A real daemon on a real socket in a thread of its own, and plain `socket` code that talks to it."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from tooltap.daemon.app import Daemon
+from tooltap.daemon.config import load_config
+from tooltap.daemon.journal import Commit
+
+TIMEOUT = 30
+
+
+class Wire:
+    """One connection, spoken by hand."""
+
+    def __init__(self, path: Path, *, receive_buffer: int | None = None) -> None:
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(TIMEOUT)
+        if receive_buffer is not None:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self.socket.connect(str(path))
+        self._file = self.socket.makefile("rb")
+
+    def send(self, op: str, **arguments: Any) -> None:
+        self.write(json.dumps({"op": op, **arguments}).encode() + b"\n")
+
+    def write(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def line(self) -> bytes:
+        """The next line, empty at the end."""
+        return self._file.readline()
+
+    def read(self) -> dict[str, Any]:
+        line = self.line()
+        assert line, "the daemon closed the connection"
+        value: dict[str, Any] = json.loads(line)
+        return value
+
+    def until(self, op: str) -> list[dict[str, Any]]:
+        """Everything up to the next frame with this op, which comes last."""
+        read = [self.read()]
+        while read[-1].get("op") != op:
+            read.append(self.read())
+        return read
+
+    def rest(self) -> list[dict[str, Any]]:
+        """Everything up to the end of the connection."""
+        return [json.loads(line) for line in self._file]
+
+    def ask(self, op: str, **arguments: Any) -> Any:
+        """The result of a request."""
+        self.send(op, id="ask", **arguments)
+        reply = self.until("reply")[-1]
+        assert reply["ok"], reply
+        return reply["result"]
+
+    def finish(self) -> None:
+        """No more is sent."""
+        self.socket.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        self._file.close()
+        self.socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Running:
+    def __init__(self, daemon: Daemon, portal: BlockingPortal) -> None:
+        self.daemon = daemon
+        self.path = daemon.config.socket_path
+        self._portal = portal
+
+    def commit(self, *commits: Commit) -> None:
+        """Write to the journal as the ingest side does."""
+        for commit in commits:
+            self._portal.call(self.daemon.journal.commit, commit)
+
+    def expire(self, before: int) -> int:
+        return self._portal.call(self.daemon.journal.expire, before)
+
+    def connect(self, **options: Any) -> Wire:
+        """A connection that has been greeted."""
+        wire = Wire(self.path, **options)
+        assert wire.read()["op"] == "welcome"
+        return wire
+
+    def subscribe(self, **arguments: Any) -> Wire:
+        """A subscription, confirmed."""
+        wire = self.connect()
+        wire.send("subscribe", **arguments)
+        assert wire.read()["op"] == "subscribed"
+        return wire
+
+    def stats(self) -> dict[str, Any]:
+        with self.connect() as wire:
+            statistics: dict[str, Any] = wire.ask("stats")
+            return statistics
+
+
+@contextmanager
+def running(directory: Path, **settings: Any) -> Iterator[Running]:
+    """A daemon whose files are in `directory`; `settings` are those of its configuration."""
+    config = load_config(
+        None, socket=str(directory / "run" / "t.sock"), journal=str(directory / "journal.db"), **settings
+    )
+    ready = threading.Event()
+    with start_blocking_portal("asyncio") as portal:
+        daemon = portal.call(Daemon, config)
+        future = portal.start_task_soon(daemon.run, ready.set)
+        future.add_done_callback(lambda _: ready.set())
+        ready.wait(TIMEOUT)
+        if future.done():
+            future.result()
+        try:
+            yield Running(daemon, portal)
+        finally:
+            portal.call(daemon.stop)
+            future.result(TIMEOUT)

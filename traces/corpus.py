@@ -1,0 +1,208 @@
+"""Runs a folder of recorded streams through their parsers and prints what became of every line.
+
+    python -m tooltap.traces.corpus FOLDER
+
+FOLDER/manifest.json lists the files: `[{"file": …, "dialect": …, "provider": …}]`; without a dialect it is sniffed.
+Files of dialects there is no parser for are counted and named. Exit 1 if a line is unaccounted for, a parser raised, a
+line type is unknown to its dialect, or an event breaks a rule of the contract (`normalizers/contract.py`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from tooltap.normalizers.bounds import Produced
+from tooltap.normalizers.contract import ContractError, Line, check_run, read_recording
+from tooltap.normalizers.items import Context
+from tooltap.normalizers.registry import UnknownDialectError
+from tooltap.normalizers.stream import AUTO, Output, StreamNormalizer
+from tooltap.normalizers.tool_names import CANONICAL_TOOLS, LATER_TOOLS, PASS_THROUGH
+from tooltap.protocol.events import Event, ToolCall, ToolResult, Unparsed
+
+__all__ = ["Report", "Tally", "run"]
+
+UNRECOGNISED = "(not recognised)"
+KNOWN_NAMES = frozenset({*CANONICAL_TOOLS, *LATER_TOOLS})
+
+
+class Row(msgspec.Struct):
+    """A line of the manifest; what else it says is not ours."""
+
+    file: str
+    dialect: str = AUTO
+    provider: str | None = None
+
+
+@dataclass
+class Tally:
+    """What became of one dialect's files."""
+
+    files: int = 0
+    lines: int = 0
+    with_events: int = 0
+    unparsed: Counter[str] = field(default_factory=Counter)
+    """By reason."""
+    skipped: Counter[str] = field(default_factory=Counter)
+    """By reason."""
+    names: Counter[str] = field(default_factory=Counter)
+    """Canonical name -> calls."""
+    passed_through: Counter[str] = field(default_factory=Counter)
+    """Name on the wire that is no canonical one -> calls."""
+    results: int = 0
+    tied: int = 0
+    """Results of a call that the wire showed before them."""
+    made_up: int = 0
+    """Results among them that no line said: calls left open."""
+    exit_codes: Counter[int] = field(default_factory=Counter)
+    exceptions: int = 0
+
+
+@dataclass
+class Report:
+    tallies: dict[str, Tally] = field(default_factory=dict)
+    missing: Counter[str] = field(default_factory=Counter)
+    """Dialects without a parser -> files."""
+    problems: list[str] = field(default_factory=list)
+
+
+def run(folder: Path) -> Report:
+    """Raises `OSError` or `msgspec.DecodeError` where folder or manifest cannot be read."""
+    report = Report()
+    for row in msgspec.json.decode((folder / "manifest.json").read_bytes(), type=list[Row]):
+        lines = read_recording((folder / row.file).read_bytes())
+        try:
+            normalizer = StreamNormalizer(Context(stream="corpus", provider=row.provider), row.dialect)
+        except UnknownDialectError:
+            report.missing[row.dialect] += 1
+            continue
+        events = [output.event for output in _feed(normalizer, lines) if isinstance(output, Produced)]
+        tally = report.tallies.setdefault(normalizer.dialect or UNRECOGNISED, Tally())
+        _count(tally, normalizer, events)
+        try:
+            check_run(normalizer, events, len(lines))
+        except ContractError as error:
+            report.problems.append(f"{row.file}: {error}")
+        unknown = [event for event in events if isinstance(event, Unparsed) and event.reason == "unknown-type"]
+        report.problems += [f"{row.file}: line {event.line} is of an unknown type: {event.text}" for event in unknown]
+    return report
+
+
+def _feed(normalizer: StreamNormalizer, lines: list[Line]) -> Iterator[Output]:
+    for line in lines:
+        yield from normalizer.feed(line.data, line.t, line.direction)
+    yield from normalizer.close("end")
+
+
+def _count(tally: Tally, normalizer: StreamNormalizer, events: list[Event]) -> None:
+    statistics = normalizer.statistics
+    tally.files += 1
+    tally.lines += statistics.lines
+    tally.with_events += statistics.with_events
+    tally.skipped.update(statistics.skipped)
+    shown: set[str] = set()
+    for event in events:
+        if isinstance(event, Unparsed):
+            tally.unparsed[event.reason] += 1
+            tally.exceptions += event.reason.startswith("parser-error")
+        elif isinstance(event, ToolCall):
+            if not event.synthetic:
+                shown.add(event.call_id)
+            tally.names[event.name] += 1
+            if event.name not in KNOWN_NAMES and not event.name.startswith("mcp__"):
+                tally.passed_through[event.name] += 1
+        elif isinstance(event, ToolResult):
+            tally.results += 1
+            tally.tied += event.call_id in shown
+            tally.made_up += event.synthetic
+            if isinstance(code := event.output.get("exit_code"), int):
+                tally.exit_codes[code] += 1
+
+
+def render(report: Report) -> Iterator[str]:
+    """The report as lines of text."""
+    head = (
+        "dialect",
+        "files",
+        "lines",
+        "events",
+        "unparsed",
+        "skipped",
+        "calls",
+        "results",
+        "tied",
+        "made up",
+        "raised",
+    )
+    rows = [head, *(_row(dialect, tally) for dialect, tally in sorted(report.tallies.items()))]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
+    for row in rows:
+        yield "  ".join(
+            [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+        )
+    for dialect, tally in sorted(report.tallies.items()):
+        yield ""
+        yield dialect
+        yield from _details(tally)
+    if report.missing:
+        yield ""
+        yield f"no parser for: {_listed(report.missing, 'file')}"
+    yield ""
+    yield from report.problems
+    files = sum(tally.files for tally in report.tallies.values())
+    yield f"{len(report.problems)} problems in {files} files" if report.problems else f"{files} files, no problem"
+
+
+def _row(dialect: str, tally: Tally) -> tuple[str, ...]:
+    figures = (
+        tally.files,
+        tally.lines,
+        tally.with_events,
+        tally.unparsed.total(),
+        tally.skipped.total(),
+        tally.names.total(),
+        tally.results,
+        tally.tied,
+        tally.made_up,
+        tally.exceptions,
+    )
+    return (dialect, *(f"{figure:,}" for figure in figures))
+
+
+def _details(tally: Tally) -> Iterator[str]:
+    yield f"  unparsed    {_listed(tally.unparsed)}"
+    yield f"  skipped     {_listed(tally.skipped)}"
+    yield f"  names       {_listed(tally.names)}"
+    yield f"  exit codes  {_listed(tally.exit_codes)}"
+    for name, calls in sorted(tally.passed_through.items()):
+        reason = PASS_THROUGH.get(name)
+        why = f"{reason.agent}: {reason.why}" if reason else "in no table"
+        yield f"  passed through: {name} {calls} ({why})"
+
+
+def _listed(counts: Counter[str] | Counter[int], unit: str = "") -> str:
+    listed = (f"{name} {number}{f' {unit}s' if unit else ''}" for name, number in counts.most_common())
+    return ", ".join(listed) or "none"
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 1:
+        print("usage: python -m tooltap.traces.corpus FOLDER", file=sys.stderr)
+        return 2
+    try:
+        report = run(Path(arguments[0]))
+    except (OSError, msgspec.DecodeError) as error:
+        print(f"corpus: {error}", file=sys.stderr)
+        return 2
+    for line in render(report):
+        print(line)
+    return 1 if report.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

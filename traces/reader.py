@@ -1,0 +1,30 @@
+"""Reads traces of raw lines, also of a process that was killed while it wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from tooltap.traces.record import TraceRecord
+
+__all__ = ["TraceReader"]
+
+_decoder = msgspec.json.Decoder(TraceRecord)
+
+
+class TraceReader:
+    """Iterates over a file's records. A torn record is left out and counted in `damaged`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.damaged = 0
+
+    def __iter__(self) -> Iterator[TraceRecord]:
+        with open(self.path, "rb") as file:
+            for line in file:
+                try:
+                    yield _decoder.decode(line)
+                except msgspec.DecodeError:
+                    self.damaged += 1

@@ -1,0 +1,90 @@
+r"""Masks secrets in raw lines before they are written to a trace.
+
+Only shapes that are hardly ever anything else are masked: an issuer's fixed prefix, a private key under its header, a
+password inside a URL, a value right after `Bearer` or after an upper-case variable that names a secret. What looks
+merely random stays, because a trace that lost ids and hashes would be useless.
+
+Lines are JSON, and a secret mostly stands inside a string of it: no pattern takes a quote or half of an escape, so that
+a masked line is still JSON, and none asks for a word boundary on its left, where `\n` written out looks like a letter.
+Every repeat that could start anew inside itself is bounded: masking is linear in the line.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+__all__ = ["RULES", "mask_secrets"]
+
+
+class Rule(NamedTuple):
+    kind: str
+    anchors: tuple[bytes, ...]
+    """The pattern cannot match where none of these is: most lines are done after a few substring searches."""
+    pattern: re.Pattern[bytes]
+    """Its group 1, if it has one, is the secret; else all of it."""
+
+
+def _rule(kind: str, anchors: tuple[bytes, ...], pattern: bytes) -> Rule:
+    return Rule(kind, anchors, re.compile(pattern))
+
+
+_VALUE = rb"(?=[^\s\"'\\]{0,100}?[0-9])(?=[^\s\"'\\]{0,100}?[A-Za-z])[A-Za-z0-9+/=_.~-]"
+"""A value that holds a letter and a digit, up to its repeat count."""
+_TEXT = rb"(?:(?!-----[BE])(?:[^\"\\]|\\+[^\"\\]))"
+"""A character of a JSON string, or an escape, before the next PEM boundary."""
+
+RULES = (
+    _rule(
+        "private-key",
+        (b"PRIVATE KEY-----",),
+        rb"-----BEGIN (?:[A-Z]{2,10} ){0,3}PRIVATE KEY-----(?=[^\"]{0,120}?[A-Za-z0-9+/=]{32})"
+        + _TEXT
+        + rb"{0,8000}(?:-----END (?:[A-Z]{2,10} ){0,3}PRIVATE KEY-----)?",
+    ),
+    _rule("anthropic-key", (b"sk-ant-",), rb"sk-ant-[A-Za-z0-9_-]{20,}"),
+    _rule(
+        "openai-key",
+        (b"sk-proj-", b"sk-svcacct-", b"sk-admin-", b"T3BlbkFJ"),
+        rb"sk-(?:proj|svcacct|admin)-[A-Za-z0-9_-]{20,}|sk-[A-Za-z0-9_-]{16,128}T3BlbkFJ[A-Za-z0-9_-]{16,}",
+    ),
+    _rule("openrouter-key", (b"sk-or-v1-",), rb"sk-or-v1-[0-9a-f]{64}"),
+    _rule("github-token", (b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_"), rb"gh[pousr]_[A-Za-z0-9]{36,}"),
+    _rule("github-token", (b"github_pat_",), rb"github_pat_[A-Za-z0-9_]{60,}"),
+    _rule("gitlab-token", (b"glpat-",), rb"glpat-[A-Za-z0-9_-]{20,}"),
+    _rule("aws-key-id", (b"AKIA", b"ASIA"), rb"A(?:KI|SI)A[0-9A-Z]{16}(?![0-9A-Za-z])"),
+    _rule("google-key", (b"AIza",), rb"AIza[0-9A-Za-z_-]{35}"),
+    _rule("google-oauth", (b"ya29.", b"GOCSPX-"), rb"(?:ya29\.|GOCSPX-)[0-9A-Za-z_-]{20,}"),
+    _rule("slack-token", (b"xox",), rb"xox[abeoprs]-[0-9A-Za-z-]{10,}"),
+    _rule("slack-webhook", (b"hooks.slack.com",), rb"hooks\.slack\.com/services/([A-Za-z0-9/]{20,})"),
+    _rule("stripe-key", (b"k_live_",), rb"[rs]k_live_[0-9A-Za-z]{16,}"),
+    _rule("npm-token", (b"npm_",), rb"npm_[A-Za-z0-9]{36}"),
+    _rule("pypi-token", (b"pypi-AgEI",), rb"pypi-AgEI[A-Za-z0-9_-]{50,}"),
+    _rule("huggingface-token", (b"hf_",), rb"hf_[A-Za-z]{34}(?![A-Za-z0-9])"),
+    _rule("sendgrid-key", (b"SG.",), rb"SG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}"),
+    _rule("jwt", (b".eyJ",), rb"eyJ[A-Za-z0-9_-]{8,2000}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{16,}"),
+    _rule("bearer", (b"earer ",), rb"[Bb]earer +((?=[^\s\"'\\]{16})" + _VALUE + rb"+)"),
+    _rule("basic", (b"asic ",), rb"uthorization[\\\"]*: *[\\\"]*[Bb]asic +([A-Za-z0-9+/]{8,}=*)"),
+    _rule("url-password", (b"://",), rb"://[^\s/:@\"'\\]*:([^\s/:@\"'\\]{3,})@[A-Za-z0-9\[]"),
+    _rule(
+        "variable",
+        (b"_KEY", b"_TOKEN", b"_SECRET", b"_PASSW"),
+        rb"_(?<=[A-Z0-9]_)(?:KEY(?:(?<=API_KEY)|(?<=ACCESS_KEY)|(?<=SECRET_KEY)|(?<=PRIVATE_KEY))"
+        rb"|TOKEN|SECRET|PASSWORD|PASSWD)(?:=|[\\\"]+: *)[\\\"]*(" + _VALUE + rb"{12,})",
+    ),
+)
+
+
+def mask_secrets(line: bytes) -> bytes:
+    """The line with every secret replaced by `[masked <kind>]`; the same object where there is none."""
+    for kind, anchors, pattern in RULES:
+        if any(anchor in line for anchor in anchors):
+            line = pattern.sub(lambda match, kind=kind: _replacement(match, kind), line)  # type: ignore[misc]
+    return line
+
+
+def _replacement(match: re.Match[bytes], kind: str) -> bytes:
+    group = 1 if match.re.groups else 0
+    start, end = match.start(group) - match.start(), match.end(group) - match.start()
+    whole = match.group()
+    return b"%b[masked %b]%b" % (whole[:start], kind.encode(), whole[end:])
