@@ -16,6 +16,7 @@ from tooltap.normalizers.bodies import Bodies
 from tooltap.normalizers.calls import UNKNOWN_TOOL
 from tooltap.normalizers.claude_answers import Answer, read_answer, read_server_answer
 from tooltap.normalizers.claude_deltas import Deltas
+from tooltap.normalizers.claude_tasks import Tasks
 from tooltap.normalizers.claude_values import record, string
 from tooltap.protocol.events import Attachment, Message, Reasoning
 
@@ -47,9 +48,10 @@ def best_class(classes: list[str]) -> str:
 
 
 class Blocks:
-    def __init__(self, parser: Parser, deltas: Deltas) -> None:
+    def __init__(self, parser: Parser, deltas: Deltas, tasks: Tasks) -> None:
         self._parser = parser
         self._deltas = deltas
+        self._tasks = tasks
 
     @property
     def _messages(self) -> dict[str, SeenMessage]:
@@ -149,7 +151,10 @@ class Blocks:
         name = calls.name_of(block["tool_use_id"]) or ""
         stopped = call is not None and call.memory.get("task") == "cancelled"
         raw = block if twin is None else {**block, "tool_use_result": twin}
-        return self._result(block, raw, read_answer(name, block, twin, meta, stopped=stopped))
+        answer = read_answer(name, block, twin, meta, stopped=stopped)
+        line_class = self._result(block, raw, answer)
+        self._tasks.overhear(name, block, answer)
+        return line_class
 
     def _result(self, block: dict[str, Any], raw: dict[str, Any], answer: Answer) -> str:
         bodies = Bodies(self._parser)

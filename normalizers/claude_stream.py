@@ -77,8 +77,8 @@ class ClaudeStream(Parser):
     def __init__(self, context: Context, state: State | None = None) -> None:
         super().__init__(context, state)
         self._deltas = Deltas(self)
-        self._blocks = Blocks(self, self._deltas)
         self._tasks = Tasks(self)
+        self._blocks = Blocks(self, self._deltas, self._tasks)
         self._control = Control(self, self._tell_session)
         self._lines: dict[str, Callable[[dict[str, Any], Direction | None], str]] = {
             "assistant": self._assistant,
