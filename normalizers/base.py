@@ -248,7 +248,7 @@ class Parser(ABC):
         state.turn_count += 1
         turn_id = turn_id or f"t{state.turn_count}"
         while len(state.turns) >= self.context.limits.open_turns:
-            self.end_turn("cancelled", turn_id=state.turns[0].id, synthetic=True)
+            self._give_up(state.turns[0])
         state.turns.append(OpenTurn(turn_id, self.session, self.agent))
         self.emit(Turn, state="started", synthetic=synthetic)
         return turn_id
@@ -278,9 +278,9 @@ class Parser(ABC):
         if turn is None:
             turn = OpenTurn(turn_id or f"t{max(self.state.turn_count, 1)}", self.session)
         self.texts.flush_turn(self.session, turn.id)
-        self.permissions.expire(turn.id)
+        self.permissions.expire_turn(turn.session, turn.id)
         stopped = outcome == "cancelled" and not synthetic  # said by the provider, not concluded by us
-        self.calls.close_turn(turn.id, turn.agent, "cancelled" if stopped else "interrupted")
+        self.calls.close_turn(turn.session, turn.id, turn.agent, "cancelled" if stopped else "interrupted")
         for kind, fields in before:
             self.emit(kind, turn=turn.id, **fields)
         if turn in turns:
@@ -353,10 +353,15 @@ class Parser(ABC):
         text = line[: UNPARSED_TEXT * 4].decode("utf-8", "replace")[:UNPARSED_TEXT]
         self.emit(Unparsed, reason=reason, text=text, bytes=size)
 
+    def _give_up(self, turn: OpenTurn) -> None:
+        """End a turn whose end nobody told."""
+        session, self.session = self.session, turn.session
+        self.end_turn("cancelled", turn_id=turn.id, synthetic=True)
+        self.session = session
+
     def _end_everything(self) -> None:
         self.texts.flush_all()
-        for turn in list(self.state.turns):
-            self.session = turn.session
-            self.end_turn("cancelled", turn_id=turn.id, synthetic=True)
-        self.permissions.expire(None)
+        while self.state.turns:
+            self._give_up(self.state.turns[0])
+        self.permissions.expire_all()
         self.calls.close_all()

@@ -304,10 +304,10 @@ class Calls:
 
     # -- ends ---------------------------------------------------------------------------------------------------
 
-    def close_turn(self, turn_id: str | None, agent: str | None, status: str) -> None:
+    def close_turn(self, session: str, turn_id: str | None, agent: str | None, status: str) -> None:
         """Close what is still open of a turn (None: of none); background calls and subagents' calls live on."""
         for call in list(self._state.open.values()):
-            if call.turn == turn_id and call.agent == agent and not call.acknowledged:
+            if (call.session, call.turn, call.agent) == (session, turn_id, agent) and not call.acknowledged:
                 self._close(call, status)
 
     def close_all(self) -> None:

@@ -168,8 +168,10 @@ class CodexParser(Parser):
         if turn_id is None or turn_id == thread.ended:
             return skip("turn-over")
         self.texts.flush_turn(self.session, turn_id)
-        self.permissions.expire(turn_id)
-        self.calls.close_turn(turn_id, self.agent, "cancelled" if outcome == "cancelled" else "interrupted")
+        self.permissions.expire_turn(self.session, turn_id)
+        self.calls.close_turn(
+            self.session, turn_id, self.agent, "cancelled" if outcome == "cancelled" else "interrupted"
+        )
         self._emit_diff()
         self.end_turn(outcome, turn_id=turn_id, reason=reason, duration_ms=duration_ms, synthetic=synthetic)
         thread.ended, thread.failed, thread.plan_call = turn_id, None, None

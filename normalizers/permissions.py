@@ -121,11 +121,16 @@ class Permissions:
             synthetic=synthetic,
         )
 
-    def expire(self, turn_id: str | None) -> None:
-        """What nobody answered when its turn (None: the stream) ended."""
+    def expire_turn(self, session: str, turn_id: str) -> None:
+        """What nobody answered when its turn ended."""
         for permission_id, pending in list(self._pending.items()):
-            if turn_id is None or pending.turn == turn_id:
+            if (pending.session, pending.turn) == (session, turn_id):
                 self._expire(permission_id)
+
+    def expire_all(self) -> None:
+        """What nobody answered when the stream ended."""
+        for permission_id in list(self._pending):
+            self._expire(permission_id)
 
     def _expire(self, permission_id: str) -> None:
         pending = self._pending[permission_id]
