@@ -128,9 +128,11 @@ class Acp(Parser):
     def read(self, value: dict[str, Any], direction: Direction | None) -> str:
         method = value.get("method")
         if isinstance(method, str):
-            side = direction or (AGENT if method.startswith(_AGENT_METHODS) else CLIENT)
+            is_agents = direction == AGENT if direction is not None else method.startswith(_AGENT_METHODS)
             params = value.get("params")
-            return self._message(value, method, params if isinstance(params, dict) else {}, side)
+            return self._message(
+                value, method, params if isinstance(params, dict) else {}, AGENT if is_agents else CLIENT
+            )
         if "id" in value and ("result" in value or "error" in value):
             return self._answer(value, direction)
         return self.unparsed("unknown-type", value)
@@ -141,6 +143,7 @@ class Acp(Parser):
     # -- requests and notifications -----------------------------------------------------------------------------
 
     def _message(self, value: dict[str, Any], method: str, params: dict[str, Any], side: str) -> str:
+        self.state.hears_client = self.state.hears_client or side == CLIENT
         self.sessions.enter(params.get("sessionId"))
         key = f"{side}:{_id_of(value)}" if "id" in value else None
         if method == "session/update":
@@ -247,10 +250,12 @@ class Acp(Parser):
         result = value.get("result")
         result = result if isinstance(result, dict) else {}
         key, asked = self._asked(_id_of(value), result, direction)
+        error = value.get("error")
+        if asked is None and isinstance(error, dict) and direction != CLIENT:
+            asked = Asked("session/prompt" if self.turn is not None else "")
         if asked is None:
             return skip("answer")
         self.sessions.enter(asked.session)
-        error = value.get("error")
         if isinstance(error, dict):
             return self._error(asked, key, error)
         handler = self._ANSWERS.get(asked.method)
@@ -269,13 +274,11 @@ class Acp(Parser):
         elif shape is not None:
             askers = [AGENT if shape[0] == CLIENT else CLIENT]
         else:
-            askers = [CLIENT, AGENT]
+            askers = [CLIENT, AGENT] if self.state.hears_client else [CLIENT]
         for asker in askers:
             key = f"{asker}:{answer_id}"
             if key in self.state.asked:
                 return key, self.state.asked.pop(key)
-        if shape is None and self.turn is not None and not result:
-            shape = (AGENT, "session/prompt")  # an error of which the request is not on the wire
         return f"{askers[0]}:{answer_id}", Asked(shape[1]) if shape is not None else None
 
     def _error(self, asked: Asked, key: str, error: dict[str, Any]) -> str:

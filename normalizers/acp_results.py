@@ -83,6 +83,10 @@ def _read_claude(
     return result
 
 
+_REFUSED = "The user rejected permission to use this specific tool call"
+"""OpenCode 1.18; the only sign where the client's answer is not on the wire."""
+
+
 # -- other agents ---------------------------------------------------------------------------------------------------
 
 
@@ -109,6 +113,8 @@ def _read_plain(name: str, use: ToolUse, update: dict[str, Any], terminal: Termi
             value = {"message": value}  # a note for the user (`Read image file: logo.png`), not what the tool gave
         return Result(value, status, duration_ms=_duration(said.raw), is_shown=is_shown)
     error = note or _error(said)
+    if status == "failed" and error is not None and error.startswith(_REFUSED):
+        status = "denied"
     value = _shell(said) if name == "Bash" else _failed_value(said)
     if name == "Bash" and error is not None and value.get("stdout") == error and "exit_code" not in value:
         del value["stdout"]

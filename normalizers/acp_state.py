@@ -74,6 +74,8 @@ class AcpState(State, kw_only=True):
     """Names of the MCP servers that sessions were set up with."""
     renamed: dict[str, str] = msgspec.field(default_factory=dict)
     """`<session>/<id on the wire>` -> call id, where the agent used an id again."""
+    hears_client: bool = False
+    """The client's side is on the wire, too."""
     agent_version: str | None = None
     protocol_version: int = 1
     plans: int = 0

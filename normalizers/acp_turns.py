@@ -71,9 +71,11 @@ class Turns:
             info.own_turn = None
 
     def end_history(self) -> None:
-        """Calls and texts of an old session that was told again end with the telling."""
+        """An old session was told again: what is open of it ends with the telling."""
         parser, info = self._parser, self._sessions.info
         if info.loading:
             parser.texts.flush()
             parser.calls.close_turn(None, None, "interrupted")
             info.loading = parser.replay = False
+        elif info.own_turn is not None:  # the request is not on the wire, and the history looked like content
+            self.end("completed", turn=info.own_turn, synthetic=True)

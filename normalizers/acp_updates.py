@@ -138,15 +138,18 @@ class Updates:
 
     def _state_update(self, update: dict[str, Any]) -> str:
         """v2: what the session does as a whole."""
-        state = update.get("state")
-        if state == "running":
-            if self._parser.turn is not None:
+        info = self._sessions.info
+        state, before = update.get("state"), info.state
+        info.state = state if isinstance(state, str) else None
+        if self._parser.turn is None:
+            if state != "running":
                 return skip("unchanged")
             self._turns.ensure()
             return WITH_EVENTS
-        if state != "idle" or update.get("stopReason") is None or self._parser.turn is None:
+        reason = update.get("stopReason")
+        if state != "idle" or (reason is None and before != "running"):
             return skip("unchanged")
-        self._turns.end_with(update, update["stopReason"], None)
+        self._turns.end_with(update, reason, None)
         return WITH_EVENTS
 
     def _notice(self, update: dict[str, Any]) -> str:
