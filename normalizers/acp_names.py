@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any
 
 from tooltap.normalizers.names import canonical_name
@@ -15,6 +15,7 @@ __all__ = ["mcp_name", "raw_name", "stated_name"]
 
 DEFAULT_KIND = "other"
 """The protocol's default."""
+_KINDS = ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", DEFAULT_KIND)
 
 _ID_NAMES = (
     # Gemini CLI: `read_file__read_file_1795293973564_0`, a tool's name, `__`, and the id of the model or a made-up one.
@@ -31,8 +32,7 @@ _MCP_TITLES = (
     re.compile(r"(?P<server>.+) - (?P<tool>\S+) \(MCP\)"),  # Claude Code
 )
 _ANNOUNCED_TITLE = re.compile(r"(?P<server>.+?) - (?P<tool>[\w.-]+)")
-_SEPARATORS = ("__", "_", ".", "/", ":", "-")
-_NOT_IN_NAMES = re.compile(r"[^\w-]")
+_NOT_IN_WORDS = re.compile(r"\W")
 
 
 def stated_name(update: dict[str, Any]) -> str | None:
@@ -77,7 +77,7 @@ def _name_in_title(title: str, kind: str, update: dict[str, Any]) -> str | None:
     return title if _WORD.fullmatch(title) and (not_yet or kind == DEFAULT_KIND) else None
 
 
-def mcp_name(name: str, title: str, raw_input: Any, servers: Iterable[str]) -> str | None:
+def mcp_name(name: str, title: str, raw_input: Any, servers: Collection[str]) -> str | None:
     """`mcp__<server>__<tool>`, where the wire or an announced server's name says where to split."""
     if isinstance(raw_input, dict):
         invocation = raw_input.get("invocation")
@@ -88,18 +88,23 @@ def mcp_name(name: str, title: str, raw_input: Any, servers: Iterable[str]) -> s
     for pattern in _MCP_TITLES:
         if found := pattern.fullmatch(name) or pattern.fullmatch(title):
             return _joined(found["server"], found["tool"])
+    announced = _ANNOUNCED_TITLE.fullmatch(title)
+    if announced and name in _KINDS and announced["server"] in servers:
+        return _joined(announced["server"], announced["tool"])
     if name.startswith("mcp__") or canonical_name(name, {}, "") != name:
         return None
-    known = sorted({_NOT_IN_NAMES.sub("_", server): server for server in servers}.items(), key=lambda one: -len(one[0]))
     rest = name.removeprefix("mcp_")
-    for spelling, server in known:
-        for separator in _SEPARATORS:
-            if rest.startswith(spelling + separator) and (tool := rest[len(spelling + separator) :]):
-                return _joined(server, tool)
-    announced = _ANNOUNCED_TITLE.fullmatch(title)
-    if announced and any(announced["server"] == server for _, server in known):
-        return _joined(announced["server"], announced["tool"])
+    spelled = _spelled(rest)
+    for server in sorted(servers, key=len, reverse=True):
+        prefix = _spelled(server) + "_"
+        if spelled.startswith(prefix) and (tool := rest[len(prefix) :].removeprefix("_")):
+            return _joined(server, tool)
     return None
+
+
+def _spelled(name: str) -> str:
+    """As agents spell a server's name in a tool's: whatever is no letter or digit may have become `_`."""
+    return _NOT_IN_WORDS.sub("_", name)
 
 
 def _joined(server: str, tool: str) -> str:
