@@ -305,9 +305,11 @@ class Calls:
     # -- ends ---------------------------------------------------------------------------------------------------
 
     def close_turn(self, turn_id: str | None, agent: str | None, status: str) -> None:
-        """Close what is still open of a turn (None: of none); background calls and subagents' calls live on."""
+        """Close what is still open of a turn of this session (None: of no turn); background calls and subagents' calls
+        live on."""
         for call in list(self._state.open.values()):
-            if call.turn == turn_id and call.agent == agent and not call.acknowledged:
+            of_turn = call.turn == turn_id and call.session == self._parser.session
+            if of_turn and call.agent == agent and not call.acknowledged:
                 self._close(call, status)
 
     def close_all(self) -> None:

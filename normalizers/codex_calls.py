@@ -79,7 +79,8 @@ class CodexCalls:
             self._parser.before_content()
             calls.open(call_id, raw_name, value, raw=raw, name=name)
             return WITH_EVENTS
-        return WITH_EVENTS if calls.update(call, value, raw=raw, name=name) else skip("duplicate-call")
+        says_more = bool(value) and calls.update(call, value, raw=raw, name=name)
+        return WITH_EVENTS if says_more else skip("duplicate-call")
 
     def is_over(self, call_id: str) -> bool:
         """Whether a further result of this call is a repetition."""

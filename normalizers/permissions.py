@@ -122,9 +122,9 @@ class Permissions:
         )
 
     def expire(self, turn_id: str | None) -> None:
-        """What nobody answered when its turn (None: the stream) ended."""
+        """What nobody answered when its turn, one of this session (None: the stream), ended."""
         for permission_id, pending in list(self._pending.items()):
-            if turn_id is None or pending.turn == turn_id:
+            if turn_id is None or (pending.turn == turn_id and pending.session == self._parser.session):
                 self._expire(permission_id)
 
     def _expire(self, permission_id: str) -> None:
