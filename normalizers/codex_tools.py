@@ -9,7 +9,7 @@ from tooltap.normalizers.bodies import Bodies
 from tooltap.normalizers.calls import DUPLICATE_RESULT, UNKNOWN_TOOL
 from tooltap.normalizers.codex_calls import as_event
 from tooltap.normalizers.codex_state import Handlers, Msg, call_id_of, details, milliseconds, object_of, text_of
-from tooltap.normalizers.codex_text import Answer
+from tooltap.normalizers.codex_text import Answer, read_answer
 from tooltap.normalizers.tools.payload import blocks_text
 
 if TYPE_CHECKING:
@@ -93,10 +93,10 @@ class CodexTools:
         error = text_of(result, "Err") or text_of(object_of(raw, "error"), "message")
         if error is None and value.get("isError"):
             error = blocks_text(value.get("content"))
-        failed = error is not None or value.get("isError") is True
-        answer = Answer(
-            value, "failed" if failed else "completed", error, duration_ms=milliseconds(msg.get("duration"))
-        )
+        status = "completed" if error is None else read_answer(error).status
+        if status == "completed" and (error is not None or value.get("isError") is True):
+            status = "failed"
+        answer = Answer(value, status, error, duration_ms=milliseconds(msg.get("duration")))
         return self._tools.ended(call_id, answer, raw, attachments=bodies.attachments)
 
     def _dynamic_begin(self, msg: Msg) -> str:

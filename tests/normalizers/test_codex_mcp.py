@@ -308,7 +308,8 @@ def test_an_mcp_tool_has_its_servers_name_and_answer() -> None:
 
 
 def test_a_question_that_cannot_be_asked_fails() -> None:
-    (call,), (result,) = (take(events("question-unavailable")) for take in (calls, results))
+    found = events("question-unavailable")
+    (call,), (result,) = calls(found), results(found)
 
     assert (call.name, call.input["questions"][0]["question"]) == ("AskUserQuestion", "Which database?")
     assert (result.status, answer(result.output)) == (
