@@ -165,6 +165,9 @@ class Parser(ABC):
     def finish(self, reason: str) -> None:  # noqa: B027 -- most dialects keep nothing of their own
         """The stream ends: emit what only this dialect knows to be pending."""
 
+    def before_turn_end(self) -> None:  # noqa: B027 -- most dialects keep nothing for it
+        """A turn is ending, its calls are closed: emit what stands before its usage and its own event."""
+
     def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
         """What is known of the output of a call that ends without a result of its own: (value, bodies by pointer)."""
         return None, None
@@ -281,6 +284,7 @@ class Parser(ABC):
         self.permissions.expire_turn(turn.session, turn.id)
         stopped = outcome == "cancelled" and not synthetic  # said by the provider, not concluded by us
         self.calls.close_turn(turn.session, turn.id, turn.agent, "cancelled" if stopped else "interrupted")
+        self.before_turn_end()
         for kind, fields in before:
             self.emit(kind, turn=turn.id, **fields)
         if turn in turns:

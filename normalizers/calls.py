@@ -86,6 +86,11 @@ class Calls:
     def is_done(self, call_id: str) -> bool:
         return call_id in self._state.done
 
+    def is_over(self, call_id: str) -> bool:
+        """Whether the call has its real result, so that another one would repeat it."""
+        tomb = self._state.done.get(call_id)
+        return tomb is not None and tomb.synthetic_result is None and call_id not in self._state.open
+
     def is_known(self, call_id: str) -> bool:
         return call_id in self._state.open or call_id in self._state.done
 
