@@ -1,7 +1,7 @@
 """Objects that may have more keys than we know, read into structs and written back without losing any.
 
 `from_payload` never raises: a key that the struct does not have, or whose value is not what the struct says, is kept in
-`extra`. `to_payload` gives back what was read.
+`extra`. `to_payload` gives back what was read. Here is also what the payloads of all tools have in common.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Self, get_args, get_origin
 
 import msgspec
 
-__all__ = ["OpenStruct"]
+__all__ = ["Happy", "OpenStruct", "ToolInput", "ToolResultPayload"]
 
 
 class OpenStruct(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -61,3 +61,40 @@ def _written(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _written(item) for key, item in value.items()}
     return value
+
+
+class Happy(OpenStruct):
+    """What the payload was before it was canonical."""
+
+    v: int | None = None
+    """Version of the payload rules: 2."""
+    protocol: str | None = None
+    """The wire family: acp, codex, claude, …"""
+    provider: str | None = None
+    rawToolName: str | None = None
+    """The tool's name on the wire, else the type word of its item or kind; `unknown` where only a result is seen."""
+    canonicalToolName: str | None = None
+
+
+class ToolInput(OpenStruct):
+    """What every input has."""
+
+    happy: Happy | None = msgspec.field(default=None, name="_happy")
+    raw: Any = msgspec.field(default=None, name="_raw")
+    """The provider's own object for the call, cut to a bounded size."""
+    acp: dict[str, Any] | None = msgspec.field(default=None, name="_acp")
+    """In traces of the ancestor: kind, title, raw input and locations of the ACP update."""
+
+
+class ToolResultPayload(OpenStruct):
+    """What every result has."""
+
+    happy: Happy | None = msgspec.field(default=None, name="_happy")
+    raw: Any = msgspec.field(default=None, name="_raw")
+    """The provider's own object for the result, cut to a bounded size."""
+    errorMessage: str | None = None
+    """The provider's words on a result that is not completed."""
+    error: str | dict[str, Any] | None = None
+    """As the provider has it."""
+    value: Any = None
+    """An answer that has no form the tool knows."""

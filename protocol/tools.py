@@ -4,8 +4,6 @@ Every field is optional, because every provider leaves something out, and unknow
 own spellings stand beside the canonical keys. Field names are the keys on the wire.
 
     payload = TOOLS[event.name].input.from_payload(event.input)
-
-Paths are as the provider writes them, mostly absolute.
 """
 
 from __future__ import annotations
@@ -14,264 +12,32 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tooltap.protocol.payloads import OpenStruct
-
-__all__ = ["TOOLS", "Happy", "McpInput", "McpResult", "ToolInput", "ToolResultPayload", "ToolTypes"]
-
-
-class Happy(OpenStruct):
-    """What the payload was before it was canonical."""
-
-    v: int | None = None
-    """Version of the payload rules: 2."""
-    protocol: str | None = None
-    """The wire family: acp, codex, claude, …"""
-    provider: str | None = None
-    rawToolName: str | None = None
-    """The tool's name on the wire, else the type word of its item or kind; `unknown` where only a result is seen."""
-    canonicalToolName: str | None = None
-
-
-class ToolInput(OpenStruct):
-    """What every input has."""
-
-    happy: Happy | None = msgspec.field(default=None, name="_happy")
-    raw: Any = msgspec.field(default=None, name="_raw")
-    """The provider's own object for the call, cut to a bounded size."""
-    acp: dict[str, Any] | None = msgspec.field(default=None, name="_acp")
-    """In traces of the ancestor: kind, title, raw input and locations of the ACP update."""
-
-
-class ToolResultPayload(OpenStruct):
-    """What every result has."""
-
-    happy: Happy | None = msgspec.field(default=None, name="_happy")
-    raw: Any = msgspec.field(default=None, name="_raw")
-    """The provider's own object for the result, cut to a bounded size."""
-    errorMessage: str | None = None
-    """The provider's words on a result that is not completed."""
-    error: str | dict[str, Any] | None = None
-    """As the provider has it."""
-    value: Any = None
-    """An answer that has no form the tool knows."""
-
-
-# -- shell --------------------------------------------------------------------------------------------------------
-
-
-class BashInput(ToolInput):
-    command: str | None = None
-    """Without the shell it was wrapped in; the commands of a batch, one a line."""
-    commands: list[str] | None = None
-    """A batch, as it came."""
-    cwd: str | None = None
-    description: str | None = None
-    """What the model says the command is for."""
-    timeout: int | float | None = None
-    """As the provider counts it: milliseconds (Claude Code, OpenCode) or seconds (Kimi, Pi)."""
-    run_in_background: bool | None = None
-
-
-class BashResult(ToolResultPayload):
-    stdout: str | None = None
-    """With stderr in it where the provider merges the streams. Absent where the wire states no output."""
-    stderr: str | None = None
-    exit_code: int | None = None
-    """Absent where the wire states none."""
-    interrupted: bool | None = None
-
-
-# -- files --------------------------------------------------------------------------------------------------------
-
-
-class FileText(OpenStruct):
-    """Text of a file, or of some of its lines."""
-
-    content: str | None = None
-    filePath: str | None = None
-    startLine: int | None = None
-    """1-based number of the first line."""
-    numLines: int | None = None
-    totalLines: int | None = None
-    """Lines of the whole file."""
-
-
-class FileInput(ToolInput):
-    file_path: str | None = None
-    file_paths: list[str] | None = None
-    """In place of `file_path` where one call is about several files."""
-
-
-class ReadInput(FileInput):
-    offset: int | None = None
-    """First line, as the provider counts: from 1 (Claude Code, Kimi, Gemini, Copilot) or 0 (OpenCode)."""
-    limit: int | None = None
-    """Lines."""
-
-
-class ReadResult(ToolResultPayload):
-    file: FileText | None = None
-
-
-class WriteInput(FileInput):
-    content: str | None = None
-    """The whole new text of the file."""
-
-
-class ChangeResult(ToolResultPayload):
-    """Of a tool that changes files."""
-
-    message: str | None = None
-    """What the tool said."""
-    applied: bool | None = None
-    """Whether the change took effect, where the provider says."""
-    structuredPatch: list[dict[str, Any]] | None = None
-    """Claude Code's hunks: `{oldStart, oldLines, newStart, newLines, lines}`."""
-    stdout: str | None = None
-    stderr: str | None = None
-
-
-class DeleteInput(FileInput):
-    """`file_paths` is always filled, `file_path` where it is one."""
-
-
-class DeleteResult(ToolResultPayload):
-    message: str | None = None
-    deleted: bool | None = None
-
-
-# -- edits --------------------------------------------------------------------------------------------------------
-
-
-class EditInput(FileInput):
-    old_string: str | None = None
-    """Whitespace and all; empty where text is inserted or the file is new."""
-    new_string: str | None = None
-    replace_all: bool | None = None
-
-
-class SingleEdit(OpenStruct):
-    file_path: str | None = None
-    """Where it differs from the call's."""
-    old_string: str | None = None
-    new_string: str | None = None
-    replace_all: bool | None = None
-
-
-class MultiEditInput(FileInput):
-    edits: list[SingleEdit] | None = None
-
-
-class WholeText(OpenStruct):
-    content: str | None = None
-
-
-class PatchHunk(OpenStruct):
-    old_start: int | None = None
-    """1-based line, where the patch says it."""
-    new_start: int | None = None
-    old_content: str | None = None
-    """Lines without the newline of the last."""
-    new_content: str | None = None
-
-
-class Modification(OpenStruct):
-    """Old and new text of the one place, or of the whole file; `hunks` where there are several places."""
-
-    old_content: str | None = None
-    new_content: str | None = None
-    hunks: list[PatchHunk] | None = None
-
-
-class Change(OpenStruct):
-    """What a patch does to one file."""
-
-    type: str | None = None
-    """add, modify, delete or rename."""
-    add: WholeText | None = None
-    modify: Modification | None = None
-    delete: WholeText | None = None
-    move_path: str | None = None
-    """The new path of a rename."""
-    unified_diff: str | None = None
-    content: str | None = None
-    """The whole text of a new or deleted file, as the provider has it."""
-
-
-class PatchInput(ToolInput):
-    changes: dict[str, Change] | None = None
-    """Path -> change."""
-    patch: str | None = None
-    """The patch's text, where it came as text."""
-    auto_approved: bool | None = None
-
-
-class PatchResult(ChangeResult):
-    changes: dict[str, Change] | None = None
-    success: bool | None = None
-
-
-class DiffInput(ToolInput):
-    """All changes of a turn."""
-
-    unified_diff: str | None = None
-
-
-class DiffResult(ToolResultPayload):
-    status: str | None = None
-
-
-# -- search -------------------------------------------------------------------------------------------------------
-
-
-class Match(OpenStruct):
-    filePath: str | None = None
-    line: int | None = None
-    """1-based."""
-    excerpt: str | None = None
-
-
-class GlobInput(ToolInput):
-    pattern: str | None = None
-    path: str | None = None
-    """Directory to look in."""
-
-
-class GlobResult(ToolResultPayload):
-    matches: list[str] | None = None
-    """Paths."""
-    text: str | None = None
-    """The whole answer, where it says more than the matches."""
-
-
-class GrepInput(ToolInput):
-    pattern: str | None = None
-    path: str | None = None
-    glob: str | None = None
-    """Which files to look in."""
-    output_mode: str | None = None
-
-
-class GrepResult(ToolResultPayload):
-    matches: list[Match] | None = None
-    text: str | None = None
-    """The whole answer, where it says more than the matches."""
-
-
-class LsInput(ToolInput):
-    path: str | None = None
-
-
-class LsResult(ToolResultPayload):
-    entries: list[Any] | None = None
-    """Names, or the provider's objects."""
-    text: str | None = None
-
-
-class CodeSearchInput(ToolInput):
-    query: str | None = None
-    path: str | None = None
-
+from tooltap.protocol.file_tools import (
+    BashInput,
+    BashResult,
+    ChangeResult,
+    CodeSearchInput,
+    DeleteInput,
+    DeleteResult,
+    DiffInput,
+    DiffResult,
+    EditInput,
+    GlobInput,
+    GlobResult,
+    GrepInput,
+    GrepResult,
+    LsInput,
+    LsResult,
+    MultiEditInput,
+    PatchInput,
+    PatchResult,
+    ReadInput,
+    ReadResult,
+    WriteInput,
+)
+from tooltap.protocol.payloads import OpenStruct, ToolInput, ToolResultPayload
+
+__all__ = ["TOOLS", "McpInput", "McpResult", "ToolTypes"]
 
 # -- web ----------------------------------------------------------------------------------------------------------
 

@@ -11,18 +11,9 @@ from hypothesis import strategies as st
 
 from tooltap.normalizers.tool_names import CANONICAL_TOOLS
 from tooltap.normalizers.tools import FAMILIES, tool_input, tool_output
+from tooltap.protocol.file_tools import FileText, Modification, MultiEditInput, PatchInput, ReadResult
 from tooltap.protocol.payloads import OpenStruct
-from tooltap.protocol.tools import (
-    TOOLS,
-    AskUserQuestionInput,
-    FileText,
-    McpInput,
-    McpResult,
-    Modification,
-    MultiEditInput,
-    PatchInput,
-    ReadResult,
-)
+from tooltap.protocol.tools import TOOLS, AskUserQuestionInput, McpInput, McpResult
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-10, 10) | st.floats(allow_nan=False) | st.text(max_size=3),
@@ -40,7 +31,9 @@ def test_every_canonical_tool_has_a_family_and_types() -> None:
     assert len(CANONICAL_TOOLS) == 24
 
 
-ALL_TYPES = sorted({struct for types in TOOLS.values() for struct in types} | {McpInput, McpResult}, key=str)
+ALL_TYPES: list[type[OpenStruct]] = sorted(
+    {struct for types in TOOLS.values() for struct in types} | {McpInput, McpResult}, key=str
+)
 
 
 @settings(max_examples=200, deadline=None)
