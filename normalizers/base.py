@@ -179,7 +179,13 @@ class Parser(ABC):
     parent: str | None
     replay: bool
     ts: int | None
-    """Scope of the line being read; reset for each line. Dialects set what differs."""
+    origin: tuple[str, str] | None
+    """Scope of the line being read; reset for each line. Dialects set what differs. `origin` is (protocol, provider),
+    where one stream holds what several agents said; None: the stream's own."""
+
+    def origin_of_line(self) -> tuple[str, str]:
+        """(protocol, provider) of the line's events."""
+        return self.origin or (self.protocol, self.provider)
 
     @property
     def provider(self) -> str:
@@ -314,6 +320,7 @@ class Parser(ABC):
         self.parent = self.context.parent
         self.replay = False
         self.ts = t
+        self.origin = None
 
     def _take(self) -> list[Item]:
         items = self.items
@@ -321,6 +328,7 @@ class Parser(ABC):
         return items
 
     def _make(self, kind: type[E], event_id: str, fields: Mapping[str, Any]) -> E:
+        protocol, provider = self.origin_of_line()
         return kind(
             **{
                 "v": 2,
@@ -331,8 +339,8 @@ class Parser(ABC):
                 "session": self.session,
                 "agent": self.agent,
                 "parent": self.parent,
-                "protocol": self.protocol,
-                "provider": self.provider,
+                "protocol": protocol,
+                "provider": provider,
                 "dialect": self.dialect,
                 "replay": self.replay,
                 **fields,

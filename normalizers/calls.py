@@ -39,6 +39,8 @@ class Call(msgspec.Struct, omit_defaults=True):
     agent: str | None = None
     parent: str | None = None
     turn: str | None = None
+    origin: tuple[str, str] | None = None
+    """(protocol, provider), where it is not the stream's."""
     title: str | None = None
     preview: str | None = None
     digest: int = 0
@@ -61,6 +63,7 @@ class Tombstone(msgspec.Struct, omit_defaults=True):
     agent: str | None = None
     parent: str | None = None
     turn: str | None = None
+    origin: tuple[str, str] | None = None
     synthetic_result: str | None = None
     """Event id of the result we made up, while no real one has come."""
 
@@ -138,6 +141,7 @@ class Calls:
             agent=parser.agent,
             parent=parser.parent,
             turn=parser.turn,
+            origin=parser.origin,
             title=title,
             preview=preview(name, payload, parser.state.cwd),
             digest=_digest(payload),
@@ -300,6 +304,7 @@ class Calls:
             agent=tomb.agent,
             parent=tomb.parent,
             turn=tomb.turn,
+            origin=tomb.origin,
         )
         return call, tomb.synthetic_result
 
@@ -347,6 +352,7 @@ class Calls:
             agent=call.agent,
             parent=call.parent,
             turn=call.turn,
+            origin=call.origin,
             synthetic_result=synthetic_result,
         )
         while len(state.done) > self._parser.context.limits.tombstones:
@@ -356,15 +362,18 @@ class Calls:
 
     def _emit_of(self, call: Call, kind: Any, **fields: Any) -> Any:
         """An event about a call belongs where the call does, whatever line it came from."""
+        if call.origin is not None:
+            fields["protocol"], fields["provider"] = call.origin
         return self._parser.emit(
             kind, session=call.session, agent=call.agent, parent=call.parent, turn=call.turn, **fields
         )
 
     def _with_meta(self, payload: dict[str, Any], call: Call, raw: Any) -> dict[str, Any]:
+        protocol, provider = call.origin or self._parser.origin_of_line()
         payload["_happy"] = {
             "v": 2,
-            "protocol": self._parser.protocol,
-            "provider": self._parser.provider,
+            "protocol": protocol,
+            "provider": provider,
             "rawToolName": call.raw_name,
             "canonicalToolName": call.name,
         }

@@ -21,6 +21,7 @@ class PendingPermission(msgspec.Struct, omit_defaults=True):
     call_id: str | None = None
     turn: str | None = None
     agent: str | None = None
+    origin: tuple[str, str] | None = None
     allowing: list[str] = []
     """Ids of the options that allow."""
 
@@ -66,6 +67,7 @@ class Permissions:
             call_id=call_id,
             turn=parser.turn,
             agent=parser.agent,
+            origin=parser.origin,
             allowing=[str(one.get("id")) for one in options or [] if one.get("kind") in _ALLOW_KINDS],
         )
         if call is not None and type == "permission":
@@ -135,7 +137,7 @@ class Permissions:
     def _expire(self, permission_id: str) -> None:
         pending = self._pending[permission_id]
         parser = self._parser
-        session, agent = parser.session, parser.agent
-        parser.session, parser.agent = pending.session, pending.agent
+        scope = parser.session, parser.agent, parser.origin
+        parser.session, parser.agent, parser.origin = pending.session, pending.agent, pending.origin
         self.answer(permission_id, "expired", synthetic=True)
-        parser.session, parser.agent = session, agent
+        parser.session, parser.agent, parser.origin = scope

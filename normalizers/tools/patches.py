@@ -56,13 +56,13 @@ def _changes(payload: Payload) -> Payload:
         return {path: canonical_change(change) for path, change in listed if path is not None}
     text = first_text(payload, _TEXT_KEYS)
     if text is not None:
-        patch = parse_patch(text)
-        if patch is not None:
-            return {path: canonical_change(change) for path, change in patch.items()}
-        return {
-            file.path: canonical_change({"type": file.kind, "unified_diff": file.text, "move_path": file.move_path})
-            for file in split_files(text)
-        }
+        patched = parse_patch(text)
+        if patched is None:
+            patched = {
+                file.path: {"type": file.kind, "unified_diff": file.text, "move_path": file.move_path}
+                for file in split_files(text)
+            }
+        return {path: canonical_change(change) for path, change in patched.items()}
     return {path: canonical_change({"type": "delete"}) for path in strings(payload.get("file_paths"))}
 
 
