@@ -187,7 +187,6 @@ async def test_a_snapshot_of_an_unknown_version_is_a_parser_reset(
     async with daemon(path, snapshot_bytes=0) as streams:
         before = await events(journal_of(streams))
         publisher = await publish(streams)
-        assert await events(journal_of(streams)) == before  # somebody who only looks changes nothing
         await publisher.lines({"do": "result", "id": "1", "output": "late"}, {"do": "begin"})
         done = await end(publisher)
         after = (await events(journal_of(streams)))[len(before) :]
@@ -278,7 +277,7 @@ async def test_a_stream_whose_state_retention_took_goes_on_with_a_reset(tmp_path
         again = await publish(streams)
         assert (again.last(Ingesting).state, again.last(Ingesting).lines) == ("ended", 1)
         await end(again)
-        assert await events(journal_of(streams)) == []
+        assert await events(journal_of(streams)) == []  # who only looks changes nothing
 
         again = await publish(streams)
         await again.lines({"do": "say", "text": "new"})
