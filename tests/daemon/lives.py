@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import orjson
 
@@ -48,6 +48,14 @@ class Lives:
         """Event lines as a subscriber saw them who resumed by `seq` in each life."""
         self._process: BaseProcess
         self._subscriber: Wire
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._process.kill()
+        self._process.join()
+        self._subscriber.close()
 
     def start(self, failpoint: str = "") -> None:
         environment = {"TOOLTAP_FAILPOINT": failpoint, "TOOLTAP_FAILPOINT_LOG": str(self.log)}

@@ -58,8 +58,7 @@ def told_apart(lines: list[bytes]) -> list[dict[str, Any]]:
 @cache
 def unbroken() -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Events of all streams, and each stream's `done`, of a daemon that nobody killed."""
-    with TemporaryDirectory() as directory:
-        lives = Lives(Path(directory))
+    with TemporaryDirectory() as directory, Lives(Path(directory)) as lives:
         lives.start()
         publishers = [Publisher(lives, stream, records(stream)) for stream in STREAMS]
         for publisher in publishers:
@@ -97,21 +96,20 @@ def check(lives: Lives, publishers: list[Publisher]) -> None:
 def test_killed_at_a_failpoint(tmp_path: Path, failpoint: str, nth: int, kills: int, snapshot_bytes: int) -> None:
     if failpoint == "during-snapshot" and not snapshot_bytes:
         nth = 4  # one is taken at every commit, and some must succeed
-    lives = Lives(tmp_path, snapshot_bytes=snapshot_bytes)
-    publisher = Publisher(lives, "claude", records("claude"))
+    with Lives(tmp_path, snapshot_bytes=snapshot_bytes) as lives:
+        publisher = Publisher(lives, "claude", records("claude"))
+        while not publisher.done:
+            lives.start(f"{failpoint}:{nth}" if len(lives.died) < kills else "")
+            try:
+                publisher.publish(wait_for_ack)
+                lives.stop()
+            except Gone:
+                pass
+            lives.wait()
 
-    while not publisher.done:
-        lives.start(f"{failpoint}:{nth}" if len(lives.died) < kills else "")
-        try:
-            publisher.publish(wait_for_ack)
-            lives.stop()
-        except Gone:
-            pass
-        lives.wait()
-
-    assert lives.died == [KILLED] * kills + [STOPPED]
-    assert lives.hits() == [failpoint] * kills
-    check(lives, [publisher])
+        assert lives.died == [KILLED] * kills + [STOPPED]
+        assert lives.hits() == [failpoint] * kills
+        check(lives, [publisher])
 
 
 @pytest.mark.parametrize("snapshot_bytes", SNAPSHOTS)
@@ -119,8 +117,6 @@ def test_killed_at_a_failpoint(tmp_path: Path, failpoint: str, nth: int, kills: 
 def test_killed_at_any_moment(tmp_path: Path, seed: int, snapshot_bytes: int) -> None:
     """Several publishers at once, who do not wait for their acks."""
     chance = random.Random(seed)
-    lives = Lives(tmp_path, snapshot_bytes=snapshot_bytes)
-    publishers = [Publisher(lives, stream, records(stream)) for stream in STREAMS]
     lock = threading.Lock()
     left = 0
 
@@ -132,15 +128,17 @@ def test_killed_at_any_moment(tmp_path: Path, seed: int, snapshot_bytes: int) ->
                 time.sleep(chance.random() / 200)  # lets the daemon come to any point of its work
                 lives.kill()
 
-    for life in range(8):
-        lives.start()
-        left = chance.randint(1, 12) if life < 7 else 0
-        with ThreadPoolExecutor(len(publishers)) as pool:
-            futures = [pool.submit(one.publish, count_down) for one in publishers if not one.done]
-        assert all(isinstance(one.exception(), Gone | None) for one in futures)
-        lives.stop()
-        lives.wait()
+    with Lives(tmp_path, snapshot_bytes=snapshot_bytes) as lives:
+        publishers = [Publisher(lives, stream, records(stream)) for stream in STREAMS]
+        for life in range(8):
+            lives.start()
+            left = chance.randint(1, 12) if life < 7 else 0
+            with ThreadPoolExecutor(len(publishers)) as pool:
+                futures = [pool.submit(one.publish, count_down) for one in publishers if not one.done]
+            assert all(isinstance(one.exception(), Gone | None) for one in futures)
+            lives.stop()
+            lives.wait()
 
-    assert lives.died[-1] == STOPPED
-    assert lives.died.count(KILLED) >= 4
-    check(lives, publishers)
+        assert lives.died[-1] == STOPPED
+        assert lives.died.count(KILLED) >= 4
+        check(lives, publishers)
