@@ -94,6 +94,11 @@ class Calls:
         known = self._state.open.get(call_id) or self._state.done.get(call_id)
         return known.name if known else None
 
+    def owner(self, call_id: str) -> tuple[str, str | None] | None:
+        """Session and turn of an open or finished call."""
+        known = self._state.open.get(call_id) or self._state.done.get(call_id)
+        return (known.session, known.turn) if known else None
+
     # -- opening and updating -----------------------------------------------------------------------------------
 
     def open(
