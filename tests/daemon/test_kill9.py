@@ -27,8 +27,13 @@ from tooltap.protocol.events import with_seq
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 STREAMS = {
+    "acp": FIXTURES / "acp/claude-agent-acp-0.100.0/two-turns.jsonl",
+    "opencode": FIXTURES / "acp/opencode-1.18.33/parallel-calls.jsonl",
     "claude": FIXTURES / "claude-stream/claude-code-2.1.330/control-question.jsonl",
 }
+HALF_A_MESSAGE = {10, 18, 26, 27, 28}
+"""Lines of `acp` after which a message has begun and goes on."""
+OPEN_CALL = {20, 21, 22, 23}
 SNAPSHOTS = [0, 4 * 1024, 1024 * 1024]
 KILLED = -9
 STOPPED = 0
@@ -86,7 +91,7 @@ def check(lives: Lives, publishers: list[Publisher]) -> None:
 @pytest.mark.parametrize(
     ("failpoint", "nth", "kills"),
     [
-        ("before-commit", 6, 6),
+        ("before-commit", 6, 7),
         ("after-commit", 6, 6),
         ("before-ack", 6, 6),
         ("during-snapshot", 1, 3),
@@ -97,7 +102,7 @@ def test_killed_at_a_failpoint(tmp_path: Path, failpoint: str, nth: int, kills: 
     if failpoint == "during-snapshot" and not snapshot_bytes:
         nth = 4  # one is taken at every commit, and some must succeed
     with Lives(tmp_path, snapshot_bytes=snapshot_bytes) as lives:
-        publisher = Publisher(lives, "claude", records("claude"))
+        publisher = Publisher(lives, "acp", records("acp"))
         while not publisher.done:
             lives.start(f"{failpoint}:{nth}" if len(lives.died) < kills else "")
             try:
@@ -109,6 +114,9 @@ def test_killed_at_a_failpoint(tmp_path: Path, failpoint: str, nth: int, kills: 
 
         assert lives.died == [KILLED] * kills + [STOPPED]
         assert lives.hits() == [failpoint] * kills
+        if nth > 4:
+            assert HALF_A_MESSAGE & set(publisher.resumed_at)
+            assert OPEN_CALL & set(publisher.resumed_at)
         check(lives, [publisher])
 
 

@@ -19,6 +19,12 @@ from tooltap.protocol.frames import Done, Ingesting
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("toy")]
 
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+RECORDINGS = [
+    "acp/opencode-1.18.33/parallel-calls.jsonl",
+    "claude-stream/claude-code-2.1.330/control-question.jsonl",
+]
+
 LIMITS = Limits(string_bytes=40, held_lines=4)
 LOST = "lost"
 
@@ -102,6 +108,29 @@ async def test_a_stream_resumed_after_every_line_is_as_if_it_had_never_stopped(
         assert await end(await publish(streams)) == done
         assert await events(journal_of(streams)) == expected
     assert tables(path) == tables(tmp_path / "unbroken.db")
+
+
+@pytest.mark.parametrize("snapshot_bytes", [0, 4_096, 1024 * 1024])
+@pytest.mark.parametrize("recording", RECORDINGS)
+async def test_a_recorded_stream_resumed_after_every_line_is_as_if_it_had_never_stopped(
+    tmp_path: Path, recording: str, snapshot_bytes: int
+) -> None:
+    records = (FIXTURES / recording).read_bytes().splitlines(keepends=True)
+    async with daemon(tmp_path / "unbroken.db") as streams:
+        publisher = await publish(streams, dialect="auto")
+        await publisher.session.feed(b"".join(records))
+        done = await end(publisher)
+        expected = await events(journal_of(streams))
+
+    for record in records:
+        async with daemon(tmp_path / "journal.db", snapshot_bytes=snapshot_bytes) as streams:
+            publisher = await publish(streams, dialect="auto")
+            await publisher.session.feed(record)
+            await publisher.session.finish()
+    async with daemon(tmp_path / "journal.db", snapshot_bytes=snapshot_bytes) as streams:
+        assert await end(await publish(streams)) == done
+        assert await events(journal_of(streams)) == expected
+    assert tables(tmp_path / "journal.db") == tables(tmp_path / "unbroken.db")
 
 
 async def test_a_closed_stream_goes_on_as_an_unbroken_one_does(tmp_path: Path) -> None:
