@@ -279,7 +279,8 @@ class Parser(ABC):
             turn = OpenTurn(turn_id or f"t{max(self.state.turn_count, 1)}", self.session)
         self.texts.flush_turn(self.session, turn.id)
         self.permissions.expire(turn.id)
-        self.calls.close_turn(turn.id, turn.agent, "cancelled" if outcome == "cancelled" else "interrupted")
+        stopped = outcome == "cancelled" and not synthetic  # said by the provider, not concluded by us
+        self.calls.close_turn(turn.id, turn.agent, "cancelled" if stopped else "interrupted")
         for kind, fields in before:
             self.emit(kind, turn=turn.id, **fields)
         if turn in turns:

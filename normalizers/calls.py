@@ -108,6 +108,7 @@ class Calls:
         title: str | None = None,
         synthetic: bool = False,
         memory: dict[str, Any] | None = None,
+        outputs: dict[str, Any] | None = None,
     ) -> Call:
         """Emit a new call. `value` is what the tool was called with; `raw` the provider's whole object for the call;
         `name` the canonical name where the dialect knows better than the table of names."""
@@ -142,6 +143,7 @@ class Calls:
             title=title,
             preview=call.preview,
             synthetic=synthetic,
+            outputs=outputs,
         )
         return call
 

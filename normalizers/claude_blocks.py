@@ -12,10 +12,11 @@ from typing import Any
 import msgspec
 
 from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
+from tooltap.normalizers.bodies import Bodies
 from tooltap.normalizers.calls import UNKNOWN_TOOL
 from tooltap.normalizers.claude_answers import Answer, read_answer, read_server_answer
-from tooltap.normalizers.claude_bodies import Bodies
 from tooltap.normalizers.claude_deltas import Deltas
+from tooltap.normalizers.claude_values import record, string
 from tooltap.protocol.events import Attachment, Message, Reasoning
 
 __all__ = ["BLOCK_SKIPS", "Blocks", "BlocksState", "best_class"]
@@ -63,8 +64,7 @@ class Blocks:
 
     def assistant(self, message: dict[str, Any], titles: dict[str, str]) -> str:
         """Emit the blocks of one `assistant` line; gives its class. `titles`: call id -> what users are shown."""
-        message_id = message.get("id")
-        message_id = message_id if isinstance(message_id, str) else None
+        message_id = string(message.get("id"))
         content = _blocks(message.get("content"))
         seen = self._seen(message_id)
         if len(content) == 1 and (index := self._deltas.claim(message_id)) is not None:
@@ -87,7 +87,7 @@ class Blocks:
         return seen
 
     def _assistant_block(self, block: Any, message_id: str | None, index: int, titles: dict[str, str]) -> str:
-        kind = block.get("type")
+        kind = string(block.get("type")) or ""
         if kind == "text":
             return self._text(Message, block.get("text"), message_id, index, role="assistant")
         if kind == "thinking":
@@ -96,7 +96,7 @@ class Blocks:
             return skip("redacted-thinking")
         if kind in _CALLS and isinstance(block.get("id"), str):
             return self._call(block, titles)
-        if isinstance(kind, str) and kind.endswith("_tool_result") and isinstance(block.get("tool_use_id"), str):
+        if kind.endswith("_tool_result") and isinstance(block.get("tool_use_id"), str):
             return self._result(block, block, read_server_answer(block))
         return self.media(block, role="assistant", message_id=message_id, index=index)
 
@@ -108,7 +108,6 @@ class Blocks:
 
     def _call(self, block: dict[str, Any], titles: dict[str, str]) -> str:
         calls = self._parser.calls
-        name = block.get("name")
         call_id = block["id"]
         title = titles.get(call_id)
         call = calls.get(call_id)
@@ -117,7 +116,7 @@ class Blocks:
             return WITH_EVENTS if changed else skip("repeated")
         if calls.is_done(call_id):
             return skip("repeated")
-        calls.open(call_id, name if isinstance(name, str) else UNKNOWN_TOOL, block.get("input"), raw=block, title=title)
+        calls.open(call_id, string(block.get("name")) or UNKNOWN_TOOL, block.get("input"), raw=block, title=title)
         return WITH_EVENTS
 
     # -- user lines ---------------------------------------------------------------------------------------------
@@ -181,11 +180,11 @@ class Blocks:
 
 
 def _link(block: dict[str, Any]) -> list[Attachment] | None:
-    source = block.get("source")
-    if not isinstance(source, dict) or not isinstance(source.get("url"), str):
+    url = string(record(block.get("source")).get("url"))
+    if url is None:
         return None
     mime_type = "image/*" if block.get("type") == "image" else "application/octet-stream"
-    return [Attachment(mime_type=mime_type, uri=source["url"])]
+    return [Attachment(mime_type=mime_type, uri=url)]
 
 
 def _blocks(content: Any) -> list[dict[str, Any]]:

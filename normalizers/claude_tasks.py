@@ -13,6 +13,7 @@ import msgspec
 
 from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
 from tooltap.normalizers.calls import UNKNOWN_TOOL, Call
+from tooltap.normalizers.claude_values import record, string, whole
 
 __all__ = ["Tasks", "TasksState"]
 
@@ -48,8 +49,7 @@ class Tasks:
         return self._report(value, value.get("description"))
 
     def updated(self, value: dict[str, Any]) -> str:
-        patch = value.get("patch")
-        patch = patch if isinstance(patch, dict) else {}
+        patch = record(value.get("patch"))
         return self._report(value, patch.get("error") or patch.get("status"), patch.get("status"))
 
     def notification(self, value: dict[str, Any]) -> str:
@@ -62,8 +62,7 @@ class Tasks:
         output |= {key: value[key] for key in ("status", "output_file", "usage") if value.get(key)}
         if call.name == "Bash" and (code := _EXIT_CODE.search(summary)):
             output["exit_code"] = int(code[1])
-        usage = value.get("usage")
-        duration = usage.get("duration_ms") if isinstance(usage, dict) else None
+        duration = whole(record(value.get("usage")).get("duration_ms"))
         return self._parser.calls.result(
             call.id, output, raw=value, status=end, error=summary or None, duration_ms=duration, final=True
         )
@@ -80,7 +79,7 @@ class Tasks:
             return skip("stale-task")
         if end := _ENDS.get(str(status)):
             self._parser.calls.remember(call, {**call.memory, "task": end})
-        progress: dict[str, Any] = {"text": text} if isinstance(text, str) and text else {}
+        progress = {"text": string(text)} if text else {}
         data = {key: item for key, item in value.items() if key not in _ENVELOPE}
         self._parser.calls.update(call, status="running", progress={**progress, "data": data})
         return WITH_EVENTS

@@ -2,14 +2,15 @@
 
 A patch has `changes`: path -> `{type, …}`. `type` is add, modify, delete or rename, and beside the provider's own keys
 stands what it says in one form: `add.content`, `delete.content`, `modify.old_content` and `modify.new_content`, or,
-where a change has several hunks, `modify.hunks[]` of `old_start`, `new_start`, `old_content` and `new_content`. Texts
-of hunks end without a newline. `move_path` is the new path of a rename.
+where a change has several hunks, `modify.hunks[]` of `old_content`, `new_content` and, where they are numbered,
+`old_start` and `new_start`. Texts of hunks end without a newline. `move_path` is the new path of a rename.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from tooltap.normalizers.tools.apply_patch import parse_patch
 from tooltap.normalizers.tools.files import PATH_KEYS, change_output
 from tooltap.normalizers.tools.payload import (
     Family,
@@ -55,6 +56,9 @@ def _changes(payload: Payload) -> Payload:
         return {path: canonical_change(change) for path, change in listed if path is not None}
     text = first_text(payload, _TEXT_KEYS)
     if text is not None:
+        patch = parse_patch(text)
+        if patch is not None:
+            return {path: canonical_change(change) for path, change in patch.items()}
         return {
             file.path: canonical_change({"type": file.kind, "unified_diff": file.text, "move_path": file.move_path})
             for file in split_files(text)
@@ -107,12 +111,14 @@ def _modify(parts: list[Any]) -> Payload:
         return {"old_content": parts[0].old, "new_content": parts[0].new}
     return {
         "hunks": [
-            {
-                "old_start": hunk.old_start,
-                "new_start": hunk.new_start,
-                "old_content": hunk.old,
-                "new_content": hunk.new,
-            }
+            without_nulls(
+                {
+                    "old_start": hunk.old_start,
+                    "new_start": hunk.new_start,
+                    "old_content": hunk.old,
+                    "new_content": hunk.new,
+                }
+            )
             for hunk in parts
         ]
     }

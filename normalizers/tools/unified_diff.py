@@ -14,8 +14,8 @@ _NO_FILE = "/dev/null"
 
 
 class Hunk(NamedTuple):
-    old_start: int
-    new_start: int
+    old_start: int | None
+    new_start: int | None
     old: str
     """Lines joined by newlines, without one at the end."""
     new: str
@@ -32,14 +32,29 @@ class FileDiff(NamedTuple):
 
 def hunks(diff: str) -> list[Hunk]:
     """The hunks of one file's diff. Line counts decide where a hunk ends, so that text after it is not taken for its
-    content; lines before the first hunk are headers."""
+    content; lines before the first hunk are headers. Hunks without numbers (`*** Begin Patch`) end with the diff."""
     found: list[Hunk] = []
     lines = iter(diff.split("\n"))
     for line in lines:
         header = _HUNK.match(line)
         if header:
             found.append(_hunk(header, lines))
-    return found
+    return found or _hunks_without_numbers(diff)
+
+
+def _hunks_without_numbers(diff: str) -> list[Hunk]:
+    sides: list[tuple[list[str], list[str]]] = []
+    for line in diff.removesuffix("\n").split("\n"):
+        mark, text = line[:1], line[1:]
+        if line.startswith("@@"):
+            sides.append(([], []))
+        elif sides:
+            old, new = sides[-1]
+            if mark != "+":
+                old.append(text)
+            if mark != "-":
+                new.append(text)
+    return [Hunk(None, None, "\n".join(old), "\n".join(new)) for old, new in sides]
 
 
 def _hunk(header: re.Match[str], lines: Iterator[str]) -> Hunk:

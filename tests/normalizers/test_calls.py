@@ -95,6 +95,14 @@ def test_a_turns_end_closes_its_calls_and_a_late_real_result_replaces() -> None:
     assert (real.status, real.synthetic, real.replaces, real.turn) == ("completed", False, made_up.id, "t1")
 
 
+def test_open_calls_are_cancelled_where_the_provider_cancels_their_turn_else_interrupted() -> None:
+    begun = ({"do": "begin"}, {"do": "call", "id": "a", "name": "X"})
+
+    (cancelled,) = results(run(*begun, {"do": "finish", "outcome": "cancelled"})[0])
+    (left_open,) = results(run(*begun)[0])
+    assert (cancelled.status, left_open.status) == ("cancelled", "interrupted")
+
+
 def test_the_order_at_a_turns_end_is_text_calls_usage_turn() -> None:
     events, _ = run(
         {"do": "begin"},

@@ -1,6 +1,7 @@
-"""Base64 bodies in Claude's messages and results -> outputs kept aside, so that no event carries one inline.
+"""Base64 bodies inside a provider's objects -> outputs kept aside, so that no event carries one inline.
 
-The same picture comes up to twice on a line (in the `tool_result` block and in `tool_use_result`); it is kept once.
+The same picture often comes several times on a line (a content block, the tool's raw result, an attachment's data
+URL); it is kept once.
 """
 
 from __future__ import annotations
@@ -14,9 +15,13 @@ from tooltap.protocol.events import Attachment
 
 __all__ = ["Bodies"]
 
+_MIME_KEYS = ("mimeType", "media_type", "mime", "mime_type")
+_BODY_KEYS = ("data", "blob", "base64", "url", "image_url")
+_UNKNOWN = "application/octet-stream"
+
 
 class Bodies:
-    """Takes the bodies out of the objects of one block."""
+    """Takes the bodies out of the objects of one line."""
 
     def __init__(self, parser: Parser) -> None:
         self._parser = parser
@@ -32,12 +37,24 @@ class Bodies:
             return [self.take(item) for item in value]
         if not isinstance(value, dict):
             return value
-        for key, mime_type in (("data", value.get("media_type")), ("base64", value.get("type"))):
+        for key in _BODY_KEYS:
             body = value.get(key)
-            if isinstance(body, str) and (kept := self._keep(body, mime_type)) is not None:
+            if isinstance(body, str) and (kept := self._take_body(key, body, value)) is not None:
                 rest = {name: item for name, item in value.items() if name != key}
                 return {**rest, "outputId": kept.output_id}
         return {key: self.take(item) for key, item in value.items()}
+
+    def _take_body(self, key: str, body: str, owner: dict[str, Any]) -> Attachment | None:
+        if body.startswith("data:"):
+            head, _, body = body.partition(";base64,")
+            return self._keep(body, head.removeprefix("data:")) if body else None
+        if key in ("url", "image_url"):
+            return None
+        mime_type = next((owner[name] for name in _MIME_KEYS if isinstance(owner.get(name), str)), None)
+        if mime_type is None and key == "base64":
+            mime_type = owner.get("type")
+        # Text lies under `data`, too: only a stated type makes it a body.
+        return None if mime_type is None and key == "data" else self._keep(body, mime_type)
 
     def _keep(self, body: str, mime_type: Any) -> Attachment | None:
         if body in self._kept:
@@ -46,7 +63,7 @@ class Bodies:
             data = base64.b64decode(body, validate=True)
         except (binascii.Error, ValueError):
             return None
-        mime_type = mime_type if isinstance(mime_type, str) and "/" in mime_type else "application/octet-stream"
+        mime_type = mime_type if isinstance(mime_type, str) and "/" in mime_type else _UNKNOWN
         output_id = self._parser.put_output(data, mime_type)
         self._kept[body] = Attachment(mime_type=mime_type, output_id=output_id, bytes=len(data))
         return self._kept[body]
