@@ -48,7 +48,7 @@ class Daemon:
         self.config = config
         self.journal: Journal
         self.hub: Hub
-        self._server: Server
+        self.server: Server
         self._streams: Streams
         self._stopping = anyio.Event()
         self._started = time.monotonic()
@@ -70,8 +70,8 @@ class Daemon:
                     await self._stopping.wait()
                     _log.info("shutting down")
                     with anyio.move_on_after(config.shutdown_timeout):
-                        await self._server.stop()
-                    self._server.abort()
+                        await self.server.stop()
+                    self.server.abort()
                     tasks.cancel_scope.cancel()
             finally:
                 if trace is not None:
@@ -103,7 +103,7 @@ class Daemon:
                 {"state": one.state, "updated": one.updated, **msgspec.to_builtins(one.statistics)}
                 for one in reversed(streams)
             ],
-            "connections": {"open": self._server.connections, "publishing": len(self._streams.sessions)},
+            "connections": {"open": self.server.connections, "publishing": len(self._streams.sessions)},
             "subscribers": [one.statistics() for one in hub.subscriptions],
             "limits": {
                 key: value
@@ -128,8 +128,8 @@ class Daemon:
             trace=trace,
         )
         requests = Requests(self.journal, statistics=self.statistics, end_stream=self._streams.end)
-        self._server = Server(config, self.hub, requests, self._streams, tasks)
-        await self._server.start(listener)
+        self.server = Server(config, self.hub, requests, self._streams, tasks)
+        await self.server.start(listener)
         tasks.start_soon(_regularly, min(config.suspend_timeout / 4, CLOSING_PERIOD), self._close_overdue)
         if config.retention_days:
             tasks.start_soon(_regularly, RETENTION_PERIOD, self._expire)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -95,6 +95,10 @@ class Running:
         for commit in commits:
             commit.info.updated = commit.info.updated or wall_clock()
             self._portal.call(self.daemon.journal.commit, commit)
+
+    def call(self, function: Callable[[], Any]) -> None:
+        """Run in the daemon's event loop."""
+        self._portal.call(function)
 
     def expire(self, before: int) -> int:
         return self._portal.call(self.daemon.journal.expire, before)
