@@ -245,6 +245,7 @@ class Calls:
             if output.get("stdout") == error:
                 del output["stdout"]
         if not is_async:
+            self._state.open.pop(call.id, None)  # before its children: calls may name each other as parent
             self._close_children(call.id)
         event = self._emit_of(
             call,
@@ -327,8 +328,7 @@ class Calls:
 
     def _bury(self, call: Call, synthetic_result: str | None) -> None:
         state = self._state
-        if state.open.pop(call.id, None) is not None:
-            state.memory_bytes -= call.memory_bytes
+        state.memory_bytes -= call.memory_bytes
         state.done.pop(call.id, None)
         state.done[call.id] = Tombstone(
             raw_name=call.raw_name,

@@ -199,8 +199,11 @@ def _search_twin(twin: dict[str, Any], text: str) -> dict[str, Any]:
 
 
 def _task_twin(twin: dict[str, Any], text: str) -> dict[str, Any]:
-    rest = {key: item for key, item in twin.items() if key != "prompt"}
-    return rest if "content" in rest else {**rest, "content": text}
+    rest = {"content": text, **{key: item for key, item in twin.items() if key != "prompt"}}
+    if isinstance(rest["content"], list):  # the report, between notes of Claude Code (2.1.330)
+        notes, tail = (whole(twin.get(key)) or 0 for key in ("harnessNoteCount", "harnessTailCount"))
+        rest["content"] = rest["content"][notes : len(rest["content"]) - tail]
+    return rest
 
 
 _FROM_TWIN: dict[str, Callable[[dict[str, Any], str], Any]] = {

@@ -16,10 +16,11 @@ from tooltap.normalizers.bodies import Bodies
 from tooltap.normalizers.calls import UNKNOWN_TOOL
 from tooltap.normalizers.claude_answers import Answer, read_answer, read_server_answer
 from tooltap.normalizers.claude_deltas import Deltas
+from tooltap.normalizers.claude_tasks import Tasks
 from tooltap.normalizers.claude_values import record, string
 from tooltap.protocol.events import Attachment, Message, Reasoning
 
-__all__ = ["BLOCK_SKIPS", "Blocks", "BlocksState", "best_class"]
+__all__ = ["BLOCK_SKIPS", "Blocks", "BlocksState"]
 
 BLOCK_SKIPS = frozenset({"empty", "redacted-thinking", "repeated", "duplicate-result"})
 """Reasons for which a line of nothing but such blocks gives no event."""
@@ -39,17 +40,11 @@ class BlocksState(msgspec.Struct):
     """The last messages, by id."""
 
 
-def best_class(classes: list[str]) -> str:
-    """The class of a line made of several blocks."""
-    if WITH_EVENTS in classes:
-        return WITH_EVENTS
-    return next((one for one in classes if not one.startswith("skipped")), classes[0] if classes else skip("empty"))
-
-
 class Blocks:
-    def __init__(self, parser: Parser, deltas: Deltas) -> None:
+    def __init__(self, parser: Parser, deltas: Deltas, tasks: Tasks) -> None:
         self._parser = parser
         self._deltas = deltas
+        self._tasks = tasks
 
     @property
     def _messages(self) -> dict[str, SeenMessage]:
@@ -74,7 +69,7 @@ class Blocks:
             self._deltas.drop(message_id, seen.blocks)
             classes.append(self._assistant_block(block, message_id, seen.blocks, titles))
             seen.blocks += 1
-        return best_class(classes)
+        return _best_class(classes)
 
     def _seen(self, message_id: str | None) -> SeenMessage:
         if message_id is None:
@@ -98,7 +93,7 @@ class Blocks:
             return self._call(block, titles)
         if kind.endswith("_tool_result") and isinstance(block.get("tool_use_id"), str):
             return self._result(block, block, read_server_answer(block))
-        return self.media(block, role="assistant", message_id=message_id, index=index)
+        return self._media(block, role="assistant", message_id=message_id, index=index)
 
     def _text(self, kind: Any, text: Any, message_id: str | None, index: int, **fields: Any) -> str:
         if not isinstance(text, str) or not text:
@@ -139,8 +134,8 @@ class Blocks:
             elif block.get("type") == "text" and isinstance(block.get("text"), str):
                 classes.append(on_text(block["text"]) if block["text"] else skip("empty"))
             else:
-                classes.append(self.media(block, role="user"))
-        return best_class(classes)
+                classes.append(self._media(block, role="user"))
+        return _best_class(classes)
 
     def _tool_result(self, block: dict[str, Any], twin: Any, meta: dict[str, Any]) -> str:
         """`_raw` is the block, with the twin beside it under `tool_use_result`."""
@@ -149,7 +144,10 @@ class Blocks:
         name = calls.name_of(block["tool_use_id"]) or ""
         stopped = call is not None and call.memory.get("task") == "cancelled"
         raw = block if twin is None else {**block, "tool_use_result": twin}
-        return self._result(block, raw, read_answer(name, block, twin, meta, stopped=stopped))
+        answer = read_answer(name, block, twin, meta, stopped=stopped)
+        line_class = self._result(block, raw, answer)
+        self._tasks.overhear(name, block, answer)
+        return line_class
 
     def _result(self, block: dict[str, Any], raw: dict[str, Any], answer: Answer) -> str:
         bodies = Bodies(self._parser)
@@ -165,7 +163,7 @@ class Blocks:
             is_async=answer.is_async,
         )
 
-    def media(
+    def _media(
         self, block: dict[str, Any], *, role: str, message_id: str | None = None, index: int | None = None
     ) -> str:
         """A picture or document by itself; a block of any other type is `unparsed`."""
@@ -191,3 +189,10 @@ def _blocks(content: Any) -> list[dict[str, Any]]:
     """A message's blocks; a string is one block of text, and so is a string among blocks."""
     items = content if isinstance(content, list) else [] if content is None else [content]
     return [item if isinstance(item, dict) else {"type": "text", "text": item} for item in items]
+
+
+def _best_class(classes: list[str]) -> str:
+    """The class of a line made of several blocks."""
+    if WITH_EVENTS in classes:
+        return WITH_EVENTS
+    return next((one for one in classes if not one.startswith("skipped")), classes[0] if classes else skip("empty"))

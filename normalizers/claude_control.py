@@ -17,7 +17,6 @@ from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
 from tooltap.normalizers.claude_values import record, records, string
 from tooltap.normalizers.tapped import Direction
 from tooltap.normalizers.tools import tool_input
-from tooltap.protocol.events import Notice
 
 __all__ = ["CONTROL_SKIPS", "Control", "ControlState"]
 
@@ -34,10 +33,13 @@ class ControlState(msgspec.Struct):
 
 
 class Control:
-    def __init__(self, parser: Parser, tell_session: Callable[[dict[str, Any]], str]) -> None:
-        """`tell_session`: emits what is new of session fields, and gives the line's class."""
+    def __init__(
+        self, parser: Parser, tell_session: Callable[[dict[str, Any]], str], tell_interrupt: Callable[[str], str]
+    ) -> None:
+        """`tell_session` emits what is new of session fields, `tell_interrupt` a notice; both give the line's class."""
         self._parser = parser
         self._tell_session = tell_session
+        self._tell_interrupt = tell_interrupt
 
     def request(self, value: dict[str, Any], direction: Direction | None) -> str:
         request = record(value.get("request"))
@@ -45,8 +47,7 @@ class Control:
             case "can_use_tool":
                 return self._can_use_tool(str(value.get("request_id")), request)
             case "interrupt":
-                self._parser.emit(Notice, level="info", code="interrupt", text="interrupted by the user")
-                return WITH_EVENTS
+                return self._tell_interrupt("interrupt requested")
             case "set_permission_mode":
                 return self._tell_session({"mode": string(request.get("mode"))})
             case "set_model":

@@ -77,9 +77,9 @@ class ClaudeStream(Parser):
     def __init__(self, context: Context, state: State | None = None) -> None:
         super().__init__(context, state)
         self._deltas = Deltas(self)
-        self._blocks = Blocks(self, self._deltas)
         self._tasks = Tasks(self)
-        self._control = Control(self, self._tell_session)
+        self._blocks = Blocks(self, self._deltas, self._tasks)
+        self._control = Control(self, self._tell_session, self._tell_interrupt)
         self._lines: dict[str, Callable[[dict[str, Any], Direction | None], str]] = {
             "assistant": self._assistant,
             "control_cancel_request": lambda value, _: self._control.cancel(value),
@@ -121,6 +121,15 @@ class ClaudeStream(Parser):
         if parent is not None:
             self.parent, self.agent = parent, string(value.get("agent_id")) or parent  # no agent ids before 2.1
         self.ts = _milliseconds(value.get("timestamp")) or self.ts
+
+    @property
+    def _is_main(self) -> bool:
+        """The line is the main agent's."""
+        return self.agent == self.context.agent
+
+    def _ensure_turn(self) -> None:
+        if self._is_main:  # a background agent goes on between turns
+            self.ensure_turn()
 
     def _leave_session(self) -> None:
         for turn in [turn for turn in self.state.turns if turn.session == self.session]:
@@ -195,12 +204,11 @@ class ClaudeStream(Parser):
         return self._deltas.read(record(value.get("event"))) or self.unparsed("unknown-type", value)
 
     def _assistant(self, value: dict[str, Any], direction: Direction | None) -> str:
-        self.ensure_turn()
+        self._ensure_turn()
         message = _message(value)
         if message.get("model") == "<synthetic>":
             return self._harness_words(value, message)
-        blocks = records(message.get("content"))
-        if self.agent == self.context.agent and any(block.get("type") == "text" for block in blocks):
+        if self._is_main and text_of(message.get("content")):
             self._notes().answered = True
         titles = {
             str(meta.get("id")): meta["display_name"]
@@ -216,7 +224,8 @@ class ClaudeStream(Parser):
         if not text:
             return skip("empty")
         if details or text.startswith("API Error"):
-            self._notes().error = True
+            if self._is_main:
+                self._notes().error = True
             self.emit(Notice, level="error", code="provider-error", text=text, data=details or None)
         else:
             self.emit(Message, role="system", text=text)
@@ -229,7 +238,7 @@ class ClaudeStream(Parser):
                 self.start_turn()
                 self.state.prompted = True
         elif value.get("isReplay") is not True:
-            self.ensure_turn()
+            self._ensure_turn()
         metas = {str(meta.get("id")): meta for meta in records(value.get("tool_result_meta"))}
         return self._blocks.user(
             _message(value), value.get("tool_use_result"), metas, lambda text: self._user_text(text, value)
@@ -246,10 +255,18 @@ class ClaudeStream(Parser):
         elif value.get("isReplay") is True and self.state.reads_input:
             return skip("echo")
         elif text.startswith(_INTERRUPTED):
-            self._notes().interrupted = True
-            self.emit(Notice, level="info", code="interrupt", text=text)
+            return self._tell_interrupt(text)
         else:
             self.emit(Message, role="user", text=text)
+        return WITH_EVENTS
+
+    def _tell_interrupt(self, text: str) -> str:
+        """Told once a turn: the client's request and the agent's mark in the conversation are the same interrupt."""
+        notes = self._notes()
+        if self._is_main and notes.interrupted:
+            return skip("repeated")
+        notes.interrupted = notes.interrupted or self._is_main
+        self.emit(Notice, level="info", code="interrupt", text=text)
         return WITH_EVENTS
 
     def _permission_denied(self, value: dict[str, Any]) -> str:

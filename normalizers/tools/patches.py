@@ -2,15 +2,14 @@
 
 A patch has `changes`: path -> `{type, …}`. `type` is add, modify, delete or rename, and beside the provider's own keys
 stands what it says in one form: `add.content`, `delete.content`, `modify.old_content` and `modify.new_content`, or,
-where a change has several hunks, `modify.hunks[]` of `old_content`, `new_content` and, where they are numbered,
-`old_start` and `new_start`. Texts of hunks end without a newline. `move_path` is the new path of a rename.
+where a change has several hunks, `modify.hunks[]` of `old_start`, `new_start`, `old_content` and `new_content`. Texts
+of hunks end without a newline. `move_path` is the new path of a rename.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from tooltap.normalizers.tools.apply_patch import parse_patch
 from tooltap.normalizers.tools.files import PATH_KEYS, change_output
 from tooltap.normalizers.tools.payload import (
     Family,
@@ -23,7 +22,7 @@ from tooltap.normalizers.tools.payload import (
     strings,
     without_nulls,
 )
-from tooltap.normalizers.tools.unified_diff import hunks, split_files
+from tooltap.normalizers.tools.unified_diff import Hunk, hunks, split_files
 
 __all__ = ["FAMILIES", "canonical_change"]
 
@@ -56,9 +55,6 @@ def _changes(payload: Payload) -> Payload:
         return {path: canonical_change(change) for path, change in listed if path is not None}
     text = first_text(payload, _TEXT_KEYS)
     if text is not None:
-        patch = parse_patch(text)
-        if patch is not None:
-            return {path: canonical_change(change) for path, change in patch.items()}
         return {
             file.path: canonical_change({"type": file.kind, "unified_diff": file.text, "move_path": file.move_path})
             for file in split_files(text)
@@ -98,6 +94,10 @@ def canonical_change(change: Any) -> Payload:
         change["modify"] = {"old_content": old, "new_content": new}
     elif diff is not None and (parts := hunks(diff)):
         change["modify"] = _modify(parts)
+    elif edits := objects(change.get("edits")):  # ACP: several diffs of one file
+        change["modify"] = _modify(
+            [Hunk(None, None, edit.get("old_string", ""), edit.get("new_string", "")) for edit in edits]
+        )
     return without_nulls(change)
 
 
@@ -106,22 +106,19 @@ def _type(change: Payload) -> str:
     return "rename" if kind == "modify" and nonblank(change.get("move_path")) else kind
 
 
-def _modify(parts: list[Any]) -> Payload:
-    if len(parts) == 1:
+def _modify(parts: list[Hunk]) -> Payload:
+    told = [
+        {
+            "old_start": hunk.old_start,
+            "new_start": hunk.new_start,
+            "old_content": hunk.old,
+            "new_content": hunk.new,
+        }
+        for hunk in parts
+    ]
+    if len(told) == 1:
         return {"old_content": parts[0].old, "new_content": parts[0].new}
-    return {
-        "hunks": [
-            without_nulls(
-                {
-                    "old_start": hunk.old_start,
-                    "new_start": hunk.new_start,
-                    "old_content": hunk.old,
-                    "new_content": hunk.new,
-                }
-            )
-            for hunk in parts
-        ]
-    }
+    return {"hunks": [without_nulls(hunk) for hunk in told]}
 
 
 def _patch_output(value: Any, raw_name: str) -> Payload:

@@ -130,6 +130,16 @@ def test_a_subagents_calls_end_with_the_call_that_spawned_it() -> None:
     assert results(events)[0].agent == "sub"
 
 
+def test_calls_that_name_each_other_as_parent_end_once() -> None:
+    events, _ = run(
+        {"do": "call", "id": "a", "name": "Task", "parent": "b"},
+        {"do": "call", "id": "b", "name": "Task", "parent": "a"},
+        {"do": "result", "id": "a"},
+    )
+
+    assert [(event.call_id, event.status) for event in results(events)] == [("b", "interrupted"), ("a", "completed")]
+
+
 def test_background_work_is_acknowledged_outlives_the_turn_and_ends_with_final() -> None:
     events, _ = run(
         {"do": "begin"},

@@ -251,7 +251,7 @@ def test_tools_that_ran_at_the_api() -> None:
 def test_a_subagents_report_is_its_own_words_and_figures() -> None:
     report = recorded("subagents-parallel")[-1]
 
-    assert [block["text"] for block in report.value["content"]][-1] == "greet is defined at src/app.py line 4."
+    assert report.value["content"] == [{"type": "text", "text": "greet is defined at src/app.py line 4."}]
     assert (report.value["totalTokens"], report.value["totalToolUseCount"]) == (2442, 2)
     assert report.duration_ms == 365
     assert "prompt" not in report.value

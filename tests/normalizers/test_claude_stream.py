@@ -389,6 +389,24 @@ def test_an_interrupted_run_is_cancelled() -> None:
     assert turns(found) == [("t1", "started"), ("t1", "cancelled")]
 
 
+def test_an_interrupt_is_told_once_however_often_it_is_said() -> None:
+    request = {"type": "control_request", "request_id": "r", "request": {"subtype": "interrupt"}}
+    found = read(init(), request, user(text("[Request interrupted by user]")), result("error_during_execution"))
+
+    assert [notice.code for notice in of(Notice, found)] == ["interrupt"]
+    assert turns(found)[-1] == ("t1", "cancelled")
+
+
+def test_a_background_agent_opens_no_turn() -> None:
+    spawn = assistant(use("a", "Agent"))
+    started = user({"type": "tool_result", "tool_use_id": "a", "content": "ok"}, tool_use_result={"isAsync": True})
+    later = assistant(text("found it"), message_id="msg_2", parent_tool_use_id="a", agent_id="x")
+    found = read(init(), spawn, started, result(), later, init(), result())
+
+    assert turns(found) == [("t1", "started"), ("t1", "completed"), ("t2", "started"), ("t2", "completed")]
+    assert [(one.text, one.turn) for one in of(Message, found)] == [("found it", None)]
+
+
 def test_a_stream_that_just_stops_leaves_nothing_open() -> None:
     """1.0 prints nothing any more when it is interrupted."""
     found = events("interrupted", V1)

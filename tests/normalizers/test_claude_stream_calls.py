@@ -25,6 +25,7 @@ from tests.normalizers.claude import (
     user,
 )
 from tooltap.normalizers.bounds import Produced
+from tooltap.normalizers.contract import normalize
 from tooltap.normalizers.items import Context, OutputPiece
 from tooltap.normalizers.stream import StreamNormalizer
 from tooltap.protocol.events import Message, PermissionResponse, ToolResult, ToolUpdate
@@ -241,10 +242,19 @@ def test_a_background_command_that_fails_is_failed() -> None:
 
 
 def test_background_work_of_which_nothing_more_is_heard_is_interrupted_at_the_streams_end() -> None:
-    """1.0 never says how a background command ended."""
-    *_, ended = results(events("background-shell", V1))
+    lines = recording("background-shell", V1)[:20]
+    *_, ended = results(normalize("claude-stream", lines, Context(stream="s")))
 
-    assert (ended.status, ended.final, ended.synthetic, ended.id) == ("interrupted", True, True, "s:35c:0")
+    assert (ended.name, ended.status, ended.final, ended.synthetic) == ("Bash", "interrupted", True, True)
+
+
+def test_a_background_command_that_was_killed_is_cancelled() -> None:
+    """1.0 says so in the answer of `KillShell` (line 27) alone."""
+    _, _, killer, killed = results(events("background-shell", V1))
+
+    assert (killer.name, killer.line, killer.status) == ("KillShell", 27, "completed")
+    assert (killed.name, killed.line, killed.status, killed.final) == ("Bash", 27, "cancelled", True)
+    assert str(killed.output["errorMessage"]).startswith("Successfully killed shell: bdfb53")
 
 
 def test_an_end_that_came_as_an_update_alone_is_the_end() -> None:
