@@ -1,96 +1,112 @@
-"""A delivery in a thread of its own, for a publisher that comes first: nothing here makes it wait or fail.
+"""A delivery in a thread of its own, so that reading lines and talking to the daemon do not wait for each other.
 
-Nothing heavy is imported before the thread runs, so that an agent can be started at once.
+Nothing heavy is imported before the thread runs: an agent is started at once.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tooltap.daemon.outbox import Outbox, StreamOptions
-from tooltap.normalizers.framing import LongLine
 
 if TYPE_CHECKING:
     from tooltap.daemon.delivery import Delivery
+    from tooltap.protocol.frames import Done
 
 __all__ = ["BackgroundDelivery"]
 
-STALL = 2.0
-"""Seconds without progress after which a publisher that is done does not wait any longer."""
+CHECK = 0.2
+"""Seconds between looks at whether the thread still lives."""
+
+
+class _Running(NamedTuple):
+    loop: asyncio.AbstractEventLoop
+    task: asyncio.Task[None] | None
+    delivery: Delivery
 
 
 class BackgroundDelivery:
-    """`start`, `put` and `finish` are for one thread: the publisher's."""
+    """Its methods are for one thread: the one that puts lines into the outbox, and then calls `wake`."""
 
-    def __init__(self, options: StreamOptions, socket: Path | None, outbox: Outbox | None = None) -> None:
-        self.outbox = outbox or Outbox()
+    def __init__(self, outbox: Outbox, options: StreamOptions, socket: Path | None, *, patience: float) -> None:
+        self.outbox = outbox
+        self.done: Done | None = None
+        """The statistics, once the end of the stream is durable."""
+        self.failure: Exception | None = None
+        """Why the delivery has ended without `done`."""
         self._options = options
         self._socket = socket
+        self._patience = patience
         self._thread = threading.Thread(target=self._run, daemon=True)
-        self._ready = threading.Event()
-        self._failure: Exception | None = None
-        self._loop: asyncio.AbstractEventLoop
-        self._delivery: Delivery
-        self._task: asyncio.Task[object]
+        self._running: _Running | None = None
+        self._started = threading.Event()
 
     def start(self) -> None:
         self._thread.start()
 
-    def put(self, lines: Iterable[bytes | LongLine], t: int) -> None:
-        """Take in lines the agent printed; `t`: ms since the epoch."""
-        for line in lines:
-            self.outbox.put(line, t, "out")
-        if self._ready.is_set():
-            self._call(self._delivery.wake)
+    def wake(self) -> None:
+        """Lines have been put in."""
+        if self._running is not None:
+            self._call(self._running.delivery.wake)
 
-    def finish(self, stall: float = STALL) -> str | None:
-        """All lines have been put in: wait while they still get through. A sentence about those that did not."""
-        self._ready.wait(stall)
-        if self._ready.is_set():
-            self._call(self._delivery.finish, 0.0)
-            acked = None
-            while self._thread.is_alive() and acked != self.outbox.acked:
-                acked = self.outbox.acked
-                self._thread.join(stall)
-            self._call(self._task.cancel)
-        return self._summary()
+    def wait_for_room(self, max_bytes: int) -> bool:
+        """Until the outbox holds less than this. False if the delivery has ended."""
+        while self._thread.is_alive() and not self.outbox.wait_for_room(max_bytes, CHECK):
+            pass
+        return self._thread.is_alive()
 
-    def _summary(self) -> str | None:
-        outbox = self.outbox
-        missing = outbox.lines - outbox.acked
-        if missing == 0 and self._failure is None:
-            return f"{outbox.dropped} of {outbox.lines} lines were dropped" if outbox.dropped else None
-        why = self._failure or (self._delivery.problem if self._ready.is_set() else None)
-        return f"{missing} of {outbox.lines} lines were not tapped: {why or 'the daemon did not keep up'}"
+    def finish(self, patience: float) -> None:
+        """All lines have been put in; a daemon that is away is waited for no longer than `patience` seconds."""
+        if running := self._wait_until_started():
+            self._call(lambda: running.delivery.finish(patience))
 
-    def _call(self, function: object, *arguments: object) -> None:
+    def wait(self, stall: float | None = None) -> bool:
+        """Until the delivery has ended, or for `stall` seconds nothing has got through. Whether it has ended."""
+        acked = None
+        while self._thread.is_alive() and acked != self.outbox.acked:
+            acked = None if stall is None else self.outbox.acked
+            self._thread.join(stall)
+        return not self._thread.is_alive()
+
+    def stop(self) -> None:
+        """Leave the stream as it is."""
+        if (running := self._wait_until_started()) and running.task is not None:
+            self._call(running.task.cancel)
+        self._thread.join()
+
+    @property
+    def problem(self) -> Exception | None:
+        """Why nothing gets through, where that is known."""
+        return self.failure or (self._running.delivery.problem if self._running else None)
+
+    def _wait_until_started(self) -> _Running | None:
+        while self._thread.is_alive() and not self._started.wait(CHECK):
+            pass
+        return self._running
+
+    def _call(self, function: Callable[[], object]) -> None:
+        assert self._running is not None
         try:
-            self._loop.call_soon_threadsafe(function, *arguments)  # type: ignore[arg-type]
+            self._running.loop.call_soon_threadsafe(function)
         except RuntimeError:  # the delivery has ended
             pass
 
     def _run(self) -> None:
         try:
             asyncio.run(self._deliver())
-        except Exception as error:
-            self._failure = error
         except asyncio.CancelledError:
             pass
-        finally:
-            self._ready.set()
+        except Exception as error:
+            self.failure = error
 
     async def _deliver(self) -> None:
         from tooltap.daemon.delivery import Delivery
 
-        self._delivery = Delivery(self.outbox, self._options, self._socket, patience=math.inf)
-        self._loop = asyncio.get_running_loop()
-        task = asyncio.current_task()
-        assert task is not None
-        self._task = task
-        self._ready.set()
-        await self._delivery.run()
+        delivery = Delivery(self.outbox, self._options, self._socket, self._patience)
+        self._running = _Running(asyncio.get_running_loop(), asyncio.current_task(), delivery)
+        self._started.set()
+        self.done = await delivery.run()

@@ -1,7 +1,6 @@
 """Brings what is in an outbox to the daemon, and goes on where the daemon is whenever it has been away.
 
-Each line takes effect exactly once, because the daemon says how many it has. A `Delivery` is a coroutine: of whoever
-reads the lines, or in a thread of its own (`background.py`) for a publisher that must not wait for anything.
+Each line takes effect exactly once, because the daemon says how many it has.
 """
 
 from __future__ import annotations
@@ -40,8 +39,6 @@ class Delivery:
         self._finished = asyncio.Event()
         self._news = asyncio.Event()
         """There is more to send, or nothing more to come."""
-        self._room = asyncio.Event()
-        """The outbox got emptier."""
 
     def wake(self) -> None:
         """Lines have been put in."""
@@ -52,12 +49,6 @@ class Delivery:
         self._patience = patience
         self._finished.set()
         self._news.set()
-
-    async def wait_for_room(self, max_bytes: int) -> None:
-        """Until the outbox holds less than this."""
-        while self.outbox.bytes >= max_bytes:
-            self._room.clear()
-            await self._room.wait()
 
     async def run(self) -> Done:
         """Until all lines, and the stream's end, are durable. Raises `ConnectError` when patience has run out,
@@ -107,11 +98,7 @@ class Delivery:
     async def _receive_acks(self, publisher: Publisher) -> None:
         while True:
             await publisher.wait_acked(publisher.acked + 1)
-            self._acknowledge(publisher.acked)
-
-    def _acknowledge(self, lines: int) -> None:
-        self.outbox.acknowledge(lines)
-        self._room.set()
+            self.outbox.acknowledge(publisher.acked)
 
     async def _send_lines(self, publisher: Publisher) -> None:
         """Returns when all lines have been sent. Raises `OtherInputError`."""
@@ -122,7 +109,7 @@ class Delivery:
             if records := b"".join(_record(entry) for entry in entries if not _has(publisher, entry)):
                 await _write(publisher, records)
             elif entries:  # a recording is put in from its first line, whatever the daemon has of it
-                self._acknowledge(known.lines)
+                self.outbox.acknowledge(known.lines)
             elif not self._finished.is_set():
                 await self._news.wait()
             elif known.crc_line is not None and known.crc_line > self.outbox.lines:

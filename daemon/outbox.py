@@ -1,8 +1,8 @@
 """Lines of one stream from the moment they were read until the daemon has made them durable.
 
 One thread puts lines in; the one that talks to the daemon takes them, and forgets them when they are acknowledged. When
-the daemon goes away, what was sent and not acknowledged is sent again. The box is bounded: where there is no room, whole
-newest lines are dropped and counted, and the daemon is told (`lost`).
+the daemon goes away, what was sent and not acknowledged is sent again. The box is bounded: where there is no room,
+whole newest lines are dropped and counted, and the daemon is told (`lost`).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Outbox:
         self.bytes = 0
         """Memory of what is kept."""
         self._max_bytes = max_bytes
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self._waiting: deque[Entry] = deque()
         self._sent: deque[Entry] = deque()
 
@@ -100,6 +100,12 @@ class Outbox:
             self.acked = max(self.acked, lines)
             while self._sent and self._sent[0].last <= self.acked:
                 self.bytes -= self._sent.popleft().memory
+            self._lock.notify_all()
+
+    def wait_for_room(self, max_bytes: int, timeout: float) -> bool:
+        """Until less than this is kept; false if it is not so in time."""
+        with self._lock:
+            return self._lock.wait_for(lambda: self.bytes < max_bytes, timeout)
 
     def resume(self, lines: int) -> None:
         """A daemon has been found, and has `lines` lines of this stream: everything else is to be sent again."""
@@ -116,9 +122,7 @@ class Outbox:
         newest = self._waiting[-1] if self._waiting else None
         if newest is not None and newest.line is None and newest.reason == reason:
             self.lines += lines
-            self._waiting[-1] = newest._replace(
-                last=self.lines, lines=newest.lines + lines, size=newest.size + size
-            )
+            self._waiting[-1] = newest._replace(last=self.lines, lines=newest.lines + lines, size=newest.size + size)
         else:
             self._add(Entry(self.lines + lines, lines, size, None, reason=reason))
 
