@@ -50,7 +50,8 @@ CODEX_SKIPS = frozenset(
     }
 )
 
-MANY_THREADS = 64
+MANY_THREADS = 32
+"""Each may hold a diff of `string_bytes`; what is known of the one used longest ago is given up."""
 
 _SKIPPED_EVENTS = {
     "conversation_path": "query",
@@ -112,11 +113,12 @@ class CodexParser(Parser):
     def thread(self) -> Thread:
         """What is remembered of the session the line belongs to."""
         threads: dict[str, Thread] = self.state.threads
-        thread = threads.get(self.session)
+        thread = threads.pop(self.session, None)
         if thread is None:
+            thread = Thread()
             while len(threads) >= MANY_THREADS:
                 del threads[next(iter(threads))]
-            thread = threads[self.session] = Thread()
+        threads[self.session] = thread
         return thread
 
     # -- reading --------------------------------------------------------------------------------------------------
