@@ -216,7 +216,7 @@ class CodexParser(Parser):
         call_id = self.made_up_id("diff")
         value = {"unified_diff": diff.head}
         outputs = {"/input/unified_diff": ref} if ref is not None else None
-        self.calls.open(call_id, "turn_diff", value, raw=value, name="Diff", synthetic=True, outputs=outputs)
+        self.calls.open(call_id, "turn_diff", value, raw=value, synthetic=True, outputs=outputs)
         self.calls.result(call_id, None, raw=None, synthetic=True)
 
     def made_up_id(self, kind: str) -> str:
