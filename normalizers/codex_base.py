@@ -181,7 +181,7 @@ class CodexParser(Parser):
         if thread.failed is not None and self.turn is not None:
             # An error is the last event of its turn for `codex mcp-server`, which stops listening then.
             self.end_codex_turn("failed", turn_id=self.turn, reason=thread.failed, synthetic=True)
-        thread.said, thread.ended = [], None
+        thread.said, thread.ended, thread.failed = [], None, None
         self.start_turn(self.event_turn)
         return WITH_EVENTS
 
