@@ -64,12 +64,16 @@ class Renderer:
         if not self._verbose:
             said = event.get("kind") == "message" and event.get("role") == "assistant"
             return f"{harmless(event['text'])}\n" if said else ""
-        show = _KINDS.get(event.get("kind", ""))
-        lines = [] if show is None else list(show(self, event))
+        lines = self.lines(event)
         if not lines:
             return ""
         indent = "│ " if "agent" in event else ""
         return self._header(event) + "".join(f"{indent}{line}\n" for line in lines)
+
+    def lines(self, event: dict[str, Any]) -> list[str]:
+        """What verbose mode shows of one event, without saying whose it is."""
+        show = _KINDS.get(event.get("kind", ""))
+        return [] if show is None else list(show(self, event))
 
     def _header(self, event: dict[str, Any]) -> str:
         """Says whose events follow, whenever that changes."""

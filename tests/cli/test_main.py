@@ -1,0 +1,146 @@
+"""What all commands share: help, errors in one sentence, exit codes, closed pipes, interruptions."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import CLAUDE, end, environment, sentence, start, tooltap
+from tooltap import __version__
+from tooltap.cli.main import COMMANDS
+
+HEAVY = {"anyio", "asyncio", "msgspec", "orjson", "rich", "structlog", "tooltap.daemon", "tooltap.normalizers"}
+
+
+def test_version() -> None:
+    finished = tooltap("--version")
+
+    assert (finished.returncode, finished.stdout) == (0, f"tooltap {__version__}\n".encode())
+
+
+def test_help_names_every_command() -> None:
+    finished = tooltap("--help")
+
+    assert finished.returncode == 0
+    for name in COMMANDS:
+        assert f"\n  {name} " in finished.stdout.decode()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_commands_own_help_begins_as_the_table_says(name: str) -> None:
+    help_text = import_module(f"tooltap.cli.{name}").command.help
+
+    assert " ".join(help_text.split("\n\n")[0].split()) == COMMANDS[name]
+
+
+def test_help_loads_nothing_heavy() -> None:
+    """What makes the command start at once."""
+    program = (
+        "import sys; sys.argv = ['tooltap', '--help']\n"
+        "from tooltap.cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit: print(*sys.modules, file=sys.stderr)"
+    )
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+
+    assert HEAVY & set(finished.stderr.decode().split()) == set()
+
+
+def test_without_a_command_the_help_is_an_error() -> None:
+    finished = tooltap()
+
+    assert (finished.returncode, finished.stdout) == (2, b"")
+    assert b"Commands:" in finished.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        (["bogus"], "No such command 'bogus' (see tooltap --help)"),
+        (["--bogus"], "(see tooltap --help)"),
+        (["normalize", "--bogus"], "(see tooltap normalize --help)"),
+        (["show", "x"], "(see tooltap show --help)"),
+        (["tail", "--since", "soon"], "'soon' is no length of time, such as 90s, 10m, 2h or 1d"),
+        (["tail", "--since", "1h", "--after", "5"], "--since and --after both say where to begin"),
+        (["ingest", "--stream", "s", "a", "b"], "--stream names one stream, but there are several files"),
+        (["run"], "Missing argument"),
+        (["serve", "--journal", "oracle:x"], "unknown journal 'oracle:x': it is given as sqlite:PATH"),
+    ],
+)
+def test_wrong_usage_is_one_sentence_and_exit_2(arguments: list[str], wanted: str) -> None:
+    finished = tooltap(*arguments)
+
+    assert (finished.returncode, finished.stdout) == (2, b"")
+    assert wanted in sentence(finished)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["tail"], ["sessions"], ["show", "1"], ["stats"], ["ingest", str(CLAUDE)], ["serve", "status"]]
+)
+def test_without_a_daemon_commands_say_so_and_exit_1(arguments: list[str], tmp_path: Path) -> None:
+    socket = tmp_path / "none.sock"
+    finished = tooltap(*arguments, TOOLTAP_SOCKET=str(socket))
+
+    assert (finished.returncode, finished.stdout) == (1, b"")
+    assert sentence(finished) == f"no daemon is listening at {socket}; start one with `tooltap serve`"
+
+
+def test_a_closed_pipe_ends_quietly() -> None:
+    with start("normalize", *[CLAUDE] * 200) as process:
+        assert process.stdout is not None
+        process.stdout.read(1)
+        process.stdout.close()
+
+        assert end(process) == (0, b"")
+
+
+def test_a_pipe_closed_before_anything_is_written_ends_quietly() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with start("--version", stdout=writing) as process:
+        os.close(writing)
+
+        assert end(process) == (0, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_full_disk_is_one_sentence() -> None:
+    with open("/dev/full", "wb") as full, start("normalize", CLAUDE, stdout=full) as process:
+        assert end(process) == (1, b"tooltap: No space left on device\n")
+
+
+def test_an_interruption_ends_with_130_and_without_a_word() -> None:
+    with start("normalize", "-") as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b"not json\n" * 20)
+        assert process.stdout.read(1)
+        process.send_signal(signal.SIGINT)
+
+        assert end(process) == (130, b"")
+
+
+def test_shell_completion_completes_commands() -> None:
+    finished = tooltap(_TOOLTAP_COMPLETE="bash_complete", COMP_WORDS="tooltap norm", COMP_CWORD="1")
+
+    assert (finished.returncode, finished.stdout) == (0, b"plain,normalize\n")
+
+
+def test_a_fault_of_ours_is_one_sentence_too() -> None:
+    program = (
+        "import sys; sys.argv = ['tooltap', 'stats']\n"
+        "from tooltap.cli import main, stats\n"
+        "def fail(**_): raise RuntimeError('a bug')\n"
+        "stats.command.callback = fail\n"
+        "main.main()"
+    )
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False, env=environment())
+
+    assert finished.returncode == 1
+    assert sentence(finished).startswith("unexpected RuntimeError: a bug")
