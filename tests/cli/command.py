@@ -33,23 +33,62 @@ def tooltap(*arguments: object, stdin: bytes = b"", **changes: str) -> subproces
     )
 
 
+class Child:
+    """A running command, spoken to over unbuffered pipes."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+
+    def line(self) -> bytes:
+        """The next line of its output."""
+        assert self.process.stdout is not None
+        return self.process.stdout.readline()
+
+    def log_line(self) -> bytes:
+        assert self.process.stderr is not None
+        return self.process.stderr.readline()
+
+    def leave(self) -> None:
+        """Read no more of its output."""
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+    def write(self, data: bytes) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(data)
+
+    def send_signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(TIMEOUT)
+
+    def end(self) -> tuple[int, bytes, bytes]:
+        """Close its input and wait for its end: exit code, the rest of its output, standard error."""
+        output, errors = self.process.communicate(timeout=TIMEOUT)
+        return self.process.returncode, output, errors
+
+
 @contextmanager
-def start(*arguments: object, env: dict[str, str] | None = None, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
-    """A running command, with all three streams piped unless `options` say otherwise; killed in the end."""
+def start(*arguments: object, env: dict[str, str] | None = None, **options: Any) -> Iterator[Child]:
+    """A command, with all three streams piped unless `options` say otherwise; killed in the end."""
     streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "bufsize": 0}
-    with subprocess.Popen(
-        [*COMMAND, *map(str, arguments)], env=env or environment(), **{**streams, **options}
-    ) as process:
+    command = [*COMMAND, *map(str, arguments)]
+    with subprocess.Popen(command, env=env or environment(), **{**streams, **options}) as process:
         try:
-            yield process
+            yield Child(process)
         finally:
             process.kill()
 
 
-def end(process: subprocess.Popen[bytes]) -> tuple[int, bytes]:
-    """Wait for the end: exit code and what went to standard error."""
-    _, errors = process.communicate(timeout=TIMEOUT)
-    return process.returncode, errors
+@contextmanager
+def serving(socket: Path, folder: Path, **changes: str) -> Iterator[Child]:
+    """`tooltap serve`, ready to be talked to. `changes`: of the environment."""
+    arguments = ["serve", "--socket", socket, "--journal", f"sqlite:{folder / 'journal.db'}"]
+    with start(*arguments, env=environment(**changes)) as daemon:
+        assert b"listening" in daemon.log_line()
+        yield daemon
 
 
 def sentence(finished: subprocess.CompletedProcess[bytes]) -> str:

@@ -6,14 +6,32 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from tests.cli.command import CLAUDE, end, environment, sentence, start, tooltap
+from tests.cli.command import CLAUDE, start, tooltap
 from tooltap import __version__
-from tooltap.cli.main import COMMANDS
+from tooltap.cli.main import COMMANDS, main
+
+Here = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def here(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Here:
+    """Run the command in this process: exit code, output, errors."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["tooltap", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, *capfd.readouterr()
+
+    return run
+
 
 HEAVY = {"anyio", "asyncio", "msgspec", "orjson", "rich", "structlog", "tooltap.daemon", "tooltap.normalizers"}
 
@@ -70,60 +88,64 @@ def test_without_a_command_the_help_is_an_error() -> None:
         (["tail", "--since", "1h", "--after", "5"], "--since and --after both say where to begin"),
         (["ingest", "--stream", "s", "a", "b"], "--stream names one stream, but there are several files"),
         (["run"], "Missing argument"),
-        (["serve", "--journal", "oracle:x"], "unknown journal 'oracle:x': it is given as sqlite:PATH"),
     ],
 )
-def test_wrong_usage_is_one_sentence_and_exit_2(arguments: list[str], wanted: str) -> None:
-    finished = tooltap(*arguments)
+def test_wrong_usage_is_one_sentence_and_exit_2(arguments: list[str], wanted: str, here: Here) -> None:
+    code, output, errors = here(*arguments)
 
-    assert (finished.returncode, finished.stdout) == (2, b"")
-    assert wanted in sentence(finished)
+    assert (code, output) == (2, "")
+    assert errors.startswith("tooltap: ")
+    assert errors.count("\n") == 1
+    assert wanted in errors
 
 
 @pytest.mark.parametrize(
     "arguments", [["tail"], ["sessions"], ["show", "1"], ["stats"], ["ingest", str(CLAUDE)], ["serve", "status"]]
 )
-def test_without_a_daemon_commands_say_so_and_exit_1(arguments: list[str], tmp_path: Path) -> None:
+def test_without_a_daemon_commands_say_so_and_exit_1(
+    arguments: list[str], here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     socket = tmp_path / "none.sock"
-    finished = tooltap(*arguments, TOOLTAP_SOCKET=str(socket))
+    monkeypatch.setenv("TOOLTAP_SOCKET", str(socket))
 
-    assert (finished.returncode, finished.stdout) == (1, b"")
-    assert sentence(finished) == f"no daemon is listening at {socket}; start one with `tooltap serve`"
+    assert here(*arguments) == (
+        1,
+        "",
+        f"tooltap: no daemon is listening at {socket}; start one with `tooltap serve`\n",
+    )
 
 
 def test_a_closed_pipe_ends_quietly() -> None:
-    with start("normalize", *[CLAUDE] * 200) as process:
-        assert process.stdout is not None
-        process.stdout.read(1)
-        process.stdout.close()
+    with start("normalize", *[CLAUDE] * 200) as command:
+        command.line()
+        command.leave()
 
-        assert end(process) == (0, b"")
+        assert command.end() == (0, b"", b"")
 
 
 def test_a_pipe_closed_before_anything_is_written_ends_quietly() -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    with start("--version", stdout=writing) as process:
+    with start("--version", stdout=writing) as command:
         os.close(writing)
 
-        assert end(process) == (0, b"")
+        assert command.end()[::2] == (0, b"")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 def test_a_full_disk_is_one_sentence() -> None:
-    with open("/dev/full", "wb") as full, start("normalize", CLAUDE, stdout=full) as process:
-        assert end(process) == (1, b"tooltap: No space left on device\n")
+    with open("/dev/full", "wb") as full, start("normalize", CLAUDE, stdout=full) as command:
+        assert command.end()[::2] == (1, b"tooltap: No space left on device\n")
 
 
 def test_an_interruption_ends_with_130_and_without_a_word() -> None:
-    with start("normalize", "-") as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(b"not json\n" * 20)
-        assert process.stdout.read(1)
-        process.send_signal(signal.SIGINT)
+    with start("normalize", "-") as command:
+        command.write(b"not json\n" * 20)
+        assert command.line()
+        command.send_signal(signal.SIGINT)
 
-        assert end(process) == (130, b"")
+        assert command.process.wait(60) == 130
+        assert command.end()[2] == b""
 
 
 def test_shell_completion_completes_commands() -> None:
@@ -132,15 +154,13 @@ def test_shell_completion_completes_commands() -> None:
     assert (finished.returncode, finished.stdout) == (0, b"plain,normalize\n")
 
 
-def test_a_fault_of_ours_is_one_sentence_too() -> None:
-    program = (
-        "import sys; sys.argv = ['tooltap', 'stats']\n"
-        "from tooltap.cli import main, stats\n"
-        "def fail(**_): raise RuntimeError('a bug')\n"
-        "stats.command.callback = fail\n"
-        "main.main()"
-    )
-    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False, env=environment())
+def test_a_fault_of_ours_is_one_sentence_too(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**_: object) -> None:
+        raise RuntimeError("a bug")
 
-    assert finished.returncode == 1
-    assert sentence(finished).startswith("unexpected RuntimeError: a bug")
+    monkeypatch.setattr(import_module("tooltap.cli.stats").command, "callback", fail)
+    code, output, errors = here("stats")
+
+    assert (code, output) == (1, "")
+    assert errors.startswith("tooltap: unexpected RuntimeError: a bug (")
+    assert errors.count("\n") == 1

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.command import CLAUDE, CODEX, sentence, start, tooltap
+from tooltap.cli.inputs import stream_name
 
 MIB = 1024 * 1024
 
@@ -49,12 +50,10 @@ def test_standard_input_is_read_without_a_file_and_for_a_dash() -> None:
 
 
 def test_a_line_that_comes_is_normalized_at_once() -> None:
-    with start("normalize") as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(CLAUDE.read_bytes().splitlines(keepends=True)[0])
+    with start("normalize") as command:
+        command.write(CLAUDE.read_bytes().splitlines(keepends=True)[0])
 
-        assert json.loads(process.stdout.readline())["kind"] == "session"
+        assert json.loads(command.line())["kind"] == "session"
 
 
 def test_a_tapped_recording_is_read_as_such() -> None:
@@ -80,21 +79,18 @@ def test_a_line_that_is_not_tapped_in_a_tapped_recording_is_unparsed(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("name", "stream"),
+    ("path", "stream"),
     [
-        ("S12.agent-a1.jsonl", "S12.agent-a1"),
+        ("captures/S12.agent-a1.jsonl", "S12.agent-a1"),
         ("rollout 2026-11-21é.jsonl", "rollout-2026-11-21-"),
-        ("plain", "plain"),
+        ("/plain", "plain"),
         (".jsonl", ".jsonl"),
         (f"{'x' * 240}.jsonl", "x" * 180),
+        ("-", "stdin"),
     ],
 )
-def test_the_stream_is_named_by_the_base_name_in_the_characters_of_stream_ids(
-    name: str, stream: str, tmp_path: Path
-) -> None:
-    (tmp_path / name).write_bytes(b"x\n")
-
-    assert events_of(tooltap("normalize", tmp_path / name))[0]["stream"] == stream
+def test_the_stream_is_named_by_the_base_name_in_the_characters_of_stream_ids(path: str, stream: str) -> None:
+    assert stream_name(path) == stream
 
 
 def test_two_files_of_one_name_are_two_streams(tmp_path: Path) -> None:
