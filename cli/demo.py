@@ -39,10 +39,18 @@ SHOWN = 140
 
 
 class Pair(NamedTuple):
-    """A tool call as it came out of the socket, and its result."""
+    """A tool call as it came out of the socket, its updates merged, and its result."""
 
     call: dict[str, Any]
     result: dict[str, Any]
+
+    @property
+    def tells_much(self) -> bool:
+        return bool(_own(self.call["input"]) and _own(self.result["output"]))
+
+
+def _own(payload: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in payload.items() if name not in ("_happy", "_raw")}
 
 
 @click.command("demo")
@@ -77,7 +85,7 @@ def _daemon(folder: Path) -> Iterator[Path]:
 
 
 async def _play(socket: Path) -> dict[str, Pair]:
-    """Publish all recordings at once, and watch: stream -> its first whole call."""
+    """Publish all recordings at once, and watch: stream -> a whole call."""
     with anyio.fail_after(TIMEOUT):
         await _until_listening(socket)
     async with subscribe(after="start", path=socket) as subscription:
@@ -116,7 +124,7 @@ async def _publish(stream: str, socket: Path) -> int:
 
 
 class _Screen:
-    """Shows events as they arrive, and keeps of each stream the first call that has all it should have."""
+    """Shows events as they arrive, and keeps of each stream the first whole call, or one that tells more."""
 
     def __init__(self) -> None:
         self.pairs: dict[str, Pair] = {}
@@ -141,12 +149,15 @@ class _Screen:
     def _take(self, event: dict[str, Any]) -> None:
         for line in self._renderer.lines(event):
             click.echo(f"{event['seq']:>5}  {event['protocol']:<8}{event['provider']:<10}{line}")
+        key = event["stream"], event.get("callId", "")
         if event["kind"] == "tool-call" and _is_whole(event, event["input"]):
-            self._calls[event["stream"], event["callId"]] = event
-        elif event["kind"] == "tool-result" and _is_whole(event, event["output"]):
-            call = self._calls.get((event["stream"], event["callId"]))
-            if call is not None:
-                self.pairs.setdefault(event["stream"], Pair(call, event))
+            self._calls[key] = event
+        elif event["kind"] == "tool-update" and key in self._calls and "input" in event:
+            self._calls[key] = {**self._calls[key], "name": event["name"], "input": event["input"]}
+        elif event["kind"] == "tool-result" and key in self._calls and _is_whole(event, event["output"]):
+            known = self.pairs.get(event["stream"])
+            if known is None or not known.tells_much:
+                self.pairs[event["stream"]] = Pair(self._calls[key], event)
 
 
 def _is_whole(event: dict[str, Any], payload: dict[str, Any]) -> bool:
@@ -160,6 +171,5 @@ def _show_payloads(pairs: dict[str, Pair]) -> None:
     for stream, pair in pairs.items():
         click.echo(f"\n{AGENTS[stream]}: {pair.call['name']}, {pair.result['status']}")
         for key, payload in (("input", pair.call["input"]), ("output", pair.result["output"])):
-            own = {name: value for name, value in payload.items() if name not in ("_happy", "_raw")}
-            for name, value in ((key, own), ("_happy", payload["_happy"]), ("_raw", payload["_raw"])):
+            for name, value in ((key, _own(payload)), ("_happy", payload["_happy"]), ("_raw", payload["_raw"])):
                 click.echo(f"  {name:<7} {one_line(orjson.dumps(value).decode(), SHOWN)}")

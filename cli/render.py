@@ -104,11 +104,19 @@ class Renderer:
             yield self._marker("▫", "cyan", attachment.get("mimeType"), attachment.get("name") or attachment.get("uri"))
 
     def _tool_call(self, event: dict[str, Any]) -> Iterator[str]:
-        shown = event.get("preview") or event.get("title") or ""
+        title = event.get("title", "")
+        shown = event.get("preview") or (title if title.lower() != event["name"].lower() else "")
         if len(self._calls) >= MAX_CALLS:
             del self._calls[next(iter(self._calls))]
         self._calls[event["stream"], event["callId"]] = shown
         yield self._marker("▸", "yellow", event["name"], shown)
+
+    def _tool_update(self, event: dict[str, Any]) -> Iterator[str]:
+        """Nothing of its own to show, but the result may know better what the call was about."""
+        key = event["stream"], event["callId"]
+        if key in self._calls and "preview" in event:
+            self._calls[key] = event["preview"]
+        return iter(())
 
     def _tool_result(self, event: dict[str, Any]) -> Iterator[str]:
         output, status = event["output"], event["status"]
@@ -149,6 +157,7 @@ class Renderer:
 _KINDS: dict[str, Callable[[Renderer, dict[str, Any]], Iterator[str]]] = {
     "message": Renderer._message,
     "tool-call": Renderer._tool_call,
+    "tool-update": Renderer._tool_update,
     "tool-result": Renderer._tool_result,
     "permission-request": Renderer._permission_request,
     "permission-response": Renderer._permission_response,
