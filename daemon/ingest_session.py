@@ -211,8 +211,9 @@ class IngestSession:
             self.live.lost(record, now)
             self._waiting += RECORD_BYTES
         else:
-            too_long = len(record.line) > self._setting.line_bytes
-            kept = LongLine(record.line[:HEAD_BYTES], len(record.line)) if too_long else record.line
+            size = record.size or len(record.line)
+            too_long = size > min(len(record.line), self._setting.line_bytes)
+            kept = LongLine(record.line[:HEAD_BYTES], size) if too_long else record.line
             self._feed_line(kept, now if record.t is None else record.t, record.dir)
 
     def _feed_line(self, line: bytes | LongLine, t: int, direction: Direction | None) -> None:

@@ -88,7 +88,7 @@ def _take_lock(path: Path) -> int:
 
 
 def _listen(path: Path, backlog: int) -> socket.socket:
-    temporary = path.with_name(f".{os.getpid()}")
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
     for place in (path, temporary):
         if (length := len(os.fsencode(place))) > MAX_PATH:
             raise OSError(f"the path of a socket may have {MAX_PATH} bytes, this one needs {length}")

@@ -109,6 +109,8 @@ class Subscription:
 
     def _join(self) -> bool:
         """Go live, if what is missing is still in memory and the client takes it."""
+        if self.cursor < self._hub.journal.expired:
+            return False  # memory may still have what retention deleted
         lines = self._hub.recent.after(self.cursor)
         if lines is None:
             return False

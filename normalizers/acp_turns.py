@@ -75,7 +75,7 @@ class Turns:
         parser, info = self._parser, self._sessions.info
         if info.loading:
             parser.texts.flush()
-            parser.calls.close_turn(None, None, "interrupted")
+            parser.calls.close_turn(parser.session, None, None, "interrupted")
             info.loading = parser.replay = False
         elif info.own_turn is not None:  # the request is not on the wire, and the history looked like content
             self.end("completed", turn=info.own_turn, synthetic=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -14,6 +14,7 @@ from typing import Any, Self
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from tooltap.daemon.app import Daemon
+from tooltap.daemon.clock import wall_clock
 from tooltap.daemon.config import load_config
 from tooltap.daemon.journal import Commit
 
@@ -94,11 +95,17 @@ class Running:
         self.daemon = daemon
         self.path = daemon.config.socket_path
         self._portal = portal
+        self._wires: list[Wire] = []
 
     def commit(self, *commits: Commit) -> None:
         """Write to the journal as the ingest side does."""
         for commit in commits:
+            commit.info.updated = commit.info.updated or wall_clock()
             self._portal.call(self.daemon.journal.commit, commit)
+
+    def call(self, function: Callable[[], Any]) -> None:
+        """Run in the daemon's event loop."""
+        self._portal.call(function)
 
     def expire(self, before: int) -> int:
         return self._portal.call(self.daemon.journal.expire, before)
@@ -106,6 +113,7 @@ class Running:
     def connect(self, **options: Any) -> Wire:
         """A connection that has been greeted."""
         wire = Wire(self.path, **options)
+        self._wires.append(wire)
         assert wire.read()["op"] == "welcome"
         return wire
 
@@ -115,6 +123,10 @@ class Running:
         wire.send("subscribe", **arguments)
         assert wire.read()["op"] == "subscribed"
         return wire
+
+    def close(self) -> None:
+        for wire in self._wires:
+            wire.close()
 
     def stats(self) -> dict[str, Any]:
         with self.connect() as wire:
@@ -136,8 +148,10 @@ def running(directory: Path, **settings: Any) -> Iterator[Running]:
         ready.wait(TIMEOUT)
         if future.done():
             future.result()
+        served = Running(daemon, portal)
         try:
-            yield Running(daemon, portal)
+            yield served
         finally:
+            served.close()
             portal.call(daemon.stop)
             future.result(TIMEOUT)
