@@ -138,11 +138,13 @@ class IngestSession:
         self.live.open()
         self._kick()
 
-    async def end(self) -> Statistics:
-        """End the stream, as the publisher or somebody else asks; more lines would open it again."""
+    async def end(self) -> Statistics | None:
+        """End the stream, as the publisher or somebody else asks; more lines would open it again. None if that could
+        not be committed."""
         self.live.close("end", self._clock())
         statistics = self.live.statistics
-        await self._settle()
+        if not await self._settle():
+            return None
         if not self.over.is_set():
             self._send(Done(**msgspec.structs.asdict(statistics)))
         return statistics
@@ -150,8 +152,7 @@ class IngestSession:
     async def suspend(self) -> None:
         """Commit what has been received and let the stream go; its publisher may come back."""
         self.live.suspend()
-        await self._settle()
-        if not self.over.is_set():
+        if await self._settle() and not self.over.is_set():
             self._send(Suspended(lines=self.live.info.lines))
             self._end_session()
 
@@ -166,7 +167,6 @@ class IngestSession:
         try:
             while self.live.dirty and not self._abandoned:
                 taken = self._waiting
-                lines = self.live.info.lines
                 commit = self.live.take(self._clock())
                 self._in_flight = True
                 await self._journal.commit(commit)
@@ -174,7 +174,7 @@ class IngestSession:
                 failpoint("before-ack")
                 self._commits += 1
                 self._waiting -= taken
-                if commit.info.lines > lines:
+                if commit.info.lines > commit.base_lines:
                     self._send(Ack(lines=commit.info.lines))
                 self._write_trace(commit)
                 self._wake()
@@ -210,8 +210,9 @@ class IngestSession:
         elif isinstance(record, Lost):
             self.live.lost(record, now)
         else:
-            too_long = len(record.line) > self._setting.line_bytes
-            kept = LongLine(record.line[:HEAD_BYTES], len(record.line)) if too_long else record.line
+            size = record.size or len(record.line)
+            too_long = size > min(len(record.line), self._setting.line_bytes)
+            kept = LongLine(record.line[:HEAD_BYTES], size) if too_long else record.line
             self._feed_line(kept, now if record.t is None else record.t, record.dir)
 
     def _feed_line(self, line: bytes | LongLine, t: int, direction: Direction | None) -> None:
@@ -223,12 +224,14 @@ class IngestSession:
             self._busy = True
             self._setting.commit_soon(self)
 
-    async def _settle(self) -> None:
-        """Wait until what has been taken in by now is durable, or the session over."""
+    async def _settle(self) -> bool:
+        """Wait until what has been taken in by now is durable; False if it will not be, because the session is over or
+        being superseded."""
         self._kick()
-        enough = self._commits + self._in_flight + (self.live.dirty and not self._abandoned)
-        while self._commits < enough and self._busy and not self.over.is_set():
+        enough = self._commits + self._in_flight + self.live.dirty
+        while self._commits < enough and self._busy:
             await self._progress.wait()
+        return self._commits >= enough
 
     def _wake(self) -> None:
         self._progress.set()

@@ -162,15 +162,11 @@ class CodexParser(Parser):
         duration_ms: int | None = None,
         synthetic: bool = False,
     ) -> str:
-        """End the turn as the base does, with its diff between the closed calls and its own event."""
+        """End the turn, unless it has ended before."""
         thread = self.thread
         turn_id = turn_id or self.event_turn or self.turn
         if turn_id is None or turn_id == thread.ended:
             return skip("turn-over")
-        self.texts.flush_turn(self.session, turn_id)
-        self.permissions.expire(turn_id)
-        self.calls.close_turn(turn_id, self.agent, "cancelled" if outcome == "cancelled" else "interrupted")
-        self._emit_diff()
         self.end_turn(outcome, turn_id=turn_id, reason=reason, duration_ms=duration_ms, synthetic=synthetic)
         thread.ended, thread.failed, thread.plan_call = turn_id, None, None
         thread.receiving = {}
@@ -210,7 +206,7 @@ class CodexParser(Parser):
         thread.diff.append(diff, self, "text/x-diff")
         return WITH_EVENTS
 
-    def _emit_diff(self) -> None:
+    def before_turn_end(self) -> None:
         diff, self.thread.diff = self.thread.diff, None
         if diff is None or not diff.chars:
             return

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from tooltap.normalizers.framing import MAX_LINE_BYTES
 from tooltap.protocol.events import Event
 
 __all__ = ["Context", "Item", "Limits", "OutputPiece"]
@@ -14,7 +15,7 @@ __all__ = ["Context", "Item", "Limits", "OutputPiece"]
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Bounds of one stream's parser; all configurable."""
 
-    line_bytes: int = 64 * 1024 * 1024
+    line_bytes: int = MAX_LINE_BYTES
     depth: int = 200
     """Nesting of one line."""
     string_bytes: int = 65_536

@@ -55,6 +55,13 @@ class Wire:
             read.append(self.read())
         return read
 
+    def lines(self) -> Iterator[bytes]:
+        """Everything up to the end of the connection, however it ends; its last line may be torn."""
+        try:
+            yield from self._file
+        except ConnectionError:
+            return
+
     def rest(self) -> list[dict[str, Any]]:
         """Everything up to the end of the connection."""
         return [json.loads(line) for line in self._file]

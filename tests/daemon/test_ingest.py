@@ -299,6 +299,24 @@ async def test_a_second_connection_takes_over_and_what_was_not_committed_is_disc
         assert streams.sessions == {}
 
 
+async def test_an_end_that_another_connection_prevents_is_not_called_done(slow: Gate) -> None:
+    async with streams_on(slow) as streams, anyio.create_task_group() as tasks:
+        older = await publish(streams)
+        await older.lines(SAY)
+        await older.until(Ack(lines=1))
+        slow.gate = anyio.Event()
+        await older.lines(SAY)
+        await anyio.wait_all_tasks_blocked()
+        tasks.start_soon(lambda: older.record(op="end"))
+        await anyio.wait_all_tasks_blocked()
+        tasks.start_soon(publish, streams)
+        await anyio.wait_all_tasks_blocked()
+        slow.gate.set()
+        await older.session.over.wait()
+
+    assert [type(frame) for frame in older.frames] == [Ingesting, Ack, Ack, ErrorFrame]
+
+
 async def test_a_publisher_is_taken_no_more_from_than_can_wait_to_be_durable(slow: Gate) -> None:
     async with streams_on(slow, in_flight_bytes=1_000) as streams, anyio.create_task_group() as tasks:
         publisher = await publish(streams)
@@ -328,7 +346,8 @@ async def test_a_publisher_is_taken_no_more_from_than_can_wait_to_be_durable(slo
 
 
 async def test_a_journal_that_fails_ends_the_session_and_the_publisher_can_come_back(slow: Gate) -> None:
-    async with streams_on(slow) as streams:
+    clock = Clock()
+    async with streams_on(slow, clock, suspend_timeout_ms=1_000) as streams:
         publisher = await publish(streams)
         await publisher.lines(SAY)
         await publisher.until(Ack(lines=1))
@@ -342,8 +361,15 @@ async def test_a_journal_that_fails_ends_the_session_and_the_publisher_can_come_
         again = await publish(streams)
         assert again.last(Ingesting).lines == 1
         await again.lines(SAY)
-        await again.record(op="end")
-        assert again.last(Done).lines == 2
+        await again.until(Ack(lines=2))
+        slow.failing = True
+        await again.lines(SAY)
+        await again.session.over.wait()
+
+        slow.failing = False
+        clock.now += 1_000
+        assert await streams.close_overdue() == 1  # though nothing could mark it as suspended
+        assert [(one.state, one.lines) for one in await slow.streams()] == [("ended", 2)]
 
 
 # -- streams left alone, ended by others, and at shutdown -----------------------------------------------------------

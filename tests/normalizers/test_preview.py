@@ -30,6 +30,7 @@ CWD = "/tmp/ws"
         ("Read", {"file_path": "/tmp/wsx/app.py"}, "/tmp/wsx/app.py"),
         ("Read", {"file_paths": ["/tmp/ws/a.py", "/tmp/ws/b.py", "c"]}, "a.py +2"),
         ("Read", {}, None),
+        ("Read", {"file_path": 3}, None),
         ("Write", {"file_path": "/tmp/ws/" + "d" * 50 + "/app.py", "content": "x"}, "…" + "d" * 32 + "/app.py"),
         ("Edit", {"file_path": "src/a\nb.py"}, "src/a b.py"),
         ("MultiEdit", {"file_path": "a.py", "edits": []}, "a.py"),
