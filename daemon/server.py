@@ -134,7 +134,10 @@ class Server:
         if isinstance(frame, Subscribe | Ingest) and subscription is not None:
             raise FrameError("wrong-mode", "this connection carries a subscription already")
         if isinstance(frame, Subscribe):
-            return Subscription(self._hub, connection, frame, at_interval=self._config.at_interval)
+            config = self._config
+            return Subscription(
+                self._hub, connection, frame, at_interval=config.at_interval, hold_limit=config.subscriber_bytes
+            )
         if isinstance(frame, Ingest):
             await serve_publisher(self._streams, connection, frame)
         else:

@@ -1,7 +1,9 @@
 """One subscriber: replay from the journal, then live, and back to the journal when it does not keep up.
 
-Its cursor is the `seq` up to which it has everything it wants. While it is live the cursor is the hub's; it has a task
-only while it catches up.
+Its cursor is the `seq` up to which it has been sent everything it wants. It has a task only while it is behind: that
+waits until the client takes what it was sent, reads the next part from the journal and passes it on. What is published
+during such a read is held for it, in bounds. So a read that reaches up to where the hub was when it began ends the
+replay: what is held follows without a gap, and from then on the hub delivers.
 """
 
 from __future__ import annotations
@@ -12,10 +14,10 @@ from typing import NamedTuple
 import msgspec
 
 from tooltap.daemon.connection import Connection
-from tooltap.daemon.hub import Audience, Hub, Piece, cut
+from tooltap.daemon.hub import Audience, Hub, Piece
 from tooltap.daemon.journal import JournalError
 from tooltap.daemon.logs import get_logger
-from tooltap.protocol.events import with_seq
+from tooltap.protocol.events import event_line
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import At, ErrorFrame, FrameError, Gap, Live, Subscribe, Subscribed
 
@@ -32,7 +34,9 @@ class Start(NamedTuple):
 class Subscription:
     """Raises `FrameError` where the frame asks for what there is not."""
 
-    def __init__(self, hub: Hub, connection: Connection, frame: Subscribe, *, at_interval: float) -> None:
+    def __init__(
+        self, hub: Hub, connection: Connection, frame: Subscribe, *, at_interval: float, hold_limit: int
+    ) -> None:
         if frame.as_ == "display":
             raise FrameError("unsupported", "subscribe: display events are not offered by this daemon")
         start = _start(hub, frame.after)
@@ -47,6 +51,10 @@ class Subscription:
         self._gone = hub.journal.expired
         """Up to here retention may have deleted events, and the subscriber knows."""
         self._greeted = False
+        self._held: list[Piece] | None = None
+        """What was published while the journal was being read; None where it was too much."""
+        self._held_bytes = 0
+        self._hold_limit = hold_limit
         self._at_interval = at_interval
         self._loop = asyncio.get_running_loop()
         self._written_at = self._loop.time()
@@ -74,14 +82,17 @@ class Subscription:
         }
 
     def deliver(self, pieces: list[Piece], before: int) -> None:
-        """What is new since `before`, for a live subscriber."""
+        """What is new since `before`."""
+        if self.behind:
+            self._hold(pieces)
+            return
         self._written_at = self._loop.time()
         for piece in pieces:
             if self._connection.writable:
                 self._connection.write(piece.data)
             elif piece.upto > before:
-                self.cursor = before
                 self.behind = True
+                self.cursor = before
                 self._hub.leave(self)
                 self._hub.tasks.start_soon(self._catch_up)
                 return
@@ -93,58 +104,60 @@ class Subscription:
 
     async def _catch_up(self) -> None:
         try:
-            while not self._connection.closed:
+            while self.behind and not self._connection.closed:
                 await self._connection.drain()
-                if self._end is None and self._join():
-                    return
-                if self._end is not None and self.cursor >= self._end:
+                if self._end is None:
+                    await self._follow()
+                elif self.cursor < self._end:
+                    await self._read(self._end)
+                else:
                     self._connection.send(Live(seq=self.cursor))
                     self._connection.close()
                     return
-                await self._read()
         except JournalError as error:
             _log.error("cannot read the journal", error=str(error))
             self._connection.send(ErrorFrame(code="journal", message=str(error)))
             self._connection.close()
 
-    def _join(self) -> bool:
-        """Go live, if what is missing is still in memory and the client takes it."""
-        if self.cursor < self._hub.journal.expired:
-            return False  # memory may still have what retention deleted
-        lines = self._hub.recent.after(self.cursor)
-        if lines is None:
-            return False
-        for piece in cut(lines, Audience(self.audience.filter, partials=False), self.cursor):
-            if not self._connection.writable:
-                return False
-            self._write(piece.data)
-            self.cursor = piece.upto
+    async def _follow(self) -> None:
+        """One read of the journal; if it reaches far enough, live from there on."""
+        up_to = self._hub.latest
+        self._held, self._held_bytes = [], 0
+        self._hub.join(self)
+        if self.cursor < up_to:
+            await self._read(up_to)
+        held, self._held = self._held, None
+        if held is None or self.cursor < up_to or not self._connection.writable:
+            self._hub.leave(self)
+            return
+        self.behind = False
         if not self._greeted:
             self._greeted = True
-            self._connection.send(Live(seq=self._hub.latest))
-        self.behind = False
-        self._hub.join(self)
-        return True
+            self._connection.send(Live(seq=up_to))
+        self.deliver(held, up_to)
 
-    async def _read(self) -> None:
-        """One bounded read of the journal, passed on."""
+    def _hold(self, pieces: list[Piece]) -> None:
+        if self._held is not None:
+            self._held += pieces
+            self._held_bytes += sum(len(piece.data) for piece in pieces)
+            if self._held_bytes > self._hold_limit:
+                self._held = None
+
+    async def _read(self, up_to: int) -> None:
+        """The next part of the journal, passed on."""
         journal = self._hub.journal
-        up_to = self._hub.latest if self._end is None else self._end
         events, looked = await journal.read(self.cursor, self.audience.filter, up_to=up_to)
         self.journal_reads += 1
         self.journal_events += len(events)
-        if self.cursor < journal.expired and self._gone < journal.expired:
+        if max(self.cursor, self._gone) < journal.expired:
             # Retention has overtaken the subscriber: what it deleted may have been wanted.
             first = max(self.cursor, self._gone) + 1
             self._gone = journal.expired
             self._connection.send(Gap(from_=first, to=self._gone, reason="retention"))
         self.cursor = looked
-        self._write(b"".join([with_seq(event.seq, event.body) + b"\n" for event in events]))
-
-    def _write(self, data: bytes) -> None:
-        if data:
+        if events:
             self._written_at = self._loop.time()
-            self._connection.write(data)
+            self._connection.write(b"".join([event_line(event.seq, event.body) for event in events]))
 
     def _tick(self) -> None:
         """Tell an idle subscriber how far it is. A client that has closed its half is found out by writing to it."""

@@ -2,74 +2,71 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
-from tests.daemon.events import commit, event, message
+from tests.daemon.events import call, commit, event, message
 from tests.daemon.running import Running, Wire, running
-from tooltap.daemon.hub import PIECE_BYTES, Audience, Line, Piece, Recent, cut
+from tooltap.daemon.hub import Audience, Batch, Piece
+from tooltap.daemon.journal import Committed
+from tooltap.normalizers.bounds import Produced
 from tooltap.protocol.events import Message
-from tooltap.protocol.filters import EventMeta, Filter
+from tooltap.protocol.filters import Filter
 
 ALL = Audience(Filter(), partials=False)
 BIG = "x" * 10_000
 
 
-def line(seq: int | None, kind: str = "message", size: int = 10) -> Line:
-    return Line(seq, EventMeta(kind, "s", "session", "gemini", None, None, None), b"x" * size)
+def batch(*outputs: Produced, before: int) -> Batch:
+    """Events, numbered on from `before`; partials are not numbered."""
+    seqs: list[int | None] = []
+    last = before
+    for output in outputs:
+        partial = getattr(output.event, "partial", False)
+        last += not partial
+        seqs.append(None if partial else last)
+    return Batch([Committed(commit(*outputs), seqs)], before)
+
+
+def partial(text: str) -> Produced:
+    return event(Message, role="assistant", text=text, offset=0, partial=True)
+
+
+def seqs_of(piece: Piece) -> list[int | None]:
+    return [json.loads(line).get("seq") for line in piece.data.splitlines()]
 
 
 # -- pieces -------------------------------------------------------------------------------------------------------
 
 
-def test_what_goes_to_everybody_is_joined_once() -> None:
-    assert list(cut([line(1), line(2)], ALL, 0)) == [Piece(b"x" * 20, 2)]
+def test_what_goes_to_everybody_is_joined_into_one_piece() -> None:
+    (piece,) = batch(message("a"), message("b"), before=4).pieces(ALL)
+
+    assert (seqs_of(piece), piece.upto) == ([5, 6], 6)
 
 
 def test_a_long_batch_is_cut_so_that_whoever_stops_reading_is_noticed_in_between() -> None:
-    lines = [line(seq, size=PIECE_BYTES // 2) for seq in range(1, 6)]
+    pieces = batch(*[message("x" * 40_000) for _ in range(5)], before=0).pieces(ALL)
 
-    assert [(len(piece.data), piece.upto) for piece in cut(lines, ALL, 0)] == [
-        (PIECE_BYTES, 2),
-        (PIECE_BYTES, 4),
-        (PIECE_BYTES // 2, 5),
-    ]
+    assert [(seqs_of(piece), piece.upto) for piece in pieces] == [([1, 2], 2), ([3, 4], 4), ([5], 5)]
 
 
-def test_a_piece_reaches_over_what_the_filter_hides() -> None:
-    wanted = Audience(Filter(kind=("turn",)), partials=False)
+def test_an_audience_gets_what_its_filter_lets_through() -> None:
+    made = batch(message("a"), call("c"), message("b"), before=0)
 
-    assert list(cut([line(7), line(8, "turn"), line(9)], wanted, 6)) == [Piece(b"x" * 10, 9)]
-    assert list(cut([line(7)], wanted, 6)) == []
+    (piece,) = made.pieces(Audience(Filter(kind=("tool-call",)), partials=False))
 
-
-def test_a_piece_of_partials_alone_reaches_no_further() -> None:
-    assert list(cut([line(None)], Audience(Filter(), partials=True), 6)) == [Piece(b"x" * 10, 6)]
-    assert list(cut([line(None)], ALL, 6)) == []
+    assert seqs_of(piece) == [2]
+    assert made.pieces(Audience(Filter(kind=("usage",)), partials=False)) == []
+    assert made.upto == 3
 
 
-# -- newest events ------------------------------------------------------------------------------------------------
+def test_partials_go_to_those_who_want_them_and_reach_no_further() -> None:
+    made = batch(partial("He"), before=6)
 
-
-def test_the_newest_events_are_kept_up_to_a_limit() -> None:
-    recent = Recent(limit=25, start=4)
-    recent.add([line(5), line(None), line(7)])
-
-    assert recent.after(4) == [line(5), line(7)]
-    assert recent.after(7) == []
-
-    recent.add([line(8)])
-
-    assert recent.after(4) is None
-    assert recent.after(5) == [line(7), line(8)]
-    assert recent.after(6) == [line(7), line(8)]
-
-
-def test_nothing_is_kept_where_the_limit_is_0() -> None:
-    recent = Recent(limit=0, start=0)
-    recent.add([line(1)])
-
-    assert recent.after(0) is None
-    assert recent.after(1) == []
+    assert made.pieces(ALL) == []
+    (piece,) = made.pieces(Audience(Filter(), partials=True))
+    assert (seqs_of(piece), piece.upto, made.upto) == ([None], 6, 6)
 
 
 # -- slow subscribers ---------------------------------------------------------------------------------------------
@@ -90,7 +87,7 @@ def read_seqs(wire: Wire, last: int) -> list[int]:
 
 def test_a_slow_subscriber_is_served_from_the_journal_and_delays_nobody(tmp_path: Path) -> None:
     last = 300
-    with running(tmp_path, recent_bytes=50_000, subscriber_bytes=20_000) as daemon:
+    with running(tmp_path, subscriber_bytes=20_000) as daemon:
         slow = daemon.subscribe(after="now")
         quick = daemon.subscribe(after="now")
         for wire in (slow, quick):
@@ -119,20 +116,8 @@ def test_a_slow_subscriber_is_served_from_the_journal_and_delays_nobody(tmp_path
         assert written < 800_000
 
 
-def test_a_subscriber_a_little_behind_is_served_from_memory(tmp_path: Path) -> None:
-    with running(tmp_path, recent_bytes=10_000_000, subscriber_bytes=20_000) as daemon:
-        slow = daemon.subscribe(after="now")
-        slow.until("live")
-        for number in range(100):
-            daemon.commit(commit(message(BIG), base=number))
-        assert daemon.stats()["subscribers"][0]["behind"] is True
-
-        assert read_seqs(slow, 100) == list(range(1, 101))
-        assert daemon.stats()["journal"]["reads"] == 0
-
-
 def test_a_slow_subscriber_with_a_filter_loses_nothing_either(tmp_path: Path) -> None:
-    with running(tmp_path, recent_bytes=0, subscriber_bytes=20_000) as daemon:
+    with running(tmp_path, subscriber_bytes=20_000) as daemon:
         slow = daemon.subscribe(after="now", filter={"stream": ["odd"]})
         slow.until("live")
         for number in range(150):
@@ -143,14 +128,13 @@ def test_a_slow_subscriber_with_a_filter_loses_nothing_either(tmp_path: Path) ->
 
 
 def test_partials_are_dropped_for_who_does_not_keep_up_and_events_are_not(tmp_path: Path) -> None:
-    partial = event(Message, role="assistant", text=BIG, offset=0, partial=True)
     with running(tmp_path, subscriber_bytes=20_000) as daemon:
         slow = daemon.subscribe(after="now", partials=True)
         quick = daemon.subscribe(after="now", partials=True)
         for wire in (slow, quick):
             wire.until("live")
         for number in range(100):
-            daemon.commit(commit(partial, message("final"), base=number))
+            daemon.commit(commit(partial(BIG), message("final"), base=number))
             assert ["seq" in quick.read(), "seq" in quick.read()] == [False, True]
 
         lines = [slow.read()]
@@ -162,11 +146,10 @@ def test_partials_are_dropped_for_who_does_not_keep_up_and_events_are_not(tmp_pa
 
 
 def test_a_subscriber_that_only_misses_partials_is_not_behind(tmp_path: Path) -> None:
-    partial = event(Message, role="assistant", text=BIG, offset=0, partial=True)
     with running(tmp_path, subscriber_bytes=20_000) as daemon:
         daemon.subscribe(after="now", partials=True).until("live")
         for _ in range(100):
-            daemon.commit(commit(partial, lines=0))
+            daemon.commit(commit(partial(BIG), lines=0))
 
         (stuck,) = daemon.stats()["subscribers"]
         assert stuck["bytesWritten"] < 800_000
@@ -174,7 +157,7 @@ def test_a_subscriber_that_only_misses_partials_is_not_behind(tmp_path: Path) ->
 
 
 def test_a_subscriber_that_leaves_while_it_is_behind_leaves_nothing(tmp_path: Path) -> None:
-    with running(tmp_path, recent_bytes=0, subscriber_bytes=20_000) as daemon:
+    with running(tmp_path, subscriber_bytes=20_000) as daemon:
         wire = daemon.subscribe(after="now")
         for number in range(100):
             daemon.commit(commit(message(BIG), base=number))

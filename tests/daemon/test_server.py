@@ -317,7 +317,7 @@ def test_an_unterminated_frame_at_the_end_counts(daemon: Running) -> None:
 
 
 def test_the_socket_shuts_down_without_waiting_for_who_does_not_read(tmp_path: Path) -> None:
-    with running(tmp_path, recent_bytes=0, subscriber_bytes=4_096, shutdown_timeout=0.1) as daemon:
+    with running(tmp_path, subscriber_bytes=4_096, shutdown_timeout=0.1) as daemon:
         daemon.subscribe(after="now")
         for number in range(50):
             daemon.commit(commit(message("x" * 10_000), base=number))
