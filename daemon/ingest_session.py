@@ -20,7 +20,7 @@ import msgspec
 from tooltap.daemon.clock import Clock
 from tooltap.daemon.failpoints import failpoint
 from tooltap.daemon.journal import Commit, Journal, JournalError, StreamConflictError
-from tooltap.daemon.live_stream import LiveStream
+from tooltap.daemon.live_stream import RECORD_BYTES, LiveStream
 from tooltap.daemon.logs import get_logger
 from tooltap.normalizers.framing import HEAD_BYTES, LongLine, Splitter
 from tooltap.normalizers.tapped import Direction, End, Lost, NotTappedError, read_tapped
@@ -88,14 +88,14 @@ class IngestSession:
         # A tapped line is its line as a JSON string: escaping rarely doubles it.
         self._splitter = Splitter(setting.line_bytes if framing == "raw" else 2 * setting.line_bytes + 1_024)
         self._waiting = 0
-        """Bytes of the lines taken in and not yet durable."""
+        """What the lines taken in and not yet durable cost, in bytes."""
         self._busy = False
         """`commit_all` runs."""
         self._commits = 0
         self._in_flight = False
         """A commit is being written."""
         self._abandoned = False
-        """Another session takes the stream over: nothing more is taken in or committed."""
+        """Another session takes the stream over, or this one is over: nothing more is taken in or committed."""
         self._progress = anyio.Event()
         """Set, and replaced, when a commit is through or the session over."""
 
@@ -110,7 +110,7 @@ class IngestSession:
         self.live.normalizer.want_partials(self._setting.partials_wanted())
         now = self._clock()
         for line in self._splitter.feed(data):
-            if self._abandoned or self.over.is_set():
+            if self._abandoned:
                 return
             if self._framing == "raw":
                 self._feed_line(line, now, None)
@@ -209,6 +209,7 @@ class IngestSession:
             await self.end()
         elif isinstance(record, Lost):
             self.live.lost(record, now)
+            self._waiting += RECORD_BYTES
         else:
             size = record.size or len(record.line)
             too_long = size > min(len(record.line), self._setting.line_bytes)
@@ -217,7 +218,7 @@ class IngestSession:
 
     def _feed_line(self, line: bytes | LongLine, t: int, direction: Direction | None) -> None:
         self.live.feed(line, t, direction)
-        self._waiting += len(line.head) if isinstance(line, LongLine) else len(line)
+        self._waiting += RECORD_BYTES + (len(line.head) if isinstance(line, LongLine) else len(line))
 
     def _kick(self) -> None:
         if not self._busy and self.live.dirty and not self._abandoned:
@@ -244,6 +245,7 @@ class IngestSession:
 
     def _end_session(self) -> None:
         if not self.over.is_set():
+            self._abandoned = True
             self.over.set()
             self._wake()
             self._setting.on_over(self)

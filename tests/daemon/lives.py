@@ -70,8 +70,16 @@ class Lives:
         self._subscriber.send("subscribe", after=json.loads(self.seen[-1])["seq"] if self.seen else "start")
 
     def connect(self) -> Wire:
-        wire = Wire(Path(self.settings["socket"]))
-        assert wire.read()["op"] == "welcome"
+        """A connection that has been greeted. Raises `Gone`."""
+        try:
+            wire = Wire(Path(self.settings["socket"]))
+        except OSError as error:
+            raise Gone from error
+        try:
+            _until(wire, "welcome")
+        except Gone:
+            wire.close()
+            raise
         return wire
 
     def kill(self) -> None:
@@ -120,7 +128,7 @@ class Publisher:
                     after_sending(number, wire)
                 wire.send("end")
                 self.done = _until(wire, "done")
-        except OSError as error:
+        except ConnectionError as error:
             raise Gone from error
 
 
@@ -130,9 +138,16 @@ def wait_for_ack(number: int, wire: Wire) -> None:
 
 
 def _until(wire: Wire, op: str) -> dict[str, Any]:
-    while line := wire.line():
+    while line := _line(wire):
         frame: dict[str, Any] = orjson.loads(line)
         assert frame["op"] != "error", frame
         if frame["op"] == op:
             return frame
     raise Gone
+
+
+def _line(wire: Wire) -> bytes:
+    try:
+        return wire.line()
+    except ConnectionError:
+        return b""

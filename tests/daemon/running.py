@@ -29,7 +29,11 @@ class Wire:
         self.socket.settimeout(TIMEOUT)
         if receive_buffer is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        self.socket.connect(str(path))
+        try:
+            self.socket.connect(str(path))
+        except OSError:
+            self.socket.close()
+            raise
         self._file = self.socket.makefile("rb")
 
     def send(self, op: str, **arguments: Any) -> None:

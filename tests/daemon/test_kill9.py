@@ -34,6 +34,7 @@ STREAMS = {
 HALF_A_MESSAGE = {10, 18, 26, 27, 28}
 """Lines of `acp` after which a message has begun and goes on."""
 OPEN_CALL = {20, 21, 22, 23}
+LINES = 32
 SNAPSHOTS = [0, 4 * 1024, 1024 * 1024]
 KILLED = -9
 STOPPED = 0
@@ -94,6 +95,7 @@ def check(lives: Lives, publishers: list[Publisher]) -> None:
         ("before-commit", 6, 7),
         ("after-commit", 6, 6),
         ("before-ack", 6, 6),
+        ("before-ack", LINES + 2, 1),  # the stream's opening, its lines, its end: the answer to the end is lost
         ("during-snapshot", 1, 3),
         ("during-close", 1, 3),
     ],
@@ -114,7 +116,7 @@ def test_killed_at_a_failpoint(tmp_path: Path, failpoint: str, nth: int, kills: 
 
         assert lives.died == [KILLED] * kills + [STOPPED]
         assert lives.hits() == [failpoint] * kills
-        if nth > 4:
+        if kills > 3:
             assert HALF_A_MESSAGE & set(publisher.resumed_at)
             assert OPEN_CALL & set(publisher.resumed_at)
         check(lives, [publisher])
@@ -138,9 +140,9 @@ def test_killed_at_any_moment(tmp_path: Path, seed: int, snapshot_bytes: int) ->
 
     with Lives(tmp_path, snapshot_bytes=snapshot_bytes) as lives:
         publishers = [Publisher(lives, stream, records(stream)) for stream in STREAMS]
-        for life in range(8):
+        for life in range(6):
             lives.start()
-            left = chance.randint(1, 12) if life < 7 else 0
+            left = chance.randint(1, 12) if life < 5 else 0
             with ThreadPoolExecutor(len(publishers)) as pool:
                 futures = [pool.submit(one.publish, count_down) for one in publishers if not one.done]
             assert all(isinstance(one.exception(), Gone | None) for one in futures)
@@ -148,5 +150,5 @@ def test_killed_at_any_moment(tmp_path: Path, seed: int, snapshot_bytes: int) ->
             lives.wait()
 
         assert lives.died[-1] == STOPPED
-        assert lives.died.count(KILLED) >= 4
+        assert lives.died.count(KILLED) >= 3
         check(lives, publishers)
