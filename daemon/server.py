@@ -142,13 +142,15 @@ class Server:
     ) -> Subscription | None:
         """Raises `FrameError`."""
         if isinstance(frame, Subscribe | Ingest) and subscription is not None:
-            raise FrameError("wrong-mode", "this connection carries a subscription already")
+            mistake = "this connection carries a subscription already"
+            raise FrameError("wrong-mode", mistake, fatal=isinstance(frame, Ingest))
         if isinstance(frame, Subscribe):
             config = self._config
-            return Subscription(
+            subscription = Subscription(
                 self._hub, connection, frame, at_interval=config.at_interval, hold_limit=config.subscriber_bytes
             )
-        if isinstance(frame, Ingest):
+            subscription.start()
+        elif isinstance(frame, Ingest):
             await serve_publisher(self._streams, connection, frame)
         else:
             reply = await self._requests.answer(frame)
