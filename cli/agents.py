@@ -14,7 +14,7 @@ __all__ = ["missing_flags"]
 
 class Agent(NamedTuple):
     machine_readable: tuple[str, ...]
-    """Any of these makes it print a stream: words of its command line, in this order, though not side by side."""
+    """Any of these, in its command line, makes it print a stream; `…` stands for anything between."""
     advice: str
 
 
@@ -22,16 +22,16 @@ AGENTS = {
     "claude": Agent(
         ("--output-format stream-json", "--output-format json"), "-p --output-format stream-json --verbose"
     ),
-    "codex": Agent(("exec --json", "e --json", "mcp-server", "app-server"), "exec --json"),
+    "codex": Agent(("exec … --json", "e … --json", "mcp-server", "app-server"), "exec --json"),
     "gemini": Agent(
         ("--output-format stream-json", "-o stream-json", "--acp", "--experimental-acp"),
         "-p … --output-format stream-json",
     ),
-    "opencode": Agent(("run --format json", "acp"), "run --format json"),
+    "opencode": Agent(("run … --format json", "acp"), "run --format json"),
     "qwen": Agent(("--output-format stream-json", "-o stream-json", "--acp"), "-p … --output-format stream-json"),
     "copilot": Agent(("--output-format json", "--acp"), "-p … --output-format json"),
     "pi": Agent(("--mode json", "--mode rpc"), "--mode json"),
-    "kimi": Agent(("--print --output-format stream-json", "acp"), "--print --output-format stream-json"),
+    "kimi": Agent(("--print … --output-format stream-json", "acp"), "--print --output-format stream-json"),
     "cline": Agent(("--json", "--acp"), "--json"),
     "vibe": Agent(("--output streaming",), "-p … --output streaming"),
 }
@@ -58,9 +58,14 @@ def missing_flags(command: Sequence[str]) -> str | None:
     if agent is None:
         return None
     words = [part for word in arguments for part in (word.split("=", 1) if word.startswith("--") else [word])]
-    return None if any(_in_order(flags.split(), words) for flags in agent.machine_readable) else agent.advice
+    return None if any(_has(words, flags) for flags in agent.machine_readable) else agent.advice
 
 
-def _in_order(wanted: list[str], words: list[str]) -> bool:
-    rest = iter(words)
-    return all(any(word == one for word in rest) for one in wanted)
+def _has(words: list[str], flags: str) -> bool:
+    start = 0
+    for group in (part.split() for part in flags.split("…")):
+        found = (at for at in range(start, len(words)) if words[at : at + len(group)] == group)
+        if (at := next(found, None)) is None:
+            return False
+        start = at + len(group)
+    return True

@@ -64,12 +64,16 @@ class Renderer:
         if not self._verbose:
             said = event.get("kind") == "message" and event.get("role") == "assistant"
             return f"{harmless(event['text'])}\n" if said else ""
-        show = _KINDS.get(event.get("kind", ""))
-        lines = [] if show is None else list(show(self, event))
+        lines = self.lines(event)
         if not lines:
             return ""
         indent = "│ " if "agent" in event else ""
         return self._header(event) + "".join(f"{indent}{line}\n" for line in lines)
+
+    def lines(self, event: dict[str, Any]) -> list[str]:
+        """What verbose mode shows of one event, without saying whose it is."""
+        show = _KINDS.get(event.get("kind", ""))
+        return [] if show is None else list(show(self, event))
 
     def _header(self, event: dict[str, Any]) -> str:
         """Says whose events follow, whenever that changes."""
@@ -100,11 +104,19 @@ class Renderer:
             yield self._marker("▫", "cyan", attachment.get("mimeType"), attachment.get("name") or attachment.get("uri"))
 
     def _tool_call(self, event: dict[str, Any]) -> Iterator[str]:
-        shown = event.get("preview") or event.get("title") or ""
+        title = event.get("title", "")
+        shown = event.get("preview") or (title if title.lower() != event["name"].lower() else "")
         if len(self._calls) >= MAX_CALLS:
             del self._calls[next(iter(self._calls))]
         self._calls[event["stream"], event["callId"]] = shown
         yield self._marker("▸", "yellow", event["name"], shown)
+
+    def _tool_update(self, event: dict[str, Any]) -> Iterator[str]:
+        """Nothing of its own to show, but the result may know better what the call was about."""
+        key = event["stream"], event["callId"]
+        if key in self._calls and "preview" in event:
+            self._calls[key] = event["preview"]
+        return iter(())
 
     def _tool_result(self, event: dict[str, Any]) -> Iterator[str]:
         output, status = event["output"], event["status"]
@@ -145,6 +157,7 @@ class Renderer:
 _KINDS: dict[str, Callable[[Renderer, dict[str, Any]], Iterator[str]]] = {
     "message": Renderer._message,
     "tool-call": Renderer._tool_call,
+    "tool-update": Renderer._tool_update,
     "tool-result": Renderer._tool_result,
     "permission-request": Renderer._permission_request,
     "permission-response": Renderer._permission_response,

@@ -30,16 +30,13 @@ FILTERS = {
 UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
-class _Ago(click.ParamType[int]):
-    """A length of time: 90s, 10m, 2h, 1d."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        match = re.fullmatch(r"(\d+)([smhd])", value)
-        if match is None:
-            self.fail(f"{value!r} is no length of time, such as 90s, 10m, 2h or 1d", param, ctx)
-        return int(match[1]) * UNITS[match[2]]
+def _in_seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    if value is None:
+        return None
+    match = re.fullmatch(r"(\d+)([smhd])", value)
+    if match is None:
+        raise click.BadParameter(f"{value!r} is no length of time, such as 90s, 10m, 2h or 1d", ctx, param)
+    return int(match[1]) * UNITS[match[2]]
 
 
 def _filter_options(function: Any) -> Any:
@@ -57,7 +54,7 @@ def _filter_options(function: Any) -> Any:
     help="What assistants say; that and a line for each thing that happens; or event lines byte for byte.",
 )
 @click.option("--after", metavar="CURSOR", help="start, now (the default), a seq, or <journal>:<seq>.")
-@click.option("--since", type=_Ago(), metavar="DURATION", help="Begin with events this old: 90s, 10m, 2h, 1d.")
+@click.option("--since", callback=_in_seconds, metavar="DURATION", help="Begin with events this old: 90s, 10m, 2h, 1d.")
 @click.option("--follow/--no-follow", default=True, help="Go on with new events, or end where the journal does.")
 @click.option("--partials", is_flag=True, help="Previews of unfinished text too (mode json).")
 @_filter_options

@@ -34,7 +34,7 @@ def run_child(command: Sequence[str], tap: Callable[[bytes], None]) -> int:
     with _Signals() as signals:
         output, output_end = os.pipe()
         try:
-            process = subprocess.Popen(command, stdout=output_end)
+            process = subprocess.Popen(command, stdout=output_end, close_fds=False)  # `agent --config <(…)`
         except OSError:
             os.close(output)
             raise

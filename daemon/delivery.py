@@ -21,7 +21,7 @@ from tooltap.protocol.tapped import write_tapped
 __all__ = ["Delivery"]
 
 BATCH = 256 * 1024
-RETRY_FIRST, RETRY_MOST = 0.05, 2.0
+RETRY_FIRST, RETRY_MOST = 0.05, 0.5
 """Seconds between attempts to reach a daemon that is away."""
 
 

@@ -204,8 +204,7 @@ class Acp(Parser):
 
     def _change(self, params: dict[str, Any], key: str) -> str:
         """A client's wish to change the session's mode, model, title or an option; the answer makes it so."""
-        wishes = {"mode": params.get("modeId"), "model": params.get("modelId"), "title": params.get("title")}
-        self._expect(key, **{name: wish for name, wish in wishes.items() if isinstance(wish, str)})
+        self._expect(key, **self.sessions.wished(params))
         return skip("request")
 
     def _close_session(self, params: dict[str, Any], key: str) -> str:

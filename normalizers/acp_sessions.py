@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+import zlib
+from typing import Any, TypeGuard
+
+import msgspec
 
 from tooltap.normalizers.acp_content import objects
 from tooltap.normalizers.acp_state import SERVERS, SESSIONS, AcpState, SessionInfo
@@ -25,7 +28,8 @@ _PROVIDERS = {
 }
 """Name an agent gives itself, without scope and `-acp` -> the name its other streams have."""
 _NOT_IN_SLUG = re.compile(r"[^a-z0-9]+")
-COMMANDS = 1_000
+SHORT = 4_096
+"""Characters of a name, a title or a path that is worth remembering."""
 
 
 def provider_name(agent: str) -> str:
@@ -83,12 +87,13 @@ class Sessions:
 
     def set_up(self, params: dict[str, Any]) -> dict[str, Any]:
         """Read a request that sets up a session; gives what its answer will confirm."""
-        names = [one["name"] for one in objects(params.get("mcpServers")) if isinstance(one.get("name"), str)]
+        names = [one.get("name") for one in objects(params.get("mcpServers"))][:SERVERS]
+        short = [name for name in names if _is_short(name)]
         servers = self._state.servers
-        servers += [name for name in names if name not in servers]
+        servers += [name for name in short if name not in servers]
         del servers[:-SERVERS]
         cwd = params.get("cwd")
-        return {"cwd": cwd if isinstance(cwd, str) else None, "servers": names[:SERVERS]}
+        return {"cwd": cwd if _is_short(cwd) else None, "servers": short}
 
     def began(self, state: str, asked: dict[str, Any], result: dict[str, Any]) -> str:
         """The agent answered: the session is there."""
@@ -112,6 +117,11 @@ class Sessions:
     def configured(self, result: dict[str, Any]) -> str:
         """Modes, models, options or commands as they are now, in an update or an answer."""
         return self._changed(self._configured(result))
+
+    def wished(self, params: dict[str, Any]) -> dict[str, Any]:
+        """What a client asks to change."""
+        wishes = {"mode": params.get("modeId"), "model": params.get("modelId"), "title": params.get("title")}
+        return {name: wish for name, wish in wishes.items() if _is_short(wish)}
 
     def confirmed(self, asked: dict[str, Any], result: dict[str, Any]) -> str:
         """A change the client asked for took place."""
@@ -137,21 +147,19 @@ class Sessions:
                 mode = option.get("currentValue")
             elif option.get("category") == "model":
                 model = option.get("currentValue")
-        commands = result.get("availableCommands")
-        names = None
-        if isinstance(commands, list):
-            names = [one["name"] for one in objects(commands) if isinstance(one.get("name"), str)][:COMMANDS]
-        return self._new(mode=mode, model=model, commands=names)
+        new = self._new(mode=mode, model=model)
+        if isinstance(result.get("availableCommands"), list):
+            names = [one["name"] for one in objects(result["availableCommands"]) if isinstance(one.get("name"), str)]
+            digest = zlib.crc32(msgspec.json.encode(names))
+            if digest != self.info.commands:
+                self.info.commands = digest
+                new["commands"] = names
+        return new
 
     def _new(self, **fields: Any) -> dict[str, Any]:
         """What of these is not as it was."""
         info = self.info
-        kind = {"commands": list}
-        new = {
-            key: value
-            for key, value in fields.items()
-            if isinstance(value, kind.get(key, str)) and value != getattr(info, key)
-        }
+        new = {key: value for key, value in fields.items() if _is_short(value) and value != getattr(info, key)}
         for key, value in new.items():
             setattr(info, key, value)
         return new
@@ -200,6 +208,10 @@ class Sessions:
         info.usage = (used, size, dollars)
         self._parser.emit(Usage, scope="session", context_used=used, context_size=size, cost_usd=dollars)
         return WITH_EVENTS
+
+
+def _is_short(value: Any) -> TypeGuard[str]:
+    return isinstance(value, str) and len(value) <= SHORT
 
 
 # -- tokens ---------------------------------------------------------------------------------------------------------

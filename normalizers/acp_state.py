@@ -11,7 +11,7 @@ from tooltap.normalizers.texts import TextBuffer
 
 __all__ = ["AcpState", "Asked", "SessionInfo", "Terminal", "keep_newest"]
 
-SESSIONS = 256
+SESSIONS = 64
 ASKED = 1_024
 SERVERS = 256
 RENAMED = 1_024
@@ -36,7 +36,8 @@ class SessionInfo(msgspec.Struct, omit_defaults=True):
     model: str | None = None
     mode: str | None = None
     title: str | None = None
-    commands: list[str] = []
+    commands: int | None = None
+    """CRC of their names."""
     usage: tuple[int | None, int | None, float | None] = (None, None, None)
     """Context used, context size, cost in dollars, as last reported."""
     state: str | None = None

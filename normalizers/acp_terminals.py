@@ -20,7 +20,7 @@ from tooltap.protocol.events import Chunk, ToolUpdate
 
 __all__ = ["Terminals"]
 
-TERMINALS = 32
+TERMINALS = 16
 """Each keeps the head of its output."""
 
 

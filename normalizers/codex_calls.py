@@ -132,7 +132,7 @@ class CodexCalls:
         return self._called_by_model(item, "local_shell", value)
 
     def _called_by_model(self, item: Msg, name: str, value: Any) -> str:
-        call_id = text_of(item, "call_id", "id") or self._parser.made_up_id(name)
+        call_id = text_of(item, "call_id", "id") or self._parser.made_up_id("call")
         line_class = self.called(call_id, name, value, item)
         call = self._parser.calls.get(call_id)
         if call is not None and call.name == "Bash" and isinstance(value, dict):

@@ -213,6 +213,12 @@ def test_a_turn_has_one_end_whatever_comes_after_its_error() -> None:
     ]
 
 
+def test_an_error_between_turns_fails_none() -> None:
+    found = read(event("error", turn="", message="no such model"), started(), completed())
+
+    assert [turn.state for turn in of(Turn, found)] == ["started", "completed"]
+
+
 # -- sessions ---------------------------------------------------------------------------------------------------------
 
 

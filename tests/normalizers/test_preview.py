@@ -37,6 +37,7 @@ CWD = "/tmp/ws"
         ("Delete", {"file_paths": ["a.py"]}, "a.py"),
         ("Patch", {"changes": {"/tmp/ws/a.py": {}, "/tmp/ws/b.py": {}}}, "a.py +1"),
         ("Patch", {"changes": {}}, None),
+        ("Patch", {"changes": 3}, None),
         ("Grep", {"pattern": "def greet", "path": "src"}, "def greet"),
         ("Glob", {"pattern": "**/*.py"}, "**/*.py"),
         ("LS", {"path": "/tmp/ws/src"}, "src"),
