@@ -17,11 +17,11 @@ import msgspec
 from tooltap import __version__
 from tooltap.daemon.config import Config
 from tooltap.daemon.hub import Hub
+from tooltap.daemon.ingest import Streams
 from tooltap.daemon.journal import Journal
 from tooltap.daemon.journal_sqlite import SqliteJournal
 from tooltap.daemon.listener import Listener
 from tooltap.daemon.logs import configure, get_logger
-from tooltap.daemon.publisher import Publishers
 from tooltap.daemon.requests import Requests
 from tooltap.daemon.server import Server
 
@@ -29,6 +29,8 @@ __all__ = ["Daemon", "run"]
 
 DAY_MS = 24 * 3600 * 1000
 RETENTION_PERIOD = 600.0
+CLOSING_PERIOD = 15.0
+"""Seconds: how late a suspended stream may be closed."""
 SPARE_FILES = 64
 """Descriptors for everything that is not a connection."""
 
@@ -43,6 +45,7 @@ class Daemon:
         self.journal: Journal
         self.hub: Hub
         self._server: Server
+        self._streams: Streams
         self._stopping = anyio.Event()
         self._started = time.monotonic()
 
@@ -93,7 +96,7 @@ class Daemon:
                 {"state": one.state, "updated": one.updated, **msgspec.to_builtins(one.statistics)}
                 for one in reversed(streams)
             ],
-            "connections": {"open": self._server.connections, "limit": self.config.max_connections},
+            "connections": {"open": self._server.connections, "publishing": len(self._streams.sessions)},
             "subscribers": [one.statistics() for one in hub.subscriptions],
             "limits": msgspec.to_builtins(self.config),
         }
@@ -102,12 +105,26 @@ class Daemon:
         config = self.config
         self.hub = Hub(self.journal, tasks, recent_bytes=config.recent_bytes)
         self.journal.on_commit = self.hub.publish
-        publishers = Publishers()
-        requests = Requests(self.journal, statistics=self.statistics, end_stream=publishers.end)
-        self._server = Server(config, self.hub, requests, publishers, tasks)
+        await self.journal.suspend_all()
+        self._streams = Streams(
+            self.journal,
+            tasks,
+            limits=config.stream,
+            snapshot_bytes=config.snapshot_bytes,
+            in_flight_bytes=config.ingest_bytes,
+            suspend_timeout_ms=int(config.suspend_timeout * 1000),
+            partials_wanted=lambda: self.hub.partials_wanted,
+        )
+        requests = Requests(self.journal, statistics=self.statistics, end_stream=self._streams.end)
+        self._server = Server(config, self.hub, requests, self._streams, tasks)
         await self._server.start(listener)
+        tasks.start_soon(_regularly, min(config.suspend_timeout / 4, CLOSING_PERIOD), self._close_overdue)
         if config.retention_days:
             tasks.start_soon(_regularly, RETENTION_PERIOD, self._expire)
+
+    async def _close_overdue(self) -> None:
+        if closed := await self._streams.close_overdue():
+            _log.info("suspended streams closed", streams=closed)
 
     async def _expire(self) -> None:
         before = time.time_ns() // 1_000_000 - int(self.config.retention_days * DAY_MS)

@@ -33,8 +33,9 @@ class Connection(asyncio.Protocol):
         """Nothing more can be written."""
         self.ended = False
         """The client sends nothing more; it may still read."""
-        self.bytes_read = 0
         self.bytes_written = 0
+        self.when_writable: Callable[[], None] = lambda: None
+        """Called when the client has taken what made `writable` false."""
 
     # -- called by asyncio --------------------------------------------------------------------------------------
 
@@ -44,7 +45,6 @@ class Connection(asyncio.Protocol):
         self._accepted(self)
 
     def data_received(self, data: bytes) -> None:
-        self.bytes_read += len(data)
         self._buffer += data
         if len(self._buffer) >= self._read_limit:
             self._transport.pause_reading()
@@ -62,6 +62,7 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self.writable = True
         self._resumed.set()
+        self.when_writable()
 
     def connection_lost(self, error: Exception | None) -> None:
         self.closed = self.ended = True
@@ -89,11 +90,18 @@ class Connection(asyncio.Protocol):
         del self._buffer[:1]
         return line
 
-    async def receive(self) -> bytes:
-        """What has been received, at least one byte; nothing at the end."""
+    async def receive(self, limit: int) -> bytes:
+        """What has been received, at least one byte and at most `limit`; nothing at the end."""
         while not self._buffer and not self.ended:
             await self._more()
-        return self._take(len(self._buffer))
+        return self._take(limit)
+
+    def end_input(self) -> None:
+        """Take in nothing more, whatever the client sends."""
+        self.ended = True
+        self._transport.pause_reading()
+        self._buffer.clear()
+        self._arrived.set()
 
     def write(self, data: bytes) -> None:
         if not self._transport.is_closing():

@@ -112,11 +112,17 @@ class Hub:
         """`seq` of the last event published; the journal may be ahead of it for a moment."""
         self.recent = Recent(recent_bytes, self.latest)
         self.subscriptions: set[Subscription] = set()
+        self.partials_wanted = False
         self._live: dict[Audience, set[Subscription]] = {}
 
-    @property
-    def partials_wanted(self) -> bool:
-        return any(one.audience.partials for one in self.subscriptions)
+    def add(self, subscription: Subscription) -> None:
+        self.subscriptions.add(subscription)
+        self.partials_wanted |= subscription.audience.partials
+
+    def remove(self, subscription: Subscription) -> None:
+        self.leave(subscription)
+        self.subscriptions.discard(subscription)
+        self.partials_wanted = any(one.audience.partials for one in self.subscriptions)
 
     def join(self, subscription: Subscription) -> None:
         """From the next commit on, `subscription` is delivered to. It must have everything up to `latest`."""

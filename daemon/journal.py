@@ -16,6 +16,7 @@ import msgspec
 
 from tooltap.normalizers.bounds import Produced
 from tooltap.normalizers.items import OutputPiece
+from tooltap.normalizers.tapped import Direction
 from tooltap.protocol.filters import EventMeta, Filter, meta_of
 from tooltap.protocol.stats import Statistics
 
@@ -59,7 +60,7 @@ class TailRecord(msgspec.Struct, array_like=True, omit_defaults=True):
 
     kind: Literal["line", "long", "lost", "close"]
     t: int | None = None
-    direction: str | None = None
+    direction: Direction | None = None
     line: bytes = b""
     """The line, or the head of a long one."""
     size: int = 0
@@ -82,11 +83,17 @@ class StreamInfo(msgspec.Struct, kw_only=True):
     session: str | None = None
     agent: str | None = None
     parent: str | None = None
+    mcp_servers: tuple[str, ...] = ()
     state: StreamState = "open"
     lines: int = 0
     crc: int = 0
-    """CRC-32 of line `crc_line`, the last line really received (lost lines have none)."""
+    """CRC-32 of line `crc_line`, the last line received whole (lost and over-long ones have none)."""
     crc_line: int = 0
+    ids: int = 0
+    """CRC-32 over the ids of all events so far: what a rebuilt parser gives again is compared with it."""
+    last_session: str | None = None
+    """Session of the last event."""
+    agent_version: str | None = None
     statistics: Statistics
     updated: int = 0
     """Milliseconds since the epoch of the last commit."""

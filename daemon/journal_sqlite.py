@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,6 +11,7 @@ from queue import SimpleQueue
 from typing import Any, Literal, Self, TypeVar
 
 from tooltap.daemon import journal_reader as reader
+from tooltap.daemon.clock import Clock, wall_clock
 from tooltap.daemon.journal import (
     Commit,
     Committed,
@@ -37,10 +37,6 @@ REMEMBER_STREAMS_MS = 90 * 24 * 3600 * 1000
 T = TypeVar("T")
 
 
-def wall_clock() -> int:
-    return time.time_ns() // 1_000_000
-
-
 class SqliteJournal(Journal):
     """Made by `open`; `close` waits for everything queued."""
 
@@ -50,7 +46,7 @@ class SqliteJournal(Journal):
         lock: JournalLock,
         connection: sqlite3.Connection,
         readers: list[sqlite3.Connection],
-        clock: Callable[[], int],
+        clock: Clock,
     ) -> None:
         self.path = path
         self.id = str(get_meta(connection, "id"))
@@ -69,9 +65,7 @@ class SqliteJournal(Journal):
         self._reads = self._commits = self._transactions = self._events = 0
 
     @classmethod
-    async def open(
-        cls, path: Path, *, durability: Durability = "process", clock: Callable[[], int] = wall_clock
-    ) -> Self:
+    async def open(cls, path: Path, *, durability: Durability = "process", clock: Clock = wall_clock) -> Self:
         """Open or create the journal. Raises `JournalError`, one sentence for the user."""
 
         def open_files() -> tuple[JournalLock, sqlite3.Connection, list[sqlite3.Connection]]:

@@ -1,20 +1,52 @@
-"""Publishers' connections: bytes from the socket into a stream, acknowledgements back."""
+"""Publishers' connections: bytes from the socket into a stream's session, its frames back.
+
+Reading goes on only as fast as the session takes what was read: that is the publisher's backpressure.
+"""
 
 from __future__ import annotations
 
 from tooltap.daemon.connection import Connection
-from tooltap.protocol.frames import FrameError, Ingest
-from tooltap.protocol.stats import Statistics
+from tooltap.daemon.ingest import Streams
+from tooltap.protocol.frames import Ack, DaemonFrame, ErrorFrame, FrameError, Ingest, Suspended
 
-__all__ = ["Publishers"]
+__all__ = ["serve_publisher"]
+
+RECEIVE_BYTES = 65_536
+"""Taken in at once: parsing it keeps the other connections waiting."""
 
 
-class Publishers:
-    async def serve(self, connection: Connection, frame: Ingest) -> None:
-        raise FrameError("unsupported", "ingest is not offered yet", fatal=True)
+async def serve_publisher(streams: Streams, connection: Connection, request: Ingest) -> None:
+    """Until the publisher leaves, or its stream is taken away. Raises `FrameError` and `JournalError`."""
+    answers = _Answers(connection)
+    try:
+        session = await streams.open(request, answers.send)
+    except FrameError as error:
+        error.fatal = True  # the stream's lines follow, and they are no frames
+        raise
+    try:
+        while data := await connection.receive(RECEIVE_BYTES):
+            await session.feed(data)
+    finally:
+        await session.finish()
 
-    async def end(self, stream: str) -> Statistics:
-        raise FrameError("not-found", f"there is no stream {stream!r}")
 
-    async def stop(self) -> None:
-        pass
+class _Answers:
+    """A publisher need not read its acks: what it does not take is not kept, save the last, which says it all."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._late: Ack | None = None
+        connection.when_writable = self._catch_up
+
+    def send(self, frame: DaemonFrame) -> None:
+        if isinstance(frame, Ack) and not self._connection.writable:
+            self._late = frame
+            return
+        self._late = None
+        self._connection.send(frame)
+        if isinstance(frame, ErrorFrame | Suspended):  # the session's last word
+            self._connection.end_input()
+
+    def _catch_up(self) -> None:
+        if self._late is not None:
+            self.send(self._late)

@@ -15,10 +15,11 @@ from tooltap import __version__
 from tooltap.daemon.config import Config
 from tooltap.daemon.connection import Connection
 from tooltap.daemon.hub import Hub
+from tooltap.daemon.ingest import Streams
 from tooltap.daemon.journal import JournalError
 from tooltap.daemon.listener import Listener, peer_uid
 from tooltap.daemon.logs import get_logger
-from tooltap.daemon.publisher import Publishers
+from tooltap.daemon.publisher import serve_publisher
 from tooltap.daemon.requests import Requests, failure
 from tooltap.daemon.subscription import Subscription
 from tooltap.protocol import PROTOCOL_VERSION, SCHEMA_VERSION
@@ -40,11 +41,11 @@ _log = get_logger("server")
 
 
 class Server:
-    def __init__(self, config: Config, hub: Hub, requests: Requests, publishers: Publishers, tasks: TaskGroup) -> None:
+    def __init__(self, config: Config, hub: Hub, requests: Requests, streams: Streams, tasks: TaskGroup) -> None:
         self._config = config
         self._hub = hub
         self._requests = requests
-        self._publishers = publishers
+        self._streams = streams
         self._tasks = tasks
         self._owner = os.geteuid()
         self._connections: set[Connection] = set()
@@ -61,7 +62,7 @@ class Server:
         """Accept nobody, commit what publishers have sent, let subscribers take what was written to them."""
         if self._listening is not None:
             self._listening.close()
-        await self._publishers.stop()
+        await self._streams.suspend_all()
         for connection in list(self._connections):
             connection.close()
         for connection in list(self._connections):
@@ -135,7 +136,7 @@ class Server:
         if isinstance(frame, Subscribe):
             return Subscription(self._hub, connection, frame, at_interval=self._config.at_interval)
         if isinstance(frame, Ingest):
-            await self._publishers.serve(connection, frame)
+            await serve_publisher(self._streams, connection, frame)
         else:
             reply = await self._requests.answer(frame)
             await connection.drain()

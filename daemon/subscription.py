@@ -54,7 +54,7 @@ class Subscription:
         connection.send(Subscribed(after=start.cursor, journal=journal.id, oldest=journal.oldest, latest=hub.latest))
         if start.gap is not None:
             connection.send(start.gap)
-        hub.subscriptions.add(self)
+        hub.add(self)
         self._timer = self._loop.call_later(at_interval, self._tick)
         hub.tasks.start_soon(self._catch_up)
 
@@ -89,8 +89,7 @@ class Subscription:
 
     def close(self) -> None:
         self._timer.cancel()
-        self._hub.leave(self)
-        self._hub.subscriptions.discard(self)
+        self._hub.remove(self)
 
     async def _catch_up(self) -> None:
         try:

@@ -152,6 +152,13 @@ class Parser(ABC):
         self._end_everything()
         return self._take()
 
+    def begin_between_lines(self, index: int, t: int | None) -> None:
+        """What is emitted next is made by no line; its ids are numbered from `index`."""
+        self._reset_scope(t)
+        self._mark = "d"
+        self._index = index
+        self._partial_index = self._output_index = 0
+
     def dump(self) -> bytes:
         return msgspec.msgpack.encode(self.state)
 
@@ -283,7 +290,7 @@ class Parser(ABC):
             turn = OpenTurn(turn_id or f"t{max(self.state.turn_count, 1)}", self.session)
         self.texts.flush_turn(self.session, turn.id)
         self.permissions.expire(turn.id)
-        stopped = outcome == "cancelled" and not synthetic
+        stopped = outcome == "cancelled" and not synthetic  # said by the provider, not concluded by us
         self.calls.close_turn(turn.id, turn.agent, "cancelled" if stopped else "interrupted")
         for kind, fields in before:
             self.emit(kind, turn=turn.id, **fields)

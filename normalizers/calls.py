@@ -116,6 +116,7 @@ class Calls:
         title: str | None = None,
         synthetic: bool = False,
         memory: dict[str, Any] | None = None,
+        outputs: dict[str, Any] | None = None,
     ) -> Call:
         """Emit a new call. `value` is what the tool was called with; `raw` the provider's whole object for the call;
         `name` the canonical name where the dialect knows better than the table of names."""
@@ -150,6 +151,7 @@ class Calls:
             title=title,
             preview=call.preview,
             synthetic=synthetic,
+            outputs=outputs,
         )
         return call
 
@@ -251,6 +253,7 @@ class Calls:
             if output.get("stdout") == error:
                 del output["stdout"]
         if not is_async:
+            self._state.open.pop(call.id, None)  # before its children: calls may name each other as parent
             self._close_children(call.id)
         event = self._emit_of(
             call,
@@ -333,8 +336,7 @@ class Calls:
 
     def _bury(self, call: Call, synthetic_result: str | None) -> None:
         state = self._state
-        if state.open.pop(call.id, None) is not None:
-            state.memory_bytes -= call.memory_bytes
+        state.memory_bytes -= call.memory_bytes
         state.done.pop(call.id, None)
         state.done[call.id] = Tombstone(
             raw_name=call.raw_name,

@@ -3,7 +3,7 @@
 The block holds what the model saw, mostly text. The twin (`tool_use_result`, in transcripts `toolUseResult`) holds the
 tool's own result object; it is a plain string on errors, a list for MCP tools, and missing for subagents' calls and
 before version 2. Where there is a twin the answer is built from it, else from the text, with Claude's wrapping taken
-off: the exit code in the first line, `<tool_use_error>`, line numbers, notes about output saved elsewhere.
+off: the exit code in the first line, `<tool_use_error>`, reminders, notes about output saved elsewhere.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import orjson
+
+from tooltap.normalizers.claude_values import record, string, whole
 
 __all__ = ["Answer", "read_answer", "read_server_answer", "text_of"]
 
@@ -35,7 +37,7 @@ _PERSISTED = re.compile(
     r"</persisted-output>\s*",
     re.S,
 )
-_NUMBERED = re.compile(r" *(\d+)[\t→](.*)")
+_REMINDER = re.compile(r"\n*<system-reminder>.*</system-reminder>\s*\Z", re.S)
 _LINKS = re.compile(r"^Links: (\[.*\])$", re.M)
 _SEARCH_FRAME = re.compile(r"\AWeb search results for query: .*|^REMINDER: .*", re.M)
 _TAGGED = re.compile(r"<(\w+)>\n?(.*?)\n?</\1>", re.S)
@@ -62,7 +64,7 @@ def read_answer(name: str, block: dict[str, Any], twin: Any, meta: dict[str, Any
     """The answer of the canonical tool `name`; `stopped`: a task report said that the call was stopped."""
     content = block.get("content")
     text = text_of(content)
-    twin = {key: item for key, item in twin.items() if item is not None} if isinstance(twin, dict) else None
+    twin = twin if isinstance(twin, dict) else None
     if block.get("is_error") is True or (twin is not None and twin.get("interrupted") is True):
         return _failure(name, text, twin, meta, stopped)
     return Answer(
@@ -102,10 +104,8 @@ def _is_async(name: str, text: str, twin: dict[str, Any] | None) -> bool:
 
 
 def _duration(twin: dict[str, Any] | None) -> int | None:
-    for key in ("totalDurationMs", "durationMs"):
-        if twin is not None and isinstance(twin.get(key), int):
-            return int(twin[key])
-    return None
+    durations = (whole(record(twin).get(key)) for key in ("totalDurationMs", "durationMs"))
+    return next((duration for duration in durations if duration is not None), None)
 
 
 # -- failures ---------------------------------------------------------------------------------------------------------
@@ -130,12 +130,11 @@ def _failure(name: str, text: str, twin: dict[str, Any] | None, meta: dict[str, 
 
 
 def _failed_status(text: str, twin: dict[str, Any] | None, meta: dict[str, Any], stopped: bool) -> str:
-    decision = meta.get("permission_decision")
-    if isinstance(decision, dict) and decision.get("decision") == "reject":
+    if record(meta.get("permission_decision")).get("decision") == "reject":
         return "denied"
     if stopped or (twin is not None and twin.get("interrupted") is True):
         return "cancelled"
-    if meta.get("non_execution_kind") in _NOT_EXECUTED or _REFUSED.match(text):
+    if string(meta.get("non_execution_kind")) in _NOT_EXECUTED or _REFUSED.match(text):
         return "denied"
     return "failed"
 
@@ -200,8 +199,11 @@ def _search_twin(twin: dict[str, Any], text: str) -> dict[str, Any]:
 
 
 def _task_twin(twin: dict[str, Any], text: str) -> dict[str, Any]:
-    rest = {key: item for key, item in twin.items() if key != "prompt"}
-    return rest if "content" in rest else {**rest, "content": text}
+    rest = {"content": text, **{key: item for key, item in twin.items() if key != "prompt"}}
+    if isinstance(rest["content"], list):  # the report, between notes of Claude Code (2.1.330)
+        notes, tail = (whole(twin.get(key)) or 0 for key in ("harnessNoteCount", "harnessTailCount"))
+        rest["content"] = rest["content"][notes : len(rest["content"]) - tail]
+    return rest
 
 
 _FROM_TWIN: dict[str, Callable[[dict[str, Any], str], Any]] = {
@@ -227,19 +229,9 @@ def _shell_text(text: str) -> dict[str, Any]:
     return {"stdout": text}
 
 
-def _read_text(text: str) -> Any:
-    """Line numbers off, and the reminder that 1.0 puts behind a file."""
-    lines: list[str] = []
-    first = 0
-    for line in text.split("\n"):
-        numbered = _NUMBERED.fullmatch(line)
-        if numbered is None:
-            break
-        first = first or int(numbered[1])
-        lines.append(numbered[2])
-    if not lines:
-        return text
-    return {"file": {"content": "\n".join(lines), "startLine": first, "numLines": len(lines)}}
+def _read_text(text: str) -> str:
+    """Without the reminder that 1.0 puts behind a file's lines."""
+    return _REMINDER.sub("", text)
 
 
 def _glob_text(text: str) -> Any:

@@ -12,13 +12,15 @@ from typing import Any
 import msgspec
 
 from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
+from tooltap.normalizers.bodies import Bodies
 from tooltap.normalizers.calls import UNKNOWN_TOOL
 from tooltap.normalizers.claude_answers import Answer, read_answer, read_server_answer
-from tooltap.normalizers.claude_bodies import Bodies
 from tooltap.normalizers.claude_deltas import Deltas
+from tooltap.normalizers.claude_tasks import Tasks
+from tooltap.normalizers.claude_values import record, string
 from tooltap.protocol.events import Attachment, Message, Reasoning
 
-__all__ = ["BLOCK_SKIPS", "Blocks", "BlocksState", "best_class"]
+__all__ = ["BLOCK_SKIPS", "Blocks", "BlocksState"]
 
 BLOCK_SKIPS = frozenset({"empty", "redacted-thinking", "repeated", "duplicate-result"})
 """Reasons for which a line of nothing but such blocks gives no event."""
@@ -38,17 +40,11 @@ class BlocksState(msgspec.Struct):
     """The last messages, by id."""
 
 
-def best_class(classes: list[str]) -> str:
-    """The class of a line made of several blocks."""
-    if WITH_EVENTS in classes:
-        return WITH_EVENTS
-    return next((one for one in classes if not one.startswith("skipped")), classes[0] if classes else skip("empty"))
-
-
 class Blocks:
-    def __init__(self, parser: Parser, deltas: Deltas) -> None:
+    def __init__(self, parser: Parser, deltas: Deltas, tasks: Tasks) -> None:
         self._parser = parser
         self._deltas = deltas
+        self._tasks = tasks
 
     @property
     def _messages(self) -> dict[str, SeenMessage]:
@@ -63,8 +59,7 @@ class Blocks:
 
     def assistant(self, message: dict[str, Any], titles: dict[str, str]) -> str:
         """Emit the blocks of one `assistant` line; gives its class. `titles`: call id -> what users are shown."""
-        message_id = message.get("id")
-        message_id = message_id if isinstance(message_id, str) else None
+        message_id = string(message.get("id"))
         content = _blocks(message.get("content"))
         seen = self._seen(message_id)
         if len(content) == 1 and (index := self._deltas.claim(message_id)) is not None:
@@ -74,7 +69,7 @@ class Blocks:
             self._deltas.drop(message_id, seen.blocks)
             classes.append(self._assistant_block(block, message_id, seen.blocks, titles))
             seen.blocks += 1
-        return best_class(classes)
+        return _best_class(classes)
 
     def _seen(self, message_id: str | None) -> SeenMessage:
         if message_id is None:
@@ -87,7 +82,7 @@ class Blocks:
         return seen
 
     def _assistant_block(self, block: Any, message_id: str | None, index: int, titles: dict[str, str]) -> str:
-        kind = block.get("type")
+        kind = string(block.get("type")) or ""
         if kind == "text":
             return self._text(Message, block.get("text"), message_id, index, role="assistant")
         if kind == "thinking":
@@ -96,9 +91,9 @@ class Blocks:
             return skip("redacted-thinking")
         if kind in _CALLS and isinstance(block.get("id"), str):
             return self._call(block, titles)
-        if isinstance(kind, str) and kind.endswith("_tool_result") and isinstance(block.get("tool_use_id"), str):
+        if kind.endswith("_tool_result") and isinstance(block.get("tool_use_id"), str):
             return self._result(block, block, read_server_answer(block))
-        return self.media(block, role="assistant", message_id=message_id, index=index)
+        return self._media(block, role="assistant", message_id=message_id, index=index)
 
     def _text(self, kind: Any, text: Any, message_id: str | None, index: int, **fields: Any) -> str:
         if not isinstance(text, str) or not text:
@@ -108,7 +103,6 @@ class Blocks:
 
     def _call(self, block: dict[str, Any], titles: dict[str, str]) -> str:
         calls = self._parser.calls
-        name = block.get("name")
         call_id = block["id"]
         title = titles.get(call_id)
         call = calls.get(call_id)
@@ -117,7 +111,7 @@ class Blocks:
             return WITH_EVENTS if changed else skip("repeated")
         if calls.is_done(call_id):
             return skip("repeated")
-        calls.open(call_id, name if isinstance(name, str) else UNKNOWN_TOOL, block.get("input"), raw=block, title=title)
+        calls.open(call_id, string(block.get("name")) or UNKNOWN_TOOL, block.get("input"), raw=block, title=title)
         return WITH_EVENTS
 
     # -- user lines ---------------------------------------------------------------------------------------------
@@ -140,8 +134,8 @@ class Blocks:
             elif block.get("type") == "text" and isinstance(block.get("text"), str):
                 classes.append(on_text(block["text"]) if block["text"] else skip("empty"))
             else:
-                classes.append(self.media(block, role="user"))
-        return best_class(classes)
+                classes.append(self._media(block, role="user"))
+        return _best_class(classes)
 
     def _tool_result(self, block: dict[str, Any], twin: Any, meta: dict[str, Any]) -> str:
         """`_raw` is the block, with the twin beside it under `tool_use_result`."""
@@ -150,7 +144,10 @@ class Blocks:
         name = calls.name_of(block["tool_use_id"]) or ""
         stopped = call is not None and call.memory.get("task") == "cancelled"
         raw = block if twin is None else {**block, "tool_use_result": twin}
-        return self._result(block, raw, read_answer(name, block, twin, meta, stopped=stopped))
+        answer = read_answer(name, block, twin, meta, stopped=stopped)
+        line_class = self._result(block, raw, answer)
+        self._tasks.overhear(name, block, answer)
+        return line_class
 
     def _result(self, block: dict[str, Any], raw: dict[str, Any], answer: Answer) -> str:
         bodies = Bodies(self._parser)
@@ -166,7 +163,7 @@ class Blocks:
             is_async=answer.is_async,
         )
 
-    def media(
+    def _media(
         self, block: dict[str, Any], *, role: str, message_id: str | None = None, index: int | None = None
     ) -> str:
         """A picture or document by itself; a block of any other type is `unparsed`."""
@@ -181,14 +178,21 @@ class Blocks:
 
 
 def _link(block: dict[str, Any]) -> list[Attachment] | None:
-    source = block.get("source")
-    if not isinstance(source, dict) or not isinstance(source.get("url"), str):
+    url = string(record(block.get("source")).get("url"))
+    if url is None:
         return None
     mime_type = "image/*" if block.get("type") == "image" else "application/octet-stream"
-    return [Attachment(mime_type=mime_type, uri=source["url"])]
+    return [Attachment(mime_type=mime_type, uri=url)]
 
 
 def _blocks(content: Any) -> list[dict[str, Any]]:
     """A message's blocks; a string is one block of text, and so is a string among blocks."""
     items = content if isinstance(content, list) else [] if content is None else [content]
     return [item if isinstance(item, dict) else {"type": "text", "text": item} for item in items]
+
+
+def _best_class(classes: list[str]) -> str:
+    """The class of a line made of several blocks."""
+    if WITH_EVENTS in classes:
+        return WITH_EVENTS
+    return next((one for one in classes if not one.startswith("skipped")), classes[0] if classes else skip("empty"))

@@ -14,9 +14,9 @@ import msgspec
 import orjson
 
 from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
+from tooltap.normalizers.claude_values import record, records, string
 from tooltap.normalizers.tapped import Direction
 from tooltap.normalizers.tools import tool_input
-from tooltap.protocol.events import Notice
 
 __all__ = ["CONTROL_SKIPS", "Control", "ControlState"]
 
@@ -33,37 +33,34 @@ class ControlState(msgspec.Struct):
 
 
 class Control:
-    def __init__(self, parser: Parser, tell_session: Callable[[dict[str, Any]], str]) -> None:
-        """`tell_session`: emits what is new of session fields, and gives the line's class."""
+    def __init__(
+        self, parser: Parser, tell_session: Callable[[dict[str, Any]], str], tell_interrupt: Callable[[str], str]
+    ) -> None:
+        """`tell_session` emits what is new of session fields, `tell_interrupt` a notice; both give the line's class."""
         self._parser = parser
         self._tell_session = tell_session
+        self._tell_interrupt = tell_interrupt
 
     def request(self, value: dict[str, Any], direction: Direction | None) -> str:
-        request = value.get("request")
-        request = request if isinstance(request, dict) else {}
+        request = record(value.get("request"))
         match request.get("subtype"):
             case "can_use_tool":
                 return self._can_use_tool(str(value.get("request_id")), request)
             case "interrupt":
-                self._parser.emit(Notice, level="info", code="interrupt", text="interrupted by the user")
-                return WITH_EVENTS
+                return self._tell_interrupt("interrupt requested")
             case "set_permission_mode":
-                return self._tell_session({"mode": request.get("mode")})
+                return self._tell_session({"mode": string(request.get("mode"))})
             case "set_model":
-                return self._tell_session({"model": request.get("model")})
+                return self._tell_session({"model": string(request.get("model"))})
             case _:
                 return skip("control")
 
     def response(self, value: dict[str, Any]) -> str:
-        response = value.get("response")
-        response = response if isinstance(response, dict) else {}
-        answer = response.get("response")
-        if not isinstance(answer, dict):
-            return skip("control")
-        if isinstance(answer.get("commands"), list):  # of `initialize`
-            commands = [one.get("name") for one in answer["commands"] if isinstance(one, dict)]
-            mode = answer.get("current_permission_mode")
-            return self._tell_session({"commands": commands, "mode": mode})
+        response = record(value.get("response"))
+        answer = record(response.get("response"))
+        if "commands" in answer:  # of `initialize`
+            commands = [str(command.get("name")) for command in records(answer["commands"])]
+            return self._tell_session({"commands": commands, "mode": string(answer.get("current_permission_mode"))})
         if answer.get("behavior") in ("allow", "deny"):
             return self._answer(str(response.get("request_id")), answer)
         return skip("control")
@@ -99,13 +96,13 @@ class Control:
         if isinstance(call_id, str) and not parser.calls.is_done(call_id):
             call = parser.calls.get(call_id) or parser.calls.open(call_id, raw_name, given, raw=request)
             parser.calls.remember(call, {**call.memory, "asked": _digest(given)})
-        questions = given.get("questions") if raw_name == _QUESTIONS and isinstance(given, dict) else None
+        questions = records(record(given).get("questions")) if raw_name == _QUESTIONS else None
         parser.permissions.ask(
             request_id,
             call_id=call.id if call is not None else None,
             name=call.name if call is not None else raw_name,
             type="permission" if questions is None else "question",
-            title=request.get("title") or request.get("description"),
+            title=string(request.get("title")) or string(request.get("description")),
             input=tool_input(call.name, given, raw_name) if call is not None and questions is None else None,
             questions=questions,
         )
@@ -122,10 +119,9 @@ class Control:
         if answer["behavior"] == "deny":
             if call_id is not None:
                 self._remember_denial(call_id)
-            message = answer.get("message")
-            permissions.answer(request_id, "denied", by="user", message=message if isinstance(message, str) else None)
-        elif call is not None and call.raw_name == _QUESTIONS and isinstance(given, dict):
-            permissions.answer(request_id, "answered", by="user", answers=given.get("answers"))
+            permissions.answer(request_id, "denied", by="user", message=string(answer.get("message")))
+        elif call is not None and call.raw_name == _QUESTIONS:
+            permissions.answer(request_id, "answered", by="user", answers=record(record(given).get("answers")))
         else:
             permissions.answer(request_id, "allowed", by="user")
             if call is not None and given is not None and _digest(given) != call.memory.get("asked"):

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
+from tooltap.normalizers.claude_values import record, string, whole
 from tooltap.protocol.events import Notice
 
 __all__ = ["Deltas", "DeltasState"]
@@ -45,22 +46,21 @@ class Deltas:
 
     def read(self, event: dict[str, Any]) -> str | None:
         """Read one event; gives the line's class, None for an event that is not known."""
-        index = event.get("index")
+        index = whole(event.get("index"))
         match event.get("type"):
             case "message_start":
-                message = event.get("message")
-                self._start(message.get("id") if isinstance(message, dict) else None)
-            case "content_block_start" if isinstance(index, int):
+                self._start(string(record(event.get("message")).get("id")))
+            case "content_block_start" if index is not None:
                 self._current().block = index
-                self._append(_BLOCKS, event.get("content_block"), index)
-            case "content_block_delta" if isinstance(index, int):
-                self._append(_TEXTS, event.get("delta"), index)
+                self._append(_BLOCKS, record(event.get("content_block")), index)
+            case "content_block_delta" if index is not None:
+                self._append(_TEXTS, record(event.get("delta")), index)
             case "content_block_stop":
                 self._current().block = None
             case "message_delta" | "message_stop" | "ping":
                 pass
             case "error":
-                self._error(event.get("error"))
+                self._error(record(event.get("error")))
                 return WITH_EVENTS
             case _:
                 return None
@@ -79,10 +79,10 @@ class Deltas:
         """Forget the deltas of a block."""
         self._parser.texts.drop(_key(message_id, index))
 
-    def _start(self, message_id: Any) -> None:
+    def _start(self, message_id: str | None) -> None:
         agent = self._parser.agent or ""
         self._messages.pop(agent, None)
-        self._messages[agent] = StreamedMessage(message_id if isinstance(message_id, str) else None)
+        self._messages[agent] = StreamedMessage(message_id)
         while len(self._messages) > MESSAGES:
             del self._messages[next(iter(self._messages))]
 
@@ -91,22 +91,19 @@ class Deltas:
             self._start(None)
         return self._messages[self._parser.agent or ""]
 
-    def _append(self, kinds: dict[str, tuple[str, str]], part: Any, index: int) -> None:
-        if not isinstance(part, dict) or part.get("type") not in kinds:
-            return
-        role, key = kinds[part["type"]]
-        text = part.get(key)
-        if not isinstance(text, str) or not text:
+    def _append(self, kinds: dict[str, tuple[str, str]], part: dict[str, Any], index: int) -> None:
+        role, key = kinds.get(str(part.get("type")), ("", ""))
+        text = string(part.get(key))
+        if not text:
             return
         message_id = self._current().message_id
         self._parser.texts.append(
             role, text, message_id=message_id, block=index, key=_key(message_id, index), preview=True
         )
 
-    def _error(self, error: Any) -> None:
-        details = error if isinstance(error, dict) else {}
-        text = str(details.get("message") or details.get("type") or "error")
-        self._parser.emit(Notice, level="error", code="provider-error", text=text, data=details or None)
+    def _error(self, error: dict[str, Any]) -> None:
+        text = str(error.get("message") or error.get("type") or "error")
+        self._parser.emit(Notice, level="error", code="provider-error", text=text, data=error or None)
 
 
 def _key(message_id: str | None, index: int) -> str:

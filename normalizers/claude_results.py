@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tooltap.normalizers.claude_values import number, record, records, string, whole
 from tooltap.protocol.events import Event, Usage
 
 __all__ = ["last_words", "outcome", "used"]
@@ -14,24 +15,26 @@ _VAGUE = frozenset({"success", "error", "error_during_execution"})
 
 def outcome(value: dict[str, Any], *, interrupted: bool) -> tuple[str, str | None]:
     """(state of the turn, the provider's word). A failed API request is subtype `success` with `is_error` (2.1.330)."""
-    subtype = value.get("subtype")
-    terminal = value.get("terminal_reason")
-    stop = value.get("stop_reason")
+    subtype, terminal, stop = (string(value.get(key)) for key in ("subtype", "terminal_reason", "stop_reason"))
     if interrupted or str(terminal).startswith("aborted"):
         state = "cancelled"
     elif subtype == "success" and value.get("is_error") is not True:
         state = "completed"
     else:
         state = "failed"
-    words = [subtype if subtype not in _VAGUE else None, terminal if terminal != "completed" else None]
-    words += [stop if state == "completed" else None, subtype]
-    return state, next((word for word in words if isinstance(word, str)), None)
+    telling = (
+        subtype if subtype not in _VAGUE else None,
+        terminal if terminal != "completed" else None,
+        stop if state == "completed" else None,
+        subtype,
+    )
+    return state, next((word for word in telling if word is not None), None)
 
 
 def last_words(value: dict[str, Any]) -> str:
     """The result's own text: the answer of a turn, or what went wrong."""
-    result = value.get("result")
-    if isinstance(result, str) and result.strip():
+    result = string(value.get("result"))
+    if result and result.strip():
         return result
     errors = value.get("errors")
     texts = [*(errors if isinstance(errors, list) else []), value.get("error")]
@@ -41,32 +44,30 @@ def last_words(value: dict[str, Any]) -> str:
 def used(value: dict[str, Any]) -> list[tuple[type[Event], dict[str, Any]]]:
     """`usage` is the turn's; its cost and `modelUsage` are the session's. Prompts count with what was cached."""
     events: list[tuple[type[Event], dict[str, Any]]] = []
-    cost = _number(value, "total_cost_usd")
-    usage = value.get("usage")
-    if isinstance(usage, dict):
+    cost = number(value.get("total_cost_usd"))
+    usage = record(value.get("usage"))
+    if usage:
         events.append((Usage, {"scope": "turn", **_turn_tokens(usage), **_cost(cost, "session")}))
-    models = value.get("modelUsage")
-    models = [model for model in models.values() if isinstance(model, dict)] if isinstance(models, dict) else []
+    models = records(list(record(value.get("modelUsage")).values()))
     if models:
         events.append((Usage, {"scope": "session", **_session_tokens(models), **_cost(cost, None)}))
     return events
 
 
 def _turn_tokens(usage: dict[str, Any]) -> dict[str, int | None]:
-    read, written = _count(usage, "cache_read_input_tokens"), _count(usage, "cache_creation_input_tokens")
-    details = usage.get("output_tokens_details")
+    read, written = whole(usage.get("cache_read_input_tokens")), whole(usage.get("cache_creation_input_tokens"))
     return {
-        "input_tokens": _sum(_count(usage, "input_tokens"), read, written),
-        "output_tokens": _count(usage, "output_tokens"),
+        "input_tokens": _sum(whole(usage.get("input_tokens")), read, written),
+        "output_tokens": whole(usage.get("output_tokens")),
         "cache_read_tokens": read,
         "cache_write_tokens": written,
-        "reasoning_tokens": _count(details, "thinking_tokens") if isinstance(details, dict) else None,
+        "reasoning_tokens": whole(record(usage.get("output_tokens_details")).get("thinking_tokens")),
     }
 
 
 def _session_tokens(models: list[dict[str, Any]]) -> dict[str, int | None]:
     def total(key: str) -> int | None:
-        return _sum(*(_count(model, key) for model in models))
+        return _sum(*(whole(model.get(key)) for model in models))
 
     read, written = total("cacheReadInputTokens"), total("cacheCreationInputTokens")
     return {
@@ -85,13 +86,3 @@ def _cost(cost: float | None, scope: str | None) -> dict[str, Any]:
 def _sum(*counts: int | None) -> int | None:
     known = [count for count in counts if count is not None]
     return sum(known) if known else None
-
-
-def _count(source: dict[str, Any], key: str) -> int | None:
-    count = source.get(key)
-    return count if isinstance(count, int) else None
-
-
-def _number(source: dict[str, Any], key: str) -> float | None:
-    number = source.get(key)
-    return float(number) if isinstance(number, int | float) else None

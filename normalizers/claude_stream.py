@@ -23,6 +23,7 @@ from tooltap.normalizers.claude_deltas import Deltas, DeltasState
 from tooltap.normalizers.claude_results import last_words, outcome, used
 from tooltap.normalizers.claude_system import SYSTEM_SKIPS, compacting, rate_limit, read_notice
 from tooltap.normalizers.claude_tasks import Tasks, TasksState
+from tooltap.normalizers.claude_values import record, records, string, whole
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.tapped import Direction
 from tooltap.protocol.events import Message, Notice, SessionEvent
@@ -76,9 +77,9 @@ class ClaudeStream(Parser):
     def __init__(self, context: Context, state: State | None = None) -> None:
         super().__init__(context, state)
         self._deltas = Deltas(self)
-        self._blocks = Blocks(self, self._deltas)
         self._tasks = Tasks(self)
-        self._control = Control(self, self._tell_session)
+        self._blocks = Blocks(self, self._deltas, self._tasks)
+        self._control = Control(self, self._tell_session, self._tell_interrupt)
         self._lines: dict[str, Callable[[dict[str, Any], Direction | None], str]] = {
             "assistant": self._assistant,
             "control_cancel_request": lambda value, _: self._control.cancel(value),
@@ -111,16 +112,24 @@ class ClaudeStream(Parser):
         self._tasks.finish()
 
     def _set_scope(self, value: dict[str, Any], direction: Direction | None) -> None:
-        session = value.get("session_id")
-        if isinstance(session, str) and session and direction != "in":  # a client may send any word for it
+        session = string(value.get("session_id"))
+        if session and direction != "in":  # a client may send any word for it
             if self.state.session not in (None, session):
                 self._leave_session()
             self.set_session(session)
-        parent = value.get("parent_tool_use_id")
-        if isinstance(parent, str):
-            agent = value.get("agent_id")  # not before 2.1
-            self.parent, self.agent = parent, agent if isinstance(agent, str) else parent
+        parent = string(value.get("parent_tool_use_id"))
+        if parent is not None:
+            self.parent, self.agent = parent, string(value.get("agent_id")) or parent  # no agent ids before 2.1
         self.ts = _milliseconds(value.get("timestamp")) or self.ts
+
+    @property
+    def _is_main(self) -> bool:
+        """The line is the main agent's."""
+        return self.agent == self.context.agent
+
+    def _ensure_turn(self) -> None:
+        if self._is_main:  # a background agent goes on between turns
+            self.ensure_turn()
 
     def _leave_session(self) -> None:
         for turn in [turn for turn in self.state.turns if turn.session == self.session]:
@@ -137,20 +146,17 @@ class ClaudeStream(Parser):
     def _init(self, value: dict[str, Any]) -> str:
         """The first one starts the session; each opens a turn."""
         state = self.state
-        if isinstance(value.get("cwd"), str):
-            state.cwd = value["cwd"]
-        servers = value.get("mcp_servers")
+        state.cwd = string(value.get("cwd")) or state.cwd
         fields = {
-            "cwd": value.get("cwd"),
-            "model": value.get("model"),
-            "mode": value.get("permissionMode"),
-            "agent_version": value.get("claude_code_version"),
-            "tools": value.get("tools"),
-            "commands": value.get("slash_commands"),
+            "cwd": string(value.get("cwd")),
+            "model": string(value.get("model")),
+            "mode": string(value.get("permissionMode")),
+            "agent_version": string(value.get("claude_code_version")),
+            "tools": _strings(value.get("tools")),
+            "commands": _strings(value.get("slash_commands")),
             "mcp_servers": [
                 {key: server[key] for key in ("name", "status") if key in server}
-                for server in (servers if isinstance(servers, list) else [])
-                if isinstance(server, dict)
+                for server in records(value.get("mcp_servers"))
             ],
         }
         if state.started == self.session:
@@ -195,21 +201,18 @@ class ClaudeStream(Parser):
     # -- messages -----------------------------------------------------------------------------------------------
 
     def _stream_event(self, value: dict[str, Any], direction: Direction | None) -> str:
-        event = value.get("event")
-        return self._deltas.read(event if isinstance(event, dict) else {}) or self.unparsed("unknown-type", value)
+        return self._deltas.read(record(value.get("event"))) or self.unparsed("unknown-type", value)
 
     def _assistant(self, value: dict[str, Any], direction: Direction | None) -> str:
-        self.ensure_turn()
+        self._ensure_turn()
         message = _message(value)
         if message.get("model") == "<synthetic>":
             return self._harness_words(value, message)
-        if self.agent == self.context.agent and any(
-            isinstance(block, dict) and block.get("type") == "text" for block in message.get("content") or []
-        ):
+        if self._is_main and text_of(message.get("content")):
             self._notes().answered = True
         titles = {
             str(meta.get("id")): meta["display_name"]
-            for meta in _dicts(value.get("tool_use_meta"))
+            for meta in records(value.get("tool_use_meta"))
             if isinstance(meta.get("display_name"), str)
         }
         return self._blocks.assistant(message, titles)
@@ -221,7 +224,8 @@ class ClaudeStream(Parser):
         if not text:
             return skip("empty")
         if details or text.startswith("API Error"):
-            self._notes().error = True
+            if self._is_main:
+                self._notes().error = True
             self.emit(Notice, level="error", code="provider-error", text=text, data=details or None)
         else:
             self.emit(Message, role="system", text=text)
@@ -234,8 +238,8 @@ class ClaudeStream(Parser):
                 self.start_turn()
                 self.state.prompted = True
         elif value.get("isReplay") is not True:
-            self.ensure_turn()
-        metas = {str(meta.get("id")): meta for meta in _dicts(value.get("tool_result_meta"))}
+            self._ensure_turn()
+        metas = {str(meta.get("id")): meta for meta in records(value.get("tool_result_meta"))}
         return self._blocks.user(
             _message(value), value.get("tool_use_result"), metas, lambda text: self._user_text(text, value)
         )
@@ -251,15 +255,22 @@ class ClaudeStream(Parser):
         elif value.get("isReplay") is True and self.state.reads_input:
             return skip("echo")
         elif text.startswith(_INTERRUPTED):
-            self._notes().interrupted = True
-            self.emit(Notice, level="info", code="interrupt", text=text)
+            return self._tell_interrupt(text)
         else:
             self.emit(Message, role="user", text=text)
         return WITH_EVENTS
 
+    def _tell_interrupt(self, text: str) -> str:
+        """Told once a turn: the client's request and the agent's mark in the conversation are the same interrupt."""
+        notes = self._notes()
+        if self._is_main and notes.interrupted:
+            return skip("repeated")
+        notes.interrupted = notes.interrupted or self._is_main
+        self.emit(Notice, level="info", code="interrupt", text=text)
+        return WITH_EVENTS
+
     def _permission_denied(self, value: dict[str, Any]) -> str:
-        message = value.get("message")
-        told = self._control.deny(str(value.get("tool_use_id")), message if isinstance(message, str) else None)
+        told = self._control.deny(str(value.get("tool_use_id")), string(value.get("message")))
         return WITH_EVENTS if told else skip("repeated")
 
     # -- the end of a turn --------------------------------------------------------------------------------------
@@ -278,14 +289,13 @@ class ClaudeStream(Parser):
             # `--output-format json`, and commands that Claude Code answers by itself.
             role = "system" if "local_command" in value else "assistant"
             self.emit(Message, role=role, text=words, turn=turn_id)
-        for denial in _dicts(value.get("permission_denials")):
+        for denial in records(value.get("permission_denials")):
             self._control.deny(str(denial.get("tool_use_id")), None)
-        duration = value.get("duration_ms")
         self.end_turn(
             state,
             turn_id=turn_id,
             reason=reason,
-            duration_ms=duration if isinstance(duration, int) else None,
+            duration_ms=whole(value.get("duration_ms")),
             before=tuple(used(value)),
         )
         return WITH_EVENTS
@@ -311,8 +321,8 @@ def _message(value: dict[str, Any]) -> dict[str, Any]:
     return message if isinstance(message, dict) else {"content": message}
 
 
-def _dicts(value: Any) -> list[dict[str, Any]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+def _strings(value: Any) -> list[str] | None:
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else None
 
 
 def _milliseconds(timestamp: Any) -> int | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
+from tooltap.normalizers.claude_values import record
 from tooltap.protocol.events import Message, Notice
 
 __all__ = ["SYSTEM_SKIPS", "compacting", "rate_limit", "read_notice"]
@@ -34,8 +35,7 @@ def read_notice(parser: Parser, value: dict[str, Any]) -> str | None:
 
 
 def rate_limit(parser: Parser, value: dict[str, Any]) -> str:
-    info = value.get("rate_limit_info")
-    info = info if isinstance(info, dict) else {}
+    info = record(value.get("rate_limit_info"))
     status = str(info.get("status") or "unknown")
     parser.emit(
         Notice,
@@ -93,8 +93,7 @@ def _api_retry(parser: Parser, value: dict[str, Any]) -> None:
 
 
 def _compact_boundary(parser: Parser, value: dict[str, Any]) -> None:
-    metadata = value.get("compact_metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
+    metadata = record(value.get("compact_metadata"))
     data = {
         "trigger": metadata.get("trigger"),
         "preTokens": metadata.get("pre_tokens"),

@@ -13,6 +13,8 @@ import msgspec
 
 from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
 from tooltap.normalizers.calls import UNKNOWN_TOOL, Call
+from tooltap.normalizers.claude_answers import Answer
+from tooltap.normalizers.claude_values import record, string, whole
 
 __all__ = ["Tasks", "TasksState"]
 
@@ -32,7 +34,7 @@ _EXIT_CODE = re.compile(r"exit code (-?\d+)\)?$")
 
 class TasksState(msgspec.Struct):
     calls: dict[str, str] = {}
-    """Task id -> call id; `task_updated` names the task alone."""
+    """Task id -> call id, for lines that name the task alone."""
 
 
 class Tasks:
@@ -48,8 +50,7 @@ class Tasks:
         return self._report(value, value.get("description"))
 
     def updated(self, value: dict[str, Any]) -> str:
-        patch = value.get("patch")
-        patch = patch if isinstance(patch, dict) else {}
+        patch = record(value.get("patch"))
         return self._report(value, patch.get("error") or patch.get("status"), patch.get("status"))
 
     def notification(self, value: dict[str, Any]) -> str:
@@ -62,11 +63,21 @@ class Tasks:
         output |= {key: value[key] for key in ("status", "output_file", "usage") if value.get(key)}
         if call.name == "Bash" and (code := _EXIT_CODE.search(summary)):
             output["exit_code"] = int(code[1])
-        usage = value.get("usage")
-        duration = usage.get("duration_ms") if isinstance(usage, dict) else None
+        duration = whole(record(value.get("usage")).get("duration_ms"))
         return self._parser.calls.result(
             call.id, output, raw=value, status=end, error=summary or None, duration_ms=duration, final=True
         )
+
+    def overhear(self, name: str, block: dict[str, Any], answer: Answer) -> None:
+        """Before 2.1 no line tells how a background command ends; that it was killed is said by who killed it."""
+        value = record(answer.value)
+        if answer.is_async:
+            self._learn(str(value.get("backgroundTaskId")), block["tool_use_id"])
+        elif name == "KillShell" and answer.status == "completed":
+            call = self._parser.calls.get(self._calls.get(str(value.get("shell_id")), ""))
+            if call is not None and call.acknowledged:
+                words = string(value.get("message"))
+                self._parser.calls.result(call.id, None, raw=block, status="cancelled", error=words, final=True)
 
     def finish(self) -> None:
         """End the background calls whose task ended without a notification (it may come as `task_updated` alone)."""
@@ -80,19 +91,22 @@ class Tasks:
             return skip("stale-task")
         if end := _ENDS.get(str(status)):
             self._parser.calls.remember(call, {**call.memory, "task": end})
-        progress: dict[str, Any] = {"text": text} if isinstance(text, str) and text else {}
+        progress = {"text": string(text)} if text else {}
         data = {key: item for key, item in value.items() if key not in _ENVELOPE}
         self._parser.calls.update(call, status="running", progress={**progress, "data": data})
         return WITH_EVENTS
+
+    def _learn(self, task_id: str, call_id: str) -> None:
+        self._calls[task_id] = call_id
+        while len(self._calls) > TASKS:
+            del self._calls[next(iter(self._calls))]
 
     def _call(self, value: dict[str, Any]) -> Call | None:
         """The call a line is about, opened if it was never seen; None if it has ended."""
         task_id = str(value.get("task_id"))
         call_id = value.get("tool_use_id")
         if isinstance(call_id, str):
-            self._calls[task_id] = call_id
-            while len(self._calls) > TASKS:
-                del self._calls[next(iter(self._calls))]
+            self._learn(task_id, call_id)
         else:
             call_id = self._calls.get(task_id, task_id)
         calls = self._parser.calls

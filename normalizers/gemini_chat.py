@@ -117,6 +117,9 @@ class GeminiChat(Parser):
             self.state.started, self.state.facts = session, {}
             self.emit(SessionEvent, state="started", **self._news(value))
             classes.append(WITH_EVENTS)
+        elif news := self._news(value):
+            self.emit(SessionEvent, state="updated", **news)
+            classes.append(WITH_EVENTS)
         return best_class([*classes, self._history(value)])
 
     def _set(self, changes: dict[str, Any]) -> str:

@@ -15,12 +15,19 @@ from tooltap.normalizers.gemini_texts import Answer, read_shown_shell, read_text
 from tooltap.normalizers.tools import FAMILIES
 from tooltap.protocol.events import Display
 
-__all__ = ["mcp_name", "read_call", "read_response", "read_shown"]
+__all__ = ["mcp_name", "name_in_id", "read_call", "read_response", "read_shown"]
 
 # -- names ------------------------------------------------------------------------------------------------------------
 
-_TITLE = re.compile(r"(?P<tool>.+) \((?P<server>.+) MCP Server\)")
+_TITLE = re.compile(r"(?P<tool>\S+) \((?P<server>[^()]+) MCP Server\)")
+_IN_ID = re.compile(r"(?P<name>[A-Za-z][\w.]*?)(?:__(?P=name)_\d|-\d{12,})", re.ASCII)
 _NOT_IN_NAMES = re.compile(r"[^\w.-]")
+
+
+def name_in_id(call_id: str) -> str | None:
+    """The tool's raw name: ids are `read_file__read_file_1795293911268_0`, in 2025 `read_file-1761734225259-ef6c71`."""
+    found = _IN_ID.match(call_id)
+    return found["name"] if found else None
 
 
 def mcp_name(raw_name: str, title: str | None, servers: Iterable[str]) -> str | None:

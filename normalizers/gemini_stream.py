@@ -10,8 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
-from tooltap.normalizers.gemini_results import mcp_name, read_shown
+from tooltap.normalizers.calls import UNKNOWN_TOOL
+from tooltap.normalizers.gemini_results import mcp_name, name_in_id, read_shown
 from tooltap.normalizers.items import Context
+from tooltap.normalizers.names import canonical_name
 from tooltap.normalizers.tapped import Direction
 from tooltap.normalizers.times import milliseconds
 from tooltap.protocol.events import Message, Notice, SessionEvent, Usage
@@ -102,11 +104,13 @@ class GeminiStream(Parser):
             return self.unparsed("unknown-type", value)
         self.texts.flush()
         self.ensure_turn()
-        answer = read_shown(self.calls.name_of(call_id) or "", value)
+        raw_name = name_in_id(call_id) or UNKNOWN_TOOL
+        answer = read_shown(self.calls.name_of(call_id) or canonical_name(raw_name, {}, call_id), value)
         return self.calls.result(
             call_id,
             answer.value,
             raw=value,
+            raw_name=raw_name,
             status=answer.status,
             error=answer.error,
             display=answer.display,

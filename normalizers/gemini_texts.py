@@ -26,12 +26,19 @@ class Answer(NamedTuple):
     assistant_view: Literal["unknown"] | None = None
 
 
-_UNTRUSTED = re.compile(r"<untrusted_context>\n(.*?)\n</untrusted_context>", re.DOTALL)
+_TAGS = ("<untrusted_context>\n", "\n</untrusted_context>")
+_HOOK_NOTE = "\n\n[System] Tool input parameters were modified by a hook before execution."
 
 
 def unwrap(text: str) -> str:
-    """Without the tags that mark what came from outside (shell and MCP tools, 0.61)."""
-    return _UNTRUSTED.sub(lambda found: found[1], text) if "<untrusted_context>" in text else text
+    """Without the tags that mark what came from outside (shell and MCP tools, 0.61), and without the words for the
+    model that follow an answer where hooks are at work (`tool-executor.ts`)."""
+    text = text.removesuffix(_HOOK_NOTE)
+    if text.endswith("</hook_context>"):
+        text = text[: text.rfind("\n\n<hook_context>")]
+    for tag in _TAGS:
+        text = text.replace(tag, "")
+    return text
 
 
 def read_text(name: str, text: str, error: str | None = None) -> Answer:

@@ -20,6 +20,7 @@ from tooltap.normalizers.documents import beginning
 from tooltap.normalizers.framing import LongLine
 from tooltap.normalizers.items import Context, Item, OutputPiece
 from tooltap.normalizers.registry import parser_class
+from tooltap.normalizers.reset import LeftOpen, go_on
 from tooltap.normalizers.sniff import sniff
 from tooltap.normalizers.tapped import Direction
 from tooltap.normalizers.unknown import Unknown
@@ -73,6 +74,11 @@ class StreamNormalizer:
         """Lines taken in, those held for sniffing included."""
         return int(self._parser.state.line) + len(self._held)
 
+    @property
+    def holds_lines(self) -> bool:
+        """Lines wait for the dialect to be told; they are in no class yet."""
+        return bool(self._held)
+
     def want_partials(self, wanted: bool) -> None:
         """Whether to produce live previews from here on; changes nothing else."""
         self._partials = wanted
@@ -112,6 +118,11 @@ class StreamNormalizer:
     def close(self, reason: str, t: int | None = None) -> list[Output]:
         """End of the stream. `reason`: end, suspended-too-long, … Lines may still follow and reopen it."""
         return self._release() + self._finish(self._parser.close(reason, t))
+
+    def go_on(self, lines: int, statistics: Statistics, left: LeftOpen, t: int | None = None) -> list[Output]:
+        """Take the place of a normalizer whose state is gone, after `lines` lines; what it left open is closed."""
+        self.statistics = statistics
+        return self._finish(go_on(self._parser, lines, statistics, left, t))
 
     def dump(self) -> bytes:
         return msgspec.msgpack.encode(_Dump(self.dialect or AUTO, self._parser.dump(), self._held, self.statistics))

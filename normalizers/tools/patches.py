@@ -22,7 +22,7 @@ from tooltap.normalizers.tools.payload import (
     strings,
     without_nulls,
 )
-from tooltap.normalizers.tools.unified_diff import hunks, split_files
+from tooltap.normalizers.tools.unified_diff import Hunk, hunks, split_files
 
 __all__ = ["FAMILIES", "canonical_change"]
 
@@ -94,6 +94,10 @@ def canonical_change(change: Any) -> Payload:
         change["modify"] = {"old_content": old, "new_content": new}
     elif diff is not None and (parts := hunks(diff)):
         change["modify"] = _modify(parts)
+    elif edits := objects(change.get("edits")):  # ACP: several diffs of one file
+        change["modify"] = _modify(
+            [Hunk(None, None, edit.get("old_string", ""), edit.get("new_string", "")) for edit in edits]
+        )
     return without_nulls(change)
 
 
@@ -102,20 +106,19 @@ def _type(change: Payload) -> str:
     return "rename" if kind == "modify" and nonblank(change.get("move_path")) else kind
 
 
-def _modify(parts: list[Any]) -> Payload:
-    if len(parts) == 1:
+def _modify(parts: list[Hunk]) -> Payload:
+    told = [
+        {
+            "old_start": hunk.old_start,
+            "new_start": hunk.new_start,
+            "old_content": hunk.old,
+            "new_content": hunk.new,
+        }
+        for hunk in parts
+    ]
+    if len(told) == 1:
         return {"old_content": parts[0].old, "new_content": parts[0].new}
-    return {
-        "hunks": [
-            {
-                "old_start": hunk.old_start,
-                "new_start": hunk.new_start,
-                "old_content": hunk.old,
-                "new_content": hunk.new,
-            }
-            for hunk in parts
-        ]
-    }
+    return {"hunks": [without_nulls(hunk) for hunk in told]}
 
 
 def _patch_output(value: Any, raw_name: str) -> Payload:

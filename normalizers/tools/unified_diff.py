@@ -1,9 +1,11 @@
-"""Unified diffs taken apart: one part per file, and the old and new text of each hunk."""
+"""Unified diffs taken apart: one part per file, and the old and new text of each hunk.
+
+Hunks may come without line numbers (`@@`, or `@@ def greet(name):`), as patches do that a model wrote.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
 __all__ = ["FileDiff", "Hunk", "hunks", "split_files"]
@@ -14,8 +16,9 @@ _NO_FILE = "/dev/null"
 
 
 class Hunk(NamedTuple):
-    old_start: int
-    new_start: int
+    old_start: int | None
+    """First line, where the hunk has line numbers."""
+    new_start: int | None
     old: str
     """Lines joined by newlines, without one at the end."""
     new: str
@@ -31,35 +34,43 @@ class FileDiff(NamedTuple):
 
 
 def hunks(diff: str) -> list[Hunk]:
-    """The hunks of one file's diff. Line counts decide where a hunk ends, so that text after it is not taken for its
-    content; lines before the first hunk are headers."""
+    """The hunks of one file's diff; lines before the first are headers."""
     found: list[Hunk] = []
-    lines = iter(diff.split("\n"))
-    for line in lines:
-        header = _HUNK.match(line)
+    lines = diff.removesuffix("\n").split("\n")
+    at = 0
+    while at < len(lines):
+        header = _HUNK.match(lines[at])
         if header:
-            found.append(_hunk(header, lines))
+            at, hunk = _counted_hunk(header, lines, at + 1)
+            found.append(hunk)
+        elif lines[at].startswith("@@"):
+            end = next((n for n in range(at + 1, len(lines)) if lines[n].startswith("@@")), len(lines))
+            hunk = _hunk(lines[at + 1 : end])
+            if hunk.old != hunk.new:  # several `@@ class …` in a row only say where the next hunk is
+                found.append(hunk)
+            at = end
+        else:
+            at += 1
     return found
 
 
-def _hunk(header: re.Match[str], lines: Iterator[str]) -> Hunk:
+def _counted_hunk(header: re.Match[str], lines: list[str], start: int) -> tuple[int, Hunk]:
+    """Where the hunk ends, by its line counts (text after it is not its content), and the hunk."""
     old_left, new_left = (1 if header[group] is None else int(header[group]) for group in (2, 4))
-    old: list[str] = []
-    new: list[str] = []
-    while old_left > 0 or new_left > 0:
-        line = next(lines, None)
-        if line is None:
-            break
-        mark, text = line[:1], line[1:]
-        if mark == "\\":  # "\ No newline at end of file"
-            continue
-        if mark != "+":
-            old.append(text)
-            old_left -= 1
-        if mark != "-":
-            new.append(text)
-            new_left -= 1
-    return Hunk(int(header[1]), int(header[3]), "\n".join(old), "\n".join(new))
+    at = start
+    while at < len(lines) and (old_left > 0 or new_left > 0):
+        mark = lines[at][:1]
+        old_left -= mark not in ("+", "\\")
+        new_left -= mark not in ("-", "\\")
+        at += 1
+    return at, _hunk(lines[start:at])._replace(old_start=int(header[1]), new_start=int(header[3]))
+
+
+def _hunk(lines: list[str]) -> Hunk:
+    # "\\ No newline at end of file" is no line of either text.
+    old = [line[1:] for line in lines if line[:1] not in ("+", "\\")]
+    new = [line[1:] for line in lines if line[:1] not in ("-", "\\")]
+    return Hunk(None, None, "\n".join(old), "\n".join(new))
 
 
 def split_files(diff: str) -> list[FileDiff]:

@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.normalizers.conftest import toy as toy
+
 
 @pytest.fixture
 def anyio_backend() -> str:

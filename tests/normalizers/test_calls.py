@@ -95,6 +95,14 @@ def test_a_turns_end_closes_its_calls_and_a_late_real_result_replaces() -> None:
     assert (real.status, real.synthetic, real.replaces, real.turn) == ("completed", False, made_up.id, "t1")
 
 
+def test_open_calls_are_cancelled_where_the_provider_cancels_their_turn_else_interrupted() -> None:
+    begun = ({"do": "begin"}, {"do": "call", "id": "a", "name": "X"})
+
+    (cancelled,) = results(run(*begun, {"do": "finish", "outcome": "cancelled"})[0])
+    (left_open,) = results(run(*begun)[0])
+    assert (cancelled.status, left_open.status) == ("cancelled", "interrupted")
+
+
 def test_the_order_at_a_turns_end_is_text_calls_usage_turn() -> None:
     events, _ = run(
         {"do": "begin"},
@@ -120,6 +128,16 @@ def test_a_subagents_calls_end_with_the_call_that_spawned_it() -> None:
         ("spawn", "completed"),
     ]
     assert results(events)[0].agent == "sub"
+
+
+def test_calls_that_name_each_other_as_parent_end_once() -> None:
+    events, _ = run(
+        {"do": "call", "id": "a", "name": "Task", "parent": "b"},
+        {"do": "call", "id": "b", "name": "Task", "parent": "a"},
+        {"do": "result", "id": "a"},
+    )
+
+    assert [(event.call_id, event.status) for event in results(events)] == [("b", "interrupted"), ("a", "completed")]
 
 
 def test_background_work_is_acknowledged_outlives_the_turn_and_ends_with_final() -> None:

@@ -44,6 +44,27 @@ def test_blocks_of_different_agents_do_not_end_each_other() -> None:
     assert [(item.agent, item.text) for item in items] == [(None, "ab"), ("sub", "xy")]
 
 
+def test_the_end_of_a_turn_ends_its_own_blocks_not_those_of_a_turn_that_overlaps() -> None:
+    items = run(
+        {"do": "begin", "turn": "one"},
+        chunk("first", key="a"),
+        {"do": "begin", "turn": "two"},
+        chunk("sec", key="b"),
+        {"do": "finish", "turn": "one"},
+        chunk("ond", key="b"),
+        {"do": "finish", "turn": "two"},
+    )
+
+    messages = [item for item in items if isinstance(item, Message)]
+    assert [(item.text, item.turn, item.line) for item in messages] == [("first", "one", 5), ("second", "two", 7)]
+
+
+def test_a_preview_whose_whole_never_came_is_our_inference() -> None:
+    items = run(chunk("sure"), chunk("half", key="k", preview=True))
+
+    assert [(item.text, item.synthetic) for item in items] == [("sure", False), ("half", True)]
+
+
 def test_previews_come_with_offsets_in_code_points_and_cost_no_ids() -> None:
     lines = (chunk("h\U0001f600"), chunk("llo"))
 

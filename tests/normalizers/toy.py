@@ -23,7 +23,13 @@ class Toy(Parser):
             case "say":
                 self.emit(Message, role="assistant", text=value["text"])
             case "chunk":
-                self.texts.append(value.get("role", "assistant"), value["text"], message_id=value.get("id"))
+                self.texts.append(
+                    value.get("role", "assistant"),
+                    value["text"],
+                    message_id=value.get("id"),
+                    key=value.get("key", ""),
+                    preview=value.get("preview", False),
+                )
             case "call":
                 memory = {"output": value["printed"]} if "printed" in value else None
                 self.calls.open(value["id"], value["name"], value.get("input", {}), raw=value, memory=memory)

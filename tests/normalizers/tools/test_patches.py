@@ -86,6 +86,22 @@ def test_several_hunks_are_not_glued_together() -> None:
     }
 
 
+def test_hunks_without_line_numbers() -> None:
+    diff = "@@ class A:\n@@ def f():\n a\n-b\n+c\n\n@@\n-x\n"
+
+    assert changes({"changes": {"a": {"type": "update", "unified_diff": diff}}})["a"]["modify"] == {
+        "hunks": [{"old_content": "a\nb\n", "new_content": "a\nc\n"}, {"old_content": "x", "new_content": ""}]
+    }
+
+
+def test_several_edits_of_one_file_in_a_patch() -> None:
+    edits = [{"old_string": "a", "new_string": "b"}, {"old_string": "c", "new_string": "d"}]
+
+    assert changes({"changes": {"a": {"type": "update", "edits": edits}}})["a"]["modify"] == {
+        "hunks": [{"old_content": "a", "new_content": "b"}, {"old_content": "c", "new_content": "d"}]
+    }
+
+
 GIT = """diff --git a/src/app.py b/src/app.py
 index 43f22fe..73ae2ad 100644
 --- a/src/app.py

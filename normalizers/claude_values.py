@@ -1,0 +1,28 @@
+"""Values of Claude's lines, taken for what they should be; anything else counts as absent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["number", "record", "records", "string", "whole"]
+
+
+def record(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def records(value: Any) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def string(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def whole(value: Any) -> int | None:
+    """A count, an index, milliseconds."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -1,0 +1,232 @@
+"""Codex's tool calls: opened by whichever line shows them first, ended by the first that has their result.
+
+`function_call` says what the model asked for, `exec_command_begin` and its like what is being run, `exec_command_end`
+what came of it, `function_call_output` what the model was told; in 0.120 some commands have only the last. Here are the
+lines that all tools have, commands, and patches; `codex_tools.py` has the rest.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tooltap.normalizers.base import WITH_EVENTS, skip
+from tooltap.normalizers.bodies import Bodies
+from tooltap.normalizers.calls import DUPLICATE_RESULT
+from tooltap.normalizers.codex_state import Handlers, Msg, call_id_of, details, milliseconds, object_of, text_of
+from tooltap.normalizers.codex_text import Answer, read_answer
+from tooltap.normalizers.tools.payload import decode_json
+from tooltap.protocol.events import Attachment
+
+if TYPE_CHECKING:
+    from tooltap.normalizers.codex_base import CodexParser
+
+__all__ = ["CodexCalls", "as_event"]
+
+_STATUS = {"completed": "completed", "failed": "failed", "declined": "denied"}
+_EXEC_KEYS = ("command", "cwd", "parsed_cmd", "source", "process_id", "interaction_input")
+
+
+def as_event(read: Callable[[Msg], str]) -> Callable[[Msg], str]:
+    """Read a turn item by what reads the older events, which say `call_id` and paths that are no URLs."""
+
+    def read_item(item: Msg) -> str:
+        paths = {key: item[key].removeprefix("file://") for key in ("cwd", "path") if isinstance(item.get(key), str)}
+        return read({**item, **paths, "call_id": item.get("id")})
+
+    return read_item
+
+
+class CodexCalls:
+    def __init__(self, parser: CodexParser) -> None:
+        self._parser = parser
+        self.events: Handlers = {
+            "exec_command_begin": self.exec_begin,
+            "exec_command_end": self._exec_end,
+            "exec_command_output_delta": self._output_delta,
+            "patch_apply_begin": self.patch_begin,
+            "patch_apply_end": self._patch_end,
+            "patch_apply_updated": self.patch_begin,
+            "terminal_interaction": self._terminal_interaction,
+        }
+        self.starts: Handlers = {
+            "CommandExecution": as_event(self.exec_begin),
+            "FileChange": as_event(self.patch_begin),
+        }
+        self.ends: Handlers = {
+            "CommandExecution": as_event(self._exec_end),
+            "FileChange": as_event(self._patch_end),
+        }
+        self.raw_items: Handlers = {
+            "custom_tool_call": self._custom_call,
+            "custom_tool_call_output": self._output,
+            "function_call": self._function_call,
+            "function_call_output": self._output,
+            "local_shell_call": self._local_shell_call,
+        }
+
+    # -- what all tools have --------------------------------------------------------------------------------------
+
+    def called(self, call_id: str, raw_name: str, value: Any, raw: Msg, *, name: str | None = None) -> str:
+        """A line that shows a call: open it, or tell what is new of it."""
+        calls = self._parser.calls
+        call = calls.get(call_id)
+        if call is None and calls.is_done(call_id):
+            return skip("duplicate-call")
+        if call is None:
+            self._parser.before_content()
+            calls.open(call_id, raw_name, value, raw=raw, name=name)
+            return WITH_EVENTS
+        return WITH_EVENTS if calls.update(call, value, raw=raw, name=name) else skip("duplicate-call")
+
+    def is_over(self, call_id: str) -> bool:
+        """Whether a further result of this call is a repetition."""
+        return self._parser.calls.get(call_id) is None and self._parser.calls.is_done(call_id)
+
+    def ended(
+        self, call_id: str, answer: Answer, raw: Any, raw_name: str, attachments: list[Attachment] | None = None
+    ) -> str:
+        """A line that has a call's result."""
+        parser = self._parser
+        value, outputs = answer.value, None
+        is_question = parser.calls.name_of(call_id) == "AskUserQuestion" and isinstance(value, dict)
+        parser.approvals.settle(call_id, answer.status, value.get("answers") if is_question else None)
+        if answer.running is None:
+            printed, bodies = parser.running.take(call_id)
+            if value is None and printed:  # broken off: what it printed before is all there is
+                value, outputs = printed, bodies
+        return parser.calls.result(
+            call_id,
+            value,
+            raw=raw,
+            raw_name=raw_name,
+            status=answer.status,
+            error=answer.error,
+            duration_ms=answer.duration_ms,
+            attachments=attachments,
+            is_async=answer.running is not None,
+            outputs=outputs,
+        )
+
+    def _function_call(self, item: Msg) -> str:
+        name = text_of(item, "name") or "unknown"
+        namespace = text_of(item, "namespace") or ""
+        value = decode_json(item.get("arguments"))
+        if namespace.startswith("mcp__"):
+            name = f"{namespace}__{name}"
+        if name == "update_plan":
+            self._parser.thread.plan_call = text_of(item, "call_id")
+        return self._called_by_model(item, name, value)
+
+    def _custom_call(self, item: Msg) -> str:
+        return self._called_by_model(item, text_of(item, "name") or "unknown", {"input": item.get("input")})
+
+    def _local_shell_call(self, item: Msg) -> str:
+        action = object_of(item, "action")
+        value = details(action, "command", "timeout_ms", "working_directory", "env", "user")
+        return self._called_by_model(item, "local_shell", value)
+
+    def _called_by_model(self, item: Msg, name: str, value: Any) -> str:
+        call_id = text_of(item, "call_id", "id") or self._parser.made_up_id(name)
+        line_class = self.called(call_id, name, value, item)
+        call = self._parser.calls.get(call_id)
+        if call is not None and call.name == "Bash" and isinstance(value, dict):
+            self._parser.calls.remember(call, value)
+        return line_class
+
+    def _output(self, item: Msg) -> str:
+        call_id = call_id_of(item)
+        calls = self._parser.calls
+        call = calls.get(call_id)
+        if self.is_over(call_id) or (call is not None and call.acknowledged):
+            return DUPLICATE_RESULT
+        bodies = Bodies(self._parser)
+        raw = bodies.take(item)
+        answer = read_answer(raw.get("output"))
+        if call is None or call.name != "Bash":
+            answer = answer._replace(running=None)  # `write_stdin` is answered, whatever it typed into
+        if call is not None and call.name == "Patch":
+            answer = _patch_answer(answer)
+        return self.ended(call_id, answer, raw, text_of(item, "name") or "unknown", bodies.attachments)
+
+    # -- commands -------------------------------------------------------------------------------------------------
+
+    def exec_begin(self, msg: Msg) -> str:
+        call_id = call_id_of(msg)
+        line_class = self._exec_called(call_id, msg)
+        return WITH_EVENTS if self._parser.approvals.settle(call_id, "running") else line_class
+
+    def _exec_called(self, call_id: str, msg: Msg) -> str:
+        call = self._parser.calls.get(call_id)
+        asked = call.memory if call is not None else {}
+        return self.called(call_id, "exec_command", {**asked, **details(msg, *_EXEC_KEYS)}, msg)
+
+    def _exec_end(self, msg: Msg) -> str:
+        call_id = call_id_of(msg)
+        if self.is_over(call_id):
+            return DUPLICATE_RESULT
+        self._exec_called(call_id, msg)
+        value = {key: msg[key] for key in ("stdout", "stderr", "exit_code") if msg.get(key) is not None}
+        merged = msg.get("aggregated_output")
+        if "stdout" not in value and merged is not None:
+            value["stdout"] = merged
+        for key in ("aggregated_output", "formatted_output"):  # the latter is what the model saw
+            if msg.get(key) not in (None, value.get("stdout")):
+                value[key] = msg[key]
+        status = _STATUS.get(str(msg.get("status")), "completed")
+        error = text_of(msg, "formatted_output", "aggregated_output", "stderr") if status == "denied" else None
+        answer = Answer(value, status, error, duration_ms=milliseconds(msg.get("duration")))
+        return self.ended(call_id, answer, msg, "exec_command")
+
+    def _output_delta(self, msg: Msg) -> str:
+        call = self._parser.calls.get(call_id_of(msg))
+        if call is not None:  # after the end there is nothing to preview: a stopped command may go on printing
+            try:
+                data = base64.b64decode(str(msg.get("chunk", "")), validate=True)
+            except (binascii.Error, ValueError):
+                data = b""
+            self._parser.running.append(call, str(msg.get("stream", "stdout")), data)
+        return skip("partial")
+
+    def _terminal_interaction(self, msg: Msg) -> str:
+        """Typed into a running command, by a `write_stdin` call or by the user."""
+        call = self._parser.calls.get(call_id_of(msg))
+        if call is None:
+            return skip("duplicate-call")
+        self._parser.calls.update(call, progress={"data": details(msg, "stdin", "process_id")})
+        return WITH_EVENTS
+
+    # -- patches --------------------------------------------------------------------------------------------------
+
+    def patch_begin(self, msg: Msg) -> str:
+        value = details(msg, "auto_approved", "changes")
+        return self.called(call_id_of(msg), "patch_apply", value, msg, name="Patch")
+
+    def _patch_end(self, msg: Msg) -> str:
+        call_id = call_id_of(msg)
+        if self.is_over(call_id):
+            return DUPLICATE_RESULT
+        if self._parser.calls.get(call_id) is None:
+            self.patch_begin(msg)
+        status = _STATUS.get(str(msg.get("status")), "completed")
+        success = msg.get("success")
+        if success is None:
+            success = status == "completed"
+        elif not success and status == "completed":
+            status = "failed"
+        value = {**details(msg, "stdout", "stderr"), "success": success}
+        error = text_of(value, "stderr", "stdout") if status != "completed" else None
+        return self.ended(call_id, Answer(value, status, error), msg, "patch_apply")
+
+
+def _patch_answer(answer: Answer) -> Answer:
+    """What `apply_patch` answers states an exit code, as a command does."""
+    value = answer.value
+    if not isinstance(value, dict) or not isinstance(value.get("exit_code"), int):
+        return answer
+    if value["exit_code"] == 0:
+        return answer._replace(value={**value, "success": True})
+    value = {"exit_code": value["exit_code"], "success": False}
+    return answer._replace(value=value, status="failed", error=answer.value["stdout"])

@@ -1,0 +1,108 @@
+"""What the Codex dialects remember from line to line, and the words they share for reading objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import msgspec
+
+from tooltap.normalizers.base import State
+from tooltap.normalizers.running import RunningState
+from tooltap.normalizers.texts import TextBuffer
+
+__all__ = [
+    "CodexState",
+    "Handlers",
+    "Msg",
+    "Said",
+    "Thread",
+    "call_id_of",
+    "details",
+    "int_of",
+    "milliseconds",
+    "object_of",
+    "text_of",
+]
+
+Msg: TypeAlias = dict[str, Any]
+"""An event (`msg`), a turn item or a response item: an object told apart by `type`."""
+
+Handlers: TypeAlias = dict[str, Callable[[Msg], str]]
+"""`type` -> what reads such an object and gives its line's class."""
+
+
+class Said(msgspec.Struct):
+    """A block of text that was emitted, and in which forms the wire has said it so far."""
+
+    role: str
+    digest: int
+    forms: list[str]
+
+
+class Thread(msgspec.Struct, omit_defaults=True):
+    """One Codex thread: a session."""
+
+    ended: str | None = None
+    """The turn that ended last."""
+    failed: str | None = None
+    """Why the running turn is failing, once an error said so."""
+    said: list[Said] = []
+    """Of the running turn; newest last."""
+    receiving: dict[str, str] = {}
+    """Key of a text that arrives in deltas -> its role."""
+    usage: list[int | None] = []
+    """The figures emitted last."""
+    rate_limit: str | None = None
+    """The limit that was reported as reached."""
+    mcp_failures: list[str] = []
+    """MCP servers whose failure to start was told."""
+    plan_call: str | None = None
+    """The newest `update_plan` call."""
+    searches: int = 0
+    """Web searches that ended and were not yet repeated as a response item, which has no id in 0.120."""
+    diff: TextBuffer | None = None
+    """The running turn's accumulated diff."""
+    diff_digest: int = 0
+
+
+class CodexState(State, kw_only=True):
+    agent_version: str | None = None
+    threads: dict[str, Thread] = msgspec.field(default_factory=dict)
+    running: RunningState = msgspec.field(default_factory=RunningState)
+    made_up: dict[str, int] = msgspec.field(default_factory=dict)
+    """Kind of call -> how many of them got an id of ours: plans, diffs, searches without one."""
+
+
+def text_of(msg: Msg, *keys: str) -> str | None:
+    """The first of the keys that holds a string which is not empty."""
+    return next((msg[key] for key in keys if isinstance(msg.get(key), str) and msg[key]), None)
+
+
+def object_of(msg: Msg, key: str) -> Msg:
+    """The object under a key, empty where there is none."""
+    value = msg.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def int_of(msg: Msg, key: str) -> int | None:
+    value = msg.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def call_id_of(msg: Msg) -> str:
+    """The id of the call an object is about; without one, all that is known of it is that it is a call."""
+    return text_of(msg, "call_id", "callId", "id") or "unknown"
+
+
+def details(msg: Msg, *keys: str) -> Msg:
+    """What of the keys is there and says something."""
+    return {key: msg[key] for key in keys if msg.get(key) not in (None, "", [], {})}
+
+
+def milliseconds(duration: Any) -> int | None:
+    """Rust's `Duration`: `{secs, nanos}`."""
+    if not isinstance(duration, dict):
+        return None
+    secs, nanos = int_of(duration, "secs"), int_of(duration, "nanos")
+    return None if secs is None or nanos is None else round(secs * 1000 + nanos / 1e6)

@@ -1,0 +1,127 @@
+"""What a Codex tool answered, out of the text its model was given.
+
+Codex hands results to the model as text, and how that text states an exit code changed with nearly every generation of
+its shell tool: JSON (`shell`, to 0.58), `Exit code:` (`shell_command`, 0.63 to 0.79; `apply_patch` since 0.142),
+`Process exited with code` (`exec_command`, since 0.114). What was refused or could not run is plain words in all of
+them. Newer versions give lists of content parts, the first of which may be such a header alone.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from tooltap.normalizers.tools.payload import decode_json
+
+__all__ = ["Answer", "read_answer"]
+
+
+class Answer(NamedTuple):
+    value: Any
+    """For the tool's family: text, `{stdout, exit_code}`, `{content: blocks}` or what a JSON text describes."""
+    status: str = "completed"
+    error: str | None = None
+    """The words of a refusal or failure; they are not in `value`."""
+    running: str | None = None
+    """Id of the session in which the command still runs: the answer only acknowledges it."""
+    duration_ms: int | None = None
+
+
+_HEADER = re.compile(
+    r"(?:(?:Chunk ID: \S*|Script \w+|Original token count: \d+|Total output lines: \d+"
+    r"|Wall time:? (?P<seconds>[\d.]+) seconds"
+    r"|(?:Exit code:|Process exited with code) (?P<code>-?\d+)"
+    r"|Process running with session ID (?P<session>\S+))\n)+"
+    r"Output:(?:\n|\Z)"
+)
+
+_SANDBOX = "failed in sandbox "
+
+_WORDS = [
+    (re.compile(pattern, re.DOTALL), status)
+    for pattern, status in (
+        (r"(?:Wall time:? [\d.]+ seconds\n)?aborted by user", "cancelled"),
+        (r"(?:exec command|patch) rejected by user|user (?:rejected|cancelled) MCP tool call", "denied"),
+        (r"approval policy is Never; reject command|MCP tool call requires approval, but", "denied"),
+        (r'exec_command failed for .*: CreateProcess { message: "Rejected\(', "denied"),
+        (r"exec_command failed for|write_stdin failed|execution error: |apply_patch verification failed", "failed"),
+        (r"unsupported call: |failed to parse function arguments|unable to locate image at", "failed"),
+        (r"\w+ is unavailable in \w+ mode", "failed"),
+    )
+]
+"""How texts begin that are no output: the words of Codex 0.46 to 0.169."""
+
+
+def read_answer(output: Any) -> Answer:
+    """Read `function_call_output.output`: text, content parts, or `{content, success}`."""
+    if isinstance(output, str):
+        decoded = decode_json(output)
+        return _read_text(output) if isinstance(decoded, str) else _read_decoded(decoded)
+    if isinstance(output, dict) and "success" in output:
+        answer = read_answer(output.get("content"))
+        if output["success"] is False and answer.status == "completed":
+            return answer._replace(status="failed")
+        return answer
+    return _read_decoded(output)
+
+
+def _read_text(text: str) -> Answer:
+    if header := _HEADER.match(text):
+        rest = text[header.end() :]
+        code = header["code"]
+        return Answer(
+            value=rest if code is None else {"stdout": rest, "exit_code": int(code)},
+            running=header["session"],
+            duration_ms=_milliseconds(header["seconds"]),
+        )
+    if text.startswith(_SANDBOX):
+        return _read_sandbox(text)
+    for pattern, status in _WORDS:
+        if pattern.match(text):
+            return Answer(None, status, text)
+    return Answer(text)
+
+
+def _read_sandbox(text: str) -> Answer:
+    """`failed in sandbox X with execution error: …, exit code: N, stdout: …, stderr: …` (Codex to 0.58)."""
+    words, _, rest = text.partition(", exit code: ")
+    code, _, rest = rest.partition(", stdout: ")
+    stdout, separator, stderr = rest.partition(", stderr: ")
+    if not separator or not re.fullmatch(r"-?\d+", code):
+        return Answer(None, "failed", text)
+    return Answer({"stdout": stdout, "stderr": stderr, "exit_code": int(code)}, "failed", words)
+
+
+def _read_decoded(value: Any) -> Answer:
+    if isinstance(value, list):
+        return _read_parts(value)
+    metadata = value.get("metadata") if isinstance(value, dict) else None
+    if isinstance(metadata, dict) and isinstance(value.get("output"), str):
+        seconds = metadata.get("duration_seconds")
+        return Answer(
+            value={"stdout": value["output"], "exit_code": metadata.get("exit_code")},
+            duration_ms=_milliseconds(seconds) if isinstance(seconds, int | float) else None,
+        )
+    return Answer(value)
+
+
+def _read_parts(parts: list[Any]) -> Answer:
+    duration = None
+    first = parts[0].get("text") if parts and isinstance(parts[0], dict) else None
+    if isinstance(first, str) and (header := _HEADER.fullmatch(first)):
+        duration = _milliseconds(header["seconds"])
+        parts = parts[1:]
+    blocks = [{**part, "type": "text"} if _is_text(part) else part for part in parts]
+    if len(blocks) == 1 and _is_text(blocks[0]):
+        only = _read_text(blocks[0]["text"])
+        if only.error is not None:
+            return only._replace(duration_ms=duration)
+    return Answer({"content": blocks}, duration_ms=duration)
+
+
+def _is_text(part: Any) -> bool:
+    return isinstance(part, dict) and part.get("type") in ("input_text", "output_text", "text")
+
+
+def _milliseconds(seconds: str | float | None) -> int | None:
+    return None if seconds is None else round(float(seconds) * 1000)

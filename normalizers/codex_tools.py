@@ -1,0 +1,206 @@
+"""Codex's other tools: MCP, the client's own, web search, images, plans, other agents."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tooltap.normalizers.bodies import Bodies
+from tooltap.normalizers.calls import DUPLICATE_RESULT
+from tooltap.normalizers.codex_calls import as_event
+from tooltap.normalizers.codex_state import Handlers, Msg, call_id_of, details, milliseconds, object_of, text_of
+from tooltap.normalizers.codex_text import Answer
+from tooltap.normalizers.tools.payload import blocks_text
+
+if TYPE_CHECKING:
+    from tooltap.normalizers.codex_base import CodexParser
+
+__all__ = ["CodexTools"]
+
+_COLLABORATION = {
+    "collab_agent_spawn": "spawn_agent",
+    "collab_agent_interaction": "send_input",
+    "collab_waiting": "wait_agent",
+    "collab_close": "close_agent",
+    "collab_resume": "resume_agent",
+}
+"""Beginning of the events' types -> the tool, as the model calls it."""
+
+_ANY_AGENT_TOOL = "collab_agent_tool_call"
+"""The item's type; it says which tool in `tool`."""
+
+_AGENT_INPUT = ("prompt", "model", "reasoning_effort", "receiver_thread_id", "receiver_thread_ids")
+_AGENT_OUTPUT = ("status", "statuses", "agents_states", "agent_statuses", "new_thread_id", "new_agent_nickname")
+
+
+class CodexTools:
+    def __init__(self, parser: CodexParser) -> None:
+        self._parser = parser
+        self._tools = parser.tools
+        self.events: Handlers = {
+            "dynamic_tool_call_request": self._dynamic_begin,
+            "dynamic_tool_call_response": self._dynamic_end,
+            "image_generation_begin": self._image_begin,
+            "image_generation_end": self._image_end,
+            "mcp_tool_call_begin": self._mcp_begin,
+            "mcp_tool_call_end": self._mcp_end,
+            "plan_update": self._plan_update,
+            "view_image_tool_call": self._view_image,
+            "web_search_begin": self._web_search_begin,
+            "web_search_end": self._web_search_end,
+        }
+        for event, tool in _COLLABORATION.items():
+            self.events[f"{event}_begin"] = partial(self._agent_begin, tool)
+            self.events[f"{event}_end"] = partial(self._agent_end, tool)
+        self.starts: Handlers = {
+            "CollabAgentToolCall": as_event(partial(self._agent_begin, _ANY_AGENT_TOOL)),
+            "DynamicToolCall": as_event(self._dynamic_begin),
+            "ImageGeneration": as_event(self._image_begin),
+            "McpToolCall": as_event(self._mcp_begin),
+            "WebSearch": as_event(self._web_search_begin),
+        }
+        self.ends: Handlers = {
+            "CollabAgentToolCall": as_event(partial(self._agent_end, _ANY_AGENT_TOOL)),
+            "DynamicToolCall": as_event(self._dynamic_end),
+            "ImageGeneration": as_event(self._image_end),
+            "ImageView": as_event(self._view_image),
+            "McpToolCall": as_event(self._mcp_end),
+            "WebSearch": as_event(self._web_search_end),
+        }
+        self.raw_items: Handlers = {
+            "image_generation_call": as_event(self._image_end),
+            "tool_search_call": self._tool_search,
+            "tool_search_output": self._tool_search_output,
+            "web_search_call": self._raw_web_search,
+        }
+
+    # -- MCP and the client's own tools ---------------------------------------------------------------------------
+
+    def _mcp_begin(self, msg: Msg) -> str:
+        call = object_of(msg, "invocation") or msg
+        name = f"mcp__{call.get('server')}__{call.get('tool')}"
+        return self._tools.called(call_id_of(msg), name, call.get("arguments") or {}, msg)
+
+    def _mcp_end(self, msg: Msg) -> str:
+        call_id = call_id_of(msg)
+        if self._tools.is_over(call_id):
+            return DUPLICATE_RESULT
+        self._mcp_begin(msg)
+        bodies = Bodies(self._parser)
+        raw = bodies.take(msg)
+        result = object_of(raw, "result")
+        value = object_of(result, "Ok") or ({} if "Err" in result else result)
+        error = text_of(result, "Err") or text_of(object_of(raw, "error"), "message")
+        if error is None and value.get("isError"):
+            error = blocks_text(value.get("content"))
+        failed = error is not None or value.get("isError") is True
+        answer = Answer(
+            value, "failed" if failed else "completed", error, duration_ms=milliseconds(msg.get("duration"))
+        )
+        return self._tools.ended(call_id, answer, raw, "unknown", bodies.attachments)
+
+    def _dynamic_begin(self, msg: Msg) -> str:
+        call_id = call_id_of(msg)
+        return self._tools.called(call_id, text_of(msg, "tool") or "unknown", msg.get("arguments"), msg)
+
+    def _dynamic_end(self, msg: Msg) -> str:
+        call_id = call_id_of(msg)
+        if self._tools.is_over(call_id):
+            return DUPLICATE_RESULT
+        self._dynamic_begin(msg)
+        bodies = Bodies(self._parser)
+        raw = bodies.take(msg)
+        failed = msg.get("success") is False
+        answer = Answer(
+            {"content": raw["content_items"]} if isinstance(raw.get("content_items"), list) else None,
+            "failed" if failed else "completed",
+            text_of(msg, "error"),
+            duration_ms=milliseconds(msg.get("duration")),
+        )
+        return self._tools.ended(call_id, answer, raw, "unknown", bodies.attachments)
+
+    # -- web search -----------------------------------------------------------------------------------------------
+
+    def _web_search_begin(self, msg: Msg) -> str:
+        return self._tools.called(call_id_of(msg), "web_search", details(msg, "query", "action"), msg)
+
+    def _web_search_end(self, msg: Msg) -> str:
+        call_id = call_id_of(msg)
+        if self._tools.is_over(call_id):
+            return DUPLICATE_RESULT
+        self._web_search_begin(msg)
+        self._parser.thread.searches += 1
+        return self._tools.ended(call_id, Answer(None), msg, "web_search")
+
+    def _raw_web_search(self, item: Msg) -> str:
+        """Without an id (0.120) it repeats a search that has ended, unless none has."""
+        thread = self._parser.thread
+        call_id = text_of(item, "call_id", "id")
+        if call_id is None and thread.searches:
+            thread.searches -= 1
+            return DUPLICATE_RESULT
+        call_id = call_id or self._parser.made_up_id("web_search")
+        if self._tools.is_over(call_id):
+            return DUPLICATE_RESULT
+        self._tools.called(call_id, "web_search", details(item, "query", "action"), item)
+        status = "failed" if item.get("status") == "failed" else "completed"
+        return self._tools.ended(call_id, Answer(None, status), item, "web_search")
+
+    def _tool_search(self, item: Msg) -> str:
+        call_id = call_id_of(item)
+        return self._tools.called(call_id, "tool_search", item.get("arguments"), item)
+
+    def _tool_search_output(self, item: Msg) -> str:
+        call_id = call_id_of(item)
+        return self._tools.ended(call_id, Answer(details(item, "tools")), item, "tool_search")
+
+    # -- images ---------------------------------------------------------------------------------------------------
+
+    def _view_image(self, msg: Msg) -> str:
+        """Comes when the image is attached; what the model sees follows as the call's output, if it follows."""
+        call_id = call_id_of(msg)
+        known = self._parser.calls.is_known(call_id)
+        line_class = self._tools.called(call_id, "view_image", details(msg, "path"), msg)
+        return line_class if known else self._tools.ended(call_id, Answer(None), msg, "view_image")
+
+    def _image_begin(self, msg: Msg) -> str:
+        prompt = text_of(msg, "revised_prompt")
+        value = {} if prompt is None else {"prompt": prompt}
+        return self._tools.called(call_id_of(msg), "image_generation", value, msg)
+
+    def _image_end(self, msg: Msg) -> str:
+        call_id = call_id_of(msg)
+        if self._tools.is_over(call_id):
+            return DUPLICATE_RESULT
+        self._image_begin({**msg, "result": None})
+        bodies = Bodies(self._parser)
+        raw = {**msg, "result": bodies.take({"data": msg.get("result"), "mimeType": "image/png"})}
+        status = "failed" if msg.get("status") == "failed" else "completed"
+        answer = Answer(details(msg, "saved_path"), status)
+        return self._tools.ended(call_id, answer, raw, "image_generation", bodies.attachments)
+
+    # -- plans ----------------------------------------------------------------------------------------------------
+
+    def _plan_update(self, msg: Msg) -> str:
+        """Belongs to the `update_plan` call that is running; where those are not on the wire, it is all there is."""
+        value = details(msg, "explanation", "plan")
+        call = self._parser.calls.get(self._parser.thread.plan_call or "")
+        if call is not None:
+            return self._tools.called(call.id, call.raw_name, value, msg)
+        call_id = self._parser.made_up_id("plan")
+        self._parser.before_content()
+        self._parser.calls.open(call_id, "update_plan", value, raw=msg, synthetic=True)
+        return self._parser.calls.result(call_id, None, raw=None, synthetic=True)
+
+    # -- other agents ---------------------------------------------------------------------------------------------
+
+    def _agent_begin(self, tool: str, msg: Msg) -> str:
+        return self._tools.called(call_id_of(msg), tool, details(msg, "tool", *_AGENT_INPUT), msg)
+
+    def _agent_end(self, tool: str, msg: Msg) -> str:
+        call_id = call_id_of(msg)
+        if self._tools.is_over(call_id):
+            return DUPLICATE_RESULT
+        self._agent_begin(tool, msg)
+        status = "failed" if msg.get("status") == "failed" else "completed"
+        return self._tools.ended(call_id, Answer(details(msg, *_AGENT_OUTPUT), status), msg, tool)

@@ -1,0 +1,56 @@
+"""The patch language of Codex and its kin: `*** Begin Patch` … `*** End Patch`.
+
+Read into the form in which Codex reports what it applied: path -> `{type: add, content}`, `{type: delete}` or
+`{type: update, unified_diff, move_path?}`. The hunks of such a patch have no line numbers: `@@`, or `@@ def greet():`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["parse_patch"]
+
+_BEGIN = "*** Begin Patch"
+_END = "*** End Patch"
+_SECTIONS = {"*** Add File: ": "add", "*** Delete File: ": "delete", "*** Update File: ": "update"}
+_MOVE = "*** Move to: "
+_MARK = "*** "
+
+
+def parse_patch(text: str) -> dict[str, dict[str, Any]] | None:
+    """The changes of a patch, which may stand in other text (a heredoc); None if there is no patch in it."""
+    lines = text.split("\n")
+    start = next((number for number, line in enumerate(lines) if line.strip() == _BEGIN), None)
+    if start is None:
+        return None
+    kinds: dict[str, str] = {}
+    bodies: dict[str, list[str]] = {}
+    moves: dict[str, str] = {}
+    path = None
+    for line in lines[start + 1 :]:
+        mark = line.rstrip()
+        if mark == _END:
+            break
+        kind = next((kind for section, kind in _SECTIONS.items() if mark.startswith(section)), None)
+        if kind is not None:
+            path = mark.partition(": ")[2]
+            if kinds.get(path) != kind:  # a file that is updated twice has one change with all its hunks
+                kinds[path], bodies[path] = kind, []
+        elif path is None:
+            continue
+        elif mark.startswith(_MOVE):
+            moves[path] = mark.removeprefix(_MOVE)
+        elif not line.startswith(_MARK):  # `*** End of File` says where a hunk is, not what it changes
+            bodies[path].append(line)
+    return {path: _change(kind, bodies[path], moves.get(path)) for path, kind in kinds.items()}
+
+
+def _change(kind: str, body: list[str], move_path: str | None) -> dict[str, Any]:
+    if kind == "add":
+        return {"type": "add", "content": "".join(f"{line.removeprefix('+')}\n" for line in body)}
+    if kind == "delete":
+        return {"type": "delete"}
+    if body and not body[0].startswith("@@"):  # the first hunk may come without its mark
+        body = ["@@", *body]
+    change = {"type": "update", "unified_diff": "".join(f"{line}\n" for line in body)}
+    return change if move_path is None else {**change, "move_path": move_path}

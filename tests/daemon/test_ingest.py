@@ -1,0 +1,452 @@
+"""Publishing a stream: framing, acknowledgements, ends, takeover, backpressure."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+from typing import Any
+
+import anyio
+import orjson
+import pytest
+
+from tests.daemon.publishing import NOW, Clock, Publisher, daemon, events, journal_of, publish, streams_on, tapped
+from tooltap.daemon.journal import Commit, Committed, JournalError
+from tooltap.daemon.journal_sqlite import SqliteJournal
+from tooltap.normalizers.bounds import Produced
+from tooltap.normalizers.framing import LongLine
+from tooltap.normalizers.items import Limits
+from tooltap.protocol.events import Message
+from tooltap.protocol.frames import Ack, Done, ErrorFrame, FrameError, Ingesting, Suspended
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("toy")]
+
+SAY = {"do": "say", "text": "hello"}
+CALL = {"do": "call", "id": "1", "name": "Bash", "input": {"command": "ls"}}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "journal.db"
+
+
+def texts(found: list[dict[str, Any]]) -> list[str]:
+    return [one["text"] for one in found if one["kind"] == "message"]
+
+
+# -- framing and ends ---------------------------------------------------------------------------------------------
+
+
+async def test_a_tapped_stream_is_acknowledged_and_ended(path: Path) -> None:
+    async with daemon(path) as streams:
+        publisher = await publish(streams, provider="maker")
+        await publisher.lines(SAY, CALL)
+        await publisher.record(op="end")
+
+        statistics = publisher.last(Done)
+        assert [type(frame) for frame in publisher.frames] == [Ingesting, Ack, Done]
+        assert publisher.frames[0] == Ingesting(stream="s", state="new", lines=0, dialect="toy")
+        assert publisher.frames[1] == Ack(lines=2)
+        assert (statistics.lines, statistics.with_events, statistics.events) == (2, 2, 3)
+        assert [(one["id"], one["kind"]) for one in await events(journal_of(streams))] == [
+            ("s:1:0", "message"),
+            ("s:2:0", "tool-call"),
+            ("s:2c:0", "tool-result"),
+        ]
+        assert not publisher.session.over.is_set()  # more lines may come
+
+
+async def test_the_end_of_raw_input_ends_the_stream_and_an_unterminated_last_line_counts(path: Path) -> None:
+    async with daemon(path) as streams:
+        publisher = await publish(streams, framing="raw")
+        await publisher.session.feed(b'{"do":"say","text":"a"}\n\n{"do":"say",')
+        await publisher.session.feed(b'"text":"b"}')
+        await publisher.session.finish()
+
+        done = publisher.last(Done)
+        assert (done.lines, done.skipped, done.with_events) == (3, {"blank": 1}, 2)
+        assert texts(await events(journal_of(streams))) == ["a", "b"]
+        assert publisher.session.over.is_set()
+        assert streams.sessions == {}
+
+
+async def test_tapped_input_that_stops_without_an_end_is_suspended_and_its_torn_tail_dropped(path: Path) -> None:
+    async with daemon(path) as streams:
+        publisher = await publish(streams)
+        await publisher.session.feed(tapped(CALL) + tapped(SAY)[:-1])
+        await publisher.session.finish()
+
+        assert publisher.frames[1:] == [Ack(lines=1), Suspended(lines=1)]
+        (info,) = await journal_of(streams).streams()
+        assert (info.state, info.lines) == ("suspended", 1)
+        assert len((await journal_of(streams).open_calls())["calls"]) == 1
+
+
+async def test_an_empty_stream_ends_with_empty_statistics(path: Path) -> None:
+    async with daemon(path) as streams:
+        publisher = await publish(streams, framing="raw")
+        await publisher.session.finish()
+
+        assert publisher.last(Done).lines == 0
+        assert [one.state for one in await journal_of(streams).streams()] == ["ended"]
+
+
+async def test_a_stream_without_a_name_gets_one(path: Path) -> None:
+    async with daemon(path) as streams:
+        names = {(await publish(streams, None)).last(Ingesting).stream for _ in range(3)}
+        assert len(names) == 3
+
+
+async def test_ending_twice_gives_the_same_answer_and_new_lines_open_the_stream_again(path: Path) -> None:
+    async with daemon(path) as streams:
+        publisher = await publish(streams)
+        await publisher.lines(CALL)
+        await publisher.record(op="end")
+        first = publisher.last(Done)
+        await publisher.record(op="end")
+        assert publisher.last(Done) == first
+        await publisher.session.finish()
+
+        again = await publish(streams)
+        assert again.frames == [
+            Ingesting(stream="s", state="ended", lines=1, dialect="toy", crc=crc_of(CALL), crc_line=1)
+        ]
+        await again.record(op="end")
+        assert again.frames[1:] == [first]
+
+        await again.lines({"do": "result", "id": "1", "output": "late"}, SAY)
+        await again.record(op="end")
+        assert again.last(Done).lines == 3
+        late = (await events(journal_of(streams)))[2]
+        assert (late["id"], late["replaces"]) == ("s:2:0", "s:1c:0")
+
+
+async def test_a_line_between_two_ends_in_one_chunk_is_not_lost(path: Path) -> None:
+    end = b'{"op":"end"}\n'
+    async with daemon(path) as streams:
+        publisher = await publish(streams)
+        await publisher.session.feed(tapped(CALL) + end + tapped(SAY) + end)
+
+        answers = [frame for frame in publisher.frames if isinstance(frame, Done)]
+        assert [(one.lines, one.events) for one in answers] == [(1, 2), (2, 3)]
+
+
+async def test_the_time_of_a_line_is_its_own_if_it_has_one_else_that_of_its_receipt(path: Path) -> None:
+    async with daemon(path) as streams:
+        publisher = await publish(streams)
+        await publisher.session.feed(tapped(SAY, NOW - 5) + tapped(SAY, 17) + tapped(SAY))
+        await publisher.session.finish()
+
+        assert [one["ts"] for one in await events(journal_of(streams))] == [NOW - 5, NOW, NOW]
+
+
+async def test_lost_lines_count_as_lines(path: Path) -> None:
+    async with daemon(path) as streams:
+        publisher = await publish(streams)
+        await publisher.lines(SAY)
+        await publisher.record(op="lost", lines=3, bytes=99, reason="spool full")
+        await publisher.lines(SAY)
+        await publisher.record(op="end")
+
+        done = publisher.last(Done)
+        assert (done.lines, done.skipped) == (5, {"lost": 3})
+        assert [one["id"] for one in await events(journal_of(streams))] == ["s:1:0", "s:4:0", "s:5:0"]
+        (info,) = await journal_of(streams).streams()
+        assert info.crc_line == 5
+
+
+@pytest.mark.parametrize("framing", ["raw", "tapped"])
+async def test_an_over_long_line_is_kept_as_its_head_and_length(path: Path, framing: str) -> None:
+    long = {"do": "say", "text": "x" * 6_000}
+    body = b'{"do":"say","text":"' + b"x" * 6_000 + b'"}\n'
+    async with daemon(path, limits=Limits(line_bytes=5_000)) as streams:
+        publisher = await publish(streams, framing=framing)
+        await publisher.session.feed(body if framing == "raw" else tapped(long))
+        await publisher.session.suspend()
+
+        (event,) = await events(journal_of(streams))
+        assert (event["kind"], event["reason"], event["bytes"]) == ("unparsed", "too-long", len(body) - 1)
+        stored = await journal_of(streams).load_stream("s")
+        assert stored is not None
+        assert [(one.kind, len(one.line), one.size) for one in stored.tail] == [("long", 4096, len(body) - 1)]
+        assert stored.info.crc_line == 0
+
+
+async def test_a_tapped_record_that_is_too_long_even_for_its_line_is_kept_by_its_head(path: Path) -> None:
+    async with daemon(path, limits=Limits(line_bytes=5_000)) as streams:
+        publisher = await publish(streams)
+        record = tapped({"do": "say", "text": "x" * 20_000})
+        await publisher.session.feed(record + tapped(SAY))
+        await publisher.session.finish()
+
+        unparsed, message = await events(journal_of(streams))
+        assert (unparsed["reason"], unparsed["bytes"]) == ("too-long", len(record) - 1)
+        assert message["line"] == 2
+
+
+async def test_a_line_that_is_not_tapped_suspends_the_stream_before_it(path: Path) -> None:
+    async with daemon(path) as streams:
+        publisher = await publish(streams)
+        await publisher.session.feed(tapped(SAY) + b"\n" + b'{"line":"a","dir":"up"}\n' + tapped(SAY))
+
+        assert publisher.frames[1:] == [
+            Ack(lines=1),
+            ErrorFrame(
+                code="not-tapped",
+                message="line 2 of stream s did not come as a tapped line: unknown direction 'up'",
+            ),
+        ]
+        assert publisher.session.over.is_set()
+        await publisher.lines(SAY)
+        await publisher.session.finish()
+        (info,) = await journal_of(streams).streams()
+        assert (info.state, info.lines) == ("suspended", 1)
+
+        again = await publish(streams)
+        await again.lines(SAY)
+        assert again.frames == [
+            Ingesting(stream="s", state="suspended", lines=1, dialect="toy", crc=crc_of(SAY), crc_line=1),
+        ]
+        await again.session.finish()
+        assert len(await events(journal_of(streams))) == 2
+
+
+# -- who may write ------------------------------------------------------------------------------------------------
+
+
+async def test_a_dialect_that_does_not_exist_is_refused(path: Path) -> None:
+    async with daemon(path) as streams:
+        with pytest.raises(FrameError, match="there is no dialect 'klingon'; known are auto, ") as caught:
+            await publish(streams, dialect="klingon")
+        assert caught.value.code == "unknown-dialect"
+        assert streams.sessions == {}
+
+
+async def test_raw_input_onto_a_stream_that_exists_must_say_where_it_goes_on(path: Path) -> None:
+    async with daemon(path) as streams:
+        first = await publish(streams, framing="raw")
+        with pytest.raises(FrameError, match="stream s exists"):
+            await publish(streams, framing="raw")
+        await first.session.feed(b'{"do":"say","text":"a"}\n')
+        await first.session.finish()
+        for wrong in (None, 0, 2):
+            with pytest.raises(FrameError) as caught:
+                await publish(streams, framing="raw", from_=wrong)
+            assert caught.value.code == "stream-exists"
+
+        second = await publish(streams, framing="raw", from_=1)
+        await second.session.feed(b'{"do":"say","text":"b"}\n')
+        await second.session.finish()
+        assert texts(await events(journal_of(streams))) == ["a", "b"]
+
+
+class Gate(SqliteJournal):
+    """A journal that can be kept from answering, as a slow disk would."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.gate = anyio.Event()
+        self.gate.set()
+        self.asked = 0
+        self.failing = False
+
+    async def commit(self, commit: Commit) -> None:
+        self.asked += 1
+        await self.gate.wait()
+        if self.failing:
+            raise JournalError("the journal cannot be written: disk full")
+        await super().commit(commit)
+
+
+@pytest.fixture
+async def slow(path: Path) -> Any:
+    journal = await Gate.open(path)
+    yield journal
+    await journal.close()
+
+
+async def test_a_second_connection_takes_over_and_what_was_not_committed_is_discarded(slow: Gate) -> None:
+    async with streams_on(slow) as streams, anyio.create_task_group() as tasks:
+        older = await publish(streams)
+        await older.lines({"do": "say", "text": "committed"})
+        await older.until(Ack(lines=1))
+        slow.gate = anyio.Event()
+        await older.lines({"do": "say", "text": "in flight"})
+        await anyio.wait_all_tasks_blocked()
+        await older.lines({"do": "say", "text": "waiting"})
+
+        newer: list[Publisher] = []
+        taken_over = anyio.Event()
+
+        async def take_over() -> None:
+            newer.append(await publish(streams))
+            taken_over.set()
+
+        tasks.start_soon(take_over)
+        await anyio.wait_all_tasks_blocked()
+        assert newer == []
+        slow.gate.set()
+        await older.until(ErrorFrame(code="superseded", message="another connection has taken stream s over"))
+        await older.session.over.wait()
+        await older.lines(SAY)
+        await older.session.finish()
+        await taken_over.wait()
+
+        assert newer[0].last(Ingesting).lines == 2
+        await newer[0].lines({"do": "say", "text": "again"})
+        await newer[0].session.finish()
+        assert texts(await events(slow)) == ["committed", "in flight", "again"]
+        assert streams.sessions == {}
+
+
+async def test_a_publisher_is_taken_no_more_from_than_can_wait_to_be_durable(slow: Gate) -> None:
+    async with streams_on(slow, in_flight_bytes=1_000) as streams, anyio.create_task_group() as tasks:
+        publisher = await publish(streams)
+        await publisher.lines(SAY)
+        await publisher.until(Ack(lines=1))
+        slow.gate = anyio.Event()
+        fed = 0
+
+        async def feed() -> None:
+            nonlocal fed
+            for _ in range(100):
+                await publisher.lines({"do": "say", "text": "x" * 100})
+                fed += 1
+            await publisher.session.finish()
+
+        tasks.start_soon(feed)
+        await anyio.wait_all_tasks_blocked()
+        assert fed == 8  # the ninth line of 122 bytes is the first beyond 1,000
+        asked = slow.asked
+
+        slow.gate.set()
+        with anyio.fail_after(10):
+            await publisher.session.over.wait()
+        assert publisher.last(Suspended).lines == 101
+        assert len(await events(slow)) == 101
+        assert slow.asked - asked < 100  # what came while one commit was written went into the next
+
+
+async def test_a_journal_that_fails_ends_the_session_and_the_publisher_can_come_back(slow: Gate) -> None:
+    async with streams_on(slow) as streams:
+        publisher = await publish(streams)
+        await publisher.lines(SAY)
+        await publisher.until(Ack(lines=1))
+        slow.failing = True
+        await publisher.lines(SAY)
+        await publisher.until(ErrorFrame(code="journal", message="the journal cannot be written: disk full"))
+        assert publisher.session.over.is_set()
+        await publisher.session.finish()
+
+        slow.failing = False
+        again = await publish(streams)
+        assert again.last(Ingesting).lines == 1
+        await again.lines(SAY)
+        await again.record(op="end")
+        assert again.last(Done).lines == 2
+
+
+# -- streams left alone, ended by others, and at shutdown -----------------------------------------------------------
+
+
+async def test_a_suspended_stream_is_closed_when_nobody_comes_back(path: Path) -> None:
+    clock = Clock()
+    async with daemon(path, clock, suspend_timeout_ms=1_000) as streams:
+        for stream in ("left", "back"):
+            publisher = await publish(streams, stream)
+            await publisher.lines(CALL)
+            await publisher.session.finish()
+        clock.now += 999
+        assert await streams.close_overdue() == 0
+
+        back = await publish(streams, "back")
+        clock.now += 2_000
+        assert await streams.close_overdue() == 1
+        states = {one.stream: one.state for one in await journal_of(streams).streams()}
+        assert states == {"left": "ended", "back": "open"}
+        closing = (await events(journal_of(streams)))[-1]
+        assert (closing["id"], closing["status"], closing["synthetic"]) == ("left:1c:0", "interrupted", True)
+        assert closing["ts"] == clock.now
+        await back.session.finish()
+
+
+async def test_a_stream_can_be_ended_by_somebody_else(path: Path) -> None:
+    async with daemon(path) as streams:
+        publisher = await publish(streams)
+        await publisher.lines(CALL)
+        statistics = await streams.end("s")
+        assert (statistics.lines, statistics.events) == (1, 2)
+        assert publisher.last(Done).events == 2
+        await publisher.session.finish()
+
+        assert await streams.end("s") == statistics
+        with pytest.raises(FrameError, match="there is no stream 'other'"):
+            await streams.end("other")
+
+
+async def test_at_shutdown_every_publisher_is_told_how_far_it_came(path: Path) -> None:
+    async with daemon(path) as streams:
+        tapping, raw = await publish(streams, "t"), await publish(streams, "r", framing="raw")
+        await tapping.lines(CALL, SAY)
+        await raw.session.feed(b'{"do":"say","text":"a"}\n{"do":')
+        await streams.suspend_all()
+
+        assert tapping.frames[-1] == Suspended(lines=2)
+        assert raw.frames[-1] == Suspended(lines=1)
+        assert {one.state for one in await journal_of(streams).streams()} == {"suspended"}
+
+
+# -- partials and traces ------------------------------------------------------------------------------------------
+
+
+async def test_partials_are_published_in_their_place_when_somebody_wants_them(path: Path) -> None:
+    wanted = False
+    async with daemon(path, partials_wanted=lambda: wanted) as streams:
+        published: list[tuple[int | None, str]] = []
+
+        def on_commit(committed: list[Committed]) -> None:
+            for commit, seqs in committed:
+                for output, seq in zip(commit.outputs, seqs, strict=True):
+                    assert isinstance(output, Produced)
+                    assert isinstance(output.event, Message)
+                    published.append((seq, output.event.text))
+
+        journal_of(streams).on_commit = on_commit
+        publisher = await publish(streams)
+        await publisher.lines({"do": "chunk", "text": "a"})
+        wanted = True
+        await publisher.lines({"do": "chunk", "text": "b"}, SAY)
+        await publisher.record(op="end")
+
+        assert published == [(None, "b"), (1, "hello"), (2, "ab")]
+
+
+async def test_each_durable_line_is_traced_once(path: Path) -> None:
+    class Sink:
+        def __init__(self) -> None:
+            self.records: list[dict[str, Any]] = []
+
+        def write(self, **record: Any) -> None:
+            self.records.append(record)
+
+    sink = Sink()
+    async with daemon(path, trace=sink, limits=Limits(line_bytes=5_000)) as streams:
+        publisher = await publish(streams, provider="maker")
+        await publisher.lines(SAY)
+        await publisher.record(op="lost", lines=2, bytes=9, reason="full")
+        await publisher.lines({"do": "say", "text": "x" * 6_000})
+        await publisher.record(op="end")
+        await publisher.lines(SAY)
+        await publisher.session.finish()
+
+    assert [(one["n"], one["dialect"], one["provider"], one["t"]) for one in sink.records] == [
+        (1, "toy", "maker", NOW),
+        (4, "toy", "maker", NOW),
+        (5, "toy", "maker", NOW),
+    ]
+    assert sink.records[0]["line"] == b'{"do":"say","text":"hello"}'
+    assert isinstance(sink.records[1]["line"], LongLine)
+
+
+def crc_of(value: dict[str, Any]) -> str:
+    return f"{zlib.crc32(orjson.dumps(value)):08x}"

@@ -1,0 +1,90 @@
+"""What the tests of Claude's dialects share: fixtures as events, and lines made by hand."""
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+import orjson
+
+from tooltap.normalizers.contract import Line, normalize, read_recording
+from tooltap.normalizers.items import Context
+from tooltap.normalizers.stream import StreamNormalizer
+from tooltap.protocol.events import Event, ToolCall, ToolResult
+from tooltap.protocol.stats import Statistics
+
+FIXTURES = Path(__file__).parent.parent / "fixtures" / "claude-stream"
+V2 = "claude-code-2.1.330"
+V1 = "claude-code-1.0.128"
+SESSION = "11111111-2222-3333-4444-555555555555"
+
+E = TypeVar("E", bound=Event)
+
+
+def recording(name: str, version: str = V2) -> list[Line]:
+    return read_recording((FIXTURES / version / f"{name}.jsonl").read_bytes())
+
+
+def events(name: str, version: str = V2) -> list[Event]:
+    return normalize("claude-stream", recording(name, version), Context(stream="s"))
+
+
+def of(kind: type[E], found: list[Event]) -> list[E]:
+    return [event for event in found if isinstance(event, kind)]
+
+
+def calls(found: list[Event]) -> list[ToolCall]:
+    return of(ToolCall, found)
+
+
+def results(found: list[Event]) -> list[ToolResult]:
+    return of(ToolResult, found)
+
+
+def answer(payload: dict[str, Any]) -> dict[str, Any]:
+    """A payload without what every payload has."""
+    return {key: value for key, value in payload.items() if key not in ("_happy", "_raw")}
+
+
+def statistics(lines: list[Line]) -> Statistics:
+    normalizer = StreamNormalizer(Context(stream="s"), "claude-stream")
+    for line in lines:
+        normalizer.feed(line.data, line.t, line.direction)
+    return normalizer.statistics
+
+
+def read(*lines: dict[str, Any]) -> list[Event]:
+    """The events of lines made by hand, as Claude Code prints them."""
+    made = [Line(orjson.dumps({"session_id": SESSION, "parent_tool_use_id": None, **line})) for line in lines]
+    return normalize("claude-stream", made, Context(stream="s"))
+
+
+def init(**more: Any) -> dict[str, Any]:
+    return {"type": "system", "subtype": "init", "cwd": "/ws", "model": "m", "permissionMode": "default", **more}
+
+
+def assistant(*blocks: dict[str, Any], message_id: str = "msg_1", **more: Any) -> dict[str, Any]:
+    message = {"id": message_id, "role": "assistant", "model": "m", "content": list(blocks)}
+    return {"type": "assistant", "message": message, **more}
+
+
+def user(*blocks: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"type": "user", "message": {"role": "user", "content": list(blocks)}, **more}
+
+
+def text(said: str) -> dict[str, Any]:
+    return {"type": "text", "text": said}
+
+
+def use(call_id: str, name: str, **given: Any) -> dict[str, Any]:
+    return {"type": "tool_use", "id": call_id, "name": name, "input": given}
+
+
+def tool_result(call_id: str, content: Any, **more: Any) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": call_id, "content": content, **more}
+
+
+def streamed(event: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"type": "stream_event", "event": event, **more}
+
+
+def result(subtype: str = "success", **more: Any) -> dict[str, Any]:
+    return {"type": "result", "subtype": subtype, "is_error": subtype != "success", **more}

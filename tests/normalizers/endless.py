@@ -1,0 +1,122 @@
+"""Streams without end, in which everything that could be remembered is new on every line."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import orjson
+
+from tooltap.normalizers.contract import Line
+
+__all__ = ["ENDLESS"]
+
+TEXT = "x" * 200
+
+
+def claude_stream() -> Iterator[Any]:
+    common = {"session_id": "s", "parent_tool_use_id": None}
+    yield {"type": "system", "subtype": "init", "cwd": "/w", "model": "m", "tools": [], "uuid": "u", **common}
+    for n in itertools.count():
+        call = {"type": "tool_use", "id": f"toolu_{n}", "name": "Bash", "input": {"command": f"{n} {TEXT}"}}
+        delta = {"type": "content_block_delta", "index": n % 50, "delta": {"type": "text_delta", "text": TEXT}}
+        start = {"type": "message_start", "message": {"id": f"p{n}", "role": "assistant", "content": []}}
+        yield {"type": "stream_event", "event": start, "uuid": f"a{n}", **common}
+        block = {"type": "content_block_start", "index": n % 50, "content_block": {"type": "text", "text": ""}}
+        yield {"type": "stream_event", "event": block, "uuid": f"b{n}", **common}
+        yield {"type": "stream_event", "event": delta, "uuid": f"c{n}", **common}
+        yield {"type": "assistant", "message": {"id": f"m{n}", "role": "assistant", "content": [call]}, **common}
+        child = {"id": f"k{n}", "role": "assistant", "content": [{**call, "id": f"child_{n}"}]}
+        yield {"type": "assistant", "message": child, "session_id": "s", "parent_tool_use_id": f"toolu_{n}"}
+        told = {"task_id": f"t{n}", "tool_use_id": f"toolu_{n}", "description": TEXT, "uuid": f"d{n}"}
+        yield {"type": "system", "subtype": "task_started", **told, **common}
+        hook = {"hook_id": f"h{n}", "hook_name": "x", "hook_event": "Stop", "uuid": f"e{n}"}
+        yield {"type": "system", "subtype": "hook_started", **hook, **common}
+        denial = {"tool_name": "Bash", "tool_use_id": f"never_{n}", "message": TEXT, "uuid": f"f{n}"}
+        yield {"type": "system", "subtype": "permission_denied", **denial, **common}
+        yield {"type": "control_request", "request_id": f"r{n}", "request": {"subtype": f"new_{n}", "x": TEXT}}
+        if n % 7 == 0:
+            yield {"type": "result", "subtype": "success", "is_error": False, "num_turns": 1, **common}
+        if n % 5 == 0:
+            yield {"type": "system", "subtype": "init", "cwd": f"/w{n}", "model": f"m{n}", "uuid": f"g{n}", **common}
+
+
+def codex_mcp() -> Iterator[Any]:
+    for n in itertools.count():
+        thread = f"thread{n // 5}"
+
+        def event(message: dict[str, Any], n: int = n, thread: str = thread) -> dict[str, Any]:
+            meta = {"requestId": n, "threadId": thread}
+            return {"jsonrpc": "2.0", "method": "codex/event", "params": {"_meta": meta, "id": str(n), "msg": message}}
+
+        prompt = {"name": "codex", "arguments": {"prompt": TEXT}}
+        yield {"jsonrpc": "2.0", "id": f"q{n}", "method": "tools/call", "params": prompt}
+        yield event({"type": "task_started", "turn_id": f"turn{n}"})
+        arguments = orjson.dumps({"cmd": f"{n} {TEXT}"}).decode()
+        item = {"type": "function_call", "name": "exec_command", "arguments": arguments, "call_id": f"c{n}"}
+        yield event({"type": "raw_response_item", "item": item})
+        yield event({"type": "exec_command_output_delta", "call_id": f"c{n}", "stream": "stdout", "chunk": "eHh4eHg="})
+        yield event({"type": "exec_command_output_delta", "call_id": f"lost{n}", "stream": "stdout", "chunk": "eHh4"})
+        delta = {"thread_id": thread, "turn_id": f"turn{n}", "item_id": f"i{n}", "delta": TEXT}
+        yield event({"type": "agent_message_content_delta", **delta})
+        yield event({"type": "reasoning_content_delta", **delta, "item_id": f"r{n}"})
+        started = {"type": "AgentMessage", "id": f"j{n}", "content": [{"type": "Text", "text": TEXT}]}
+        yield event({"type": "item_started", "thread_id": thread, "turn_id": f"turn{n}", "item": started})
+        yield event({"type": "item_completed", "thread_id": thread, "turn_id": f"turn{n}", "item": started})
+        yield event({"type": "turn_diff", "unified_diff": f"diff --git a/{n} b/{n}\n{TEXT * 100}"})
+        yield event({"type": "plan_update", "plan": [{"step": f"{n} {TEXT}", "status": "pending"}]})
+        asked = {"message": TEXT, "codex_elicitation": "exec-approval", "codex_call_id": f"c{n}", "threadId": thread}
+        yield {"jsonrpc": "2.0", "id": f"e{n}", "method": "elicitation/create", "params": asked}
+
+
+def acp() -> Iterator[Any]:
+    for n in itertools.count():
+        session = f"session{n // 5}"
+
+        def update(kind: str, session: str = session, **more: Any) -> dict[str, Any]:
+            params = {"sessionId": session, "update": {"sessionUpdate": kind, **more}}
+            return {"jsonrpc": "2.0", "method": "session/update", "params": params}
+
+        prompt = {"sessionId": session, "prompt": [{"type": "text", "text": TEXT}]}
+        yield {"jsonrpc": "2.0", "id": f"q{n}", "method": "session/prompt", "params": prompt}
+        yield {"jsonrpc": "2.0", "id": f"f{n}", "method": "fs/read_text_file", "params": {"path": TEXT}}
+        yield {"jsonrpc": "2.0", "id": f"t{n}", "method": "terminal/create", "params": {"command": TEXT}}
+        yield {"jsonrpc": "2.0", "id": f"t{n}", "result": {"terminalId": f"term{n}"}}
+        yield update("agent_message_chunk", content={"type": "text", "text": TEXT}, messageId=f"m{n}")
+        yield update("tool_call", toolCallId=f"c{n}", title=TEXT, kind="execute", rawInput={"command": TEXT * 100})
+        diff = {"type": "diff", "path": f"/w/{n}", "oldText": TEXT * 20, "newText": TEXT * 20}
+        yield update(
+            "tool_call_update", toolCallId=f"c{n}", content=[diff, {"type": "terminal", "terminalId": f"x{n}"}]
+        )
+        yield update("tool_call_update", toolCallId=f"d{n}", status="in_progress", rawInput={"n": n})
+        yield update("plan", entries=[{"content": f"{n} {TEXT}", "status": "pending"}])
+        yield update("session_info_update", title=f"{n} {TEXT}")
+        yield update("available_commands_update", availableCommands=[{"name": f"{n}"}])
+        options = [{"optionId": f"o{n}", "name": TEXT, "kind": "allow_once"}]
+        asked = {"sessionId": session, "toolCall": {"toolCallId": f"p{n}", "title": TEXT}, "options": options}
+        yield {"jsonrpc": "2.0", "id": f"p{n}", "method": "session/request_permission", "params": asked}
+
+
+def happier_trace() -> Iterator[Any]:
+    for n in itertools.count():
+        common = {"v": 1, "ts": 10**12 + n, "direction": "outbound", "sessionId": f"s{n // 50}", "protocol": "acp"}
+        common["provider"] = "gemini"
+        call = {"type": "tool-call", "callId": f"c{n}", "name": "execute", "input": {"command": TEXT * 10}}
+        yield {**common, "kind": "tool-call", "payload": call}
+        asked = {"type": "permission-request", "permissionId": f"p{n}", "toolName": "edit"}
+        hint = {"toolCall": {"toolCallId": f"p{n}", "rawInput": {"x": TEXT * 10}}}
+        yield {**common, "kind": "permission-request", "payload": {**asked, "options": hint}}
+        answer = {"type": "tool-result", "callId": f"r{n}", "output": TEXT}
+        yield {**common, "kind": "tool-result", "payload": answer}
+
+
+ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
+    "acp": acp,
+    "claude-stream": claude_stream,
+    "codex-mcp": codex_mcp,
+    "happier-trace": happier_trace,
+}
+
+
+def lines(dialect: str, number: int) -> Iterator[Line]:
+    for value in itertools.islice(ENDLESS[dialect](), number):
+        yield Line(orjson.dumps(value))
