@@ -259,7 +259,9 @@ class Parser(ABC):
         state.turn_count += 1
         turn_id = turn_id or f"t{state.turn_count}"
         while len(state.turns) >= self.context.limits.open_turns:
+            session, self.session = self.session, state.turns[0].session
             self.end_turn("cancelled", turn_id=state.turns[0].id, synthetic=True)
+            self.session = session
         state.turns.append(OpenTurn(turn_id, self.session, self.agent))
         self.emit(Turn, state="started", synthetic=synthetic)
         return turn_id

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from tooltap.normalizers.base import UNPARSED, WITH_EVENTS, Parser, skip
 from tooltap.normalizers.bodies import Bodies
 from tooltap.normalizers.calls import DUPLICATE_RESULT, UNKNOWN_TOOL
@@ -22,6 +24,17 @@ _BEFORE_IT_RUNS = {"awaiting_approval": "awaiting-permission", "scheduled": "pen
 def best_class(classes: list[str]) -> str:
     """A line is worth its best part; of parts that tell nothing, the last says why."""
     return next((best for best in (WITH_EVENTS, UNPARSED) if best in classes), classes[-1])
+
+
+def _is_subagent(call: dict[str, Any]) -> bool:
+    """A subagent is called by `invoke_agent`, or by a tool of its own name; its result tells its id."""
+    shown = call.get("resultDisplay")
+    return isinstance(call.get("agentId"), str) or (isinstance(shown, dict) and shown.get("isSubagentProgress") is True)
+
+
+def _subagent_args(name: str, args: Any) -> Any:
+    named = isinstance(args, dict) and "agent_name" in args
+    return args if named or not isinstance(args, dict) else {**args, "subagent_type": name}
 
 
 class ChatCalls:
@@ -68,17 +81,20 @@ class ChatCalls:
         title = call.get("displayName")
         title = title if isinstance(title, str) and title != name else None
         canonical = mcp_name(name, title, parser.context.mcp_servers)
+        args = call.get("args")
+        if _is_subagent(call):
+            canonical, args = "Task", _subagent_args(name, args)
         status = _BEFORE_IT_RUNS.get(str(call.get("status")), "running")
         raw = {key: item for key, item in call.items() if key not in ("result", "resultDisplay")}
         known = parser.calls.get(call_id)
         if known is not None and not known.acknowledged:
-            args = {"value": call["args"]} if "args" in call else {}
-            changed = parser.calls.update(known, **args, raw=raw, name=canonical, status=status, title=title)
+            value = args if "args" in call else msgspec.UNSET
+            changed = parser.calls.update(known, value, raw=raw, name=canonical, status=status, title=title)
             return WITH_EVENTS if changed else skip("unchanged")
         if parser.calls.is_known(call_id):
             return skip("unchanged")
         parser.ensure_turn()
-        parser.calls.open(call_id, name, call.get("args"), raw=raw, name=canonical, status=status, title=title)
+        parser.calls.open(call_id, name, args, raw=raw, name=canonical, status=status, title=title)
         return WITH_EVENTS
 
     def _result(self, call: dict[str, Any]) -> str:

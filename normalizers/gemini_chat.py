@@ -2,8 +2,8 @@
 
 Until 0.38 one JSON document, since then a log of JSON lines: a header, messages, and changes of the header (`$set`). A
 message is written again in full whenever it grows (its calls come with the second writing), so that only what is new of
-an id is told. `$set.messages` and `$rewindTo` replace what the model remembers; nothing that was told is taken back.
-No line ends a turn: the next prompt does, or the end of the file.
+an id is told. `$set.messages`, `$patch` and `$rewindTo` change what the model remembers; nothing that was told is taken
+back. No line ends a turn: the next prompt does, or the end of the file.
 
 Learned from 0.61, from documents of 2025, and from the CLI's own reader (`chatRecordingService.ts`).
 """
@@ -61,8 +61,8 @@ class ChatState(State, kw_only=True):
     """The subagent whose chat this is."""
     started: str | None = None
     """The session whose start was told."""
-    facts: dict[str, str] = msgspec.field(default_factory=dict)
-    """What was last told of the session, by field."""
+    facts: dict[str, int] = msgspec.field(default_factory=dict)
+    """CRC of what was last told of the session, by field."""
     outcome: str = "cancelled"
     """How the open turn ends if nothing more comes."""
 
@@ -93,6 +93,8 @@ class GeminiChat(Parser):
             return self._rewind(value["$rewindTo"])
         if isinstance(value.get("$set"), dict):
             return self._set(value["$set"])
+        if isinstance(value.get("$patch"), dict):
+            return self._patch(value["$patch"])
         if isinstance(value.get("id"), str):
             return self._message(value)
         if isinstance(value.get("sessionId"), str):
@@ -113,6 +115,7 @@ class GeminiChat(Parser):
         if value.get("kind") == "subagent":
             self.agent = self.state.agent = session
         elif self.state.started != session:
+            self._end_turn(self.state.outcome)
             self.set_session(session)
             self.state.started, self.state.facts = session, {}
             self.emit(SessionEvent, state="started", **self._news(value))
@@ -127,6 +130,7 @@ class GeminiChat(Parser):
         classes = [skip("metadata")]
         session = changes.get("sessionId")
         if isinstance(session, str) and self.state.agent is None:  # written when a chat is taken up again
+            self._end_turn(self.state.outcome)
             self.set_session(session)
             self.emit(SessionEvent, state="resumed")
             classes.append(WITH_EVENTS)
@@ -138,9 +142,11 @@ class GeminiChat(Parser):
     def _news(self, value: dict[str, Any]) -> dict[str, Any]:
         """What differs from what was last told of the session."""
         stated = {"title": value.get("summary"), "model": value.get("model")}
-        facts = self.state.facts
-        news = {key: item for key, item in stated.items() if isinstance(item, str) and facts.get(key) != item}
-        facts.update(news)
+        news = {}
+        for key, item in stated.items():
+            if isinstance(item, str) and self.state.facts.get(key) != _crc(item):
+                self.state.facts[key] = _crc(item)
+                news[key] = item
         return news
 
     def _history(self, value: dict[str, Any]) -> str:
@@ -155,23 +161,34 @@ class GeminiChat(Parser):
         gone = [told for key, told in known.items() if key not in listed and not told.gone]
         copies = {(told.chars, told.crc) for told in gone if told.chars}
         classes = [self._message(message, copies) for message in messages]
-        for told in gone:
-            told.gone = True
-        if gone and not grows:
-            classes.append(self._rewound("history taken back", {"messages": len(gone)}))
+        if grows:  # summed up: the summary says so
+            for told in gone:
+                told.gone = True
+        else:
+            classes.append(self._forget(gone))
         return best_class([skip("unchanged"), *classes])
+
+    def _patch(self, changes: dict[str, Any]) -> str:
+        """Messages masked, put in another order or left out, to save room; only what is left out is worth telling."""
+        removed = changes.get("removeIds")
+        ids = [key for key in removed if isinstance(key, str)] if isinstance(removed, list) else []
+        known = self.state.told
+        return self._forget([known[key] for key in ids if key in known and not known[key].gone])
 
     def _rewind(self, message_id: str) -> str:
         """From this message on, or altogether where it is not known."""
         told = list(self.state.told.items())
         start = next((index for index, (key, _) in enumerate(told) if key == message_id), 0)
-        gone = [one for _, one in told[start:] if not one.gone]
-        for one in gone:
-            one.gone = True
-        return self._rewound("history rewound", {"messageId": message_id, "messages": len(gone)})
+        return self._forget([one for _, one in told[start:] if not one.gone], message_id)
 
-    def _rewound(self, text: str, data: dict[str, Any]) -> str:
-        self.emit(Notice, level="info", code="rewound", text=text, data=data)
+    def _forget(self, told: list[Told], rewound_to: str | None = None) -> str:
+        if not told and rewound_to is None:
+            return skip("unchanged")
+        for one in told:
+            one.gone = True
+        target = {} if rewound_to is None else {"messageId": rewound_to}
+        text = "history shortened" if rewound_to is None else "history rewound"
+        self.emit(Notice, level="info", code="rewound", text=text, data={**target, "messages": len(told)})
         return WITH_EVENTS
 
     # -- messages -----------------------------------------------------------------------------------------------

@@ -92,7 +92,7 @@ _GEMINI_STREAM_KEYS = {
 
 
 def _is_gemini_chat(value: dict[str, Any]) -> bool:
-    if isinstance(value.get("$set"), dict) or isinstance(value.get("$rewindTo"), str):
+    if isinstance(value.get("$rewindTo"), str) or any(isinstance(value.get(key), dict) for key in ("$set", "$patch")):
         return True
     if isinstance(value.get("sessionId"), str) and isinstance(value.get("projectHash"), str):
         return True
