@@ -11,7 +11,10 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
+from typing import Any
 
 import click
 
@@ -49,13 +52,23 @@ class _Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        with _quiet_ends():  # --help and --version write here
+            return super().make_context(*args, **extra)
+
     def invoke(self, ctx: click.Context) -> object:
-        try:
+        with _quiet_ends():
             return super().invoke(ctx)
-        except BrokenPipeError:
-            ctx.exit(DONE)
-        except KeyboardInterrupt:
-            ctx.exit(INTERRUPTED)
+
+
+@contextmanager
+def _quiet_ends() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise click.exceptions.Exit(DONE) from None
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(INTERRUPTED) from None
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -88,7 +101,8 @@ def _run() -> int:
     except BrokenPipeError:
         code = DONE
     except OSError as error:
-        return _complain(f"{error.filename}: {error.strerror}" if error.filename else str(error), FAILED)
+        reason = error.strerror or str(error)
+        return _complain(f"{error.filename}: {reason}" if error.filename else reason, FAILED)
     except Exception as error:
         if os.environ.get("TOOLTAP_DEBUG"):
             raise

@@ -15,10 +15,11 @@ from tooltap.cli.inputs import STDIN, UnreadableError, read_chunks, stream_name
 from tooltap.cli.progress import progress
 from tooltap.normalizers.framing import LongLine, Splitter
 from tooltap.normalizers.items import Context, OutputPiece
+from tooltap.normalizers.recording import Recording
 from tooltap.normalizers.registry import UnknownDialectError, dialects, parser_class
 from tooltap.normalizers.stream import AUTO, Output, StreamNormalizer
-from tooltap.normalizers.tapped import End, Lost, NotTappedError, looks_tapped, read_tapped
 from tooltap.protocol.stats import Statistics
+from tooltap.protocol.tapped import Lost
 
 __all__ = ["command"]
 
@@ -66,7 +67,7 @@ def command(
             stream = _unused(stream_name(path), streams)
             normalizer = StreamNormalizer(Context(stream=stream, provider=provider, partials=partials), dialect)
             try:
-                _normalize(path, _Intake(normalizer), outputs, advance)
+                _normalize(path, normalizer, outputs, advance)
             except UnreadableError as error:
                 click.echo(f"tooltap: {error}", err=True)
             else:
@@ -82,47 +83,23 @@ def _unused(name: str, taken: set[str]) -> str:
     return stream
 
 
-class _Intake:
-    """Takes in a file's lines as they are, or as tapped lines if the first one is."""
+def _normalize(path: str, normalizer: StreamNormalizer, outputs: Path | None, advance: Callable[[int], None]) -> None:
+    recording = Recording()
+    splitter = Splitter(normalizer.context.limits.line_bytes)
 
-    def __init__(self, normalizer: StreamNormalizer) -> None:
-        self.max_line = normalizer.context.limits.line_bytes
-        self._normalizer = normalizer
-        self._tapped: bool | None = None
-        self._closed = False
+    def take(line: bytes | LongLine) -> list[Output]:
+        read = recording.read(line)
+        if isinstance(read, Lost):
+            return normalizer.lost(read.lines, read.bytes, read.reason)
+        return [] if read is None else normalizer.feed(*read)
 
-    def take(self, line: bytes | LongLine) -> list[Output]:
-        if self._tapped is None:
-            self._tapped = isinstance(line, bytes) and looks_tapped(line)
-        self._closed = False
-        if not self._tapped or isinstance(line, LongLine):
-            return self._normalizer.feed(line)
-        try:
-            tapped = read_tapped(line)
-        except NotTappedError:  # a torn recording: the line is shown as what it is
-            return self._normalizer.feed(line)
-        if isinstance(tapped, End):
-            return self.close()
-        if isinstance(tapped, Lost):
-            return self._normalizer.lost(tapped.lines, tapped.bytes, tapped.reason)
-        return self._normalizer.feed(tapped.line, tapped.t, tapped.dir)
-
-    def close(self) -> list[Output]:
-        if self._closed:
-            return []
-        self._closed = True
-        return self._normalizer.close("end")
-
-
-def _normalize(path: str, intake: _Intake, outputs: Path | None, advance: Callable[[int], None]) -> None:
-    splitter = Splitter(intake.max_line)
     for chunk in read_chunks(path):
-        _write([output for line in splitter.feed(chunk) for output in intake.take(line)], outputs)
+        _write([output for line in splitter.feed(chunk) for output in take(line)], outputs)
         advance(len(chunk))
     last = splitter.finish()
     if last is not None:
-        _write(intake.take(last), outputs)
-    _write(intake.close(), outputs)
+        _write(take(last), outputs)
+    _write(normalizer.close("end"), outputs)
 
 
 def _write(produced: list[Output], outputs: Path | None) -> None:

@@ -13,8 +13,10 @@ from typing import Any
 
 import anyio
 import msgspec
+from anyio.abc import TaskGroup
 
 from tooltap import __version__
+from tooltap.daemon.clock import wall_clock
 from tooltap.daemon.config import Config
 from tooltap.daemon.hub import Hub
 from tooltap.daemon.ingest import Streams
@@ -24,6 +26,7 @@ from tooltap.daemon.listener import Listener
 from tooltap.daemon.logs import configure, get_logger
 from tooltap.daemon.requests import Requests
 from tooltap.daemon.server import Server
+from tooltap.traces.writer import TraceWriter
 
 __all__ = ["Daemon", "run"]
 
@@ -31,6 +34,7 @@ DAY_MS = 24 * 3600 * 1000
 RETENTION_PERIOD = 600.0
 CLOSING_PERIOD = 15.0
 """Seconds: how late a suspended stream may be closed."""
+FLUSH_PERIOD = 1.0
 SPARE_FILES = 64
 """Descriptors for everything that is not a connection."""
 
@@ -44,15 +48,12 @@ class Daemon:
         self.config = config
         self.journal: Journal
         self.hub: Hub
-        self._server: Server
+        self.server: Server
         self._streams: Streams
         self._stopping = anyio.Event()
         self._started = time.monotonic()
 
     def stop(self) -> None:
-        """Shut down; called again, at once."""
-        if self._stopping.is_set():
-            self._server.abort()
         self._stopping.set()
 
     async def run(self, ready: Callable[[], None] = lambda: None) -> None:
@@ -60,19 +61,23 @@ class Daemon:
         config = self.config
         with Listener(config.socket_path) as listener:
             self.journal = await SqliteJournal.open(config.journal_path, durability=config.durability)
+            trace = TraceWriter.from_environment(os.environ, _trace_failed)
             try:
                 async with anyio.create_task_group() as tasks:
-                    await self._serve(listener, tasks)
+                    await self._start(listener, tasks, trace)
                     _log.info("listening", socket=str(listener.path), journal=str(config.journal_path), pid=os.getpid())
                     ready()
                     await self._stopping.wait()
                     _log.info("shutting down")
                     with anyio.move_on_after(config.shutdown_timeout):
-                        await self._server.stop()
-                    self._server.abort()
+                        await self.server.stop()
+                    self.server.abort()
                     tasks.cancel_scope.cancel()
             finally:
-                await self.journal.close()
+                if trace is not None:
+                    trace.close()
+                with anyio.CancelScope(shield=True):
+                    await self.journal.close()
         _log.info("stopped")
 
     async def statistics(self) -> dict[str, Any]:
@@ -84,7 +89,9 @@ class Daemon:
             "version": __version__,
             "pid": os.getpid(),
             "uptimeMs": int((time.monotonic() - self._started) * 1000),
+            "socket": str(self.config.socket_path),
             "journal": {
+                "path": str(self.config.journal_path),
                 "id": journal.id,
                 "oldest": journal.oldest,
                 "latest": journal.latest,
@@ -96,14 +103,18 @@ class Daemon:
                 {"state": one.state, "updated": one.updated, **msgspec.to_builtins(one.statistics)}
                 for one in reversed(streams)
             ],
-            "connections": {"open": self._server.connections, "publishing": len(self._streams.sessions)},
+            "connections": {"open": self.server.connections, "publishing": len(self._streams.sessions)},
             "subscribers": [one.statistics() for one in hub.subscriptions],
-            "limits": msgspec.to_builtins(self.config),
+            "limits": {
+                key: value
+                for key, value in msgspec.to_builtins(self.config).items()
+                if isinstance(value, int | float | dict)
+            },
         }
 
-    async def _serve(self, listener: Listener, tasks: anyio.abc.TaskGroup) -> None:
+    async def _start(self, listener: Listener, tasks: TaskGroup, trace: TraceWriter | None) -> None:
         config = self.config
-        self.hub = Hub(self.journal, tasks, recent_bytes=config.recent_bytes)
+        self.hub = Hub(self.journal, tasks)
         self.journal.on_commit = self.hub.publish
         await self.journal.suspend_all()
         self._streams = Streams(
@@ -114,31 +125,40 @@ class Daemon:
             in_flight_bytes=config.ingest_bytes,
             suspend_timeout_ms=int(config.suspend_timeout * 1000),
             partials_wanted=lambda: self.hub.partials_wanted,
+            trace=trace,
         )
         requests = Requests(self.journal, statistics=self.statistics, end_stream=self._streams.end)
-        self._server = Server(config, self.hub, requests, self._streams, tasks)
-        await self._server.start(listener)
+        self.server = Server(config, self.hub, requests, self._streams, tasks)
+        await self.server.start(listener)
         tasks.start_soon(_regularly, min(config.suspend_timeout / 4, CLOSING_PERIOD), self._close_overdue)
         if config.retention_days:
             tasks.start_soon(_regularly, RETENTION_PERIOD, self._expire)
+        if trace is not None:
+            _log.info("tracing", file=str(trace.path))
+            tasks.start_soon(_regularly, FLUSH_PERIOD, trace.flush)
 
     async def _close_overdue(self) -> None:
         if closed := await self._streams.close_overdue():
             _log.info("suspended streams closed", streams=closed)
 
     async def _expire(self) -> None:
-        before = time.time_ns() // 1_000_000 - int(self.config.retention_days * DAY_MS)
+        before = wall_clock() - int(self.config.retention_days * DAY_MS)
         if deleted := await self.journal.expire(before):
             _log.info("old events deleted", events=deleted)
 
 
-async def _regularly(period: float, work: Callable[[], Awaitable[None]]) -> None:
+async def _regularly(period: float, work: Callable[[], Awaitable[None] | None]) -> None:
     while True:
         try:
-            await work()
+            if (running := work()) is not None:
+                await running
         except Exception:
-            _log.exception("regular work failed", work=getattr(work, "__name__", str(work)))
+            _log.exception("regular work failed", work=str(work))
         await anyio.sleep(period)
+
+
+def _trace_failed(reason: str) -> None:
+    _log.warning("tracing stops", reason=reason)
 
 
 def run(config: Config, ready: Callable[[], None] = lambda: None) -> None:

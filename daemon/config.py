@@ -36,8 +36,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Length of one control frame from a client."""
     subscriber_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 262_144
     """Bytes written to a client that it has not taken; beyond, a subscriber is served from the journal."""
-    recent_bytes: Annotated[int, msgspec.Meta(ge=0)] = 1_048_576
-    """Newest events kept in memory, so that subscribers a little behind need not read the journal."""
     ingest_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 262_144
     """Bytes of a publisher taken from its socket before its earlier ones are committed."""
     at_interval: Seconds = 5.0
@@ -48,7 +46,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Events of streams that ended longer ago are deleted; 0 keeps everything."""
     snapshot_bytes: Annotated[int, msgspec.Meta(ge=0)] = 1_048_576
     """A stream's tail is replaced by a snapshot when it is longer than this, and than four times the last snapshot."""
-    shutdown_timeout: Seconds = 5.0
+    shutdown_timeout: Seconds = 2.0
     """How long a shutdown waits for what has been read to be committed and written out."""
     stream: Limits = Limits()
     """Bounds of each stream's parser."""

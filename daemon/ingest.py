@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 
 from tooltap.daemon.clock import Clock, wall_clock
 from tooltap.daemon.ingest_session import IngestSession, Setting, TraceSink
-from tooltap.daemon.journal import Journal, StoredStream, StreamInfo
+from tooltap.daemon.journal import Journal, JournalError, StoredStream, StreamInfo
 from tooltap.daemon.live_stream import LiveStream, context_of
 from tooltap.daemon.resume import resume
 from tooltap.normalizers.items import Limits
@@ -80,31 +80,31 @@ class Streams:
             session.start()
             return session
 
-    async def end(self, stream: str, reason: str = "end") -> Statistics:
+    async def end(self, stream: str) -> Statistics:
         """End a stream, whoever owns it; gives the statistics of all of it. Raises `FrameError`, `JournalError`."""
         async with self._lock(stream):
-            owner = self.sessions.get(stream)
-            if owner is not None:
-                return await owner.end()
+            if (owner := self.sessions.get(stream)) is not None:
+                if (statistics := await owner.end()) is None:
+                    raise JournalError(f"the end of stream {stream} could not be written")
+                return statistics
             stored = await self._journal.load_stream(stream)
             if stored is None:
                 raise FrameError("not-found", f"there is no stream {stream!r}")
-            if stored.info.state == "ended":
-                return stored.info.statistics
-            live = await self._resume(stored)
-            live.close(reason, self._clock())
-            await self._journal.commit(live.take(self._clock()))
-            return live.statistics
+            return await self._close(stored, "end")
 
     async def close_overdue(self) -> int:
         """Close the streams that nobody has come back to; gives how many. To be called from time to time."""
         deadline = self._clock() - self._suspend_timeout_ms
         # A stream stays `open` without an owner when a commit of its session failed.
         left = [*await self._journal.streams("suspended"), *await self._journal.streams("open")]
-        overdue = [one.stream for one in left if one.updated <= deadline and one.stream not in self.sessions]
-        for stream in overdue:
-            await self.end(stream, "suspended-too-long")
-        return len(overdue)
+        closed = 0
+        for stream in [one.stream for one in left if one.updated <= deadline]:
+            async with self._lock(stream):
+                stored = await self._journal.load_stream(stream)
+                if stored is not None and stored.info.updated <= deadline and stream not in self.sessions:
+                    await self._close(stored, "suspended-too-long")
+                    closed += 1
+        return closed
 
     async def suspend_all(self) -> None:
         """The daemon ends: commit what has been received, let every publisher know how far it came."""
@@ -133,6 +133,15 @@ class Streams:
             if request.from_ not in (None, lines):
                 raise FrameError("stream-exists", f"stream {stream} has {lines} lines, not {request.from_}")
         return stored
+
+    async def _close(self, stored: StoredStream, reason: str) -> Statistics:
+        """End a stream that nobody owns."""
+        if stored.info.state == "ended":
+            return stored.info.statistics
+        live = await self._resume(stored)
+        live.close(reason, self._clock())
+        await self._journal.commit(live.take(self._clock()))
+        return live.statistics
 
     def _new(self, stream: str, request: Ingest) -> LiveStream:
         info = StreamInfo(

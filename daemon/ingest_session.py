@@ -20,7 +20,7 @@ import msgspec
 from tooltap.daemon.clock import Clock
 from tooltap.daemon.failpoints import failpoint
 from tooltap.daemon.journal import Commit, Journal, JournalError, StreamConflictError
-from tooltap.daemon.live_stream import LiveStream
+from tooltap.daemon.live_stream import RECORD_BYTES, LiveStream
 from tooltap.daemon.logs import get_logger
 from tooltap.normalizers.framing import HEAD_BYTES, LongLine, Splitter
 from tooltap.normalizers.tapped import Direction, End, Lost, NotTappedError, read_tapped
@@ -88,14 +88,14 @@ class IngestSession:
         # A tapped line is its line as a JSON string: escaping rarely doubles it.
         self._splitter = Splitter(setting.line_bytes if framing == "raw" else 2 * setting.line_bytes + 1_024)
         self._waiting = 0
-        """Bytes of the lines taken in and not yet durable."""
+        """What the lines taken in and not yet durable cost, in bytes."""
         self._busy = False
         """`commit_all` runs."""
         self._commits = 0
         self._in_flight = False
         """A commit is being written."""
         self._abandoned = False
-        """Another session takes the stream over: nothing more is taken in or committed."""
+        """Another session takes the stream over, or this one is over: nothing more is taken in or committed."""
         self._progress = anyio.Event()
         """Set, and replaced, when a commit is through or the session over."""
 
@@ -110,7 +110,7 @@ class IngestSession:
         self.live.normalizer.want_partials(self._setting.partials_wanted())
         now = self._clock()
         for line in self._splitter.feed(data):
-            if self._abandoned or self.over.is_set():
+            if self._abandoned:
                 return
             if self._framing == "raw":
                 self._feed_line(line, now, None)
@@ -138,11 +138,13 @@ class IngestSession:
         self.live.open()
         self._kick()
 
-    async def end(self) -> Statistics:
-        """End the stream, as the publisher or somebody else asks; more lines would open it again."""
+    async def end(self) -> Statistics | None:
+        """End the stream, as the publisher or somebody else asks; more lines would open it again. None if that could
+        not be committed."""
         self.live.close("end", self._clock())
         statistics = self.live.statistics
-        await self._settle()
+        if not await self._settle():
+            return None
         if not self.over.is_set():
             self._send(Done(**msgspec.structs.asdict(statistics)))
         return statistics
@@ -150,8 +152,7 @@ class IngestSession:
     async def suspend(self) -> None:
         """Commit what has been received and let the stream go; its publisher may come back."""
         self.live.suspend()
-        await self._settle()
-        if not self.over.is_set():
+        if await self._settle() and not self.over.is_set():
             self._send(Suspended(lines=self.live.info.lines))
             self._end_session()
 
@@ -166,7 +167,6 @@ class IngestSession:
         try:
             while self.live.dirty and not self._abandoned:
                 taken = self._waiting
-                lines = self.live.info.lines
                 commit = self.live.take(self._clock())
                 self._in_flight = True
                 await self._journal.commit(commit)
@@ -174,7 +174,7 @@ class IngestSession:
                 failpoint("before-ack")
                 self._commits += 1
                 self._waiting -= taken
-                if commit.info.lines > lines:
+                if commit.info.lines > commit.base_lines:
                     self._send(Ack(lines=commit.info.lines))
                 self._write_trace(commit)
                 self._wake()
@@ -209,26 +209,30 @@ class IngestSession:
             await self.end()
         elif isinstance(record, Lost):
             self.live.lost(record, now)
+            self._waiting += RECORD_BYTES
         else:
-            too_long = len(record.line) > self._setting.line_bytes
-            kept = LongLine(record.line[:HEAD_BYTES], len(record.line)) if too_long else record.line
+            size = record.size or len(record.line)
+            too_long = size > min(len(record.line), self._setting.line_bytes)
+            kept = LongLine(record.line[:HEAD_BYTES], size) if too_long else record.line
             self._feed_line(kept, now if record.t is None else record.t, record.dir)
 
     def _feed_line(self, line: bytes | LongLine, t: int, direction: Direction | None) -> None:
         self.live.feed(line, t, direction)
-        self._waiting += len(line.head) if isinstance(line, LongLine) else len(line)
+        self._waiting += RECORD_BYTES + (len(line.head) if isinstance(line, LongLine) else len(line))
 
     def _kick(self) -> None:
         if not self._busy and self.live.dirty and not self._abandoned:
             self._busy = True
             self._setting.commit_soon(self)
 
-    async def _settle(self) -> None:
-        """Wait until what has been taken in by now is durable, or the session over."""
+    async def _settle(self) -> bool:
+        """Wait until what has been taken in by now is durable; False if it will not be, because the session is over or
+        being superseded."""
         self._kick()
-        enough = self._commits + self._in_flight + (self.live.dirty and not self._abandoned)
-        while self._commits < enough and self._busy and not self.over.is_set():
+        enough = self._commits + self._in_flight + self.live.dirty
+        while self._commits < enough and self._busy:
             await self._progress.wait()
+        return self._commits >= enough
 
     def _wake(self) -> None:
         self._progress.set()
@@ -241,6 +245,7 @@ class IngestSession:
 
     def _end_session(self) -> None:
         if not self.over.is_set():
+            self._abandoned = True
             self.over.set()
             self._wake()
             self._setting.on_over(self)

@@ -10,6 +10,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Literal, Self, TypeVar
 
+import anyio
+
 from tooltap.daemon import journal_reader as reader
 from tooltap.daemon.clock import Clock, wall_clock
 from tooltap.daemon.journal import (
@@ -138,12 +140,13 @@ class SqliteJournal(Journal):
         if self._closed:
             return
         self._closed = True
-        await asyncio.to_thread(self._pool.shutdown)
-        while not self._readers.empty():
-            self._readers.get().close()
-        await asyncio.to_thread(self._writer.stop)
-        await asyncio.sleep(0)  # let the last transaction's report be heard
-        self._lock.release()
+        with anyio.CancelScope(shield=True):
+            await asyncio.to_thread(self._pool.shutdown)
+            while not self._readers.empty():
+                self._readers.get().close()
+            await asyncio.to_thread(self._writer.stop)
+            await asyncio.sleep(0)  # let the last transaction's report be heard
+            self._lock.release()
 
     def _report(self, outcomes: list[Outcome]) -> None:
         """What became of one transaction's jobs: publish, then let those who wait go on."""

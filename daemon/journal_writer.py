@@ -113,7 +113,8 @@ class Writer:
                     self._write([job])
                 return
             outcomes = [Outcome(jobs[0].future, error=JournalError(f"the journal cannot be written: {error}"))]
-        failpoint("after-commit")
+        if isinstance(jobs[0].work, Commit):
+            failpoint("after-commit")
         try:
             self._loop.call_soon_threadsafe(self._report, outcomes)
         except RuntimeError:  # the loop is gone, and with it everybody who waits
@@ -126,7 +127,8 @@ class Writer:
         self._projection.flush()
         if self._next_seq != before:
             set_meta(self._connection, "next_seq", self._next_seq)
-        failpoint("before-commit")
+        if isinstance(jobs[0].work, Commit):
+            failpoint("before-commit")
         self._connection.execute("COMMIT")
         return outcomes
 

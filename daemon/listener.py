@@ -16,7 +16,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-__all__ = ["ListenError", "Listener", "peer_uid"]
+__all__ = ["BACKLOG", "ListenError", "Listener", "peer_uid"]
+
+BACKLOG = 1_024
+"""Connections that may wait to be accepted: a client that does not block takes a full queue for an open connection."""
 
 MAX_PATH = 103 if sys.platform == "darwin" else 107
 """Bytes of `sun_path` without its terminating NUL."""
@@ -29,12 +32,12 @@ class ListenError(Exception):
 class Listener:
     """Holds the lock and the listening socket until it is closed. Raises `ListenError`."""
 
-    def __init__(self, path: Path, backlog: int = 512) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path.absolute()
         _private_directory(self.path.parent)
         self._lock = _take_lock(self.path)
         try:
-            self.socket = _listen(self.path, backlog)
+            self.socket = _listen(self.path)
         except OSError as error:
             os.close(self._lock)
             raise ListenError(f"cannot listen at {self.path}: {error.strerror or error}") from error
@@ -87,8 +90,8 @@ def _take_lock(path: Path) -> int:
     return lock
 
 
-def _listen(path: Path, backlog: int) -> socket.socket:
-    temporary = path.with_name(f".{os.getpid()}")
+def _listen(path: Path) -> socket.socket:
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
     for place in (path, temporary):
         if (length := len(os.fsencode(place))) > MAX_PATH:
             raise OSError(f"the path of a socket may have {MAX_PATH} bytes, this one needs {length}")
@@ -97,7 +100,7 @@ def _listen(path: Path, backlog: int) -> socket.socket:
         temporary.unlink(missing_ok=True)
         listening.bind(str(temporary))
         os.chmod(temporary, 0o600)
-        listening.listen(backlog)
+        listening.listen(BACKLOG)
         listening.setblocking(False)
         os.replace(temporary, path)
     except OSError:

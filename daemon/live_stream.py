@@ -21,7 +21,7 @@ from tooltap.normalizers.tapped import Direction, Lost
 from tooltap.protocol.events import SessionEvent
 from tooltap.protocol.stats import Statistics
 
-__all__ = ["LiveStream", "Snapshot", "context_of", "ids_of"]
+__all__ = ["RECORD_BYTES", "LiveStream", "Snapshot", "context_of", "ids_of"]
 
 SNAPSHOT_FORMAT = 1
 RECORD_BYTES = 64

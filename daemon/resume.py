@@ -2,7 +2,8 @@
 
 What the tail gives again is committed already and is thrown away, after its ids have been compared with the committed
 ones. Where that does not work out (the parser was upgraded in between, or retention took the state) a fresh parser goes
-on at the next line, and says so. Nothing of this is written before the stream's next line or its end.
+on at the next line, and says so. That is written with the stream's next commit: whoever only looks at an ended stream
+changes nothing.
 """
 
 from __future__ import annotations

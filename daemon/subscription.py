@@ -1,21 +1,23 @@
 """One subscriber: replay from the journal, then live, and back to the journal when it does not keep up.
 
-Its cursor is the `seq` up to which it has everything it wants. While it is live the cursor is the hub's; it has a task
-only while it catches up.
+Its cursor is the `seq` up to which it has been sent everything it wants. It has a task only while it is behind: that
+waits until the client takes what it was sent, reads the next part from the journal and passes it on. What is published
+during such a read is held for it, in bounds. So a read that reaches up to where the hub was when it began ends the
+replay: what is held follows without a gap, and from then on the hub delivers.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import NamedTuple
+import re
 
 import msgspec
 
 from tooltap.daemon.connection import Connection
-from tooltap.daemon.hub import Audience, Hub, Piece, cut
+from tooltap.daemon.hub import Audience, Hub, Piece
 from tooltap.daemon.journal import JournalError
 from tooltap.daemon.logs import get_logger
-from tooltap.protocol.events import with_seq
+from tooltap.protocol.events import event_line
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import At, ErrorFrame, FrameError, Gap, Live, Subscribe, Subscribed
 
@@ -24,20 +26,19 @@ __all__ = ["Subscription"]
 _log = get_logger("subscription")
 
 
-class Start(NamedTuple):
-    cursor: int
-    gap: Gap | None = None
+_CURSOR = re.compile(r"(?P<journal>.+):(?P<seq>[0-9]{1,19})")
 
 
 class Subscription:
     """Raises `FrameError` where the frame asks for what there is not."""
 
-    def __init__(self, hub: Hub, connection: Connection, frame: Subscribe, *, at_interval: float) -> None:
+    def __init__(
+        self, hub: Hub, connection: Connection, frame: Subscribe, *, at_interval: float, hold_limit: int
+    ) -> None:
         if frame.as_ == "display":
             raise FrameError("unsupported", "subscribe: display events are not offered by this daemon")
-        start = _start(hub, frame.after)
+        self.cursor, self._first_gap = _begin(hub, frame.after)
         self.audience = Audience(frame.filter, frame.partials)
-        self.cursor = start.cursor
         self.behind = True
         self.journal_reads = 0
         self.journal_events = 0
@@ -47,15 +48,24 @@ class Subscription:
         self._gone = hub.journal.expired
         """Up to here retention may have deleted events, and the subscriber knows."""
         self._greeted = False
+        self._held: list[Piece] | None = None
+        """What was published while the journal was being read; None where it was too much."""
+        self._held_bytes = 0
+        self._hold_limit = hold_limit
         self._at_interval = at_interval
         self._loop = asyncio.get_running_loop()
         self._written_at = self._loop.time()
-        journal = hub.journal
-        connection.send(Subscribed(after=start.cursor, journal=journal.id, oldest=journal.oldest, latest=hub.latest))
-        if start.gap is not None:
-            connection.send(start.gap)
-        hub.add(self)
         self._timer = self._loop.call_later(at_interval, self._tick)
+
+    def start(self) -> None:
+        """Confirm it, and begin the replay."""
+        hub, journal = self._hub, self._hub.journal
+        self._connection.send(
+            Subscribed(after=self.cursor, journal=journal.id, oldest=journal.oldest, latest=hub.latest)
+        )
+        if self._first_gap is not None:
+            self._connection.send(self._first_gap)
+        hub.add(self)
         hub.tasks.start_soon(self._catch_up)
 
     @property
@@ -74,14 +84,17 @@ class Subscription:
         }
 
     def deliver(self, pieces: list[Piece], before: int) -> None:
-        """What is new since `before`, for a live subscriber."""
+        """What is new since `before`."""
+        if self.behind:
+            self._hold(pieces)
+            return
         self._written_at = self._loop.time()
         for piece in pieces:
             if self._connection.writable:
                 self._connection.write(piece.data)
             elif piece.upto > before:
-                self.cursor = before
                 self.behind = True
+                self.cursor = before
                 self._hub.leave(self)
                 self._hub.tasks.start_soon(self._catch_up)
                 return
@@ -93,56 +106,60 @@ class Subscription:
 
     async def _catch_up(self) -> None:
         try:
-            while not self._connection.closed:
+            while self.behind and not self._connection.closed:
                 await self._connection.drain()
-                if self._end is None and self._join():
-                    return
-                if self._end is not None and self.cursor >= self._end:
+                if self._end is None:
+                    await self._follow()
+                elif self.cursor < self._end:
+                    await self._read(self._end)
+                else:
                     self._connection.send(Live(seq=self.cursor))
                     self._connection.close()
                     return
-                await self._read()
         except JournalError as error:
             _log.error("cannot read the journal", error=str(error))
             self._connection.send(ErrorFrame(code="journal", message=str(error)))
             self._connection.close()
 
-    def _join(self) -> bool:
-        """Go live, if what is missing is still in memory and the client takes it."""
-        lines = self._hub.recent.after(self.cursor)
-        if lines is None:
-            return False
-        for piece in cut(lines, Audience(self.audience.filter, partials=False), self.cursor):
-            if not self._connection.writable:
-                return False
-            self._write(piece.data)
-            self.cursor = piece.upto
+    async def _follow(self) -> None:
+        """One read of the journal; if it reaches far enough, live from there on."""
+        up_to = self._hub.latest
+        self._held, self._held_bytes = [], 0
+        self._hub.join(self)
+        if self.cursor < up_to:
+            await self._read(up_to)
+        held, self._held = self._held, None
+        if held is None or self.cursor < up_to or not self._connection.writable:
+            self._hub.leave(self)
+            return
+        self.behind = False
         if not self._greeted:
             self._greeted = True
-            self._connection.send(Live(seq=self._hub.latest))
-        self.behind = False
-        self._hub.join(self)
-        return True
+            self._connection.send(Live(seq=up_to))
+        self.deliver(held, up_to)
 
-    async def _read(self) -> None:
-        """One bounded read of the journal, passed on."""
+    def _hold(self, pieces: list[Piece]) -> None:
+        if self._held is not None:
+            self._held += pieces
+            self._held_bytes += sum(len(piece.data) for piece in pieces)
+            if self._held_bytes > self._hold_limit:
+                self._held = None
+
+    async def _read(self, up_to: int) -> None:
+        """The next part of the journal, passed on."""
         journal = self._hub.journal
-        up_to = self._hub.latest if self._end is None else self._end
         events, looked = await journal.read(self.cursor, self.audience.filter, up_to=up_to)
         self.journal_reads += 1
         self.journal_events += len(events)
-        if self.cursor < journal.expired and self._gone < journal.expired:
+        if max(self.cursor, self._gone) < journal.expired:
             # Retention has overtaken the subscriber: what it deleted may have been wanted.
             first = max(self.cursor, self._gone) + 1
             self._gone = journal.expired
             self._connection.send(Gap(from_=first, to=self._gone, reason="retention"))
         self.cursor = looked
-        self._write(b"".join([with_seq(event.seq, event.body) + b"\n" for event in events]))
-
-    def _write(self, data: bytes) -> None:
-        if data:
+        if events:
             self._written_at = self._loop.time()
-            self._connection.write(data)
+            self._connection.write(b"".join([event_line(event.seq, event.body) for event in events]))
 
     def _tick(self) -> None:
         """Tell an idle subscriber how far it is. A client that has closed its half is found out by writing to it."""
@@ -155,21 +172,22 @@ class Subscription:
         self._timer = self._loop.call_later(self._at_interval - idle, self._tick)
 
 
-def _start(hub: Hub, after: str | int) -> Start:
-    """Where a subscription begins, and what is told to be missing there."""
+def _begin(hub: Hub, after: str | int) -> tuple[int, Gap | None]:
+    """The cursor a subscription begins with, and what is missing there. Raises `FrameError`."""
     journal = hub.journal
     if after == "start":
-        return Start(journal.oldest - 1)
+        return journal.oldest - 1, None
     if after == "now":
-        return Start(hub.latest)
-    name, _, number = after.rpartition(":") if isinstance(after, str) else (journal.id, "", after)
-    if isinstance(number, str):
-        if not name or not (number.isascii() and number.isdigit()):
+        return hub.latest, None
+    name, seq = journal.id, after
+    if isinstance(seq, str):
+        cursor = _CURSOR.fullmatch(seq)
+        if cursor is None:
             raise FrameError("bad-frame", 'subscribe: `after` is "start", "now", a seq or "<journal>:<seq>"')
-        number = int(number)
-    if name != journal.id or number > hub.latest:
-        oldest = journal.oldest
-        return Start(oldest - 1, Gap(from_=1, to=oldest - 1, reason="reset"))
-    if number < journal.expired:
-        return Start(number, Gap(from_=number + 1, to=journal.expired, reason="retention"))
-    return Start(number)
+        name, seq = cursor["journal"], int(cursor["seq"])
+    if name != journal.id or seq > hub.latest:
+        first = journal.oldest - 1
+        return first, Gap(from_=1, to=first, reason="reset")
+    if seq < journal.expired:
+        return seq, Gap(from_=seq + 1, to=journal.expired, reason="retention")
+    return seq, None

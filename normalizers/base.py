@@ -176,6 +176,9 @@ class Parser(ABC):
     def finish(self, reason: str) -> None:  # noqa: B027 -- most dialects keep nothing of their own
         """The stream ends: emit what only this dialect knows to be pending."""
 
+    def before_turn_end(self) -> None:  # noqa: B027 -- most dialects keep nothing for it
+        """A turn is ending, its calls are closed: emit what stands before its usage and its own event."""
+
     def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
         """What is known of the output of a call that ends without a result of its own: (value, bodies by pointer)."""
         return None, None
@@ -187,7 +190,13 @@ class Parser(ABC):
     parent: str | None
     replay: bool
     ts: int | None
-    """Scope of the line being read; reset for each line. Dialects set what differs."""
+    origin: tuple[str, str] | None
+    """Scope of the line being read; reset for each line. Dialects set what differs. `origin` is (protocol, provider),
+    where one stream holds what several agents said; None: the stream's own."""
+
+    def origin_of_line(self) -> tuple[str, str]:
+        """(protocol, provider) of the line's events."""
+        return self.origin or (self.protocol, self.provider)
 
     @property
     def provider(self) -> str:
@@ -259,9 +268,7 @@ class Parser(ABC):
         state.turn_count += 1
         turn_id = turn_id or f"t{state.turn_count}"
         while len(state.turns) >= self.context.limits.open_turns:
-            session, self.session = self.session, state.turns[0].session
-            self.end_turn("cancelled", turn_id=state.turns[0].id, synthetic=True)
-            self.session = session
+            self._give_up(state.turns[0])
         state.turns.append(OpenTurn(turn_id, self.session, self.agent))
         self.emit(Turn, state="started", synthetic=synthetic)
         return turn_id
@@ -291,9 +298,10 @@ class Parser(ABC):
         if turn is None:
             turn = OpenTurn(turn_id or f"t{max(self.state.turn_count, 1)}", self.session)
         self.texts.flush_turn(self.session, turn.id)
-        self.permissions.expire(turn.id)
+        self.permissions.expire_turn(turn.session, turn.id)
         stopped = outcome == "cancelled" and not synthetic  # said by the provider, not concluded by us
-        self.calls.close_turn(turn.id, turn.agent, "cancelled" if stopped else "interrupted")
+        self.calls.close_turn(turn.session, turn.id, turn.agent, "cancelled" if stopped else "interrupted")
+        self.before_turn_end()
         for kind, fields in before:
             self.emit(kind, turn=turn.id, **fields)
         if turn in turns:
@@ -323,6 +331,7 @@ class Parser(ABC):
         self.parent = self.context.parent
         self.replay = False
         self.ts = t
+        self.origin = None
 
     def _take(self) -> list[Item]:
         items = self.items
@@ -330,6 +339,7 @@ class Parser(ABC):
         return items
 
     def _make(self, kind: type[E], event_id: str, fields: Mapping[str, Any]) -> E:
+        protocol, provider = self.origin_of_line()
         return kind(
             **{
                 "v": 2,
@@ -340,8 +350,8 @@ class Parser(ABC):
                 "session": self.session,
                 "agent": self.agent,
                 "parent": self.parent,
-                "protocol": self.protocol,
-                "provider": self.provider,
+                "protocol": protocol,
+                "provider": provider,
                 "dialect": self.dialect,
                 "replay": self.replay,
                 **fields,
@@ -389,10 +399,15 @@ class Parser(ABC):
         text = line[: UNPARSED_TEXT * 4].decode("utf-8", "replace")[:UNPARSED_TEXT]
         self.emit(Unparsed, reason=reason, text=text, bytes=size)
 
+    def _give_up(self, turn: OpenTurn) -> None:
+        """End a turn whose end nobody told."""
+        session, self.session = self.session, turn.session
+        self.end_turn("cancelled", turn_id=turn.id, synthetic=True)
+        self.session = session
+
     def _end_everything(self) -> None:
         self.texts.flush_all()
-        for turn in list(self.state.turns):
-            self.session = turn.session
-            self.end_turn("cancelled", turn_id=turn.id, synthetic=True)
-        self.permissions.expire(None)
+        while self.state.turns:
+            self._give_up(self.state.turns[0])
+        self.permissions.expire_all()
         self.calls.close_all()

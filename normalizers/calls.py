@@ -39,6 +39,8 @@ class Call(msgspec.Struct, omit_defaults=True):
     agent: str | None = None
     parent: str | None = None
     turn: str | None = None
+    origin: tuple[str, str] | None = None
+    """(protocol, provider), where it is not the stream's."""
     title: str | None = None
     preview: str | None = None
     digest: int = 0
@@ -61,6 +63,7 @@ class Tombstone(msgspec.Struct, omit_defaults=True):
     agent: str | None = None
     parent: str | None = None
     turn: str | None = None
+    origin: tuple[str, str] | None = None
     synthetic_result: str | None = None
     """Event id of the result we made up, while no real one has come."""
 
@@ -86,6 +89,11 @@ class Calls:
     def is_done(self, call_id: str) -> bool:
         return call_id in self._state.done
 
+    def is_over(self, call_id: str) -> bool:
+        """Whether the call has its real result, so that another one would repeat it."""
+        tomb = self._state.done.get(call_id)
+        return tomb is not None and tomb.synthetic_result is None and call_id not in self._state.open
+
     def is_known(self, call_id: str) -> bool:
         return call_id in self._state.open or call_id in self._state.done
 
@@ -101,6 +109,11 @@ class Calls:
         """Canonical name of an open or finished call."""
         known = self._state.open.get(call_id) or self._state.done.get(call_id)
         return known.name if known else None
+
+    def owner(self, call_id: str) -> tuple[str, str | None] | None:
+        """Session and turn of an open or finished call."""
+        known = self._state.open.get(call_id) or self._state.done.get(call_id)
+        return (known.session, known.turn) if known else None
 
     # -- opening and updating -----------------------------------------------------------------------------------
 
@@ -136,6 +149,7 @@ class Calls:
             agent=parser.agent,
             parent=parser.parent,
             turn=parser.turn,
+            origin=parser.origin,
             title=title,
             preview=preview(name, payload, parser.state.cwd),
             digest=_digest(payload),
@@ -298,6 +312,7 @@ class Calls:
             agent=tomb.agent,
             parent=tomb.parent,
             turn=tomb.turn,
+            origin=tomb.origin,
         )
         return call, tomb.synthetic_result
 
@@ -312,10 +327,10 @@ class Calls:
 
     # -- ends ---------------------------------------------------------------------------------------------------
 
-    def close_turn(self, turn_id: str | None, agent: str | None, status: str) -> None:
+    def close_turn(self, session: str, turn_id: str | None, agent: str | None, status: str) -> None:
         """Close what is still open of a turn (None: of none); background calls and subagents' calls live on."""
         for call in list(self._state.open.values()):
-            if call.turn == turn_id and call.agent == agent and not call.acknowledged:
+            if (call.session, call.turn, call.agent) == (session, turn_id, agent) and not call.acknowledged:
                 self._close(call, status)
 
     def close_all(self) -> None:
@@ -345,6 +360,7 @@ class Calls:
             agent=call.agent,
             parent=call.parent,
             turn=call.turn,
+            origin=call.origin,
             synthetic_result=synthetic_result,
         )
         while len(state.done) > self._parser.context.limits.tombstones:
@@ -354,15 +370,18 @@ class Calls:
 
     def _emit_of(self, call: Call, kind: Any, **fields: Any) -> Any:
         """An event about a call belongs where the call does, whatever line it came from."""
+        if call.origin is not None:
+            fields["protocol"], fields["provider"] = call.origin
         return self._parser.emit(
             kind, session=call.session, agent=call.agent, parent=call.parent, turn=call.turn, **fields
         )
 
     def _with_meta(self, payload: dict[str, Any], call: Call, raw: Any) -> dict[str, Any]:
+        protocol, provider = call.origin or self._parser.origin_of_line()
         payload["_happy"] = {
             "v": 2,
-            "protocol": self._parser.protocol,
-            "provider": self._parser.provider,
+            "protocol": protocol,
+            "provider": provider,
             "rawToolName": call.raw_name,
             "canonicalToolName": call.name,
         }

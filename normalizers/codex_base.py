@@ -50,7 +50,8 @@ CODEX_SKIPS = frozenset(
     }
 )
 
-MANY_THREADS = 64
+MANY_THREADS = 32
+"""Each may hold a diff of `string_bytes`; what is known of the one used longest ago is given up."""
 
 _SKIPPED_EVENTS = {
     "conversation_path": "query",
@@ -112,11 +113,12 @@ class CodexParser(Parser):
     def thread(self) -> Thread:
         """What is remembered of the session the line belongs to."""
         threads: dict[str, Thread] = self.state.threads
-        thread = threads.get(self.session)
+        thread = threads.pop(self.session, None)
         if thread is None:
+            thread = Thread()
             while len(threads) >= MANY_THREADS:
                 del threads[next(iter(threads))]
-            thread = threads[self.session] = Thread()
+        threads[self.session] = thread
         return thread
 
     # -- reading --------------------------------------------------------------------------------------------------
@@ -162,15 +164,11 @@ class CodexParser(Parser):
         duration_ms: int | None = None,
         synthetic: bool = False,
     ) -> str:
-        """End the turn as the base does, with its diff between the closed calls and its own event."""
+        """End the turn, unless it has ended before."""
         thread = self.thread
         turn_id = turn_id or self.event_turn or self.turn
         if turn_id is None or turn_id == thread.ended:
             return skip("turn-over")
-        self.texts.flush_turn(self.session, turn_id)
-        self.permissions.expire(turn_id)
-        self.calls.close_turn(turn_id, self.agent, "cancelled" if outcome == "cancelled" else "interrupted")
-        self._emit_diff()
         self.end_turn(outcome, turn_id=turn_id, reason=reason, duration_ms=duration_ms, synthetic=synthetic)
         thread.ended, thread.failed, thread.plan_call = turn_id, None, None
         thread.receiving = {}
@@ -183,7 +181,7 @@ class CodexParser(Parser):
         if thread.failed is not None and self.turn is not None:
             # An error is the last event of its turn for `codex mcp-server`, which stops listening then.
             self.end_codex_turn("failed", turn_id=self.turn, reason=thread.failed, synthetic=True)
-        thread.said, thread.ended = [], None
+        thread.said, thread.ended, thread.failed = [], None, None
         self.start_turn(self.event_turn)
         return WITH_EVENTS
 
@@ -210,7 +208,7 @@ class CodexParser(Parser):
         thread.diff.append(diff, self, "text/x-diff")
         return WITH_EVENTS
 
-    def _emit_diff(self) -> None:
+    def before_turn_end(self) -> None:
         diff, self.thread.diff = self.thread.diff, None
         if diff is None or not diff.chars:
             return
@@ -218,7 +216,7 @@ class CodexParser(Parser):
         call_id = self.made_up_id("diff")
         value = {"unified_diff": diff.head}
         outputs = {"/input/unified_diff": ref} if ref is not None else None
-        self.calls.open(call_id, "turn_diff", value, raw=value, name="Diff", synthetic=True, outputs=outputs)
+        self.calls.open(call_id, "turn_diff", value, raw=value, synthetic=True, outputs=outputs)
         self.calls.result(call_id, None, raw=None, synthetic=True)
 
     def made_up_id(self, kind: str) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tooltap.normalizers.base import WITH_EVENTS, skip
 from tooltap.normalizers.bodies import Bodies
-from tooltap.normalizers.calls import DUPLICATE_RESULT
+from tooltap.normalizers.calls import DUPLICATE_RESULT, UNKNOWN_TOOL
 from tooltap.normalizers.codex_state import Handlers, Msg, call_id_of, details, milliseconds, object_of, text_of
 from tooltap.normalizers.codex_text import Answer, read_answer
 from tooltap.normalizers.tools.payload import decode_json
@@ -79,14 +79,17 @@ class CodexCalls:
             self._parser.before_content()
             calls.open(call_id, raw_name, value, raw=raw, name=name)
             return WITH_EVENTS
-        return WITH_EVENTS if calls.update(call, value, raw=raw, name=name) else skip("duplicate-call")
-
-    def is_over(self, call_id: str) -> bool:
-        """Whether a further result of this call is a repetition."""
-        return self._parser.calls.get(call_id) is None and self._parser.calls.is_done(call_id)
+        says_more = bool(value) and calls.update(call, value, raw=raw, name=name)
+        return WITH_EVENTS if says_more else skip("duplicate-call")
 
     def ended(
-        self, call_id: str, answer: Answer, raw: Any, raw_name: str, attachments: list[Attachment] | None = None
+        self,
+        call_id: str,
+        answer: Answer,
+        raw: Any,
+        *,
+        raw_name: str = UNKNOWN_TOOL,
+        attachments: list[Attachment] | None = None,
     ) -> str:
         """A line that has a call's result."""
         parser = self._parser
@@ -111,7 +114,7 @@ class CodexCalls:
         )
 
     def _function_call(self, item: Msg) -> str:
-        name = text_of(item, "name") or "unknown"
+        name = text_of(item, "name") or UNKNOWN_TOOL
         namespace = text_of(item, "namespace") or ""
         value = decode_json(item.get("arguments"))
         if namespace.startswith("mcp__"):
@@ -121,7 +124,7 @@ class CodexCalls:
         return self._called_by_model(item, name, value)
 
     def _custom_call(self, item: Msg) -> str:
-        return self._called_by_model(item, text_of(item, "name") or "unknown", {"input": item.get("input")})
+        return self._called_by_model(item, text_of(item, "name") or UNKNOWN_TOOL, {"input": item.get("input")})
 
     def _local_shell_call(self, item: Msg) -> str:
         action = object_of(item, "action")
@@ -129,7 +132,7 @@ class CodexCalls:
         return self._called_by_model(item, "local_shell", value)
 
     def _called_by_model(self, item: Msg, name: str, value: Any) -> str:
-        call_id = text_of(item, "call_id", "id") or self._parser.made_up_id(name)
+        call_id = text_of(item, "call_id", "id") or self._parser.made_up_id("call")
         line_class = self.called(call_id, name, value, item)
         call = self._parser.calls.get(call_id)
         if call is not None and call.name == "Bash" and isinstance(value, dict):
@@ -138,9 +141,8 @@ class CodexCalls:
 
     def _output(self, item: Msg) -> str:
         call_id = call_id_of(item)
-        calls = self._parser.calls
-        call = calls.get(call_id)
-        if self.is_over(call_id) or (call is not None and call.acknowledged):
+        call = self._parser.calls.get(call_id)
+        if self._parser.calls.is_over(call_id) or (call is not None and call.acknowledged):
             return DUPLICATE_RESULT
         bodies = Bodies(self._parser)
         raw = bodies.take(item)
@@ -149,7 +151,8 @@ class CodexCalls:
             answer = answer._replace(running=None)  # `write_stdin` is answered, whatever it typed into
         if call is not None and call.name == "Patch":
             answer = _patch_answer(answer)
-        return self.ended(call_id, answer, raw, text_of(item, "name") or "unknown", bodies.attachments)
+        name = text_of(item, "name") or UNKNOWN_TOOL
+        return self.ended(call_id, answer, raw, raw_name=name, attachments=bodies.attachments)
 
     # -- commands -------------------------------------------------------------------------------------------------
 
@@ -159,14 +162,17 @@ class CodexCalls:
         return WITH_EVENTS if self._parser.approvals.settle(call_id, "running") else line_class
 
     def _exec_called(self, call_id: str, msg: Msg) -> str:
-        call = self._parser.calls.get(call_id)
-        asked = call.memory if call is not None else {}
-        return self.called(call_id, "exec_command", {**asked, **details(msg, *_EXEC_KEYS)}, msg)
+        """What the model asked for, and what became of it: where and how it is being run."""
+        calls = self._parser.calls
+        call = calls.get(call_id)
+        value = {**(call.memory if call is not None else {}), **details(msg, *_EXEC_KEYS)}
+        line_class = self.called(call_id, "exec_command", value, msg)
+        if (call := calls.get(call_id)) is not None:
+            calls.remember(call, value)
+        return line_class
 
     def _exec_end(self, msg: Msg) -> str:
         call_id = call_id_of(msg)
-        if self.is_over(call_id):
-            return DUPLICATE_RESULT
         self._exec_called(call_id, msg)
         value = {key: msg[key] for key in ("stdout", "stderr", "exit_code") if msg.get(key) is not None}
         merged = msg.get("aggregated_output")
@@ -178,7 +184,7 @@ class CodexCalls:
         status = _STATUS.get(str(msg.get("status")), "completed")
         error = text_of(msg, "formatted_output", "aggregated_output", "stderr") if status == "denied" else None
         answer = Answer(value, status, error, duration_ms=milliseconds(msg.get("duration")))
-        return self.ended(call_id, answer, msg, "exec_command")
+        return self.ended(call_id, answer, msg)
 
     def _output_delta(self, msg: Msg) -> str:
         call = self._parser.calls.get(call_id_of(msg))
@@ -206,8 +212,6 @@ class CodexCalls:
 
     def _patch_end(self, msg: Msg) -> str:
         call_id = call_id_of(msg)
-        if self.is_over(call_id):
-            return DUPLICATE_RESULT
         if self._parser.calls.get(call_id) is None:
             self.patch_begin(msg)
         status = _STATUS.get(str(msg.get("status")), "completed")
@@ -218,7 +222,7 @@ class CodexCalls:
             status = "failed"
         value = {**details(msg, "stdout", "stderr"), "success": success}
         error = text_of(value, "stderr", "stdout") if status != "completed" else None
-        return self.ended(call_id, Answer(value, status, error), msg, "patch_apply")
+        return self.ended(call_id, Answer(value, status, error), msg)
 
 
 def _patch_answer(answer: Answer) -> Answer:

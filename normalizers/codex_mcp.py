@@ -21,7 +21,8 @@ from tooltap.protocol.events import Message, Notice
 
 __all__ = ["CodexMcp"]
 
-MANY_REQUESTS = 64
+MANY_REQUESTS = 16
+"""Each may hold a prompt of `string_bytes`."""
 
 _HANDSHAKE = ("initialize", "logging/", "notifications/", "ping", "prompts/", "resources/", "tools/list")
 """Methods of MCP itself, or what they begin with."""

@@ -6,10 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tooltap.normalizers.bodies import Bodies
-from tooltap.normalizers.calls import DUPLICATE_RESULT
+from tooltap.normalizers.calls import DUPLICATE_RESULT, UNKNOWN_TOOL
 from tooltap.normalizers.codex_calls import as_event
 from tooltap.normalizers.codex_state import Handlers, Msg, call_id_of, details, milliseconds, object_of, text_of
-from tooltap.normalizers.codex_text import Answer
+from tooltap.normalizers.codex_text import Answer, read_answer
 from tooltap.normalizers.tools.payload import blocks_text
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class CodexTools:
 
     def _mcp_end(self, msg: Msg) -> str:
         call_id = call_id_of(msg)
-        if self._tools.is_over(call_id):
+        if self._parser.calls.is_over(call_id):
             return DUPLICATE_RESULT
         self._mcp_begin(msg)
         bodies = Bodies(self._parser)
@@ -93,19 +93,19 @@ class CodexTools:
         error = text_of(result, "Err") or text_of(object_of(raw, "error"), "message")
         if error is None and value.get("isError"):
             error = blocks_text(value.get("content"))
-        failed = error is not None or value.get("isError") is True
-        answer = Answer(
-            value, "failed" if failed else "completed", error, duration_ms=milliseconds(msg.get("duration"))
-        )
-        return self._tools.ended(call_id, answer, raw, "unknown", bodies.attachments)
+        status = "completed" if error is None else read_answer(error).status
+        if status == "completed" and (error is not None or value.get("isError") is True):
+            status = "failed"
+        answer = Answer(value, status, error, duration_ms=milliseconds(msg.get("duration")))
+        return self._tools.ended(call_id, answer, raw, attachments=bodies.attachments)
 
     def _dynamic_begin(self, msg: Msg) -> str:
         call_id = call_id_of(msg)
-        return self._tools.called(call_id, text_of(msg, "tool") or "unknown", msg.get("arguments"), msg)
+        return self._tools.called(call_id, text_of(msg, "tool") or UNKNOWN_TOOL, msg.get("arguments"), msg)
 
     def _dynamic_end(self, msg: Msg) -> str:
         call_id = call_id_of(msg)
-        if self._tools.is_over(call_id):
+        if self._parser.calls.is_over(call_id):
             return DUPLICATE_RESULT
         self._dynamic_begin(msg)
         bodies = Bodies(self._parser)
@@ -117,7 +117,7 @@ class CodexTools:
             text_of(msg, "error"),
             duration_ms=milliseconds(msg.get("duration")),
         )
-        return self._tools.ended(call_id, answer, raw, "unknown", bodies.attachments)
+        return self._tools.ended(call_id, answer, raw, attachments=bodies.attachments)
 
     # -- web search -----------------------------------------------------------------------------------------------
 
@@ -126,11 +126,11 @@ class CodexTools:
 
     def _web_search_end(self, msg: Msg) -> str:
         call_id = call_id_of(msg)
-        if self._tools.is_over(call_id):
+        if self._parser.calls.is_over(call_id):
             return DUPLICATE_RESULT
         self._web_search_begin(msg)
         self._parser.thread.searches += 1
-        return self._tools.ended(call_id, Answer(None), msg, "web_search")
+        return self._tools.ended(call_id, Answer(None), msg)
 
     def _raw_web_search(self, item: Msg) -> str:
         """Without an id (0.120) it repeats a search that has ended, unless none has."""
@@ -140,11 +140,11 @@ class CodexTools:
             thread.searches -= 1
             return DUPLICATE_RESULT
         call_id = call_id or self._parser.made_up_id("web_search")
-        if self._tools.is_over(call_id):
+        if self._parser.calls.is_over(call_id):
             return DUPLICATE_RESULT
         self._tools.called(call_id, "web_search", details(item, "query", "action"), item)
         status = "failed" if item.get("status") == "failed" else "completed"
-        return self._tools.ended(call_id, Answer(None, status), item, "web_search")
+        return self._tools.ended(call_id, Answer(None, status), item)
 
     def _tool_search(self, item: Msg) -> str:
         call_id = call_id_of(item)
@@ -152,7 +152,7 @@ class CodexTools:
 
     def _tool_search_output(self, item: Msg) -> str:
         call_id = call_id_of(item)
-        return self._tools.ended(call_id, Answer(details(item, "tools")), item, "tool_search")
+        return self._tools.ended(call_id, Answer(details(item, "tools")), item, raw_name="tool_search")
 
     # -- images ---------------------------------------------------------------------------------------------------
 
@@ -161,7 +161,7 @@ class CodexTools:
         call_id = call_id_of(msg)
         known = self._parser.calls.is_known(call_id)
         line_class = self._tools.called(call_id, "view_image", details(msg, "path"), msg)
-        return line_class if known else self._tools.ended(call_id, Answer(None), msg, "view_image")
+        return line_class if known else self._tools.ended(call_id, Answer(None), msg)
 
     def _image_begin(self, msg: Msg) -> str:
         prompt = text_of(msg, "revised_prompt")
@@ -170,14 +170,14 @@ class CodexTools:
 
     def _image_end(self, msg: Msg) -> str:
         call_id = call_id_of(msg)
-        if self._tools.is_over(call_id):
+        if self._parser.calls.is_over(call_id):
             return DUPLICATE_RESULT
         self._image_begin({**msg, "result": None})
         bodies = Bodies(self._parser)
         raw = {**msg, "result": bodies.take({"data": msg.get("result"), "mimeType": "image/png"})}
         status = "failed" if msg.get("status") == "failed" else "completed"
         answer = Answer(details(msg, "saved_path"), status)
-        return self._tools.ended(call_id, answer, raw, "image_generation", bodies.attachments)
+        return self._tools.ended(call_id, answer, raw, attachments=bodies.attachments)
 
     # -- plans ----------------------------------------------------------------------------------------------------
 
@@ -199,8 +199,8 @@ class CodexTools:
 
     def _agent_end(self, tool: str, msg: Msg) -> str:
         call_id = call_id_of(msg)
-        if self._tools.is_over(call_id):
+        if self._parser.calls.is_over(call_id):
             return DUPLICATE_RESULT
         self._agent_begin(tool, msg)
         status = "failed" if msg.get("status") == "failed" else "completed"
-        return self._tools.ended(call_id, Answer(details(msg, *_AGENT_OUTPUT), status), msg, tool)
+        return self._tools.ended(call_id, Answer(details(msg, *_AGENT_OUTPUT), status), msg)

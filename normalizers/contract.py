@@ -12,16 +12,16 @@ only that nothing raises and that every line is accounted for.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
 from tooltap.normalizers.bounds import Produced
-from tooltap.normalizers.framing import LongLine, Splitter
+from tooltap.normalizers.framing import Splitter
 from tooltap.normalizers.items import Context, Limits, OutputPiece
+from tooltap.normalizers.recording import Line, Recording
 from tooltap.normalizers.registry import parser_class
 from tooltap.normalizers.stream import Output, StreamNormalizer
-from tooltap.normalizers.tapped import Direction, NotTappedError, TappedLine, looks_tapped, read_tapped
 from tooltap.protocol.events import Event, Notice, SessionEvent, ToolCall, ToolResult, ToolUpdate, Turn, Unparsed
 
 __all__ = [
@@ -43,29 +43,14 @@ class ContractError(AssertionError):
     """A dialect breaks a rule; the message says which, and where."""
 
 
-class Line(NamedTuple):
-    data: bytes | LongLine
-    t: int | None = None
-    direction: Direction | None = None
-
-
 def read_recording(data: bytes) -> list[Line]:
     """The lines of a recorded stream, plain or tapped."""
     splitter = Splitter(Limits().line_bytes)
     raw = splitter.feed(data)
     if (last := splitter.finish()) is not None:
         raw.append(last)
-    first = next((line for line in raw if line), b"")
-    if isinstance(first, LongLine) or not looks_tapped(first):
-        return [Line(line) for line in raw]
-    lines = []
-    for line in raw:
-        try:
-            record = read_tapped(line) if isinstance(line, bytes) else None
-        except NotTappedError:
-            record = None
-        lines.append(Line(record.line, record.t, record.dir) if isinstance(record, TappedLine) else Line(line))
-    return lines
+    recording = Recording()
+    return [line for one in raw if isinstance(line := recording.read(one), Line)]
 
 
 def normalize(dialect: str, lines: Iterable[Line], context: Context | None = None) -> list[Event]:

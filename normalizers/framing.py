@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["HEAD_BYTES", "LongLine", "Splitter"]
+__all__ = ["HEAD_BYTES", "MAX_LINE_BYTES", "LongLine", "Splitter"]
+
+MAX_LINE_BYTES = 64 * 1024 * 1024
+"""How long a line may be, unless configured otherwise."""
 
 HEAD_BYTES = 4_096
 """How much of a line that is too long is kept."""

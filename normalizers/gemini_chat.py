@@ -140,7 +140,9 @@ class GeminiChat(Parser):
         return best_class([*classes, self._history(changes)])
 
     def _news(self, value: dict[str, Any]) -> dict[str, Any]:
-        """What differs from what was last told of the session."""
+        """What differs from what was last told of the session; a subagent's chat says nothing about it."""
+        if self.state.agent is not None:
+            return {}
         stated = {"title": value.get("summary"), "model": value.get("model")}
         news = {}
         for key, item in stated.items():

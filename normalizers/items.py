@@ -6,15 +6,16 @@ from typing import TypeAlias
 
 import msgspec
 
+from tooltap.normalizers.framing import MAX_LINE_BYTES
 from tooltap.protocol.events import Event
 
 __all__ = ["Context", "Item", "Limits", "OutputPiece"]
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Bounds of one stream's parser; all configurable."""
 
-    line_bytes: int = 64 * 1024 * 1024
+    line_bytes: int = MAX_LINE_BYTES
     depth: int = 200
     """Nesting of one line."""
     string_bytes: int = 65_536

@@ -21,6 +21,7 @@ class PendingPermission(msgspec.Struct, omit_defaults=True):
     call_id: str | None = None
     turn: str | None = None
     agent: str | None = None
+    origin: tuple[str, str] | None = None
     allowing: list[str] = []
     """Ids of the options that allow."""
 
@@ -66,6 +67,7 @@ class Permissions:
             call_id=call_id,
             turn=parser.turn,
             agent=parser.agent,
+            origin=parser.origin,
             allowing=[str(one.get("id")) for one in options or [] if one.get("kind") in _ALLOW_KINDS],
         )
         if call is not None and type == "permission":
@@ -121,16 +123,21 @@ class Permissions:
             synthetic=synthetic,
         )
 
-    def expire(self, turn_id: str | None) -> None:
-        """What nobody answered when its turn (None: the stream) ended."""
+    def expire_turn(self, session: str, turn_id: str) -> None:
+        """What nobody answered when its turn ended."""
         for permission_id, pending in list(self._pending.items()):
-            if turn_id is None or pending.turn == turn_id:
+            if (pending.session, pending.turn) == (session, turn_id):
                 self._expire(permission_id)
+
+    def expire_all(self) -> None:
+        """What nobody answered when the stream ended."""
+        for permission_id in list(self._pending):
+            self._expire(permission_id)
 
     def _expire(self, permission_id: str) -> None:
         pending = self._pending[permission_id]
         parser = self._parser
-        session, agent = parser.session, parser.agent
-        parser.session, parser.agent = pending.session, pending.agent
+        scope = parser.session, parser.agent, parser.origin
+        parser.session, parser.agent, parser.origin = pending.session, pending.agent, pending.origin
         self.answer(permission_id, "expired", synthetic=True)
-        parser.session, parser.agent = session, agent
+        parser.session, parser.agent, parser.origin = scope

@@ -67,7 +67,8 @@ def _only_argument(payload: dict[str, Any]) -> str | None:
 
 def _path(value: Any, cwd: str | None) -> str:
     """Of several paths the first, and how many more there are."""
-    paths = [path for path in ([value] if isinstance(value, str) else value or ()) if isinstance(path, str)]
+    named = [value] if isinstance(value, str) else value if isinstance(value, list | dict) else []
+    paths = [path for path in named if isinstance(path, str)]
     if not paths:
         return ""
     text = _one_line(paths[0])

@@ -39,7 +39,7 @@ def go_on(parser: Parser, lines: int, statistics: Statistics, left: LeftOpen, t:
     state.calls.open = left.calls
     state.permissions.pending = left.permissions
     parser.begin_between_lines(statistics.events, t)  # a second reset at the same line must not repeat an id
-    parser.permissions.expire(None)
+    parser.permissions.expire_all()
     parser.calls.close_all()
     parser.emit(
         Notice,

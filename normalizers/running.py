@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Running", "RunningState"]
 
+MANY_CALLS = 16
+"""Calls that may print at once; each may hold `string_bytes` of each of its streams."""
+
 
 class RunningOutput(msgspec.Struct, omit_defaults=True):
     """Keys are streams: `stdout`, `stderr`."""
@@ -42,7 +45,7 @@ class Running:
         """A piece of what an open call prints; bytes that are not UTF-8 become U+FFFD."""
         output = self._calls.get(call.id)
         if output is None:
-            while len(self._calls) >= self._parser.context.limits.open_texts:
+            while len(self._calls) >= MANY_CALLS:
                 del self._calls[next(iter(self._calls))]
             output = self._calls[call.id] = RunningOutput()
         decoder = codecs.getincrementaldecoder("utf-8")("replace")

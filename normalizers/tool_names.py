@@ -76,15 +76,16 @@ TOOLSETS = ("file_system.", "functions.", "vibe.")
 other name may be an MCP server's, and stays."""
 
 _SPELLINGS = {
-    "Bash": "bash shell execute GeminiBash CodexBash exec_command shell_command local_shell run_shell_command"
+    "Bash": "bash shell execute GeminiBash CodexBash exec_command shell_command local_shell container.exec"
+    " run_shell_command"
     " command_execution run_commands run_command execute_command run_terminal_cmd run_terminal_command run_in_terminal"
     " launch-process powershell",
     "Read": "read read_file read_files read_many_files view view_image image_view ReadMediaFile open_file",
     "MultiEdit": "multi_edit",
     "Patch": "patch apply_patch patch_apply file_change CodexPatch GeminiPatch",
-    "Diff": "diff CodexDiff GeminiDiff",
+    "Diff": "diff turn_diff CodexDiff GeminiDiff",
     "Glob": "glob find file_search find_files",
-    "Grep": "grep grep_search search_file_content search_files search_codebase ripgrep",
+    "Grep": "grep grep_search grep_files search_file_content search_files search_codebase ripgrep",
     "LS": "ls list list_directory list_dir list_files",
     "CodeSearch": "code_search codebase_search codebase-retrieval semantic_search",
     "WebFetch": "web_fetch FetchURL fetch_url fetch_web_content",
@@ -138,6 +139,9 @@ _KEPT = {
     " team_shutdown_teammate team_spawn_teammate team_status team_task",
     PassThrough("codex", "code mode: runs JavaScript that calls tools, which have calls of their own"): "exec",
     PassThrough("codex", "types into a running shell"): "write_stdin",
+    PassThrough("codex", "makes a picture"): "image_generation",
+    PassThrough("codex", "asks for a wider sandbox, and does nothing else"): "request_permissions",
+    PassThrough("codex", "runs JavaScript in a session that keeps its variables"): "js_repl js_repl_reset",
     PassThrough("codex", "resource templates, not resources"): "list_mcp_resource_templates",
     PassThrough("codex", "wakes a closed subagent; no other agent can"): "resume_agent",
     PassThrough("codex", "a namespace in the tool list, not a tool"): "clock collaboration functions mcp__fixture",

@@ -35,6 +35,7 @@ __all__ = [
     "Usage",
     "decode",
     "encode",
+    "event_line",
     "with_seq",
 ]
 
@@ -294,6 +295,13 @@ def encode(event: Event) -> bytes:
 def decode(line: bytes | str) -> AnyEvent:
     """Read one event line. Raises `msgspec.ValidationError` or `msgspec.DecodeError`."""
     return _decoder.decode(line)
+
+
+def event_line(seq: int | None, body: bytes) -> bytes:
+    """An encoded event as it is delivered: with its journal cursor, if it has one, and a newline."""
+    if seq is None:
+        return body + b"\n"
+    return b"".join((b'{"seq":%d,' % seq, body[1:], b"\n"))  # half the cost of formatting the body in
 
 
 def with_seq(seq: int, body: bytes) -> bytes:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple, TypeAlias
+from typing import Annotated, NamedTuple, TypeAlias, get_args
 
 import msgspec
 
-from tooltap.protocol.events import Event
+from tooltap.protocol.events import AnyEvent, Event
 
 __all__ = ["EventMeta", "Filter", "meta_of"]
 
@@ -29,17 +29,28 @@ class EventMeta(NamedTuple):
 
 
 def meta_of(event: Event) -> EventMeta:
-    payload = getattr(event, "input", None) or getattr(event, "output", None) or {}
-    happy = payload.get("_happy")
+    kind, has_name, payload_field = _SHAPES[type(event)]
+    payload = getattr(event, payload_field) if payload_field else None
+    happy = payload.get("_happy") if payload else None
     return EventMeta(
-        kind=str(event.__struct_config__.tag),
-        stream=event.stream,
-        session=event.session,
-        provider=event.provider,
-        agent=event.agent,
-        tool=getattr(event, "name", None),
-        raw_tool=happy.get("rawToolName") if isinstance(happy, dict) else None,
+        kind,
+        event.stream,
+        event.session,
+        event.provider,
+        event.agent,
+        event.name if has_name else None,  # type: ignore[attr-defined]
+        happy.get("rawToolName") if isinstance(happy, dict) else None,
     )
+
+
+def _shape(kind: type[Event]) -> tuple[str, bool, str | None]:
+    """(`kind` on the wire, whether it names a tool, which field has `_happy`): looked up once for each kind."""
+    fields = kind.__struct_fields__
+    payload = next((name for name in ("input", "output") if name in fields), None)
+    return str(kind.__struct_config__.tag), "name" in fields, payload
+
+
+_SHAPES = {kind: _shape(kind) for kind in get_args(AnyEvent)}
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

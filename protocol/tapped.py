@@ -1,7 +1,8 @@
 """The tapped line: one provider line with its time and direction, as our publishers send it and as captures hold it.
 
 `{"t":<ms>,"dir":"in"|"out"|"reply","line":<string, or any JSON value>}`, `"b64"` in place of `line` for bytes that are
-not UTF-8; `{"op":"lost",…}` for lines a publisher had to drop; `{"op":"end"}`.
+not UTF-8; with `"bytes":<n>`, `line` is only the beginning of a line n bytes long that was too long to be kept.
+`{"op":"lost",…}` for lines a publisher had to drop; `{"op":"end"}`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ class TappedLine(msgspec.Struct, frozen=True):
     line: bytes
     t: int | None
     dir: Direction | None
+    size: int | None = None
+    """Length of the whole line, where `line` is only its beginning."""
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -72,10 +75,12 @@ def read_tapped(line: bytes) -> TappedLine | Lost | End:
     direction = record.get("dir")
     if direction not in ("in", "out", "reply", None):
         raise NotTappedError(f"unknown direction {direction!r}")
+    body, size = _body(record), record.get("bytes")
     return TappedLine(
-        line=_body(record),
+        line=body,
         t=int(t) if isinstance(t, int | float) and t >= EPOCH_MS else None,
         dir=direction,
+        size=size if isinstance(size, int) and size > len(body) else None,
     )
 
 
@@ -101,8 +106,8 @@ def _body(record: dict[str, Any]) -> bytes:
         raise NotTappedError('"b64" is not base64') from None
 
 
-def write_tapped(line: bytes, t: int | None, direction: Direction | None) -> bytes:
-    """The tapped form of a line, without newline."""
+def write_tapped(line: bytes, t: int | None, direction: Direction | None, size: int | None = None) -> bytes:
+    """The tapped form of a line, without newline. `size`: of the whole line, where `line` is only its beginning."""
     record: dict[str, Any] = {}
     if t is not None:
         record["t"] = t
@@ -112,4 +117,6 @@ def write_tapped(line: bytes, t: int | None, direction: Direction | None) -> byt
         record["line"] = line.decode()
     except UnicodeDecodeError:
         record["b64"] = base64.b64encode(line).decode()
+    if size is not None:
+        record["bytes"] = size
     return orjson.dumps(record)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tooltap.normalizers.tapped import Direction
+from tooltap.protocol.tapped import Direction
 
 __all__ = ["TraceRecord"]
 

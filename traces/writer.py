@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from tooltap.normalizers.framing import LongLine
-from tooltap.normalizers.tapped import Direction
+from tooltap.protocol.tapped import Direction
 from tooltap.traces.record import TraceRecord
 from tooltap.traces.secrets import mask_secrets
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tooltap.normalizers.tools.apply_patch import parse_patch
 from tooltap.normalizers.tools.files import PATH_KEYS, change_output
 from tooltap.normalizers.tools.payload import (
     Family,
@@ -55,10 +56,13 @@ def _changes(payload: Payload) -> Payload:
         return {path: canonical_change(change) for path, change in listed if path is not None}
     text = first_text(payload, _TEXT_KEYS)
     if text is not None:
-        return {
-            file.path: canonical_change({"type": file.kind, "unified_diff": file.text, "move_path": file.move_path})
-            for file in split_files(text)
-        }
+        patched = parse_patch(text)
+        if patched is None:
+            patched = {
+                file.path: {"type": file.kind, "unified_diff": file.text, "move_path": file.move_path}
+                for file in split_files(text)
+            }
+        return {path: canonical_change(change) for path, change in patched.items()}
     return {path: canonical_change({"type": "delete"}) for path in strings(payload.get("file_paths"))}
 
 

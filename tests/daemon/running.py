@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -14,6 +14,7 @@ from typing import Any, Self
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from tooltap.daemon.app import Daemon
+from tooltap.daemon.clock import wall_clock
 from tooltap.daemon.config import load_config
 from tooltap.daemon.journal import Commit
 
@@ -28,7 +29,11 @@ class Wire:
         self.socket.settimeout(TIMEOUT)
         if receive_buffer is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        self.socket.connect(str(path))
+        try:
+            self.socket.connect(str(path))
+        except OSError:
+            self.socket.close()
+            raise
         self._file = self.socket.makefile("rb")
 
     def send(self, op: str, **arguments: Any) -> None:
@@ -53,6 +58,13 @@ class Wire:
         while read[-1].get("op") != op:
             read.append(self.read())
         return read
+
+    def lines(self) -> Iterator[bytes]:
+        """Everything up to the end of the connection, however it ends; its last line may be torn."""
+        try:
+            yield from self._file
+        except ConnectionError:
+            return
 
     def rest(self) -> list[dict[str, Any]]:
         """Everything up to the end of the connection."""
@@ -87,11 +99,17 @@ class Running:
         self.daemon = daemon
         self.path = daemon.config.socket_path
         self._portal = portal
+        self._wires: list[Wire] = []
 
     def commit(self, *commits: Commit) -> None:
         """Write to the journal as the ingest side does."""
         for commit in commits:
+            commit.info.updated = commit.info.updated or wall_clock()
             self._portal.call(self.daemon.journal.commit, commit)
+
+    def call(self, function: Callable[[], Any]) -> None:
+        """Run in the daemon's event loop."""
+        self._portal.call(function)
 
     def expire(self, before: int) -> int:
         return self._portal.call(self.daemon.journal.expire, before)
@@ -99,6 +117,7 @@ class Running:
     def connect(self, **options: Any) -> Wire:
         """A connection that has been greeted."""
         wire = Wire(self.path, **options)
+        self._wires.append(wire)
         assert wire.read()["op"] == "welcome"
         return wire
 
@@ -108,6 +127,10 @@ class Running:
         wire.send("subscribe", **arguments)
         assert wire.read()["op"] == "subscribed"
         return wire
+
+    def close(self) -> None:
+        for wire in self._wires:
+            wire.close()
 
     def stats(self) -> dict[str, Any]:
         with self.connect() as wire:
@@ -129,8 +152,10 @@ def running(directory: Path, **settings: Any) -> Iterator[Running]:
         ready.wait(TIMEOUT)
         if future.done():
             future.result()
+        served = Running(daemon, portal)
         try:
-            yield Running(daemon, portal)
+            yield served
         finally:
+            served.close()
             portal.call(daemon.stop)
             future.result(TIMEOUT)

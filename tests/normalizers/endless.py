@@ -72,8 +72,8 @@ def acp() -> Iterator[Any]:
     for n in itertools.count():
         session = f"session{n // 5}"
 
-        def update(kind: str, session: str = session, **more: Any) -> dict[str, Any]:
-            params = {"sessionId": session, "update": {"sessionUpdate": kind, **more}}
+        def update(update: str, session: str = session, **more: Any) -> dict[str, Any]:
+            params = {"sessionId": session, "update": {"sessionUpdate": update, **more}}
             return {"jsonrpc": "2.0", "method": "session/update", "params": params}
 
         prompt = {"sessionId": session, "prompt": [{"type": "text", "text": TEXT}]}

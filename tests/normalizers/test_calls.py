@@ -244,3 +244,32 @@ def test_turns_may_overlap_an_end_belongs_to_the_turn_it_names_else_to_the_oldes
     ends = [(event.turn, event.state) for event in events if isinstance(event, Turn) and event.state != "started"]
     assert ends == [("t1", "completed"), ("t2", "completed")]
     assert [(one.call_id, one.status) for one in results(events)] == [("a", "interrupted"), ("b", "completed")]
+
+
+def test_turns_of_two_sessions_may_have_the_same_id() -> None:
+    events, _ = run(
+        {"do": "begin", "turn": "1", "in_session": "one"},
+        {"do": "call", "id": "a", "name": "X", "in_session": "one"},
+        {"do": "begin", "turn": "1", "in_session": "two"},
+        {"do": "call", "id": "b", "name": "X", "in_session": "two"},
+        {"do": "ask", "id": "p", "in_session": "two"},
+        {"do": "finish", "in_session": "one"},
+        {"do": "result", "id": "b", "in_session": "two"},
+    )
+
+    assert [(one.session, one.call_id, one.status) for one in results(events)] == [
+        ("one", "a", "interrupted"),
+        ("two", "b", "completed"),
+    ]
+    (expired,) = [event for event in events if isinstance(event, PermissionResponse)]
+    assert (expired.session, expired.line) == ("two", 7)
+
+
+def test_turns_that_nobody_ends_are_given_up_oldest_first_whatever_their_session() -> None:
+    begun = [{"do": "begin", "in_session": f"session{number}"} for number in range(5)]
+
+    events, _ = run(*begun, limits=Limits(open_turns=3))
+
+    ends = [(event.session, event.line, event.state, event.synthetic) for event in events if event.state != "started"]
+    assert ends[:2] == [("session0", 4, "cancelled", True), ("session1", 5, "cancelled", True)]
+    assert len(ends) == 5

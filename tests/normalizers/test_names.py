@@ -58,7 +58,8 @@ def test_every_tool_of_a_recorded_agent_is_canonical_or_has_a_reason_to_be_kept(
 
 BY_NAME = {
     "Bash": "Bash bash BASH shell Shell execute command_execution commandExecution exec_command shell_command"
-    " local_shell run_shell_command run_commands CodexBash GeminiBash file_system.bash functions.exec_command",
+    " local_shell container.exec run_shell_command run_commands CodexBash GeminiBash file_system.bash"
+    " functions.exec_command",
     "Read": "Read read read_file readfile ReadFile read_files view_image view functions.read_file",
     "Write": "Write write write_file WriteFile create",
     "Edit": "Edit edit replace StrReplaceFile str_replace file_system.search_replace edit_file",
@@ -67,7 +68,7 @@ BY_NAME = {
     "Patch": "Patch patch apply_patch patch_apply file_change fileChange CodexPatch GeminiPatch",
     "Diff": "diff CodexDiff GeminiDiff",
     "Glob": "Glob glob find",
-    "Grep": "Grep grep grep_search search_file_content search_codebase",
+    "Grep": "Grep grep grep_search grep_files search_file_content search_codebase",
     "LS": "LS ls list list_directory",
     "CodeSearch": "search codesearch codebase_search",
     "WebFetch": "WebFetch webfetch web_fetch FetchURL",

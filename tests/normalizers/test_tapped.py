@@ -32,6 +32,13 @@ def test_a_small_t_is_an_offset_and_no_time() -> None:
     assert read_tapped(orjson.dumps({"t": NOW, "line": "x"})) == TappedLine(b"x", NOW, None)
 
 
+def test_of_a_line_too_long_to_keep_there_is_a_head_and_a_length() -> None:
+    record = write_tapped(b"head", NOW, "out", size=70_000_000)
+
+    assert read_tapped(record) == TappedLine(b"head", NOW, "out", size=70_000_000)
+    assert read_tapped(b'{"line":"whole","bytes":5}') == TappedLine(b"whole", None, None)
+
+
 def test_control_records() -> None:
     assert read_tapped(b'{"op":"end"}') == End()
     assert read_tapped(b'{"op":"lost","lines":3,"bytes":90,"reason":"spool full"}') == Lost(3, 90, "spool full")

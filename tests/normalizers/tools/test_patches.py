@@ -155,6 +155,37 @@ def test_a_unified_diff_is_changes(key: str) -> None:
     assert got["src/app.py"]["modify"] == {"old_content": "-- a comment\nx", "new_content": "-- another\nx"}
 
 
+APPLY_PATCH = """*** Begin Patch
+*** Update File: src/util.py
+*** Move to: src/maths.py
+@@
+ def add(a, b):
+-    return a + b
++    return b + a
+*** Add File: docs/new.md
++new
+*** Delete File: package.json
+*** End Patch
+"""
+
+
+@pytest.mark.parametrize("value", [APPLY_PATCH, {"input": APPLY_PATCH}, {"patchText": APPLY_PATCH}])
+def test_a_patch_in_codex_s_language_is_changes(value: Any) -> None:
+    got = changes(value)
+
+    assert {path: change["type"] for path, change in got.items()} == {
+        "src/util.py": "rename",
+        "docs/new.md": "add",
+        "package.json": "delete",
+    }
+    assert got["src/util.py"]["move_path"] == "src/maths.py"
+    assert got["src/util.py"]["modify"] == {
+        "old_content": "def add(a, b):\n    return a + b",
+        "new_content": "def add(a, b):\n    return b + a",
+    }
+    assert got["docs/new.md"]["add"] == {"content": "new\n"}
+
+
 @pytest.mark.parametrize(("diff", "count"), [("", 0), ("@@ -1 +1 @@", 1), ("@@ -1,5 +1,5 @@\n a", 1), ("@@ bad", 0)])
 def test_a_broken_diff_gives_what_it_has(diff: str, count: int) -> None:
     assert len(hunks(diff)) == count

@@ -1,0 +1,5 @@
+"""`python -m tooltap.cli`."""
+
+from tooltap.cli.main import main
+
+main()

@@ -1,0 +1,60 @@
+"""What the commands that talk to the daemon have in common: its socket, and its errors in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+__all__ = ["ask", "in_words", "socket_option", "stream_options"]
+
+ASKED_WRONGLY = ("bad-frame", "unknown-dialect")
+"""Errors of the daemon that the command's own arguments have led to."""
+
+socket_option = click.option(
+    "--socket",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="The daemon's socket.  [default: $TOOLTAP_SOCKET, else tooltap.sock in the user's runtime directory]",
+)
+
+
+def stream_options(function: Any) -> Any:
+    """Adds what a publisher tells the daemon of its stream."""
+    for option in (
+        click.option("--mcp-server", "mcp_servers", multiple=True, metavar="NAME", help="An MCP server of the agent."),
+        click.option("--session", metavar="NAME", help="A name for the session until its own id is seen."),
+        click.option("--provider", metavar="NAME", help="The agent, where its lines do not say, or say otherwise."),
+        click.option("--dialect", default="auto", show_default=True, metavar="NAME", help="The format of the lines."),
+    ):
+        function = option(function)
+    return function
+
+
+@contextmanager
+def in_words() -> Iterator[None]:
+    """What goes wrong between us and the daemon becomes one sentence."""
+    from tooltap.daemon.client import ConnectError, DaemonError, DisconnectedError
+
+    try:
+        yield
+    except (ConnectError, DaemonError, DisconnectedError) as error:
+        if isinstance(error, DaemonError) and error.code in ASKED_WRONGLY:
+            raise click.UsageError(str(error), click.get_current_context(silent=True)) from None
+        raise click.ClickException(str(error)) from None
+
+
+def ask(socket: Path | None, op: str, **arguments: Any) -> Any:
+    """The result of one request."""
+    import anyio
+
+    from tooltap.daemon.client import request
+
+    async def conversation() -> Any:
+        return await request(op, path=socket, **arguments)
+
+    with in_words():
+        return anyio.run(conversation)

@@ -1,0 +1,88 @@
+"""`tooltap serve`: the daemon, and what it takes to look at and stop one that runs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import click
+
+from tooltap.cli.connection import ask, socket_option
+
+__all__ = ["command"]
+
+STOP_TIMEOUT = 30.0
+POLL = 0.02
+
+
+@click.group("serve", invoke_without_command=True)
+@click.option(
+    "--journal", metavar="sqlite:PATH", help="Where events are kept.  [default: in the user's data directory]"
+)
+@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="A TOML file; flags win over it.")
+@click.option("--durability", type=click.Choice(["process", "power"]), help="What acknowledged lines survive.")
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="How much is logged.")
+@socket_option
+@click.pass_context
+def command(
+    context: click.Context,
+    journal: str | None,
+    config: Path | None,
+    durability: str | None,
+    log_level: str | None,
+    socket: Path | None,
+) -> None:
+    """Run the daemon: tap, journal, serve.
+
+    It stays in the foreground until SIGTERM, Ctrl-C or `tooltap serve stop`, and logs to standard error.
+    """
+    context.obj = socket
+    if context.invoked_subcommand is not None:
+        return
+    from tooltap.daemon.app import run
+    from tooltap.daemon.config import ConfigError, load_config
+    from tooltap.daemon.journal import JournalError
+    from tooltap.daemon.listener import ListenError
+
+    try:
+        settings = load_config(
+            config,
+            socket=None if socket is None else str(socket),
+            journal=journal,
+            durability=durability,
+            log_level=log_level,
+        )
+        run(settings)
+    except ConfigError as error:
+        raise click.UsageError(str(error), context) from None
+    except (ListenError, JournalError) as error:
+        raise click.ClickException(str(error)) from None
+
+
+@command.command("status")
+@socket_option
+@click.pass_obj
+def status(outer: Path | None, socket: Path | None) -> None:
+    """Say whether a daemon runs; exit code 1 if none does."""
+    from tooltap.cli.stats import summary
+
+    click.echo(summary(ask(socket or outer, "stats")))
+
+
+@command.command("stop")
+@socket_option
+@click.pass_obj
+def stop(outer: Path | None, socket: Path | None) -> None:
+    """Stop the daemon and wait until it has."""
+    from tooltap.daemon.paths import socket_path
+
+    place = socket or outer or socket_path()
+    pid = ask(place, "stats")["pid"]
+    os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + STOP_TIMEOUT
+    while place.exists():  # the last thing the daemon takes away
+        if time.monotonic() > deadline:
+            raise click.ClickException(f"the daemon (pid {pid}) does not stop")
+        time.sleep(POLL)

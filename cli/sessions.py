@@ -1,0 +1,60 @@
+"""`tooltap sessions`: which sessions there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from tooltap.cli.connection import ask, socket_option
+from tooltap.cli.table import print_table
+
+__all__ = ["command"]
+
+PAGE = 1_000
+
+
+@click.command("sessions")
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most this many.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per line, with everything that is known.")
+@socket_option
+def command(limit: int, as_json: bool, socket: Path | None) -> None:
+    """List the sessions in the journal.
+
+    The one with the newest event comes first.
+    """
+    sessions = _sessions(socket, limit)
+    if as_json:
+        for one in sessions:
+            click.echo(orjson.dumps(one))
+        return
+    columns = ("SESSION", "PROVIDER", "STATE", "LAST EVENT", "EVENTS", "CALLS", "ABOUT")
+    print_table(columns, (_row(one) for one in sessions))
+
+
+def _sessions(socket: Path | None, limit: int) -> Iterator[dict[str, Any]]:
+    before = None
+    while limit > 0:
+        page = ask(socket, "sessions", limit=min(limit, PAGE), before=before)
+        yield from page["sessions"]
+        limit -= len(page["sessions"])
+        before = page.get("next")
+        if before is None:
+            return
+
+
+def _row(session: dict[str, Any]) -> tuple[object, ...]:
+    last = session.get("lastTs")
+    return (
+        session["session"],
+        session.get("provider"),
+        session["state"],
+        last and datetime.fromtimestamp(last / 1000).strftime("%Y-%m-%d %H:%M"),
+        session["events"],
+        session["calls"],
+        session.get("title") or session.get("cwd"),
+    )

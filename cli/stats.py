@@ -1,0 +1,45 @@
+"""`tooltap stats`: what the daemon has done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from tooltap.cli.accounting import describe
+from tooltap.cli.connection import ask, socket_option
+
+__all__ = ["command"]
+
+
+@click.command("stats")
+@click.option("--json", "as_json", is_flag=True, help="Everything the daemon tells, as one JSON object.")
+@socket_option
+def command(as_json: bool, socket: Path | None) -> None:
+    """Show what the daemon has done, stream by stream."""
+    statistics = ask(socket, "stats")
+    if as_json:
+        click.echo(orjson.dumps(statistics))
+        return
+    click.echo(summary(statistics))
+    for one in statistics["perStream"]:
+        click.echo(f"{describe(one)}\n  {one['state']}")
+
+
+def summary(statistics: dict[str, Any]) -> str:
+    """The daemon in a few lines."""
+    journal, streams = statistics["journal"], statistics["streams"]
+    seconds = statistics["uptimeMs"] // 1000
+    return "\n".join(
+        [
+            f"tooltap {statistics['version']}, pid {statistics['pid']},"
+            f" up {seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}",
+            f"journal {journal['id']}: events {journal['oldest']} to {journal['latest']}",
+            f"streams: {', '.join(f'{number} {state}' for state, number in streams.items())}",
+            f"connections: {statistics['connections']['open']},"
+            f" publishing {statistics['connections']['publishing']},"
+            f" subscribed {len(statistics['subscribers'])}",
+        ]
+    )

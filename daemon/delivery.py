@@ -1,0 +1,142 @@
+"""Brings what is in an outbox to the daemon, and goes on where the daemon is whenever it has been away.
+
+Each line takes effect exactly once, because the daemon says how many it has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import anyio
+import msgspec
+
+from tooltap.daemon.client import ConnectError, DaemonError, DisconnectedError, OtherInputError, Publisher, ingest
+from tooltap.daemon.outbox import Entry, Outbox, StreamOptions
+from tooltap.normalizers.framing import LongLine
+from tooltap.protocol.frames import Done
+from tooltap.protocol.tapped import write_tapped
+
+__all__ = ["Delivery"]
+
+BATCH = 256 * 1024
+RETRY_FIRST, RETRY_MOST = 0.05, 0.5
+"""Seconds between attempts to reach a daemon that is away."""
+
+
+class Delivery:
+    """`patience`: seconds to go on trying without a daemon, counted from when one was last there."""
+
+    def __init__(self, outbox: Outbox, options: StreamOptions, socket: Path | None, patience: float) -> None:
+        self.outbox = outbox
+        self.problem: Exception | None = None
+        """Why nothing gets through at the moment."""
+        self._options = options
+        self._socket = socket
+        self._patience = patience
+        self._last_seen = -float("inf")
+        self._finished = asyncio.Event()
+        self._news = asyncio.Event()
+        """There is more to send, or nothing more to come."""
+
+    def wake(self) -> None:
+        """Lines have been put in."""
+        self._news.set()
+
+    def finish(self, patience: float) -> None:
+        """All lines have been put in. From now on there is this much patience."""
+        self._patience = patience
+        self._finished.set()
+        self._news.set()
+
+    async def run(self) -> Done:
+        """Until all lines, and the stream's end, are durable. Raises `ConnectError` when patience has run out,
+        `OtherInputError` and `DaemonError`."""
+        wait = RETRY_FIRST
+        now = asyncio.get_running_loop().time
+        while True:
+            try:
+                async with ingest(**self._options._asdict(), path=self._socket) as publisher:
+                    self.problem = None
+                    wait = RETRY_FIRST
+                    return await self._deliver(publisher)
+            except ConnectError as error:
+                self.problem = error
+                if now() - self._last_seen > self._patience:
+                    raise
+            except DisconnectedError as error:
+                self.problem = error
+                self._last_seen = now()
+            if self._finished.is_set():
+                await anyio.sleep(wait)
+            else:
+                with anyio.move_on_after(wait):
+                    await self._finished.wait()
+            wait = min(2 * wait, RETRY_MOST)
+
+    async def _deliver(self, publisher: Publisher) -> Done:
+        self.outbox.resume(publisher.ingesting.lines)
+        failures: list[Exception] = []
+        async with anyio.create_task_group() as tasks:
+
+            async def until_failure(work: Callable[[Publisher], Awaitable[None]]) -> None:
+                try:
+                    await work(publisher)
+                except (DaemonError, DisconnectedError, OtherInputError) as error:
+                    failures.append(error)
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(until_failure, self._receive_acks)
+            tasks.start_soon(until_failure, self._send_lines)
+        if failures:
+            raise failures[0]
+        done = await publisher.end()
+        self.outbox.acknowledge(self.outbox.lines)
+        return done
+
+    async def _receive_acks(self, publisher: Publisher) -> None:
+        while True:
+            await publisher.wait_acked(publisher.acked + 1)
+            self.outbox.acknowledge(publisher.acked)
+
+    async def _send_lines(self, publisher: Publisher) -> None:
+        """Returns when all lines have been sent. Raises `OtherInputError`."""
+        known = publisher.ingesting
+        while True:
+            self._news.clear()
+            entries = self.outbox.take(BATCH)
+            if records := b"".join(_record(entry) for entry in entries if not _has(publisher, entry)):
+                await _write(publisher, records)
+            elif entries:  # a recording is put in from its first line, whatever the daemon has of it
+                self.outbox.acknowledge(known.lines)
+            elif not self._finished.is_set():
+                await self._news.wait()
+            elif known.crc_line is not None and known.crc_line > self.outbox.lines:
+                raise OtherInputError(f"stream {known.stream} had {known.crc_line} lines, this input has fewer")
+            else:
+                return
+
+
+def _has(publisher: Publisher, entry: Entry) -> bool:
+    """Whether the daemon has the entry. Raises `OtherInputError`."""
+    if isinstance(entry.line, bytes):
+        return publisher.has(entry.last, entry.line)
+    return entry.last <= publisher.ingesting.lines
+
+
+def _record(entry: Entry) -> bytes:
+    if entry.line is None:
+        lost = {"op": "lost", "lines": entry.lines, "bytes": entry.size, "reason": entry.reason}
+        return msgspec.json.encode(lost) + b"\n"
+    if isinstance(entry.line, LongLine):
+        return write_tapped(entry.line.head, entry.t, entry.direction, size=entry.line.size) + b"\n"
+    return write_tapped(entry.line, entry.t, entry.direction) + b"\n"
+
+
+async def _write(publisher: Publisher, records: bytes) -> None:
+    try:
+        await publisher.write(records)
+    except anyio.BusyResourceError:
+        # The daemon has gone, and the one task that may look for its last words is the one that receives acks.
+        await anyio.sleep_forever()

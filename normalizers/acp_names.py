@@ -1,0 +1,111 @@
+"""What the tool of an ACP call is called: the protocol has a kind and a title, and only lately a name.
+
+`raw_name` finds the agent's own name for the tool, `mcp_name` the server and tool of a call to an MCP server.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Any
+
+from tooltap.normalizers.names import canonical_name
+
+__all__ = ["mcp_name", "raw_name", "stated_name"]
+
+DEFAULT_KIND = "other"
+"""The protocol's default."""
+_KINDS = ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", DEFAULT_KIND)
+
+_ID_NAMES = (
+    # Gemini CLI: `read_file__read_file_1795293973564_0`, a tool's name, `__`, and the id of the model or a made-up one.
+    re.compile(r"(?P<name>.+?)__(?P=name)_\d"),
+    re.compile(r"(?P<name>[a-z][a-z0-9]*(?:_[a-z0-9]+)*)__"),
+    # Before 0.50: `run_shell_command-1769335045695`.
+    re.compile(r"(?P<name>[A-Za-z][\w.]*)-\d{12,}"),
+)
+_WORD = re.compile(r"[A-Za-z_][\w-]*")
+_MCP_TITLES = (
+    re.compile(r"mcp\.(?P<server>[^.\s]+)\.(?P<tool>\S+)"),  # codex-acp 2.6.0
+    re.compile(r"Tool: (?P<server>[^/\s]+)/(?P<tool>\S+)"),  # codex-acp before 1.0
+    re.compile(r"(?P<tool>\S+) \((?P<server>.+) MCP Server\)"),  # Gemini CLI
+    re.compile(r"(?P<server>.+) - (?P<tool>\S+) \(MCP\)"),  # Claude Code
+)
+_ANNOUNCED_TITLE = re.compile(r"(?P<server>.+?) - (?P<tool>[\w.-]+)")
+_NOT_IN_WORDS = re.compile(r"\W")
+
+
+def stated_name(update: dict[str, Any]) -> str | None:
+    """The name field of an update, else the one in a vendor's `_meta`."""
+    name = update.get("name")
+    if isinstance(name, str) and name:
+        return name
+    meta = update.get("_meta")
+    if not isinstance(meta, dict):
+        return None
+    for owner in (meta, *meta.values()):
+        if isinstance(owner, dict):
+            for key in ("toolName", "tool_name"):
+                if isinstance(owner.get(key), str) and owner[key]:
+                    return str(owner[key])
+    return None
+
+
+def raw_name(update: dict[str, Any], call_id: str) -> str:
+    """The agent's name for the tool of a call, told from the update that opens it."""
+    title = update.get("title")
+    title = title if isinstance(title, str) else ""
+    kind = update.get("kind")
+    kind = kind if isinstance(kind, str) and kind else DEFAULT_KIND
+    return stated_name(update) or _name_in_id(call_id) or _name_in_title(title, kind, update) or kind
+
+
+def _name_in_id(call_id: str) -> str | None:
+    return next((found["name"] for pattern in _ID_NAMES if (found := pattern.match(call_id))), None)
+
+
+def _name_in_title(title: str, kind: str, update: dict[str, Any]) -> str | None:
+    """A title in an MCP form; or one word that cannot be an argument.
+
+    OpenCode's first title is the tool's name, as long as the input is empty but for the directory; when it tells an
+    old session again, the input is whole and the title is an argument.
+    """
+    if any(pattern.fullmatch(title) for pattern in _MCP_TITLES):
+        return title
+    raw_input = update.get("rawInput")
+    not_yet = isinstance(raw_input, dict) and not raw_input.keys() - {"cwd"}
+    return title if _WORD.fullmatch(title) and (not_yet or kind == DEFAULT_KIND) else None
+
+
+def mcp_name(name: str, title: str, raw_input: Any, servers: Collection[str]) -> str | None:
+    """`mcp__<server>__<tool>`, where the wire or an announced server's name says where to split."""
+    if isinstance(raw_input, dict):
+        invocation = raw_input.get("invocation")
+        owner = invocation if isinstance(invocation, dict) else raw_input
+        server, tool = owner.get("server"), owner.get("tool")
+        if isinstance(server, str) and isinstance(tool, str):
+            return _joined(server, tool)
+    for pattern in _MCP_TITLES:
+        if found := pattern.fullmatch(name) or pattern.fullmatch(title):
+            return _joined(found["server"], found["tool"])
+    announced = _ANNOUNCED_TITLE.fullmatch(title)
+    if announced and name in _KINDS and announced["server"] in servers:
+        return _joined(announced["server"], announced["tool"])
+    if name.startswith("mcp__") or canonical_name(name, {}, "") != name:
+        return None
+    rest = name.removeprefix("mcp_")
+    spelled = _spelled(rest)
+    for server in sorted(servers, key=len, reverse=True):
+        prefix = _spelled(server) + "_"
+        if spelled.startswith(prefix) and (tool := rest[len(prefix) :].removeprefix("_")):
+            return _joined(server, tool)
+    return None
+
+
+def _spelled(name: str) -> str:
+    """As agents spell a server's name in a tool's: whatever is no letter or digit may have become `_`."""
+    return _NOT_IN_WORDS.sub("_", name)
+
+
+def _joined(server: str, tool: str) -> str:
+    return f"mcp__{server}__{tool}"

@@ -1,0 +1,100 @@
+"""Objects that may have more keys than we know, read into structs and written back without losing any.
+
+`from_payload` never raises: a key that the struct does not have, or whose value is not what the struct says, is kept in
+`extra`. `to_payload` gives back what was read. Here is also what the payloads of all tools have in common.
+"""
+
+from __future__ import annotations
+
+from types import NoneType, UnionType
+from typing import Any, Self, get_args, get_origin
+
+import msgspec
+
+__all__ = ["Happy", "OpenStruct", "ToolInput", "ToolResultPayload"]
+
+
+class OpenStruct(msgspec.Struct, kw_only=True, omit_defaults=True):
+    extra: dict[str, Any] = {}
+    """Keys the struct does not have, and values it does not expect."""
+
+    @classmethod
+    def from_payload(cls, payload: dict[str, Any]) -> Self:
+        fields = {field.encode_name: field for field in msgspec.structs.fields(cls) if field.name != "extra"}
+        known: dict[str, Any] = {}
+        extra: dict[str, Any] = {}
+        for key, value in payload.items():
+            try:
+                known[fields[key].name] = _read(fields[key].type, value)
+            except (KeyError, msgspec.ValidationError):
+                extra[key] = value
+        return cls(**known, extra=extra)
+
+    def to_payload(self) -> dict[str, Any]:
+        fields = [field for field in msgspec.structs.fields(self) if field.name != "extra"]
+        known = {field.encode_name: _written(getattr(self, field.name)) for field in fields}
+        return {**{key: value for key, value in known.items() if value is not None}, **self.extra}
+
+
+def _read(annotation: Any, value: Any) -> Any:
+    """The value as `annotation` says. Raises `msgspec.ValidationError` where it is something else."""
+    if value is None:
+        raise msgspec.ValidationError("null is not absent")
+    if isinstance(annotation, UnionType):
+        options = [option for option in get_args(annotation) if option is not NoneType]
+        annotation = options[0] if len(options) == 1 else annotation
+    if isinstance(annotation, type) and issubclass(annotation, OpenStruct):
+        return annotation.from_payload(msgspec.convert(value, dict[str, Any]))
+    if get_origin(annotation) is list:
+        return [_read(get_args(annotation)[0], item) for item in msgspec.convert(value, list[Any])]
+    if get_origin(annotation) is dict:
+        items = msgspec.convert(value, dict[str, Any]).items()
+        return {key: _read(get_args(annotation)[1], item) for key, item in items}
+    return msgspec.convert(value, annotation)
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, OpenStruct):
+        return value.to_payload()
+    if isinstance(value, list):
+        return [_written(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _written(item) for key, item in value.items()}
+    return value
+
+
+class Happy(OpenStruct):
+    """What the payload was before it was canonical."""
+
+    v: int | None = None
+    """Version of the payload rules: 2."""
+    protocol: str | None = None
+    """The wire family: acp, codex, claude, …"""
+    provider: str | None = None
+    rawToolName: str | None = None
+    """The tool's name on the wire, else the type word of its item or kind; `unknown` where only a result is seen."""
+    canonicalToolName: str | None = None
+
+
+class ToolInput(OpenStruct):
+    """What every input has."""
+
+    happy: Happy | None = msgspec.field(default=None, name="_happy")
+    raw: Any = msgspec.field(default=None, name="_raw")
+    """The provider's own object for the call, cut to a bounded size."""
+    acp: dict[str, Any] | None = msgspec.field(default=None, name="_acp")
+    """In traces of the ancestor: kind, title, raw input and locations of the ACP update."""
+
+
+class ToolResultPayload(OpenStruct):
+    """What every result has."""
+
+    happy: Happy | None = msgspec.field(default=None, name="_happy")
+    raw: Any = msgspec.field(default=None, name="_raw")
+    """The provider's own object for the result, cut to a bounded size."""
+    errorMessage: str | None = None
+    """The provider's words on a result that is not completed."""
+    error: str | dict[str, Any] | None = None
+    """As the provider has it."""
+    value: Any = None
+    """An answer that has no form the tool knows."""

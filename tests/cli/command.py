@@ -1,0 +1,99 @@
+"""Runs `tooltap` as a child process, as a user does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+TIMEOUT = 60
+COMMAND = [sys.executable, "-m", "tooltap.cli"]
+DEMO = Path(__file__).parent.parent.parent / "cli" / "static" / "demo"
+CLAUDE = DEMO / "claude-code.jsonl"
+"""Lines as Claude Code printed them."""
+CODEX = DEMO / "codex.jsonl"
+"""Tapped lines, both directions."""
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """Ours, without what would change the commands."""
+    dropped = ("TOOLTAP_SOCKET", "NO_COLOR", "HAPPIER_STACK_TOOL_TRACE")
+    return {name: value for name, value in os.environ.items() if name not in dropped} | changes
+
+
+def tooltap(*arguments: object, stdin: bytes = b"", **changes: str) -> subprocess.CompletedProcess[bytes]:
+    """Run to the end. `changes`: of the environment."""
+    command = [*COMMAND, *map(str, arguments)]
+    return subprocess.run(
+        command, input=stdin, capture_output=True, timeout=TIMEOUT, env=environment(**changes), check=False
+    )
+
+
+class Child:
+    """A running command, spoken to over unbuffered pipes."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+
+    def line(self) -> bytes:
+        """The next line of its output."""
+        assert self.process.stdout is not None
+        return self.process.stdout.readline()
+
+    def log_line(self) -> bytes:
+        assert self.process.stderr is not None
+        return self.process.stderr.readline()
+
+    def leave(self) -> None:
+        """Read no more of its output."""
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+    def write(self, data: bytes) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(data)
+
+    def send_signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(TIMEOUT)
+
+    def end(self) -> tuple[int, bytes, bytes]:
+        """Close its input and wait for its end: exit code, the rest of its output, standard error."""
+        output, errors = self.process.communicate(timeout=TIMEOUT)
+        return self.process.returncode, output, errors
+
+
+@contextmanager
+def start(*arguments: object, env: dict[str, str] | None = None, **options: Any) -> Iterator[Child]:
+    """A command, with all three streams piped unless `options` say otherwise; killed in the end."""
+    streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "bufsize": 0}
+    command = [*COMMAND, *map(str, arguments)]
+    with subprocess.Popen(command, env=env or environment(), **{**streams, **options}) as process:
+        try:
+            yield Child(process)
+        finally:
+            process.kill()
+
+
+@contextmanager
+def serving(socket: Path, folder: Path, **changes: str) -> Iterator[Child]:
+    """`tooltap serve`, ready to be talked to. `changes`: of the environment."""
+    arguments = ["serve", "--socket", socket, "--journal", f"sqlite:{folder / 'journal.db'}"]
+    with start(*arguments, env=environment(**changes)) as daemon:
+        assert b"listening" in daemon.log_line()
+        yield daemon
+
+
+def sentence(finished: subprocess.CompletedProcess[bytes]) -> str:
+    """What went wrong, which must be one line without a traceback."""
+    text = finished.stderr.decode()
+    assert text.startswith("tooltap: "), text
+    assert text.count("\n") == 1, text
+    return text.removeprefix("tooltap: ").rstrip("\n")

@@ -1,0 +1,166 @@
+"""What all commands share: help, errors in one sentence, exit codes, closed pipes, interruptions."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import CLAUDE, start, tooltap
+from tooltap import __version__
+from tooltap.cli.main import COMMANDS, main
+
+Here = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def here(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Here:
+    """Run the command in this process: exit code, output, errors."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["tooltap", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, *capfd.readouterr()
+
+    return run
+
+
+HEAVY = {"anyio", "asyncio", "msgspec", "orjson", "rich", "structlog", "tooltap.daemon", "tooltap.normalizers"}
+
+
+def test_version() -> None:
+    finished = tooltap("--version")
+
+    assert (finished.returncode, finished.stdout) == (0, f"tooltap {__version__}\n".encode())
+
+
+def test_help_names_every_command() -> None:
+    finished = tooltap("--help")
+
+    assert finished.returncode == 0
+    for name in COMMANDS:
+        assert f"\n  {name} " in finished.stdout.decode()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_commands_own_help_begins_as_the_table_says(name: str) -> None:
+    help_text = import_module(f"tooltap.cli.{name}").command.help
+
+    assert " ".join(help_text.split("\n\n")[0].split()) == COMMANDS[name]
+
+
+def test_help_loads_nothing_heavy() -> None:
+    """What makes the command start at once."""
+    program = (
+        "import sys; sys.argv = ['tooltap', '--help']\n"
+        "from tooltap.cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit: print(*sys.modules, file=sys.stderr)"
+    )
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+
+    assert HEAVY & set(finished.stderr.decode().split()) == set()
+
+
+def test_without_a_command_the_help_is_an_error() -> None:
+    finished = tooltap()
+
+    assert (finished.returncode, finished.stdout) == (2, b"")
+    assert b"Commands:" in finished.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        (["bogus"], "No such command 'bogus' (see tooltap --help)"),
+        (["--bogus"], "(see tooltap --help)"),
+        (["normalize", "--bogus"], "(see tooltap normalize --help)"),
+        (["show", "x"], "(see tooltap show --help)"),
+        (["tail", "--since", "soon"], "'soon' is no length of time, such as 90s, 10m, 2h or 1d"),
+        (["tail", "--since", "1h", "--after", "5"], "--since and --after both say where to begin"),
+        (["ingest", "--stream", "s", "a", "b"], "--stream names one stream, but there are several files"),
+        (["run"], "Missing argument"),
+    ],
+)
+def test_wrong_usage_is_one_sentence_and_exit_2(arguments: list[str], wanted: str, here: Here) -> None:
+    code, output, errors = here(*arguments)
+
+    assert (code, output) == (2, "")
+    assert errors.startswith("tooltap: ")
+    assert errors.count("\n") == 1
+    assert wanted in errors
+
+
+@pytest.mark.parametrize(
+    "arguments", [["tail"], ["sessions"], ["show", "1"], ["stats"], ["ingest", str(CLAUDE)], ["serve", "status"]]
+)
+def test_without_a_daemon_commands_say_so_and_exit_1(
+    arguments: list[str], here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    socket = tmp_path / "none.sock"
+    monkeypatch.setenv("TOOLTAP_SOCKET", str(socket))
+
+    assert here(*arguments) == (
+        1,
+        "",
+        f"tooltap: no daemon is listening at {socket}; start one with `tooltap serve`\n",
+    )
+
+
+def test_a_closed_pipe_ends_quietly() -> None:
+    with start("normalize", *[CLAUDE] * 200) as command:
+        command.line()
+        command.leave()
+
+        assert command.end() == (0, b"", b"")
+
+
+def test_a_pipe_closed_before_anything_is_written_ends_quietly() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with start("--version", stdout=writing) as command:
+        os.close(writing)
+
+        assert command.end()[::2] == (0, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_full_disk_is_one_sentence() -> None:
+    with open("/dev/full", "wb") as full, start("normalize", CLAUDE, stdout=full) as command:
+        assert command.end()[::2] == (1, b"tooltap: No space left on device\n")
+
+
+def test_an_interruption_ends_with_130_and_without_a_word() -> None:
+    with start("normalize", "-") as command:
+        command.write(b"not json\n" * 20)
+        assert command.line()
+        command.send_signal(signal.SIGINT)
+
+        assert command.process.wait(60) == 130
+        assert command.end()[2] == b""
+
+
+def test_shell_completion_completes_commands() -> None:
+    finished = tooltap(_TOOLTAP_COMPLETE="bash_complete", COMP_WORDS="tooltap norm", COMP_CWORD="1")
+
+    assert (finished.returncode, finished.stdout) == (0, b"plain,normalize\n")
+
+
+def test_a_fault_of_ours_is_one_sentence_too(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**_: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(import_module("tooltap.cli.stats").command, "callback", fail)
+    code, output, errors = here("stats")
+
+    assert (code, output) == (1, "")
+    assert errors.startswith("tooltap: unexpected RuntimeError: a bug (")
+    assert errors.count("\n") == 1

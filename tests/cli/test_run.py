@@ -1,0 +1,249 @@
+"""`tooltap run`: the agent comes first, and the daemon gets what it printed."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import socket as sockets
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command import CLAUDE, environment, sentence, serving, start, tooltap
+from tests.daemon.running import Running, running
+
+LINE = b'{"type":"nonsense"}\n'
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Running]:
+    with running(tmp_path) as one:
+        yield one
+
+
+def agent(program: str) -> list[str]:
+    """A command line that runs a Python program as the agent."""
+    return ["--", sys.executable, "-u", "-c", program]
+
+
+def tapped(daemon: Running) -> list[dict[str, Any]]:
+    """Statistics of every stream the daemon has, oldest first."""
+    streams: list[dict[str, Any]] = daemon.stats()["perStream"]
+    return streams[::-1]
+
+
+def test_output_passes_through_untouched_and_arrives_at_the_daemon(daemon: Running) -> None:
+    finished = tooltap("run", "--socket", daemon.path, "--", "cat", CLAUDE)
+
+    assert (finished.returncode, finished.stderr) == (0, b"")
+    assert finished.stdout == CLAUDE.read_bytes()
+    [stream] = tapped(daemon)
+    assert stream["stream"].startswith("run-")
+    assert (stream["dialect"], stream["lines"], stream["state"]) == ("claude-stream", 5, "ended")
+    with daemon.subscribe(after="start", follow=False) as wire:
+        events = [event for event in wire.rest() if "kind" in event]
+    assert [event["name"] for event in events if event["kind"] == "tool-call"] == ["Bash"]
+
+
+def test_bytes_that_are_no_text_pass_through_too(daemon: Running) -> None:
+    data = bytes(range(256)) * 2_000 + b"unterminated"
+    finished = tooltap("run", "--socket", daemon.path, "--", "cat", stdin=data)
+
+    assert finished.stdout == data
+    assert tapped(daemon)[0]["lines"] == 2_001
+
+
+def test_options_of_the_stream_reach_the_daemon(daemon: Running) -> None:
+    options = ["--dialect", "claude-stream", "--provider", "my-fork", "--session", "monday"]
+    tooltap("run", "--socket", daemon.path, *options, "--", "echo", LINE.decode().strip())
+    with daemon.subscribe(after="start", follow=False) as wire:
+        [event] = [event for event in wire.rest() if "kind" in event]
+
+    assert (event["provider"], event["session"], event["reason"]) == ("my-fork", "monday", "unknown-type")
+
+
+def test_output_is_not_held_back(daemon: Running) -> None:
+    """Each line is there before the agent goes on."""
+    program = "import sys\nfor line in sys.stdin: print(line.upper(), end='')"
+    with start("run", "--socket", daemon.path, *agent(program)) as run:
+        run.write(b"one\n")
+        assert run.line() == b"ONE\n"
+        run.write(b"two\n")
+        assert run.line() == b"TWO\n"
+
+        assert run.end() == (0, b"", b"")
+
+
+@pytest.mark.parametrize(
+    ("program", "code"),
+    [("raise SystemExit(7)", 7), ("import os; os.kill(os.getpid(), 9)", 137), ("import os; os.abort()", 134)],
+)
+def test_it_ends_as_the_agent_did(program: str, code: int, daemon: Running) -> None:
+    finished = tooltap("run", "--socket", daemon.path, *agent(program))
+
+    assert (finished.returncode, finished.stdout, finished.stderr) == (code, b"", b"")
+
+
+def test_what_cannot_be_started_is_127(daemon: Running, tmp_path: Path) -> None:
+    finished = tooltap("run", "--socket", daemon.path, "--", tmp_path / "none")
+
+    assert finished.returncode == 127
+    assert sentence(finished) == f"cannot start {tmp_path / 'none'}: No such file or directory"
+    assert tapped(daemon) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
+def test_signals_are_forwarded(number: signal.Signals, daemon: Running) -> None:
+    """The agent gets the signal, says so, and decides itself how it ends."""
+    program = (
+        "import signal, sys\n"
+        "signal.signal(int(sys.argv[1]), lambda n, _: (print(n), sys.exit(3)))\n"
+        "print('ready')\n"
+        "while True: signal.pause()"
+    )
+    with start("run", "--socket", daemon.path, *agent(program), number.value, start_new_session=True) as run:
+        assert run.line() == b"ready\n"
+        run.send_signal(number)
+
+        assert run.end() == (3, b"%d\n" % number.value, b"")
+
+
+def test_an_interruption_typed_at_the_terminal_reaches_the_agent_once(daemon: Running) -> None:
+    program = (
+        "import signal, sys\n"
+        "signal.signal(signal.SIGINT, lambda *_: print('interrupted'))\n"
+        "print('ready')\n"
+        "sys.stdin.readline()"
+    )
+    pid, terminal = pty.fork()
+    if pid == 0:
+        command = [sys.executable, "-m", "tooltap.cli", "run", "--socket", str(daemon.path), *agent(program)]
+        os.execve(sys.executable, command, environment())
+    shown = b""
+    with os.fdopen(terminal, "r+b", buffering=0) as screen:
+        while b"ready" not in shown:
+            shown += screen.read(1024)
+        screen.write(b"\x03")
+        while b"interrupted" not in shown:
+            shown += screen.read(1024)
+        screen.write(b"\n")
+        try:
+            while data := screen.read(1024):
+                shown += data
+        except OSError:  # how Linux says that the other side of a terminal is closed
+            pass
+    _, status = os.waitpid(pid, 0)
+
+    assert shown.count(b"interrupted") == 1
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_a_reader_that_leaves_ends_the_agent_as_without_us(daemon: Running) -> None:
+    """It dies of SIGPIPE, as in `agent | head -1`."""
+    program = (
+        "import signal, sys\n"
+        "signal.signal(signal.SIGPIPE, signal.SIG_DFL)\n"
+        "print('first')\n"
+        "sys.stdin.read(1)\n"
+        "while True: print('more')"
+    )
+    with start("run", "--socket", daemon.path, *agent(program)) as run:
+        assert run.line() == b"first\n"
+        run.leave()
+        run.write(b"x")
+
+        assert run.end() == (141, b"", b"")
+
+
+def test_a_child_the_agent_leaves_behind_does_not_keep_us_and_can_go_on_printing(daemon: Running) -> None:
+    reading, writing = os.pipe()
+    script = f'echo first; (read line; echo "$line") <&{reading} & exit 4'
+    with start("run", "--socket", daemon.path, "--", "bash", "-c", script, pass_fds=[reading]) as run:
+        os.close(reading)
+        assert run.process.wait(60) == 4
+        os.write(writing, b"second\n")
+        os.close(writing)
+
+        assert run.end() == (4, b"first\nsecond\n", b"")
+
+
+# -- whatever the daemon does ---------------------------------------------------------------------------------------
+
+
+def test_without_a_daemon_the_agent_runs_and_one_sentence_says_what_was_missed(tmp_path: Path) -> None:
+    finished = tooltap("run", "--socket", tmp_path / "none.sock", "--", "cat", CLAUDE)
+
+    assert (finished.returncode, finished.stdout) == (0, CLAUDE.read_bytes())
+    assert sentence(finished) == (
+        f"5 of 5 lines did not get through: no daemon is listening at {tmp_path / 'none.sock'};"
+        " start one with `tooltap serve`"
+    )
+
+
+def test_an_unknown_dialect_is_said_at_the_end(daemon: Running) -> None:
+    finished = tooltap("run", "--socket", daemon.path, "--dialect", "klingon", "--", "cat", CLAUDE)
+
+    assert (finished.returncode, finished.stdout) == (0, CLAUDE.read_bytes())
+    assert "5 of 5 lines did not get through: there is no dialect 'klingon'" in sentence(finished)
+
+
+def test_a_daemon_that_never_reads_holds_nothing_up(tmp_path: Path) -> None:
+    """It accepts the connection and falls silent; the agent prints 8 MB, more than any socket takes in."""
+    path = tmp_path / "stuck.sock"
+    with sockets.socket(sockets.AF_UNIX) as stuck:
+        stuck.bind(str(path))
+        stuck.listen()
+        line = b"x" * 99 + b"\n"
+        finished = tooltap("run", "--socket", path, *agent("print(('x' * 99 + chr(10)) * 80_000, end='')"))
+
+    assert (finished.returncode, finished.stdout) == (0, line * 80_000)
+    assert sentence(finished).startswith("80000 of 80000 lines did not get through")
+
+
+def test_a_daemon_that_is_killed_and_started_again_gets_everything_once(tmp_path: Path) -> None:
+    """The agent prints, the daemon dies of `kill -9`, the agent prints, a daemon comes, the agent prints and ends."""
+    socket = tmp_path / "s.sock"
+    echo = agent("import sys\nfor line in sys.stdin: print(line, end='')")
+
+    def print_lines(numbers: range) -> None:
+        for n in numbers:
+            run.write(b'{"n":%d}\n' % n)
+            assert run.line() == b'{"n":%d}\n' % n
+
+    def arrived(count: int) -> list[int]:
+        return [json.loads(json.loads(tail.line())["text"])["n"] for _ in range(count)]
+
+    with start("run", "--socket", socket, *echo) as run, ExitStack() as stack:
+        with serving(socket, tmp_path) as daemon:
+            print_lines(range(100))
+            tail = stack.enter_context(start("tail", "--socket", socket, "--mode", "json", "--after", "start"))
+            assert arrived(100) == list(range(100))
+            daemon.kill()
+        print_lines(range(100, 200))
+        with serving(socket, tmp_path):
+            assert arrived(100) == list(range(100, 200))
+            print_lines(range(200, 250))
+            assert run.end() == (0, b"", b"")
+            assert arrived(50) == list(range(200, 250))
+
+
+# -- agents that need to be told to print a stream -------------------------------------------------------------------
+
+
+def test_an_agent_in_interactive_mode_is_left_alone_with_a_word_on_the_flags(daemon: Running, tmp_path: Path) -> None:
+    claude = tmp_path / "claude"
+    claude.write_text('#!/bin/sh\necho "args: $*"; exit 5\n')
+    claude.chmod(0o755)
+    finished = tooltap("run", "--socket", daemon.path, "--", claude, "--model", "opus")
+
+    assert (finished.returncode, finished.stdout) == (5, b"args: --model opus\n")
+    assert sentence(finished) == (
+        f"not tapped: {claude} prints no stream this way, add -p --output-format stream-json --verbose"
+    )
+    assert tapped(daemon) == []

@@ -1,0 +1,153 @@
+"""Real daemon processes that are killed and started again, and a publisher and a subscriber who live through it.
+
+The processes are forked from a server that has imported the daemon, so that a life costs no start of an interpreter.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import multiprocessing
+import os
+from collections.abc import Callable
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any, Self
+
+import orjson
+
+from tests.daemon.running import TIMEOUT, Wire
+from tooltap.daemon import failpoints
+from tooltap.daemon.app import run
+from tooltap.daemon.config import load_config
+
+_processes = multiprocessing.get_context("forkserver")
+_processes.set_forkserver_preload(["tests.daemon.lives"])
+
+
+def live(settings: dict[str, Any], environment: dict[str, str], ready: Any) -> None:
+    """The child process: a daemon with the failpoint the environment names."""
+    os.environ.update(environment)
+    importlib.reload(failpoints)
+    run(load_config(None, log_level="error", **settings), lambda: ready.send(True))
+
+
+class Lives:
+    """One journal, served by one daemon after another."""
+
+    def __init__(self, directory: Path, **settings: Any) -> None:
+        self.settings = {
+            "socket": str(directory / "run" / "t.sock"),
+            "journal": str(directory / "journal.db"),
+            **settings,
+        }
+        self.log = directory / "failpoints.log"
+        self.died: list[int | None] = []
+        """Exit code of each life."""
+        self.seen: list[bytes] = []
+        """Event lines as a subscriber saw them who resumed by `seq` in each life."""
+        self._process: BaseProcess
+        self._subscriber: Wire
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._process.kill()
+        self._process.join()
+        self._subscriber.close()
+
+    def start(self, failpoint: str = "") -> None:
+        environment = {"TOOLTAP_FAILPOINT": failpoint, "TOOLTAP_FAILPOINT_LOG": str(self.log)}
+        here, there = _processes.Pipe(duplex=False)
+        self._process = _processes.Process(target=live, args=(self.settings, environment, there), daemon=True)
+        self._process.start()
+        there.close()
+        assert here.poll(TIMEOUT), "the daemon did not start"
+        here.recv()
+        here.close()
+        self._subscriber = self.connect()
+        self._subscriber.send("subscribe", after=json.loads(self.seen[-1])["seq"] if self.seen else "start")
+
+    def connect(self) -> Wire:
+        """A connection that has been greeted. Raises `Gone`."""
+        try:
+            wire = Wire(Path(self.settings["socket"]))
+        except OSError as error:
+            raise Gone from error
+        try:
+            _until(wire, "welcome")
+        except Gone:
+            wire.close()
+            raise
+        return wire
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def stop(self) -> None:
+        self._process.terminate()
+
+    def wait(self) -> None:
+        """Until the daemon is dead and its subscriber has read what it had been sent."""
+        self._process.join(TIMEOUT)
+        self.died.append(self._process.exitcode)
+        for line in self._subscriber.lines():
+            if not line.startswith(b'{"op"') and line.endswith(b"\n"):
+                self.seen.append(line)
+        self._subscriber.close()
+
+    def hits(self) -> list[str]:
+        """The failpoints at which a daemon died."""
+        return self.log.read_text().split() if self.log.exists() else []
+
+
+class Gone(Exception):
+    """The daemon died while the publisher was talking to it."""
+
+
+class Publisher:
+    """Sends a stream's tapped lines, those the daemon does not have yet, and then its end."""
+
+    def __init__(self, lives: Lives, stream: str, records: list[bytes]) -> None:
+        self._lives = lives
+        self.stream = stream
+        self._records = records
+        self.resumed_at: list[int] = []
+        self.done: dict[str, Any] = {}
+
+    def publish(self, after_sending: Callable[[int, Wire], None]) -> None:
+        """`after_sending` is called after each line. Raises `Gone`."""
+        try:
+            with self._lives.connect() as wire:
+                wire.send("ingest", stream=self.stream, framing="tapped")
+                lines = _until(wire, "ingesting")["lines"]
+                self.resumed_at.append(lines)
+                for number, record in enumerate(self._records[lines:], lines + 1):
+                    wire.write(record + b"\n")
+                    after_sending(number, wire)
+                wire.send("end")
+                self.done = _until(wire, "done")
+        except ConnectionError as error:
+            raise Gone from error
+
+
+def wait_for_ack(number: int, wire: Wire) -> None:
+    while _until(wire, "ack")["lines"] < number:
+        pass
+
+
+def _until(wire: Wire, op: str) -> dict[str, Any]:
+    while line := _line(wire):
+        frame: dict[str, Any] = orjson.loads(line)
+        assert frame["op"] != "error", frame
+        if frame["op"] == op:
+            return frame
+    raise Gone
+
+
+def _line(wire: Wire) -> bytes:
+    try:
+        return wire.line()
+    except ConnectionError:
+        return b""

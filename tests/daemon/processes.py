@@ -1,0 +1,71 @@
+"""`tooltap serve` in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tests.daemon.running import TIMEOUT, Wire
+
+
+class DaemonProcess:
+    """Its files are in `directory`. `log` is what it has written to stderr so far, read as JSON."""
+
+    def __init__(self, directory: Path, *, journal: Path | None = None, **environment: str) -> None:
+        self.path = directory / "run" / "t.sock"
+        self.process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "tooltap.cli", "serve"),
+                *("--socket", self.path, "--journal", f"sqlite:{journal or directory / 'journal.db'}"),
+            ],
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, **environment},
+        )
+        self.log: list[dict[str, Any]] = []
+        self.sentence = ""
+        """What it said that is not a log line."""
+
+    def wait_ready(self) -> Self:
+        """Until it listens, or has ended."""
+        while (entry := self._read()) is not None and entry.get("event") != "listening":
+            pass
+        return self
+
+    def wait(self) -> int:
+        """Until it has ended; gives its exit code."""
+        while self._read() is not None:
+            pass
+        return self.process.wait(TIMEOUT)
+
+    def connect(self) -> Wire:
+        wire = Wire(self.path)
+        assert wire.read()["op"] == "welcome"
+        return wire
+
+    def _read(self) -> dict[str, Any] | None:
+        assert self.process.stderr is not None
+        line = self.process.stderr.readline()
+        if not line:
+            return None
+        if not line.startswith(b"{"):
+            self.sentence += line.decode()
+            return {}
+        self.log.append(json.loads(line))
+        return self.log[-1]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.process.kill()
+        self.process.wait()
+        assert self.process.stderr is not None
+        self.process.stderr.close()

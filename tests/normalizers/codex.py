@@ -1,0 +1,88 @@
+"""What the tests of Codex's dialects share: fixtures as events, and lines made by hand."""
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+import orjson
+
+from tooltap.normalizers.contract import Line, check_events, normalize, read_recording
+from tooltap.normalizers.items import Context
+from tooltap.normalizers.stream import StreamNormalizer
+from tooltap.protocol.events import Event, ToolCall, ToolResult
+from tooltap.protocol.stats import Statistics
+
+FIXTURES = Path(__file__).parent.parent / "fixtures" / "codex-mcp" / "codex-0.120"
+THREAD = "01a1ffe4-397b-7750-b2a9-211578d3d7e7"
+
+E = TypeVar("E", bound=Event)
+
+
+def recording(name: str) -> list[Line]:
+    return read_recording((FIXTURES / f"{name}.jsonl").read_bytes())
+
+
+def agents_side(lines: list[Line]) -> list[Line]:
+    """What a tap on the agent's output alone would see, where no line says its direction."""
+    return [Line(line.data, line.t) for line in lines if line.direction != "in"]
+
+
+def events(name: str) -> list[Event]:
+    return normalize("codex-mcp", recording(name), Context(stream="s"))
+
+
+def of(kind: type[E], found: list[Event]) -> list[E]:
+    return [event for event in found if isinstance(event, kind)]
+
+
+def calls(found: list[Event]) -> list[ToolCall]:
+    return of(ToolCall, found)
+
+
+def results(found: list[Event]) -> list[ToolResult]:
+    return of(ToolResult, found)
+
+
+def answer(payload: dict[str, Any]) -> dict[str, Any]:
+    """A payload without what every payload has."""
+    return {key: value for key, value in payload.items() if key not in ("_happy", "_raw")}
+
+
+def statistics(lines: list[Line]) -> Statistics:
+    normalizer = StreamNormalizer(Context(stream="s"), "codex-mcp")
+    for line in lines:
+        normalizer.feed(line.data, line.t, line.direction)
+    return normalizer.statistics
+
+
+def lines(*made: dict[str, Any]) -> list[Line]:
+    """JSON-RPC messages as tapped lines; a request or answer of the client's has `dir`."""
+    return [Line(orjson.dumps({"jsonrpc": "2.0", **one}), None, one.pop("dir", "out")) for one in made]
+
+
+def read(*made: dict[str, Any]) -> list[Event]:
+    """The events of messages made by hand."""
+    found = normalize("codex-mcp", lines(*made), Context(stream="s"))
+    check_events(found)
+    return found
+
+
+def event(kind: str, *, turn: str = "2", thread: str = THREAD, request: int = 2, **keys: Any) -> dict[str, Any]:
+    meta = {"requestId": request, "threadId": thread}
+    return {"method": "codex/event", "params": {"_meta": meta, "id": turn, "msg": {"type": kind, **keys}}}
+
+
+def item(kind: str, of_type: str, **keys: Any) -> dict[str, Any]:
+    """`item_started` or `item_completed`."""
+    return event(f"item_{kind}", thread_id=THREAD, turn_id="2", item={"type": of_type, **keys})
+
+
+def raw(of_type: str, **keys: Any) -> dict[str, Any]:
+    return event("raw_response_item", item={"type": of_type, **keys})
+
+
+def started(turn: str = "2", **more: Any) -> dict[str, Any]:
+    return event("task_started", turn=turn, turn_id=turn, **more)
+
+
+def completed(turn: str = "2", **more: Any) -> dict[str, Any]:
+    return event("task_complete", turn=turn, turn_id=turn, **more)

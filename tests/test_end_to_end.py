@@ -1,0 +1,196 @@
+"""The main job: recorded streams of every dialect go in from separate processes, one normalized stream comes out.
+
+Everything is read back by plain `socket` code and compared with what the normalizers make of the same lines.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.daemon.processes import DaemonProcess
+from tests.daemon.running import TIMEOUT, Wire
+from tooltap.normalizers.bounds import Produced
+from tooltap.normalizers.items import Context
+from tooltap.normalizers.registry import BUILTIN
+from tooltap.normalizers.stream import StreamNormalizer
+from tooltap.protocol.tapped import TappedLine, looks_tapped, read_tapped
+
+FIXTURES = Path(__file__).parent / "fixtures"
+PUBLISH = Path(__file__).parent / "publish.py"
+BY_RECEIPT = ("seq", "ts", "durationMs")
+"""What differs from one run to the next where a recording has no times."""
+
+
+class Recording(NamedTuple):
+    path: Path
+
+    @property
+    def dialect(self) -> str:
+        return self.path.parts[-3]
+
+    @property
+    def stream(self) -> str:
+        return "/".join(self.path.with_suffix("").parts[-3:])
+
+    @property
+    def framing(self) -> str:
+        return "tapped" if looks_tapped(self.path.read_bytes().split(b"\n", 1)[0]) else "raw"
+
+    def expected(self) -> list[dict[str, Any]]:
+        """The events of the stream, without what depends on when it is read."""
+        normalizer = StreamNormalizer(Context(stream=self.stream))
+        outputs = []
+        for line in self.path.read_bytes().removesuffix(b"\n").split(b"\n"):
+            if self.framing == "raw":
+                outputs += normalizer.feed(line)
+            elif line:
+                record = read_tapped(line)
+                assert isinstance(record, TappedLine)
+                outputs += normalizer.feed(record.line, record.t, record.dir)
+        outputs += normalizer.close("end")
+        return [timeless(json.loads(one.body)) for one in outputs if isinstance(one, Produced)]
+
+
+class Served(NamedTuple):
+    daemon: DaemonProcess
+    recordings: list[Recording]
+    live: list[bytes]
+    """Every line a subscriber got that was there from the beginning."""
+
+
+RECORDINGS = [Recording(path) for path in sorted(FIXTURES.glob("*/*/*.jsonl"))]
+
+
+def timeless(event: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in event.items() if key not in BY_RECEIPT}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A daemon that all recordings have been published to, from a process for each agent, all at once."""
+    agents: dict[Path, list[str]] = {}
+    for recording in RECORDINGS:
+        arguments = f"{recording.stream}={recording.framing}={recording.path}"
+        agents.setdefault(recording.path.parent, []).append(arguments)
+    with DaemonProcess(tmp_path_factory.mktemp("daemon")).wait_ready() as daemon, daemon.connect() as subscriber:
+        subscriber.send("subscribe", after="start")
+        subscriber.until("live")
+        publishers = [
+            subprocess.Popen(
+                [sys.executable, "-I", PUBLISH, daemon.path, *files],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for files in agents.values()
+        ]
+        for one in publishers:
+            assert one.stdout is not None
+            assert one.stdout.readline() == "ready\n"
+        with daemon.connect() as wire:
+            assert wire.ask("stats")["connections"]["publishing"] == len(RECORDINGS)
+        for one in publishers:
+            assert one.stdin is not None
+            one.stdin.write("begin\n")
+            one.stdin.flush()
+        done = [json.loads(line) for one in publishers for line in one.communicate(timeout=TIMEOUT)[0].splitlines()]
+        assert [one["op"] for one in done] == ["done"] * len(RECORDINGS)
+        live = [subscriber.line() for _ in range(sum(one["events"] for one in done))]
+        yield Served(daemon, RECORDINGS, live)
+
+
+def replay(served: Served, **arguments: Any) -> list[bytes]:
+    """The event lines of a subscription that ends after the replay."""
+    with served.daemon.connect() as wire:
+        wire.send("subscribe", follow=False, **arguments)
+        wire.until("subscribed")
+        lines: list[bytes] = []
+        while b'"op":"live"' not in (line := wire.line()):
+            assert line
+            lines.append(line)
+        return lines
+
+
+def seq(line: bytes) -> int:
+    return int(json.loads(line)["seq"])
+
+
+def test_every_dialect_has_recordings() -> None:
+    assert {one.dialect for one in RECORDINGS} == set(BUILTIN)
+
+
+@pytest.mark.parametrize("recording", RECORDINGS, ids=lambda one: one.stream)
+def test_what_was_published_is_what_the_normalizers_make_of_it(served: Served, recording: Recording) -> None:
+    lines = replay(served, after="start", filter={"stream": [recording.stream]})
+
+    assert [timeless(json.loads(line)) for line in lines] == recording.expected()
+
+
+def test_the_dialect_of_every_stream_was_told(served: Served) -> None:
+    with served.daemon.connect() as wire:
+        found = {one["stream"]: one["dialect"] for one in wire.ask("stats")["perStream"]}
+
+    assert found == {one.stream: one.dialect for one in served.recordings}
+
+
+def test_from_the_start_come_the_lines_that_came_live(served: Served) -> None:
+    assert replay(served, after="start") == served.live
+    seqs = [seq(line) for line in served.live]
+    assert seqs == sorted(set(seqs))
+
+
+def test_a_resumed_subscription_goes_on_behind_its_cursor(served: Served) -> None:
+    middle = len(served.live) // 2
+    cursor = seq(served.live[middle - 1])
+    with served.daemon.connect() as wire:
+        journal = wire.ask("stats")["journal"]["id"]
+
+    assert replay(served, after=cursor) == served.live[middle:]
+    assert replay(served, after=f"{journal}:{cursor}") == served.live[middle:]
+
+
+@pytest.mark.parametrize(
+    ("key", "wanted"), [("kind", ["tool-call", "tool-result"]), ("provider", ["claude"]), ("kind", ["message"])]
+)
+def test_a_filtered_subscription_gives_those_lines_only(served: Served, key: str, wanted: list[str]) -> None:
+    lines = replay(served, after="start", filter={key: wanted})
+
+    assert lines == [line for line in served.live if json.loads(line)[key] in wanted]
+    assert lines
+
+
+def test_a_tool_is_found_under_its_canonical_and_its_own_name(served: Served) -> None:
+    bash = replay(served, after="start", filter={"tool": ["Bash"], "kind": ["tool-call"]})
+    own = {json.loads(line)["input"]["_happy"]["rawToolName"] for line in bash}
+
+    assert bash == [
+        line for line in served.live if (one := json.loads(line))["kind"] == "tool-call" and one["name"] == "Bash"
+    ]
+    for name in own:
+        assert replay(served, after="start", filter={"tool": [name], "kind": ["tool-call"]})
+
+
+def test_every_call_and_result_carries_happy_and_raw(served: Served) -> None:
+    payloads = {"tool-call": "input", "tool-result": "output"}
+    events = [json.loads(line) for line in served.live]
+    carried = [one[payloads[one["kind"]]] for one in events if one["kind"] in payloads]
+
+    assert carried
+    for payload in carried:
+        assert payload["_happy"]["canonicalToolName"]
+        assert "_raw" in payload
+
+
+def test_it_ends_cleanly(served: Served) -> None:
+    with Wire(served.daemon.path) as wire:
+        assert wire.read()["latest"] == seq(served.live[-1])
+    served.daemon.process.terminate()
+
+    assert served.daemon.wait() == 0
