@@ -97,14 +97,6 @@ class Calls:
     def is_known(self, call_id: str) -> bool:
         return call_id in self._state.open or call_id in self._state.done
 
-    def is_answered(self, call_id: str) -> bool:
-        """Whether a result of its own was told; one that we made up does not count."""
-        call = self._state.open.get(call_id)
-        if call is not None:
-            return call.acknowledged
-        tomb = self._state.done.get(call_id)
-        return tomb is not None and tomb.synthetic_result is None
-
     def name_of(self, call_id: str) -> str | None:
         """Canonical name of an open or finished call."""
         known = self._state.open.get(call_id) or self._state.done.get(call_id)

@@ -62,7 +62,7 @@ class ChatCalls:
             call_id = answer.get("id")
             if not isinstance(call_id, str):
                 continue  # of a version that gave no ids: the result stands with its call
-            if self._parser.calls.is_answered(call_id):
+            if self._is_answered(call_id):
                 classes.append(DUPLICATE_RESULT)
                 continue
             name = answer.get("name")
@@ -102,13 +102,17 @@ class ChatCalls:
         call_id = call.get("id")
         if not isinstance(call_id, str) or not parser.calls.is_known(call_id):
             return UNPARSED  # shown when it could not be opened
-        if parser.calls.is_answered(call_id):
+        if self._is_answered(call_id):
             return skip("unchanged")
         bodies = Bodies(parser)
         raw = bodies.take(call)
         canonical = parser.calls.name_of(call_id) or ""
         parser.ts = milliseconds(call.get("timestamp")) or parser.ts
         return self._emit(call_id, read_call(canonical, raw), raw, bodies, canonical)
+
+    def _is_answered(self, call_id: str) -> bool:
+        call = self._parser.calls.get(call_id)
+        return self._parser.calls.is_over(call_id) or (call is not None and call.acknowledged)
 
     def _emit(
         self, call_id: str, answer: Answer, raw: Any, bodies: Bodies, canonical: str, raw_name: str = UNKNOWN_TOOL
