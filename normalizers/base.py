@@ -17,6 +17,7 @@ import msgspec
 
 from tooltap.normalizers.calls import Call, Calls, CallsState
 from tooltap.normalizers.decode import decode_line
+from tooltap.normalizers.documents import Document, opens_document
 from tooltap.normalizers.framing import LongLine
 from tooltap.normalizers.items import Context, Item, OutputPiece
 from tooltap.normalizers.permissions import Permissions, PermissionsState
@@ -61,6 +62,8 @@ class State(msgspec.Struct, kw_only=True):
     calls: CallsState = msgspec.field(default_factory=CallsState)
     permissions: PermissionsState = msgspec.field(default_factory=PermissionsState)
     texts: TextsState = msgspec.field(default_factory=TextsState)
+    document: Document | None = None
+    """The document over many lines that is being received."""
 
 
 E = TypeVar("E", bound=Event)
@@ -75,6 +78,8 @@ class Parser(ABC):
     SKIPS: ClassVar[frozenset[str]]
     """Reasons for which this dialect gives a line no event: a closed table."""
     state_type: ClassVar[type[State]] = State
+    DOCUMENTS: ClassVar[bool] = False
+    """Whether an object may come printed over many lines, as files that are JSON documents have it."""
 
     def __init__(self, context: Context, state: State | None = None) -> None:
         self.context = context
@@ -97,6 +102,11 @@ class Parser(ABC):
     def feed(self, line: bytes, t: int | None = None, direction: Direction | None = None) -> tuple[str, list[Item]]:
         """Read one line. `t`: ms since the epoch at which it was received, if known."""
         self._begin(t)
+        if self.DOCUMENTS:
+            whole = self._collect(line)
+            if whole is None:
+                return WITH_EVENTS, self._take()
+            line = whole
         values, self.repaired, reason = decode_line(line, self.context.limits.depth)
         if not values:
             if reason == "blank":
@@ -132,6 +142,7 @@ class Parser(ABC):
         self._reset_scope(t)
         self._mark = "c"
         self._index = self._partial_index = self._output_index = 0
+        self._abandon_document()
         try:
             self.finish(reason)
         except Exception as error:  # the promise is never to raise; `make corpus` counts it
@@ -356,6 +367,29 @@ class Parser(ABC):
         except Exception as error:  # the promise is never to raise: the line is shown, and `make corpus` counts it
             self._emit_unparsed(f"parser-error: {type(error).__name__}", line, len(line))
             return UNPARSED
+
+    def _collect(self, line: bytes) -> bytes | None:
+        """The line, or the whole document of which it is the last; None while a document goes on."""
+        document: Document | None = self.state.document
+        if document is not None and (
+            document.is_broken_by(line) or document.size + len(line) > self.context.limits.line_bytes
+        ):
+            self._abandon_document()
+            document = None
+        if document is None:
+            if not opens_document(line):
+                return line
+            document = self.state.document = Document()
+        document.add(line)
+        if not document.is_ended_by(line):
+            return None
+        self.state.document = None
+        return document.text
+
+    def _abandon_document(self) -> None:
+        document, self.state.document = self.state.document, None
+        if document is not None:
+            self._emit_unparsed("truncated", document.text, document.size)
 
     def _unreadable(self, reason: str, line: bytes, size: int) -> tuple[str, list[Item]]:
         self._emit_unparsed(reason, line, size)

@@ -18,6 +18,8 @@ BUILTIN = {
     "acp": "tooltap.normalizers.acp:Acp",
     "claude-stream": "tooltap.normalizers.claude_stream:ClaudeStream",
     "codex-mcp": "tooltap.normalizers.codex_mcp:CodexMcp",
+    "gemini-chat": "tooltap.normalizers.gemini_chat:GeminiChat",
+    "gemini-stream": "tooltap.normalizers.gemini_stream:GeminiStream",
     "happier-trace": "tooltap.normalizers.happier_trace:HappierTrace",
 }
 ENTRY_POINTS = "tooltap.dialects"

@@ -73,6 +73,39 @@ def _is_claude_stream(value: dict[str, Any]) -> bool:
     return kind == "rate_limit_event"
 
 
+def _is_gemini_stream(value: dict[str, Any]) -> bool:
+    kind = str(value.get("type"))
+    keys = _GEMINI_STREAM_KEYS.get(kind)
+    if keys is None or not isinstance(value.get("timestamp"), str) or not value.keys() >= keys:
+        return False
+    return kind != "message" or (value["role"] in ("user", "assistant") and "id" not in value)
+
+
+_GEMINI_STREAM_KEYS = {
+    "init": {"session_id", "model"},
+    "message": {"role", "content"},
+    "tool_use": {"tool_name", "tool_id"},
+    "tool_result": {"tool_id", "status"},
+    "error": {"severity", "message"},
+    "result": {"status", "stats"},
+}
+
+
+def _is_gemini_chat(value: dict[str, Any]) -> bool:
+    if isinstance(value.get("$rewindTo"), str) or any(isinstance(value.get(key), dict) for key in ("$set", "$patch")):
+        return True
+    if isinstance(value.get("sessionId"), str) and isinstance(value.get("projectHash"), str):
+        return True
+    kind = value.get("type")
+    if not value.keys() >= {"id", "timestamp", "type", "content"}:
+        return False
+    return kind == "gemini" or (kind in _GEMINI_CHAT_KINDS and value.keys() <= _GEMINI_CHAT_KEYS)
+
+
+_GEMINI_CHAT_KINDS = ("user", "info", "warning", "error")
+_GEMINI_CHAT_KEYS = {"id", "timestamp", "type", "content", "displayContent"}
+
+
 def _is_happier_trace(value: dict[str, Any]) -> bool:
     return (
         value.get("v") == 1
@@ -86,5 +119,7 @@ RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "acp": _is_acp,
     "claude-stream": _is_claude_stream,
     "codex-mcp": _is_codex_mcp,
+    "gemini-chat": _is_gemini_chat,
+    "gemini-stream": _is_gemini_stream,
     "happier-trace": _is_happier_trace,
 }
