@@ -124,7 +124,7 @@ def test_a_chat_taken_up_again_is_resumed_and_named_by_its_summary() -> None:
         ("started", None, None),
         ("updated", "gemini-3-pro-preview", None),
         ("resumed", None, None),
-        ("updated", None, "Set the README title"),
+        ("updated", None, "Name the project Harbor"),
     ]
 
 
@@ -135,7 +135,7 @@ def test_a_prompt_is_what_the_user_typed_with_the_pictures_it_names() -> None:
     found = chat("rewind-and-compaction", WRITTEN)
 
     prompt = of(Message, found)[0]
-    assert prompt.text == "Look at @logo.png, then set the title to My App"
+    assert prompt.text == "Look at @sketch.png, then name the project Harbor"
     assert prompt.message_id == "m-u1"
     assert prompt.attachments is not None
     assert [(one.mime_type, one.bytes) for one in prompt.attachments] == [("image/png", 70)]
@@ -149,9 +149,9 @@ def test_a_message_written_again_gives_only_what_is_new() -> None:
     # `m-g1` comes twice: with text, thought and tokens, and again with its call.
     found = chat("rewind-and-compaction", WRITTEN)
 
-    assert [one.text for one in of(Reasoning, found)] == ["Planning the edit\nReplace the title."]
+    assert [one.text for one in of(Reasoning, found)] == ["Renaming\nOne line of the README has to change."]
     assert [one.text for one in of(Message, found) if one.message_id == "m-g1"] == [
-        "I see a circle. I will edit the title."
+        "A harbour, drawn by hand. I rename the project."
     ]
     blocks = [one.block for one in of(Reasoning, found)] + [one.block for one in of(Message, found)[1:2]]
     assert blocks == [0, 1]
@@ -191,7 +191,7 @@ def test_notes_of_the_cli_are_notices() -> None:
     notices = of(Notice, chat("rewind-and-compaction", WRITTEN))
 
     assert [(one.level, one.code, one.text) for one in notices if one.code not in ("rewound", "compaction")] == [
-        ("info", "info", "MCP server fixture is ready."),
+        ("info", "info", "Server harbour is ready."),
         ("warning", "warning", "Approaching the token limit."),
         ("info", "interrupt", "Request cancelled."),
         ("error", "provider-error", "[API Error: Quota exceeded]"),
@@ -221,7 +221,7 @@ def test_a_rewind_is_a_notice_and_takes_nothing_back() -> None:
 
     rewound = next(one for one in of(Notice, found) if one.code == "rewound")
     assert rewound.data == {"messageId": "m-u3", "messages": 2}
-    assert ("user", "Add a LICENSE file") in said(found)
+    assert ("user", "Add tests") in said(found)
 
 
 def test_a_compaction_is_a_notice_and_its_copies_are_no_messages() -> None:
@@ -325,7 +325,7 @@ def test_a_change_is_shown_as_its_diff() -> None:
     assert edited.display is not None
     assert (edited.display.mime_type, edited.display.text) == (
         "text/x-diff",
-        "--- README.md\n+++ README.md\n@@ -1 +1 @@\n-# my-app\n+# My App\n",
+        "--- README.md\n+++ README.md\n@@ -1 +1 @@\n-# boats\n+# Harbor\n",
     )
 
 
@@ -468,7 +468,7 @@ def test_a_subagents_chat_belongs_to_the_subagent() -> None:
     found = chat("subagent-chat", WRITTEN, session="root", parent="call")
 
     assert {(event.session, event.agent, event.parent) for event in found} == {
-        ("root", "a1b2c3d4-0000-4000-8000-000000000001", "call")
+        ("root", "20000000-0000-4000-8000-000000000001", "call")
     }
     assert not of(SessionEvent, found)
     assert results(found)["list_directory"].output["entries"] == ["cli/", "core/", "main.py"]

@@ -170,7 +170,7 @@ def test_results_of_any_form_are_read(result: Any, value: Any) -> None:
 
 def test_names_are_in_ids_and_titles() -> None:
     assert name_in_id("read_file__read_file_1795293911268_0") == "read_file"
-    assert name_in_id("write_file-1761734406681-c6a9fe9090888") == "write_file"
+    assert name_in_id("write_file-1700000000000-0123456789ab") == "write_file"
     assert name_in_id("toolu_01AbC") is None
 
     assert mcp_name("echo", "echo (my server MCP Server)", ()) == "mcp__my server__echo"
