@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import msgspec
+
 from tooltap.normalizers.base import Parser
 from tooltap.normalizers.bodies import Bodies
 from tooltap.protocol.events import Attachment
@@ -12,8 +14,10 @@ from tooltap.protocol.events import Attachment
 __all__ = [
     "attach",
     "blocks",
+    "decoded",
     "diffs",
     "is_block",
+    "json_object",
     "linked",
     "objects",
     "read_prompt",
@@ -127,3 +131,19 @@ def unfence(text: str) -> str:
     """Text without the code fence that an adapter put around the whole of it (claude-agent-acp, codex-acp)."""
     fenced = _FENCE.fullmatch(text)
     return fenced["text"] if fenced else text
+
+
+def json_object(text: str | None) -> dict[str, Any]:
+    """The object a text is the JSON of; {} if it is none."""
+    if text is None or not text.lstrip().startswith("{"):
+        return {}
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def decoded(raw: Any) -> Any:
+    """Vibe sends its raw input and output as strings of JSON."""
+    return json_object(raw) or raw if isinstance(raw, str) else raw

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.acp_content import diffs, objects, text_of
+from tooltap.normalizers.acp_content import decoded, diffs, json_object, objects, text_of
 from tooltap.normalizers.names import canonical_name
 
 __all__ = ["ToolUse", "read_input"]
@@ -50,34 +50,26 @@ class ReadInput(msgspec.Struct, frozen=True):
 
 def read_input(use: ToolUse, name: str, mcp: str | None) -> ReadInput:
     """What the call named `name` was called with; `mcp`: its canonical name, if it is an MCP server's tool."""
-    raw = _decoded(use.raw_input)
+    raw = decoded(use.raw_input)
     if isinstance(raw, dict):
         if mcp is not None and isinstance(raw.get("invocation"), dict):
             raw = raw["invocation"]
-        if "arguments" in raw and (mcp is not None or len(raw) == 1):
-            raw = raw["arguments"]
-            return ReadInput(raw if isinstance(raw, dict) else {}, mcp)
+        if (arguments := _arguments(raw, name, mcp)) is not None:
+            return ReadInput(arguments, mcp)
         if raw.keys() - {"cwd"}:
             return ReadInput(raw, mcp)
     elif raw is not None:
         return ReadInput(raw, mcp)
-    said = ReadInput(_json_object(text_of(use.content)), mcp) if mcp is not None else _said(use, name, raw is None)
+    said = ReadInput(json_object(text_of(use.content)), mcp) if mcp is not None else _said(use, name, raw is None)
     return ReadInput({**(raw or {}), **said.value}, said.name)
 
 
-def _decoded(raw: Any) -> Any:
-    """Vibe sends its raw input as a string of JSON."""
-    return _json_object(raw) or raw if isinstance(raw, str) else raw
-
-
-def _json_object(text: str | None) -> dict[str, Any]:
-    if text is None or not text.lstrip().startswith("{"):
-        return {}
-    try:
-        value = msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        return {}
-    return value if isinstance(value, dict) else {}
+def _arguments(raw: dict[str, Any], name: str, mcp: str | None) -> dict[str, Any] | None:
+    """The arguments of a raw input that names the tool beside them."""
+    for key in ("arguments", "args"):
+        if key in raw and (mcp is not None or len(raw) == 1 or raw.get("tool") == name):
+            return raw[key] if isinstance(raw[key], dict) else {}
+    return None
 
 
 def _said(use: ToolUse, name: str, never_sent: bool) -> ReadInput:
@@ -88,8 +80,10 @@ def _said(use: ToolUse, name: str, never_sent: bool) -> ReadInput:
     canonical = canonical_name(name, {}, "")
     value = {} if canonical == "Bash" else _read_locations(use)
     reader = _TITLES.get(canonical) or _TITLES.get(name)
-    if reader is not None and never_sent and use.title and use.title != name:
-        value |= reader(use)
+    title = (use.title or "").removeprefix(f"{name}: ")
+    is_command = canonical == "Bash" and _BACKTICKS.fullmatch(title)
+    if reader is not None and (never_sent or is_command) and title not in ("", name):
+        value |= reader(msgspec.structs.replace(use, title=title))
     return ReadInput(value)
 
 
@@ -195,6 +189,7 @@ def _patch_entry(change: Change) -> dict[str, Any]:
 _SHELL_NOTE = re.compile(
     r" ?\[(?:current working directory|in) (?P<cwd>[^\]]*)\](?: \((?P<description>.*)\))?", re.DOTALL
 )
+_BACKTICKS = re.compile(r"`(?P<command>.+)`", re.DOTALL)
 _QUOTED = re.compile(r'"(.*)"', re.DOTALL)
 _URL = re.compile(r"https?://[^\s\"'<>]+")
 _PATTERN = re.compile(r"'(?P<pattern>.*?)'(?: in (?P<include>.+?))?(?: within (?P<path>.+))?", re.DOTALL)
@@ -202,15 +197,20 @@ _PATTERN = re.compile(r"'(?P<pattern>.*?)'(?: in (?P<include>.+?))?(?: within (?
 
 def _command(use: ToolUse) -> dict[str, Any]:
     """Gemini CLI 0.61: the title is the command, the text `[current working directory /ws] (what it is for)`; older
-    versions have both in the title. Others put the command in backticks."""
-    title = use.title or ""
+    versions have both in the title. Others put the command in backticks; Hermes cuts it short there, and has the whole
+    of it in the text, after `$ `."""
+    title, text = use.title or "", text_of(use.content) or ""
+    if use.kind is None:
+        return {}
     if use.kind != "execute":  # codex-acp shows a command that reads as `Read file 'src/app.py'`, without the command
         return {"description": title}
+    if text.startswith("$ "):
+        return {"command": text[2:]}
     note = _SHELL_NOTE.search(title)
     command = title[: note.start()] if note else title
-    if len(command) > 2 and command.startswith("`") and command.endswith("`"):
-        command = command[1:-1]
-    note = note or _SHELL_NOTE.fullmatch(text_of(use.content) or "")
+    if quoted := _BACKTICKS.fullmatch(command):
+        command = quoted["command"]
+    note = note or _SHELL_NOTE.fullmatch(text)
     said = {key: value for key, value in note.groupdict().items() if value} if note else {}
     return {"command": command, **said}
 

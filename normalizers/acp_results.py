@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from tooltap.normalizers.acp_content import blocks, text_of, unfence
+from tooltap.normalizers.acp_content import blocks, decoded, text_of, unfence
 from tooltap.normalizers.acp_inputs import ToolUse
 from tooltap.normalizers.acp_state import Terminal
 from tooltap.normalizers.claude_answers import read_answer
@@ -104,7 +104,10 @@ def _read_plain(name: str, use: ToolUse, update: dict[str, Any], terminal: Termi
     text = text_of(content)
     if text is None and update.get("content") is None:
         text = use.running
-    said = _Said(update.get("rawOutput"), content, unfence(text) if text is not None else None, terminal)
+    raw = update.get("rawOutput")
+    if provider == "vibe":  # a string of JSON
+        raw = decoded(raw)
+    said = _Said(raw, content, unfence(text) if text is not None else None, terminal)
     said, note, status = _take_off_notes(said, str(update.get("status")))
     if status == "completed":
         is_shown = said.raw is None and terminal is None

@@ -22,11 +22,23 @@ _PROVIDERS = {
     "codex-cli": "codex",
     "qwen-code": "qwen",
     "kimi-cli": "kimi",
+    "kimi-code": "kimi",
+    "kimi-code-cli": "kimi",
     "mistral-vibe": "vibe",
     "github-copilot": "copilot",
     "copilot-cli": "copilot",
 }
 """Name an agent gives itself, without scope and `-acp` -> the name its other streams have."""
+_LOGINS = {
+    "claude-login": "claude",
+    "codex-api-key": "codex",
+    "copilot-login": "copilot",
+    "cursor_login": "cursor",
+    "gemini-api-key": "gemini",
+    "opencode-login": "opencode",
+    "qwen-oauth": "qwen",
+}
+"""Id of a way to log in -> whose it is: all that agents say who do not give their name."""
 _NOT_IN_SLUG = re.compile(r"[^a-z0-9]+")
 SHORT = 4_096
 """Characters of a name, a title or a path that is worth remembering."""
@@ -76,14 +88,17 @@ class Sessions:
     def initialized(self, result: dict[str, Any]) -> str:
         """The agent says who it is; its sessions carry it."""
         agent = result.get("agentInfo") or result.get("info")
-        if isinstance(agent, dict):
-            if isinstance(agent.get("name"), str) and agent["name"]:
-                self._state.provider = provider_name(agent["name"])
-            if isinstance(agent.get("version"), str):
-                self._state.agent_version = agent["version"]
+        agent = agent if isinstance(agent, dict) else {}
+        logins = [_LOGINS.get(str(method.get("id"))) for method in objects(result.get("authMethods"))]
+        if isinstance(agent.get("name"), str) and agent["name"]:
+            self._state.provider = provider_name(agent["name"])
+        elif provider := next(filter(None, logins), None):
+            self._state.provider = provider
+        if isinstance(agent.get("version"), str):
+            self._state.agent_version = agent["version"]
         if isinstance(result.get("protocolVersion"), int):
             self._state.protocol_version = result["protocolVersion"]
-        return WITH_EVENTS if isinstance(agent, dict) else skip("handshake")
+        return WITH_EVENTS if agent else skip("handshake")
 
     def set_up(self, params: dict[str, Any]) -> dict[str, Any]:
         """Read a request that sets up a session; gives what its answer will confirm."""

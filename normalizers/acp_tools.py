@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.acp_content import blocks, diffs, linked, text_of
+from tooltap.normalizers.acp_content import blocks, diffs, json_object, linked, text_of
 from tooltap.normalizers.acp_inputs import ReadInput, ToolUse, read_input
 from tooltap.normalizers.acp_names import mcp_name, raw_name, stated_name
 from tooltap.normalizers.acp_plans import Plans
@@ -199,6 +199,11 @@ class ToolCalls:
         if isinstance(update.get("locations"), list) and update["locations"]:
             use.locations = update["locations"]
         content = update.get("content")
+        if use.kind is None and use.raw_input is None and update.get("status") not in _ENDED:
+            arguments = text_of(content) or ""
+            if arguments.startswith("{"):  # Kimi streams the arguments as content, and has neither kind nor raw input
+                use.raw_input = json_object(arguments) or None
+                return use.raw_input is not None
         if isinstance(content, list) and content:
             self._terminals.embed(use, call_id, content)
             if diffs(content) or not (runs or update.get("status") in _ENDED):
