@@ -12,8 +12,9 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.acp_content import decoded, diffs, json_object, objects, text_of
+from tooltap.normalizers.acp_content import decoded, diffs, json_object, text_of
 from tooltap.normalizers.names import canonical_name
+from tooltap.normalizers.values import record, records, string
 
 __all__ = ["ToolUse", "read_input"]
 
@@ -68,7 +69,7 @@ def _arguments(raw: dict[str, Any], name: str, mcp: str | None) -> dict[str, Any
     """The arguments of a raw input that names the tool beside them."""
     for key in ("arguments", "args"):
         if key in raw and (mcp is not None or len(raw) == 1 or raw.get("tool") == name):
-            return raw[key] if isinstance(raw[key], dict) else {}
+            return record(raw[key])
     return None
 
 
@@ -88,7 +89,7 @@ def _said(use: ToolUse, name: str, never_sent: bool) -> ReadInput:
 
 
 def _read_locations(use: ToolUse) -> dict[str, Any]:
-    paths = [item["path"] for item in objects(use.locations) if isinstance(item.get("path"), str)]
+    paths = [path for item in records(use.locations) if (path := string(item.get("path")))]
     if len(paths) > 1:
         return {"file_paths": paths}
     return {"file_path": paths[0]} if paths else {}
@@ -116,23 +117,16 @@ class Change(msgspec.Struct, frozen=True):
 
 def _changes(diff: dict[str, Any]) -> list[Change]:
     """v1 has one file's texts; v2 has a list of files, and one patch over them."""
-    path = diff.get("path")
-    if isinstance(path, str):
-        old, new = diff.get("oldText"), diff.get("newText")
-        meta = diff.get("_meta")
-        kind = meta.get("kind") if isinstance(meta, dict) else None
-        return [Change(path, kind if isinstance(kind, str) else "", _text(old), _text(new))]
-    patch = diff.get("patch")
-    text = _text(patch.get("text")) if isinstance(patch, dict) else None
+    path = string(diff.get("path"))
+    if path is not None:
+        kind = string(record(diff.get("_meta")).get("kind")) or ""
+        return [Change(path, kind, string(diff.get("oldText")), string(diff.get("newText")))]
+    text = string(record(diff.get("patch")).get("text"))
     return [
-        Change(item["path"], str(item.get("operation")), moved_from=_text(item.get("oldPath")), patch=text)
-        for item in objects(diff.get("changes"))
-        if isinstance(item.get("path"), str)
+        Change(path, str(item.get("operation")), moved_from=string(item.get("oldPath")), patch=text)
+        for item in records(diff.get("changes"))
+        if (path := string(item.get("path")))
     ]
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 def _read_changes(changes: list[Change], name: str) -> ReadInput:

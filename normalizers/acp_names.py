@@ -11,6 +11,7 @@ from typing import Any
 
 from tooltap.normalizers.names import canonical_name
 from tooltap.normalizers.tool_names import CANONICAL_TOOLS
+from tooltap.normalizers.values import record, records, string
 
 __all__ = ["mcp_name", "raw_name", "stated_name"]
 
@@ -42,31 +43,25 @@ _NOT_IN_WORDS = re.compile(r"\W")
 def stated_name(update: dict[str, Any]) -> str | None:
     """The name field of an update, else the one in a vendor's `_meta` or beside the arguments in the raw input."""
     places = [(update, "name"), *_meta_places(update.get("_meta"))]
-    raw = update.get("rawInput")
-    if isinstance(raw, dict):
-        places.append((raw, "_toolName"))  # Cursor
-        if isinstance(raw.get("arguments"), dict) and "server" not in raw:
-            places.append((raw, "tool"))  # Hermes, in permission requests
+    raw = record(update.get("rawInput"))
+    places.append((raw, "_toolName"))  # Cursor
+    if isinstance(raw.get("arguments"), dict) and "server" not in raw:
+        places.append((raw, "tool"))  # Hermes, in permission requests
     names = (owner.get(key) for owner, key in places)
     return next((name for name in names if isinstance(name, str) and name), None)
 
 
 def _meta_places(meta: Any) -> list[tuple[dict[str, Any], str]]:
-    if not isinstance(meta, dict):
-        return []
-    owners = [meta, *(owner for owner in meta.values() if isinstance(owner, dict))]
-    owners += [owner["toolCall"] for owner in owners if isinstance(owner.get("toolCall"), dict)]  # goose
+    owners = [record(meta), *records(list(record(meta).values()))]
+    owners += [record(owner.get("toolCall")) for owner in owners]  # goose
     places = [(owner, key) for owner in owners for key in ("toolName", "tool_name")]
-    grok = meta.get("x.ai/tool")
-    return [*places, (grok, "name")] if isinstance(grok, dict) else places
+    return [*places, (record(record(meta).get("x.ai/tool")), "name")]  # Grok
 
 
 def raw_name(update: dict[str, Any], call_id: str) -> str:
     """The agent's name for the tool of a call, told from the update that opens it."""
-    title = update.get("title")
-    title = title if isinstance(title, str) else ""
-    kind = update.get("kind")
-    kind = kind if isinstance(kind, str) and kind else DEFAULT_KIND
+    title = string(update.get("title")) or ""
+    kind = string(update.get("kind")) or DEFAULT_KIND
     return stated_name(update) or _name_in_id(call_id) or _name_in_title(title, kind, update) or kind
 
 
@@ -92,13 +87,12 @@ def _name_in_title(title: str, kind: str, update: dict[str, Any]) -> str | None:
 
 def mcp_name(name: str, title: str, raw_input: Any, servers: Collection[str]) -> str | None:
     """`mcp__<server>__<tool>`, where the wire or an announced server's name says where to split."""
-    if isinstance(raw_input, dict):
-        invocation = raw_input.get("invocation")
-        owner = invocation if isinstance(invocation, dict) else raw_input
-        for keys in (("server", "tool"), ("providerIdentifier", "toolName")):  # Codex; Cursor
-            server, tool = (owner.get(key) for key in keys)
-            if isinstance(server, str) and isinstance(tool, str):
-                return _joined(server, tool)
+    raw = record(raw_input)
+    owner = record(raw.get("invocation")) or raw
+    for keys in (("server", "tool"), ("providerIdentifier", "toolName")):  # Codex; Cursor
+        server, tool = (string(owner.get(key)) for key in keys)
+        if server is not None and tool is not None:
+            return _joined(server, tool)
     for pattern in _MCP_TITLES:
         if found := pattern.fullmatch(name) or pattern.fullmatch(title):
             return _joined(found["server"], found["tool"])
@@ -111,8 +105,8 @@ def mcp_name(name: str, title: str, raw_input: Any, servers: Collection[str]) ->
     spelled = _spelled(rest)
     for server in sorted(servers, key=len, reverse=True):
         prefix = _spelled(server) + "_"
-        if spelled.startswith(prefix) and (tool := rest[len(prefix) :].removeprefix("_")):
-            return _joined(server, tool)
+        if spelled.startswith(prefix) and (called := rest[len(prefix) :].removeprefix("_")):
+            return _joined(server, called)
     return None
 
 

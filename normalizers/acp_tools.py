@@ -20,6 +20,7 @@ from tooltap.normalizers.acp_terminals import Terminals
 from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
 from tooltap.normalizers.bodies import Bodies
 from tooltap.normalizers.calls import UNKNOWN_TOOL, Call
+from tooltap.normalizers.values import record
 from tooltap.protocol.events import Chunk, OutputRef, ToolUpdate
 
 __all__ = ["ToolCalls"]
@@ -271,9 +272,7 @@ def _use_of(call: Call) -> ToolUse:
 
 def _response_in(update: dict[str, Any]) -> Any:
     """claude-agent-acp: the tool's own result object."""
-    meta = update.get("_meta")
-    claude = meta.get("claudeCode") if isinstance(meta, dict) else None
-    return claude.get("toolResponse") if isinstance(claude, dict) else None
+    return record(record(update.get("_meta")).get("claudeCode")).get("toolResponse")
 
 
 def _bodies_of(terminal: Terminal | None) -> dict[str, OutputRef] | None:
