@@ -115,6 +115,16 @@ def _is_happier_trace(value: dict[str, Any]) -> bool:
     )
 
 
+def _is_kimi_json(value: dict[str, Any]) -> bool:
+    if not value.keys() <= {"role", "content", "tool_calls", "tool_call_id"}:
+        return False
+    content = value.get("content")
+    if not isinstance(content, str | list):  # chat messages as APIs take them have null beside calls
+        return False
+    role = value.get("role")
+    return role == "assistant" or (role == "tool" and isinstance(value.get("tool_call_id"), str))
+
+
 RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "acp": _is_acp,
     "claude-stream": _is_claude_stream,
@@ -122,4 +132,5 @@ RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "gemini-chat": _is_gemini_chat,
     "gemini-stream": _is_gemini_stream,
     "happier-trace": _is_happier_trace,
+    "kimi-json": _is_kimi_json,
 }

@@ -136,6 +136,18 @@ def happier_trace() -> Iterator[Any]:
         yield {**common, "kind": "tool-result", "payload": answer}
 
 
+def kimi_json() -> Iterator[Any]:
+    for n in itertools.count():
+        arguments = orjson.dumps({"command": f"{n} {TEXT}", "run_in_background": True}).decode()
+        call = {"type": "function", "id": f"c{n}", "function": {"name": "Shell", "arguments": arguments}}
+        lost = {**call, "id": f"lost{n}"}
+        yield {"role": "assistant", "content": [{"type": "think", "think": TEXT}], "tool_calls": [call, lost]}
+        yield {"role": "tool", "content": f"task_id: task{n}\nkind: bash\nstatus: running", "tool_call_id": f"c{n}"}
+        yield {"role": "tool", "content": TEXT, "tool_call_id": f"unknown{n}"}
+        if n % 100 == 0:
+            yield {"role": "assistant", "content": TEXT}
+
+
 ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
     "acp": acp,
     "claude-stream": claude_stream,
@@ -143,6 +155,7 @@ ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
     "gemini-chat": gemini_chat,
     "gemini-stream": gemini_stream,
     "happier-trace": happier_trace,
+    "kimi-json": kimi_json,
 }
 
 
