@@ -22,6 +22,7 @@ BUILTIN = {
     "gemini-stream": "tooltap.normalizers.gemini_stream:GeminiStream",
     "happier-trace": "tooltap.normalizers.happier_trace:HappierTrace",
     "kimi-json": "tooltap.normalizers.kimi_json:KimiJson",
+    "pi-json": "tooltap.normalizers.pi_json:PiJson",
 }
 ENTRY_POINTS = "tooltap.dialects"
 

@@ -125,6 +125,29 @@ def _is_kimi_json(value: dict[str, Any]) -> bool:
     return role == "assistant" or (role == "tool" and isinstance(value.get("tool_call_id"), str))
 
 
+def _is_pi_json(value: dict[str, Any]) -> bool:
+    kind = value.get("type")
+    if kind in ("agent_start", "turn_start"):
+        return len(value) == 1
+    if kind in ("message_start", "message_end"):
+        message = value.get("message")
+        # The events of Anthropic's API have these types, too, and a message with a type of its own.
+        return isinstance(message, dict) and "role" in message and "type" not in message
+    key = _PI_JSON_KEYS.get(str(kind))
+    return key is not None and key in value
+
+
+_PI_JSON_KEYS = {
+    "agent_end": "messages",
+    "message_update": "assistantMessageEvent",
+    "session": "version",
+    "tool_execution_end": "toolCallId",
+    "tool_execution_start": "toolCallId",
+    "tool_execution_update": "toolCallId",
+    "turn_end": "toolResults",
+}
+
+
 RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "acp": _is_acp,
     "claude-stream": _is_claude_stream,
@@ -133,4 +156,5 @@ RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "gemini-stream": _is_gemini_stream,
     "happier-trace": _is_happier_trace,
     "kimi-json": _is_kimi_json,
+    "pi-json": _is_pi_json,
 }
