@@ -23,6 +23,7 @@ BUILTIN = {
     "happier-trace": "tooltap.normalizers.happier_trace:HappierTrace",
     "kimi-json": "tooltap.normalizers.kimi_json:KimiJson",
     "pi-json": "tooltap.normalizers.pi_json:PiJson",
+    "tooltap-trace": "tooltap.normalizers.tooltap_trace:TooltapTrace",
 }
 ENTRY_POINTS = "tooltap.dialects"
 

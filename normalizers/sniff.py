@@ -146,6 +146,14 @@ _PI_JSON_KEYS = {
     "tool_execution_update": "toolCallId",
     "turn_end": "toolResults",
 }
+def _is_tooltap_trace(value: dict[str, Any]) -> bool:
+    return (
+        value.get("v") == 1
+        and "kind" not in value
+        and isinstance(value.get("stream"), str)
+        and isinstance(value.get("n"), int)
+        and ("line" in value or "b64" in value)
+    )
 
 
 RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
@@ -157,4 +165,5 @@ RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "happier-trace": _is_happier_trace,
     "kimi-json": _is_kimi_json,
     "pi-json": _is_pi_json,
+    "tooltap-trace": _is_tooltap_trace,
 }

@@ -162,6 +162,14 @@ def pi_json() -> Iterator[Any]:
         output = {"content": [{"type": "text", "text": f"{n} {TEXT}"}]}
         yield {"type": "tool_execution_update", "toolCallId": f"d{n}", "toolName": "bash", "partialResult": output}
         yield {"type": "tool_execution_end", "toolCallId": f"lost{n}", "toolName": f"t{n}", "result": output}
+def tooltap_trace() -> Iterator[Any]:
+    """Every stream of every other dialect at once, and ever new ones."""
+    sources = {name: make() for name, make in ENDLESS.items() if name != "tooltap-trace"}
+    for n in itertools.count(1):
+        for name, source in sources.items():
+            line = orjson.dumps(next(source)).decode()
+            yield {"v": 1, "stream": name, "dialect": name, "n": n, "line": line}
+            yield {"v": 1, "stream": f"{name}{n}", "dialect": name, "n": 1, "line": line}
 
 
 ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
@@ -173,6 +181,7 @@ ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
     "happier-trace": happier_trace,
     "kimi-json": kimi_json,
     "pi-json": pi_json,
+    "tooltap-trace": tooltap_trace,
 }
 
 
