@@ -115,6 +115,26 @@ def _is_happier_trace(value: dict[str, Any]) -> bool:
     )
 
 
+def _is_opencode_run(value: dict[str, Any]) -> bool:
+    if not isinstance(value.get("sessionID"), str) or not isinstance(value.get("timestamp"), int):
+        return False
+    kind = str(value.get("type"))
+    part = value.get("part")
+    if isinstance(part, dict):
+        return kind in _OPENCODE_PARTS and part.get("type") == _OPENCODE_PARTS[kind]
+    return kind == "error" and isinstance(value.get("error"), dict)
+
+
+_OPENCODE_PARTS = {
+    "reasoning": "reasoning",
+    "step_finish": "step-finish",
+    "step_start": "step-start",
+    "text": "text",
+    "tool_use": "tool",
+}
+"""Type of a line -> type of the part it tells of."""
+
+
 RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "acp": _is_acp,
     "claude-stream": _is_claude_stream,
@@ -122,4 +142,5 @@ RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "gemini-chat": _is_gemini_chat,
     "gemini-stream": _is_gemini_stream,
     "happier-trace": _is_happier_trace,
+    "opencode-run": _is_opencode_run,
 }

@@ -136,6 +136,24 @@ def happier_trace() -> Iterator[Any]:
         yield {**common, "kind": "tool-result", "payload": answer}
 
 
+def opencode_run() -> Iterator[Any]:
+    for n in itertools.count():
+        session = f"ses_{n // 50}"
+
+        def line(kind: str, n: int = n, session: str = session, **part: Any) -> dict[str, Any]:
+            part = {"id": f"prt_{kind}{n}", "messageID": f"msg_{n}", "sessionID": session, **part}
+            return {"type": kind, "timestamp": 1795294033788, "sessionID": session, "part": part}
+
+        yield line("step_start", type="step-start")
+        yield line("text", type="text", text=TEXT)
+        ended = {"status": "completed", "input": {"command": TEXT}, "output": TEXT, "metadata": {"exit": 0}}
+        yield line("tool_use", type="tool", tool="bash", callID=f"c{n}", state=ended)
+        opened = {"status": "running", "input": {"command": TEXT}, "metadata": {"output": TEXT}}
+        yield line("tool_use", type="tool", tool="bash", callID=f"open{n}", state=opened)
+        tokens = {"input": n, "output": 1, "reasoning": 0, "cache": {"read": 0, "write": 0}}
+        yield line("step_finish", type="step-finish", reason="tool-calls", tokens=tokens, cost=0)
+
+
 ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
     "acp": acp,
     "claude-stream": claude_stream,
@@ -143,6 +161,7 @@ ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
     "gemini-chat": gemini_chat,
     "gemini-stream": gemini_stream,
     "happier-trace": happier_trace,
+    "opencode-run": opencode_run,
 }
 
 
