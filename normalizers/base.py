@@ -177,6 +177,10 @@ class Parser(ABC):
     def read(self, value: dict[str, Any], direction: Direction | None) -> str:
         """Read one object of the line: emit events, and say the line's class."""
 
+    def read_other(self, value: Any, direction: Direction | None) -> str | None:
+        """Read a value that is no object: the line's class, or None where the dialect has no such lines."""
+        return None
+
     def finish(self, reason: str) -> None:  # noqa: B027 -- most dialects keep nothing of their own
         """The stream ends: emit what only this dialect knows to be pending."""
 
@@ -361,11 +365,13 @@ class Parser(ABC):
         )
 
     def _read(self, value: Any, line: bytes, direction: Direction | None) -> str:
-        if not isinstance(value, dict):
+        try:
+            if isinstance(value, dict):
+                return self.read(value, direction)
+            if (line_class := self.read_other(value, direction)) is not None:
+                return line_class
             self._emit_unparsed("not-an-object", line, len(line))
             return UNPARSED
-        try:
-            return self.read(value, direction)
         except Exception as error:  # the promise is never to raise: the line is shown, and `make corpus` counts it
             self._emit_unparsed(f"parser-error: {type(error).__name__}", line, len(line))
             return UNPARSED

@@ -24,6 +24,7 @@ BUILTIN = {
     "kimi-json": "tooltap.normalizers.kimi_json:KimiJson",
     "pi-json": "tooltap.normalizers.pi_json:PiJson",
     "tooltap-trace": "tooltap.normalizers.tooltap_trace:TooltapTrace",
+    "opencode-run": "tooltap.normalizers.opencode_run:OpencodeRun",
 }
 ENTRY_POINTS = "tooltap.dialects"
 

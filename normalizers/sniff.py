@@ -154,6 +154,24 @@ def _is_tooltap_trace(value: dict[str, Any]) -> bool:
         and isinstance(value.get("n"), int)
         and ("line" in value or "b64" in value)
     )
+def _is_opencode_run(value: dict[str, Any]) -> bool:
+    if not isinstance(value.get("sessionID"), str) or not isinstance(value.get("timestamp"), int):
+        return False
+    kind = str(value.get("type"))
+    part = value.get("part")
+    if isinstance(part, dict):
+        return kind in _OPENCODE_PARTS and part.get("type") == _OPENCODE_PARTS[kind]
+    return kind == "error" and isinstance(value.get("error"), dict)
+
+
+_OPENCODE_PARTS = {
+    "reasoning": "reasoning",
+    "step_finish": "step-finish",
+    "step_start": "step-start",
+    "text": "text",
+    "tool_use": "tool",
+}
+"""Type of a line -> type of the part it tells of."""
 
 
 RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
@@ -166,4 +184,5 @@ RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "kimi-json": _is_kimi_json,
     "pi-json": _is_pi_json,
     "tooltap-trace": _is_tooltap_trace,
+    "opencode-run": _is_opencode_run,
 }

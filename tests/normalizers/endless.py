@@ -170,6 +170,22 @@ def tooltap_trace() -> Iterator[Any]:
             line = orjson.dumps(next(source)).decode()
             yield {"v": 1, "stream": name, "dialect": name, "n": n, "line": line}
             yield {"v": 1, "stream": f"{name}{n}", "dialect": name, "n": 1, "line": line}
+def opencode_run() -> Iterator[Any]:
+    for n in itertools.count():
+        session = f"ses_{n // 50}"
+
+        def line(kind: str, n: int = n, session: str = session, **part: Any) -> dict[str, Any]:
+            part = {"id": f"prt_{kind}{n}", "messageID": f"msg_{n}", "sessionID": session, **part}
+            return {"type": kind, "timestamp": 1795294033788, "sessionID": session, "part": part}
+
+        yield line("step_start", type="step-start")
+        yield line("text", type="text", text=TEXT)
+        ended = {"status": "completed", "input": {"command": TEXT}, "output": TEXT, "metadata": {"exit": 0}}
+        yield line("tool_use", type="tool", tool="bash", callID=f"c{n}", state=ended)
+        opened = {"status": "running", "input": {"command": TEXT}, "metadata": {"output": TEXT}}
+        yield line("tool_use", type="tool", tool="bash", callID=f"open{n}", state=opened)
+        tokens = {"input": n, "output": 1, "reasoning": 0, "cache": {"read": 0, "write": 0}}
+        yield line("step_finish", type="step-finish", reason="tool-calls", tokens=tokens, cost=0)
 
 
 ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
@@ -182,6 +198,7 @@ ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
     "kimi-json": kimi_json,
     "pi-json": pi_json,
     "tooltap-trace": tooltap_trace,
+    "opencode-run": opencode_run,
 }
 
 
