@@ -146,6 +146,8 @@ _PI_JSON_KEYS = {
     "tool_execution_update": "toolCallId",
     "turn_end": "toolResults",
 }
+
+
 def _is_tooltap_trace(value: dict[str, Any]) -> bool:
     return (
         value.get("v") == 1
@@ -154,6 +156,8 @@ def _is_tooltap_trace(value: dict[str, Any]) -> bool:
         and isinstance(value.get("n"), int)
         and ("line" in value or "b64" in value)
     )
+
+
 def _is_opencode_run(value: dict[str, Any]) -> bool:
     if not isinstance(value.get("sessionID"), str) or not isinstance(value.get("timestamp"), int):
         return False

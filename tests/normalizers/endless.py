@@ -162,6 +162,8 @@ def pi_json() -> Iterator[Any]:
         output = {"content": [{"type": "text", "text": f"{n} {TEXT}"}]}
         yield {"type": "tool_execution_update", "toolCallId": f"d{n}", "toolName": "bash", "partialResult": output}
         yield {"type": "tool_execution_end", "toolCallId": f"lost{n}", "toolName": f"t{n}", "result": output}
+
+
 def tooltap_trace() -> Iterator[Any]:
     """Every stream of every other dialect at once, and ever new ones."""
     sources = {name: make() for name, make in ENDLESS.items() if name != "tooltap-trace"}
@@ -170,6 +172,8 @@ def tooltap_trace() -> Iterator[Any]:
             line = orjson.dumps(next(source)).decode()
             yield {"v": 1, "stream": name, "dialect": name, "n": n, "line": line}
             yield {"v": 1, "stream": f"{name}{n}", "dialect": name, "n": 1, "line": line}
+
+
 def opencode_run() -> Iterator[Any]:
     for n in itertools.count():
         session = f"ses_{n // 50}"
