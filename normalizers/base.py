@@ -97,6 +97,8 @@ class Parser(ABC):
     def feed(self, line: bytes, t: int | None = None, direction: Direction | None = None) -> tuple[str, list[Item]]:
         """Read one line. `t`: ms since the epoch at which it was received, if known."""
         self._begin(t)
+        if (known := self.glance(line)) is not None:
+            return known, self._take()
         values, self.repaired, reason = decode_line(line, self.context.limits.depth)
         if not values:
             if reason == "blank":
@@ -161,6 +163,10 @@ class Parser(ABC):
     @abstractmethod
     def read(self, value: dict[str, Any], direction: Direction | None) -> str:
         """Read one object of the line: emit events, and say the line's class."""
+
+    def glance(self, line: bytes) -> str | None:
+        """The class of a line that need not be decoded to be skipped."""
+        return None
 
     def finish(self, reason: str) -> None:  # noqa: B027 -- most dialects keep nothing of their own
         """The stream ends: emit what only this dialect knows to be pending."""

@@ -17,13 +17,26 @@ from tooltap.normalizers.claude_tasks import Tasks, TasksState
 from tooltap.normalizers.items import Context
 from tooltap.protocol.events import Message, Notice, SessionEvent
 
-__all__ = ["CLAUDE_SKIPS", "ClaudeParser", "ClaudeState", "TurnNotes", "is_interrupt", "message_of", "milliseconds"]
+__all__ = [
+    "CLAUDE_SKIPS",
+    "ClaudeParser",
+    "ClaudeState",
+    "TurnNotes",
+    "is_prompt_text",
+    "is_synthetic",
+    "message_of",
+    "milliseconds",
+]
 
 CLAUDE_SKIPS = frozenset({"blank", "lost", "synthetic-prompt", "stale-task", "unchanged"}) | BLOCK_SKIPS
 
 _SYNTHETIC = ("isSynthetic", "isMeta", "isCompactSummary")
 _INTERRUPTED = "[Request interrupted by user"
-_LOCAL_OUTPUT = re.compile(r"<(local-command-std(?:out|err))>(.*)</\1>\s*", re.S)
+_LOCAL_COMMAND = "<bash-input>"
+"""A command that the user ran himself (`! ls`)."""
+_LOCAL_OUTPUT = re.compile(r"<((?:local-command|bash)-std(?:out|err))>(.*?)</\1>\s*", re.S)
+_LOCAL_OUTPUTS = re.compile(rf"(?:{_LOCAL_OUTPUT.pattern})+", re.S)
+"""What such a command printed, or one of Claude Code's own (`/cost`)."""
 _ERROR_KEYS = {
     "error": "error",
     "api_error_status": "status",
@@ -83,6 +96,10 @@ class ClaudeParser(Parser):
         self.state.notes = {key: notes for key, notes in self.state.notes.items() if key in open_turns}
         return self.state.notes.setdefault(self.turn or "", TurnNotes())
 
+    def _leave_session(self) -> None:
+        for turn in [turn for turn in self.state.turns if turn.session == self.session]:
+            self.end_turn("cancelled", turn_id=turn.id, synthetic=True)
+
     # -- session ------------------------------------------------------------------------------------------------
 
     def _tell_session(self, fields: dict[str, Any]) -> str:
@@ -119,7 +136,7 @@ class ClaudeParser(Parser):
         details = {name: value[key] for key, name in _ERROR_KEYS.items() if value.get(key) is not None}
         if not text:
             return skip("empty")
-        if details or text.startswith("API Error"):
+        if details or value.get("isApiErrorMessage") is True or text.startswith("API Error"):
             if self._is_main:
                 self._notes().error = True
             self.emit(Notice, level="error", code="provider-error", text=text, data=details or None)
@@ -129,15 +146,16 @@ class ClaudeParser(Parser):
 
     def _user_text(self, text: str, value: dict[str, Any]) -> str:
         """What stands in a user line is not always what a user said."""
-        if local := _LOCAL_OUTPUT.fullmatch(text):
-            if not local[2]:
+        if _LOCAL_OUTPUTS.fullmatch(text):
+            printed = "".join(part for _, part in _LOCAL_OUTPUT.findall(text))
+            if not printed:
                 return skip("empty")
-            self.emit(Message, role="system", text=local[2])
-        elif any(value.get(key) is True for key in _SYNTHETIC):
+            self.emit(Message, role="system", text=printed)
+        elif is_synthetic(value):
             return skip("synthetic-prompt")
         elif self._is_echo(value):
             return skip("echo")
-        elif is_interrupt(text):
+        elif text.startswith(_INTERRUPTED):
             return self._tell_interrupt(text)
         else:
             self.emit(Message, role="user", text=text)
@@ -157,8 +175,14 @@ class ClaudeParser(Parser):
         return WITH_EVENTS
 
 
-def is_interrupt(text: str) -> bool:
-    return text.startswith(_INTERRUPTED)
+def is_synthetic(value: dict[str, Any]) -> bool:
+    """A user line that Claude Code wrote for the model: reminders, what a command expands to, a summary."""
+    return any(value.get(key) is True for key in _SYNTHETIC)
+
+
+def is_prompt_text(text: str) -> bool:
+    """Whether a user's text asks for something, rather than telling of an interrupt or a local command."""
+    return not text.startswith((_INTERRUPTED, _LOCAL_COMMAND)) and _LOCAL_OUTPUTS.fullmatch(text) is None
 
 
 def message_of(value: dict[str, Any]) -> dict[str, Any]:

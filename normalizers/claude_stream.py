@@ -83,10 +83,6 @@ class ClaudeStream(ClaudeParser):
             self.parent, self.agent = parent, string(value.get("agent_id")) or parent  # no agent ids before 2.1
         self.ts = milliseconds(value.get("timestamp")) or self.ts
 
-    def _leave_session(self) -> None:
-        for turn in [turn for turn in self.state.turns if turn.session == self.session]:
-            self.end_turn("cancelled", turn_id=turn.id, synthetic=True)
-
     # -- session ------------------------------------------------------------------------------------------------
 
     def _system(self, value: dict[str, Any], direction: Direction | None) -> str:
