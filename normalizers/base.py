@@ -104,6 +104,8 @@ class Parser(ABC):
     def feed(self, line: bytes, t: int | None = None, direction: Direction | None = None) -> tuple[str, list[Item]]:
         """Read one line. `t`: ms since the epoch at which it was received, if known."""
         self._begin(t)
+        if (known := self.glance(line)) is not None:
+            return known, self._take()
         if self.DOCUMENTS:
             whole = self._collect(line)
             if whole is None:
@@ -179,6 +181,10 @@ class Parser(ABC):
 
     def read_other(self, value: Any, direction: Direction | None) -> str | None:
         """Read a value that is no object: the line's class, or None where the dialect has no such lines."""
+        return None
+
+    def glance(self, line: bytes) -> str | None:
+        """The class of a line that need not be decoded to be skipped."""
         return None
 
     def finish(self, reason: str) -> None:  # noqa: B027 -- most dialects keep nothing of their own

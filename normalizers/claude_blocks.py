@@ -55,6 +55,10 @@ class Blocks:
         seen = self._messages.get(message_id)
         return seen.turn if seen is not None else None
 
+    def knows(self, message_id: str) -> bool:
+        """Whether a block of the message was seen before."""
+        return message_id in self._messages
+
     # -- assistant lines ----------------------------------------------------------------------------------------
 
     def assistant(self, message: dict[str, Any], titles: dict[str, str]) -> str:

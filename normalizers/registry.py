@@ -17,6 +17,7 @@ __all__ = ["BUILTIN", "UnknownDialectError", "dialects", "parser_class"]
 BUILTIN = {
     "acp": "tooltap.normalizers.acp:Acp",
     "claude-stream": "tooltap.normalizers.claude_stream:ClaudeStream",
+    "claude-transcript": "tooltap.normalizers.claude_transcript:ClaudeTranscript",
     "codex-mcp": "tooltap.normalizers.codex_mcp:CodexMcp",
     "gemini-chat": "tooltap.normalizers.gemini_chat:GeminiChat",
     "gemini-stream": "tooltap.normalizers.gemini_stream:GeminiStream",

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tooltap.normalizers.claude_bookkeeping import BOOKKEEPING
 from tooltap.normalizers.registry import BUILTIN, dialects, parser_class
 
 __all__ = ["RULES", "sniff"]
@@ -59,13 +60,17 @@ def _is_codex_mcp(value: dict[str, Any]) -> bool:
 
 
 def _is_claude_stream(value: dict[str, Any]) -> bool:
+    """Qwen Code prints the same lines but for small signs; what has none of either's decides nothing."""
     kind = value.get("type")
-    if "session_id" not in value:
+    if "session_id" not in value or "isSidechain" in value or _is_qwen_stream(value):
         return False
     if kind in ("assistant", "user"):
         return isinstance(value.get("message"), dict) and "parent_tool_use_id" in value
     if kind == "stream_event":
-        return isinstance(value.get("event"), dict)
+        event = value.get("event")
+        return isinstance(event, dict) and (
+            "api_message_id" in value or "usage" in event or "usage" in _record(event.get("message"))
+        )
     if kind == "system":
         return isinstance(value.get("subtype"), str) and "uuid" in value
     if kind == "result":
@@ -104,6 +109,68 @@ def _is_gemini_chat(value: dict[str, Any]) -> bool:
 
 _GEMINI_CHAT_KINDS = ("user", "info", "warning", "error")
 _GEMINI_CHAT_KEYS = {"id", "timestamp", "type", "content", "displayContent"}
+_TRANSCRIPT_LINES = {
+    "ai-title": "aiTitle",
+    "cost-state": "modelUsage",
+    "custom-title": "customTitle",
+    "mode": "mode",
+    "permission-mode": "permissionMode",
+} | dict.fromkeys(BOOKKEEPING, "type")
+"""Line type -> key that it has beside `sessionId`."""
+
+
+def _is_claude_transcript(value: dict[str, Any]) -> bool:
+    kind = value.get("type")
+    if kind == "summary":
+        return "leafUuid" in value
+    if kind == "file-history-snapshot":
+        return "snapshot" in value
+    if "sessionId" not in value:
+        return False
+    if kind in ("assistant", "user", "system", "attachment", "progress"):
+        # Qwen Code's own chats have the same chain of lines, without sidechains.
+        return "isSidechain" in value and "uuid" in value
+    return kind in _TRANSCRIPT_LINES and _TRANSCRIPT_LINES[kind] in value
+
+
+def _is_qwen_stream(value: dict[str, Any]) -> bool:
+    if "session_id" not in value or "uuid" not in value:
+        return False
+    message = _record(value.get("message"))
+    match value.get("type"):
+        case "system":
+            return "qwen_code_version" in value
+        case "assistant":
+            return bool(message.get("id") == value["uuid"])  # Claude's lines have an id of their own
+        case "user":
+            return not _CLAUDE_USER_KEYS & value.keys() and _are_qwen_results(message.get("content"))
+        case "stream_event":
+            event = _record(value.get("event"))
+            started = _record(event.get("message"))
+            return event.get("type") == "goal_state" or ("id" in started and "type" not in started)
+        case "result":
+            return "permission_denials" in value and not _CLAUDE_RESULT_KEYS & value.keys()
+    return False
+
+
+_CLAUDE_USER_KEYS = {"timestamp", "tool_use_result", "isReplay", "isSynthetic", "agent_id"}
+_CLAUDE_RESULT_KEYS = {"total_cost_usd", "cost_usd", "modelUsage", "stop_reason"}
+
+
+def _are_qwen_results(content: Any) -> bool:
+    """Results that always say whether they are errors, of calls whose ids are not Anthropic's."""
+    blocks = content if isinstance(content, list) else []
+    return bool(blocks) and all(
+        isinstance(block, dict)
+        and block.get("type") == "tool_result"
+        and isinstance(block.get("is_error"), bool)
+        and not str(block.get("tool_use_id")).startswith("toolu_")
+        for block in blocks
+    )
+
+
+def _record(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _is_happier_trace(value: dict[str, Any]) -> bool:
@@ -181,6 +248,7 @@ _OPENCODE_PARTS = {
 RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "acp": _is_acp,
     "claude-stream": _is_claude_stream,
+    "claude-transcript": _is_claude_transcript,
     "codex-mcp": _is_codex_mcp,
     "gemini-chat": _is_gemini_chat,
     "gemini-stream": _is_gemini_stream,

@@ -40,6 +40,36 @@ def claude_stream() -> Iterator[Any]:
             yield {"type": "system", "subtype": "init", "cwd": f"/w{n}", "model": f"m{n}", "uuid": f"g{n}", **common}
 
 
+def claude_transcript() -> Iterator[Any]:
+    for n in itertools.count():
+
+        def line(kind: str, n: int = n, **more: Any) -> dict[str, Any]:
+            common = {"isSidechain": False, "sessionId": f"s{n // 50}", "cwd": "/w", "version": "2.1.330"}
+            return {"type": kind, "uuid": f"{kind}{n}", "parentUuid": f"p{n}", **common, **more}
+
+        call = {"type": "tool_use", "id": f"toolu_{n}", "name": "Task", "input": {"prompt": f"{n} {TEXT}"}}
+        usage = {"input_tokens": n, "output_tokens": 1}
+        message = {"id": f"m{n}", "role": "assistant", "model": f"m{n}", "content": [call], "usage": usage}
+        if n % 5 == 0:
+            yield line("user", message={"role": "user", "content": TEXT}, promptId=f"q{n}")
+        yield line("assistant", message=message)
+        yield line("user", uuid=f"side{n}", message={"role": "user", "content": f"{n} {TEXT}"}, isSidechain=True)
+        child = {**message, "id": f"k{n}", "content": [{**call, "id": f"child_{n}", "name": "Bash"}]}
+        yield line("assistant", uuid=f"c{n}", parentUuid=f"side{n}", message=child, isSidechain=True)
+        nested = {
+            "type": "assistant",
+            "uuid": f"n{n}",
+            "message": {**child, "id": f"j{n}", "content": [{**call, "id": f"g{n}"}]},
+        }
+        data = {"type": "agent_progress", "agentId": f"a{n}", "message": nested}
+        yield line("progress", data=data, parentToolUseID=f"toolu_{n}")
+        launched = {"isAsync": True, "status": "async_launched", "agentId": f"t{n}"}
+        block = {"type": "tool_result", "tool_use_id": f"toolu_{n}", "content": TEXT}
+        yield line("user", message={"role": "user", "content": [block]}, toolUseResult=launched)
+        yield {"type": "summary", "summary": f"{n} {TEXT}", "leafUuid": f"l{n}"}
+        yield line("system", subtype=f"new_{n}", content=TEXT)
+
+
 def codex_mcp() -> Iterator[Any]:
     for n in itertools.count():
         thread = f"thread{n // 5}"
@@ -195,6 +225,7 @@ def opencode_run() -> Iterator[Any]:
 ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
     "acp": acp,
     "claude-stream": claude_stream,
+    "claude-transcript": claude_transcript,
     "codex-mcp": codex_mcp,
     "gemini-chat": gemini_chat,
     "gemini-stream": gemini_stream,
