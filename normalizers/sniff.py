@@ -58,6 +58,21 @@ def _is_codex_mcp(value: dict[str, Any]) -> bool:
     return isinstance(info, dict) and info.get("name") == "codex-mcp-server"
 
 
+def _is_codex_exec(value: dict[str, Any]) -> bool:
+    kind = value.get("type")
+    if kind in ("item.started", "item.updated", "item.completed"):
+        item = value.get("item")
+        return isinstance(item, dict) and "id" in item and ("type" in item or "item_type" in item)
+    if kind == "thread.started":
+        return "thread_id" in value
+    if kind == "turn.started":
+        return set(value) <= {"type", "turn_id"}
+    if kind in ("turn.completed", "turn.failed"):
+        return "usage" in value or isinstance(value.get("error"), dict)
+    msg = value.get("msg")  # to 0.41
+    return set(value) == {"id", "msg"} and isinstance(msg, dict) and isinstance(msg.get("type"), str)
+
+
 def _is_claude_stream(value: dict[str, Any]) -> bool:
     kind = value.get("type")
     if "session_id" not in value:
@@ -85,6 +100,7 @@ def _is_happier_trace(value: dict[str, Any]) -> bool:
 RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "acp": _is_acp,
     "claude-stream": _is_claude_stream,
+    "codex-exec": _is_codex_exec,
     "codex-mcp": _is_codex_mcp,
     "happier-trace": _is_happier_trace,
 }

@@ -68,6 +68,23 @@ def codex_mcp() -> Iterator[Any]:
         yield {"jsonrpc": "2.0", "id": f"e{n}", "method": "elicitation/create", "params": asked}
 
 
+def codex_exec() -> Iterator[Any]:
+    for n in itertools.count():
+        if n % 3 == 0:
+            yield {"type": "thread.started", "thread_id": f"thread{n}"}
+        yield {"type": "turn.started"}
+        yield {"type": "error", "message": f"{n} {TEXT}"}
+        command = {"id": "item_0", "type": "command_execution", "command": f"{n} {TEXT}", "status": "in_progress"}
+        yield {"type": "item.started", "item": command}
+        yield {"type": "item.updated", "item": {**command, "aggregated_output": TEXT * 400}}
+        plan = {"id": f"plan_{n}", "type": "todo_list", "items": [{"text": f"{n} {TEXT}", "completed": False}]}
+        yield {"type": "item.started", "item": plan}
+        yield {"type": "item.completed", "item": {"id": "item_1", "type": "agent_message", "text": f"{n} {TEXT}"}}
+        yield {"type": "item.completed", "item": {"id": "item_2", "type": f"new_{n}", "text": TEXT}}
+        if n % 2:
+            yield {"type": "turn.completed", "usage": {"input_tokens": n, "output_tokens": 1}}
+
+
 def acp() -> Iterator[Any]:
     for n in itertools.count():
         session = f"session{n // 5}"
@@ -112,6 +129,7 @@ def happier_trace() -> Iterator[Any]:
 ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
     "acp": acp,
     "claude-stream": claude_stream,
+    "codex-exec": codex_exec,
     "codex-mcp": codex_mcp,
     "happier-trace": happier_trace,
 }
