@@ -108,6 +108,7 @@ class CodexParser(Parser):
         self.tools = CodexCalls(self)
         self.approvals = CodexApprovals(self)
         self.messages = CodexMessages(self)
+        self.notices = CodexNotices(self)
         self._events: Handlers = {
             "task_started": self._turn_started,
             "turn_started": self._turn_started,
@@ -119,7 +120,7 @@ class CodexParser(Parser):
         self._starts: Handlers = {}
         self._ends: Handlers = {}
         self._raw_items: Handlers = {}
-        for reader in (self.tools, CodexTools(self), self.approvals, self.messages, CodexNotices(self)):
+        for reader in (self.tools, CodexTools(self), self.approvals, self.messages, self.notices):
             self._events |= reader.events
             self._starts |= reader.starts
             self._ends |= reader.ends

@@ -238,12 +238,17 @@ class CodexCalls:
     # -- patches --------------------------------------------------------------------------------------------------
 
     def patch_begin(self, msg: Msg) -> str:
+        call_id = call_id_of(msg)
         value = details(msg, "auto_approved", "changes")
-        return self.called(call_id_of(msg), type_word(msg, "patch_apply"), value, msg, name="Patch")
+        line_class = self.called(call_id, type_word(msg, "patch_apply"), value, msg, name="Patch")
+        if (call := self._parser.calls.get(call_id)) is not None:
+            self._parser.calls.remember(call, {"begun": True})
+        return line_class
 
     def _patch_end(self, msg: Msg) -> str:
         call_id = call_id_of(msg)
-        if self._parser.calls.get(call_id) is None:
+        call = self._parser.calls.get(call_id)
+        if call is None or not call.memory:  # rollouts keep no begin
             self.patch_begin(msg)
         status = _STATUS.get(str(msg.get("status")), "completed")
         success = msg.get("success")

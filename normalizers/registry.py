@@ -19,6 +19,7 @@ BUILTIN = {
     "claude-stream": "tooltap.normalizers.claude_stream:ClaudeStream",
     "codex-exec": "tooltap.normalizers.codex_exec:CodexExec",
     "codex-mcp": "tooltap.normalizers.codex_mcp:CodexMcp",
+    "codex-rollout": "tooltap.normalizers.codex_rollout:CodexRollout",
     "happier-trace": "tooltap.normalizers.happier_trace:HappierTrace",
 }
 ENTRY_POINTS = "tooltap.dialects"

@@ -73,6 +73,25 @@ def _is_codex_exec(value: dict[str, Any]) -> bool:
     return set(value) == {"id", "msg"} and isinstance(msg, dict) and isinstance(msg.get("type"), str)
 
 
+_ROLLOUT_LINES = (
+    "compacted",
+    "event_msg",
+    "inter_agent_communication_metadata",
+    "response_item",
+    "retained_context",
+    "session_meta",
+    "token_usage_record",
+    "turn_context",
+    "world_state",
+)
+
+
+def _is_codex_rollout(value: dict[str, Any]) -> bool:
+    if value.get("type") in _ROLLOUT_LINES:
+        return isinstance(value.get("payload"), dict)
+    return {"id", "timestamp", "instructions"} <= set(value) and "type" not in value  # to 0.31
+
+
 def _is_claude_stream(value: dict[str, Any]) -> bool:
     kind = value.get("type")
     if "session_id" not in value:
@@ -102,5 +121,6 @@ RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "claude-stream": _is_claude_stream,
     "codex-exec": _is_codex_exec,
     "codex-mcp": _is_codex_mcp,
+    "codex-rollout": _is_codex_rollout,
     "happier-trace": _is_happier_trace,
 }

@@ -85,6 +85,27 @@ def codex_exec() -> Iterator[Any]:
             yield {"type": "turn.completed", "usage": {"input_tokens": n, "output_tokens": 1}}
 
 
+def codex_rollout() -> Iterator[Any]:
+    for n in itertools.count():
+
+        def line(kind: str, n: int = n, **payload: Any) -> dict[str, Any]:
+            return {"timestamp": "2026-11-21T20:43:22.825Z", "ordinal": n, "type": kind, "payload": payload}
+
+        if n % 5 == 0:
+            yield line("session_meta", id=f"thread{n}", session_id=f"session{n}", cwd=f"/w{n}")
+        yield line("turn_context", model=f"m{n}", cwd=f"/w{n}", approval_policy="never")
+        yield line("event_msg", type="user_message", message=f"{n} {TEXT}")
+        arguments = orjson.dumps({"cmd": f"{n} {TEXT}"}).decode()
+        yield line("response_item", type="function_call", name="exec_command", arguments=arguments, call_id=f"c{n}")
+        yield line("response_item", type="custom_tool_call", name="exec", input=TEXT, call_id=f"x{n}")
+        command = {"type": "CommandExecution", "id": f"exec-{n}", "command": [TEXT], "status": "completed"}
+        yield line("event_msg", type="item_completed", item=command)
+        yield line("event_msg", type="agent_message", message=f"{n} {TEXT}")
+        yield line("response_item", type="function_call_output", call_id=f"lost{n}", output=TEXT)
+        if n % 3 == 0:
+            yield line("event_msg", type="task_started", turn_id=f"turn{n}")
+
+
 def acp() -> Iterator[Any]:
     for n in itertools.count():
         session = f"session{n // 5}"
@@ -131,6 +152,7 @@ ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
     "claude-stream": claude_stream,
     "codex-exec": codex_exec,
     "codex-mcp": codex_mcp,
+    "codex-rollout": codex_rollout,
     "happier-trace": happier_trace,
 }
 
