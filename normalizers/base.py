@@ -218,11 +218,11 @@ class Parser(ABC):
 
     @property
     def turn(self) -> str | None:
-        """The newest open turn of the session the line belongs to."""
-        for turn in reversed(self.state.turns):
-            if turn.session == self.session:
-                return str(turn.id)
-        return None
+        """The newest open turn of the session the line belongs to: its agent's own, where agents have turns."""
+        of_session = [turn for turn in self.state.turns if turn.session == self.session]
+        own = [turn for turn in of_session if turn.agent == self.agent]
+        newest = (own or of_session)[-1:]
+        return str(newest[0].id) if newest else None
 
     def emit(self, kind: type[E], **fields: Any) -> E:
         """Append an event of the line being read; envelope keys may be overridden by name."""
@@ -415,9 +415,10 @@ class Parser(ABC):
 
     def _give_up(self, turn: OpenTurn) -> None:
         """End a turn whose end nobody told."""
-        session, self.session = self.session, turn.session
+        scope = self.session, self.agent
+        self.session, self.agent = turn.session, turn.agent
         self.end_turn("cancelled", turn_id=turn.id, synthetic=True)
-        self.session = session
+        self.session, self.agent = scope
 
     def _end_everything(self) -> None:
         self.texts.flush_all()

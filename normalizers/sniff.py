@@ -59,6 +59,40 @@ def _is_codex_mcp(value: dict[str, Any]) -> bool:
     return isinstance(info, dict) and info.get("name") == "codex-mcp-server"
 
 
+def _is_codex_exec(value: dict[str, Any]) -> bool:
+    kind = value.get("type")
+    if kind in ("item.started", "item.updated", "item.completed"):
+        item = value.get("item")
+        return isinstance(item, dict) and "id" in item and ("type" in item or "item_type" in item)
+    if kind == "thread.started":
+        return "thread_id" in value
+    if kind == "turn.started":
+        return set(value) <= {"type", "turn_id"}
+    if kind in ("turn.completed", "turn.failed"):
+        return "usage" in value or isinstance(value.get("error"), dict)
+    msg = value.get("msg")  # to 0.41
+    return set(value) == {"id", "msg"} and isinstance(msg, dict) and isinstance(msg.get("type"), str)
+
+
+_ROLLOUT_LINES = (
+    "compacted",
+    "event_msg",
+    "inter_agent_communication_metadata",
+    "response_item",
+    "retained_context",
+    "session_meta",
+    "token_usage_record",
+    "turn_context",
+    "world_state",
+)
+
+
+def _is_codex_rollout(value: dict[str, Any]) -> bool:
+    if value.get("type") in _ROLLOUT_LINES:
+        return isinstance(value.get("payload"), dict)
+    return {"id", "timestamp", "instructions"} <= set(value) and "type" not in value  # to 0.31
+
+
 def _is_claude_stream(value: dict[str, Any]) -> bool:
     """Qwen Code prints the same lines but for small signs; what has none of either's decides nothing."""
     kind = value.get("type")
@@ -252,6 +286,9 @@ RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "codex-mcp": _is_codex_mcp,
     "gemini-chat": _is_gemini_chat,
     "gemini-stream": _is_gemini_stream,
+    "codex-exec": _is_codex_exec,
+    "codex-mcp": _is_codex_mcp,
+    "codex-rollout": _is_codex_rollout,
     "happier-trace": _is_happier_trace,
     "kimi-json": _is_kimi_json,
     "pi-json": _is_pi_json,

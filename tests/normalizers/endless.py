@@ -98,6 +98,44 @@ def codex_mcp() -> Iterator[Any]:
         yield {"jsonrpc": "2.0", "id": f"e{n}", "method": "elicitation/create", "params": asked}
 
 
+def codex_exec() -> Iterator[Any]:
+    for n in itertools.count():
+        if n % 3 == 0:
+            yield {"type": "thread.started", "thread_id": f"thread{n}"}
+        yield {"type": "turn.started"}
+        yield {"type": "error", "message": f"{n} {TEXT}"}
+        command = {"id": "item_0", "type": "command_execution", "command": f"{n} {TEXT}", "status": "in_progress"}
+        yield {"type": "item.started", "item": command}
+        yield {"type": "item.updated", "item": {**command, "aggregated_output": TEXT * 400}}
+        plan = {"id": f"plan_{n}", "type": "todo_list", "items": [{"text": f"{n} {TEXT}", "completed": False}]}
+        yield {"type": "item.started", "item": plan}
+        yield {"type": "item.completed", "item": {"id": "item_1", "type": "agent_message", "text": f"{n} {TEXT}"}}
+        yield {"type": "item.completed", "item": {"id": "item_2", "type": f"new_{n}", "text": TEXT}}
+        if n % 2:
+            yield {"type": "turn.completed", "usage": {"input_tokens": n, "output_tokens": 1}}
+
+
+def codex_rollout() -> Iterator[Any]:
+    for n in itertools.count():
+
+        def line(kind: str, n: int = n, **payload: Any) -> dict[str, Any]:
+            return {"timestamp": "2026-11-21T20:43:22.825Z", "ordinal": n, "type": kind, "payload": payload}
+
+        if n % 5 == 0:
+            yield line("session_meta", id=f"thread{n}", session_id=f"session{n}", cwd=f"/w{n}")
+        yield line("turn_context", model=f"m{n}", cwd=f"/w{n}", approval_policy="never")
+        yield line("event_msg", type="user_message", message=f"{n} {TEXT}")
+        arguments = orjson.dumps({"cmd": f"{n} {TEXT}"}).decode()
+        yield line("response_item", type="function_call", name="exec_command", arguments=arguments, call_id=f"c{n}")
+        yield line("response_item", type="custom_tool_call", name="exec", input=TEXT, call_id=f"x{n}")
+        command = {"type": "CommandExecution", "id": f"exec-{n}", "command": [TEXT], "status": "completed"}
+        yield line("event_msg", type="item_completed", item=command)
+        yield line("event_msg", type="agent_message", message=f"{n} {TEXT}")
+        yield line("response_item", type="function_call_output", call_id=f"lost{n}", output=TEXT)
+        if n % 3 == 0:
+            yield line("event_msg", type="task_started", turn_id=f"turn{n}")
+
+
 def acp() -> Iterator[Any]:
     for n in itertools.count():
         session = f"session{n // 5}"
@@ -229,6 +267,9 @@ ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
     "codex-mcp": codex_mcp,
     "gemini-chat": gemini_chat,
     "gemini-stream": gemini_stream,
+    "codex-exec": codex_exec,
+    "codex-mcp": codex_mcp,
+    "codex-rollout": codex_rollout,
     "happier-trace": happier_trace,
     "kimi-json": kimi_json,
     "pi-json": pi_json,
