@@ -264,17 +264,16 @@ ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
     "acp": acp,
     "claude-stream": claude_stream,
     "claude-transcript": claude_transcript,
-    "codex-mcp": codex_mcp,
-    "gemini-chat": gemini_chat,
-    "gemini-stream": gemini_stream,
     "codex-exec": codex_exec,
     "codex-mcp": codex_mcp,
     "codex-rollout": codex_rollout,
+    "gemini-chat": gemini_chat,
+    "gemini-stream": gemini_stream,
     "happier-trace": happier_trace,
     "kimi-json": kimi_json,
+    "opencode-run": opencode_run,
     "pi-json": pi_json,
     "tooltap-trace": tooltap_trace,
-    "opencode-run": opencode_run,
 }
 
 
