@@ -55,6 +55,8 @@ def test_auto_decides_with_keys_shuffled_and_the_beginning_gone(path: Path) -> N
         normalizer = StreamNormalizer(Context(stream="s"))
         for line in rest:
             normalizer.feed(line.data, line.t, line.direction)
+            if normalizer.dialect is not None:
+                break
         assert normalizer.dialect == dialect_of(path), f"without the first {start} lines"
 
 
