@@ -99,6 +99,8 @@ class CodexRollout(CodexParser):
             return skip("legacy-state")
         if "type" not in value and "id" in value and "timestamp" in value:
             return self._session_meta(value)
+        if value.get("type") == "message" and value.get("role") == "user":
+            return self.messages.raw_prompt(value)
         return self.read_raw_item(value)
 
     # -- the session ----------------------------------------------------------------------------------------------
