@@ -219,10 +219,13 @@ class Parser(ABC):
     @property
     def turn(self) -> str | None:
         """The newest open turn of the session the line belongs to: its agent's own, where agents have turns."""
-        of_session = [turn for turn in self.state.turns if turn.session == self.session]
-        own = [turn for turn in of_session if turn.agent == self.agent]
-        newest = (own or of_session)[-1:]
-        return str(newest[0].id) if newest else None
+        newest = None
+        for turn in reversed(self.state.turns):
+            if turn.session == self.session:
+                if turn.agent == self.agent:
+                    return str(turn.id)
+                newest = newest or str(turn.id)
+        return newest
 
     def emit(self, kind: type[E], **fields: Any) -> E:
         """Append an event of the line being read; envelope keys may be overridden by name."""

@@ -89,6 +89,16 @@ class CodexNotices:
         )
         return WITH_EVENTS
 
+    def settings(self, **settings: str | None) -> str:
+        """What a line says of how the session runs: only what is new of it is told."""
+        known = self._parser.thread.settings
+        new = {key: value for key, value in settings.items() if value is not None and known.get(key) != value}
+        if not new:
+            return skip("unchanged")
+        known |= new
+        self._parser.emit(SessionEvent, state="updated", **new)
+        return WITH_EVENTS
+
     def _thread_name(self, msg: Msg) -> str:
         title = text_of(msg, "thread_name")
         if title is None:

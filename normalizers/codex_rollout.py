@@ -90,7 +90,7 @@ class CodexRollout(CodexParser):
         if kind in _TURN_STARTS:
             self.state.tells_turns = True
         if kind == "thread_settings_applied":
-            return self._settings(model=text_of(object_of(msg, "thread_settings"), "model"))
+            return self.notices.settings(model=text_of(object_of(msg, "thread_settings"), "model"))
         return self.read_event(msg)
 
     def _read_bare(self, value: Msg) -> str | None:
@@ -99,6 +99,8 @@ class CodexRollout(CodexParser):
             return skip("legacy-state")
         if "type" not in value and "id" in value and "timestamp" in value:
             return self._session_meta(value)
+        if value.get("type") == "message" and value.get("role") == "user":
+            return self.messages.raw_prompt(value)
         return self.read_raw_item(value)
 
     # -- the session ----------------------------------------------------------------------------------------------
@@ -128,16 +130,9 @@ class CodexRollout(CodexParser):
 
     def _turn_context(self, context: Msg) -> str:
         self.state.cwd = text_of(context, "cwd") or self.state.cwd
-        return self._settings(cwd=text_of(context, "cwd"), model=text_of(context, "model"), mode=codex_mode(context))
-
-    def _settings(self, **settings: str | None) -> str:
-        known = self.thread.settings
-        new = {key: value for key, value in settings.items() if value is not None and known.get(key) != value}
-        if not new:
-            return skip("unchanged")
-        known |= new
-        self.emit(SessionEvent, state="updated", **new)
-        return WITH_EVENTS
+        return self.notices.settings(
+            cwd=text_of(context, "cwd"), model=text_of(context, "model"), mode=codex_mode(context)
+        )
 
     # -- turns ----------------------------------------------------------------------------------------------------
 

@@ -66,6 +66,7 @@ class CodexTools:
             "CollabAgentToolCall": as_event(partial(self._agent_begin, _ANY_AGENT_TOOL)),
             "DynamicToolCall": as_event(self._dynamic_begin),
             "ImageGeneration": as_event(self._image_begin),
+            "ImageView": as_event(self._view_begin),
             "McpToolCall": as_event(self._mcp_begin),
             "WebSearch": as_event(self._web_search_begin),
         }
@@ -170,9 +171,14 @@ class CodexTools:
     def _view_image(self, msg: Msg) -> str:
         """Comes when the image is attached; what the model sees follows as the call's output, if it follows."""
         call_id = call_id_of(msg)
-        known = self._parser.calls.is_known(call_id)
-        line_class = self._tools.called(call_id, type_word(msg, "view_image"), details(msg, "path"), msg)
-        return line_class if known else self._tools.ended(call_id, Answer(None), msg)
+        call = self._parser.calls.get(call_id)
+        line_class = self._view_begin(msg)
+        if self._parser.calls.is_over(call_id) or (call is not None and call.raw_name == "view_image"):
+            return line_class
+        return self._tools.ended(call_id, Answer(None), msg)
+
+    def _view_begin(self, msg: Msg) -> str:
+        return self._tools.called(call_id_of(msg), type_word(msg, "view_image"), details(msg, "path"), msg)
 
     def _image_begin(self, msg: Msg) -> str:
         prompt = text_of(msg, "revised_prompt")

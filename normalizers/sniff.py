@@ -59,6 +59,27 @@ def _is_codex_mcp(value: dict[str, Any]) -> bool:
     return isinstance(info, dict) and info.get("name") == "codex-mcp-server"
 
 
+_APP_SERVER_METHODS = ("account/", "item/", "mcpServer/", "remoteControl/", "serverRequest/", "thread/", "turn/")
+
+
+def _is_codex_app_server(value: dict[str, Any]) -> bool:
+    method = value.get("method")
+    params = value.get("params")
+    if isinstance(method, str):
+        if method.startswith(_APP_SERVER_METHODS) or method == "configWarning":
+            return True
+        if not isinstance(params, dict):
+            return False
+        if method == "initialize":  # MCP says its version, ACP the client's capabilities under another name
+            return "clientInfo" in params and not {"protocolVersion", "clientCapabilities"} & set(params)
+        return method == "error" and "willRetry" in params
+    result = value.get("result")
+    if not isinstance(result, dict) or "id" not in value:
+        return False
+    told = result.get("thread", result.get("turn"))
+    return {"userAgent", "codexHome"} <= set(result) or (isinstance(told, dict) and "id" in told)
+
+
 def _is_codex_exec(value: dict[str, Any]) -> bool:
     kind = value.get("type")
     if kind in ("item.started", "item.updated", "item.completed"):
@@ -282,6 +303,7 @@ _OPENCODE_PARTS = {
 RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "acp": _is_acp,
     "claude-stream": _is_claude_stream,
+    "codex-app-server": _is_codex_app_server,
     "claude-transcript": _is_claude_transcript,
     "codex-exec": _is_codex_exec,
     "codex-mcp": _is_codex_mcp,

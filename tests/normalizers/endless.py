@@ -136,6 +136,30 @@ def codex_rollout() -> Iterator[Any]:
             yield line("event_msg", type="task_started", turn_id=f"turn{n}")
 
 
+def codex_app_server() -> Iterator[Any]:
+    for n in itertools.count():
+        where = {"threadId": f"thread{n // 5}", "turnId": f"turn{n}"}
+
+        def told(method: str, where: dict[str, str] = where, **params: Any) -> dict[str, Any]:
+            return {"method": method, "params": {**where, **params}}
+
+        yield {"id": f"q{n}", "method": "turn/start", "params": {**where, "input": [{"type": "text", "text": TEXT}]}}
+        yield told("turn/started", turn={"id": f"turn{n}", "rootTurnId": f"turn{n - n % 5}"})
+        command = {"type": "commandExecution", "id": f"c{n}", "command": f"{n} {TEXT}"}
+        yield told("item/started", item=command)
+        yield told("item/commandExecution/outputDelta", itemId=f"c{n}", delta=TEXT * 10)
+        yield told("item/agentMessage/delta", itemId=f"m{n}", delta=TEXT)
+        spawn = {"type": "collabAgentToolCall", "id": f"s{n}", "tool": "spawnAgent", "receiverThreadIds": [f"new{n}"]}
+        yield told("item/completed", item=spawn)
+        yield told("item/completed", item={"type": "agentMessage", "id": f"m{n}", "text": f"{n} {TEXT}"})
+        yield told("turn/diff/updated", diff=f"diff --git a/{n} b/{n}\n{TEXT * 100}")
+        yield told("turn/plan/updated", plan=[{"step": f"{n} {TEXT}", "status": "pending"}])
+        asked = {**where, "itemId": f"c{n}", "command": TEXT}
+        yield {"id": n, "method": "item/commandExecution/requestApproval", "params": asked}
+        if n % 3 == 0:
+            yield told("turn/completed", turn={"id": f"turn{n}", "status": "completed"})
+
+
 def acp() -> Iterator[Any]:
     for n in itertools.count():
         session = f"session{n // 5}"
@@ -263,6 +287,7 @@ def opencode_run() -> Iterator[Any]:
 ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
     "acp": acp,
     "claude-stream": claude_stream,
+    "codex-app-server": codex_app_server,
     "claude-transcript": claude_transcript,
     "codex-exec": codex_exec,
     "codex-mcp": codex_mcp,

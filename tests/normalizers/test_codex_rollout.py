@@ -280,13 +280,16 @@ def test_the_oldest_rollouts_are_api_items_after_a_line_that_says_who_they_are()
     """To 0.31 (codex-rs/core/src/rollout.rs): no `payload`."""
     found = read(
         {"id": "a", "timestamp": "2025-08-01T10:00:00.000Z", "instructions": None, "git": {}},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "<environment_context>…"}]},
         {"record_type": "state"},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "List the files."}]},
         {"type": "function_call", "name": "shell", "arguments": '{"command": ["ls"]}', "call_id": "c1"},
         {"type": "function_call_output", "call_id": "c1",
          "output": '{"output": "a", "metadata": {"exit_code": 0, "duration_seconds": 0.0}}'},
     )  # fmt: skip
 
     assert {one.session for one in found} == {"a"}
+    assert said(found) == [("user", "List the files.")]
     assert [(one.name, one.output["exit_code"]) for one in results(found)] == [("Bash", 0)]
 
 
