@@ -20,6 +20,7 @@ BUILTIN = {
     "claude-transcript": "tooltap.normalizers.claude_transcript:ClaudeTranscript",
     "codex-mcp": "tooltap.normalizers.codex_mcp:CodexMcp",
     "happier-trace": "tooltap.normalizers.happier_trace:HappierTrace",
+    "qwen-stream": "tooltap.normalizers.qwen_stream:QwenStream",
 }
 ENTRY_POINTS = "tooltap.dialects"
 

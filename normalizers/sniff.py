@@ -123,7 +123,7 @@ def _is_qwen_stream(value: dict[str, Any]) -> bool:
 
 
 _CLAUDE_USER_KEYS = {"timestamp", "tool_use_result", "isReplay", "isSynthetic", "agent_id"}
-_CLAUDE_RESULT_KEYS = {"total_cost_usd", "cost_usd", "modelUsage", "stop_reason"}
+_CLAUDE_RESULT_KEYS = {"total_cost_usd", "cost_usd"}
 
 
 def _are_qwen_results(content: Any) -> bool:
@@ -157,4 +157,5 @@ RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "claude-transcript": _is_claude_transcript,
     "codex-mcp": _is_codex_mcp,
     "happier-trace": _is_happier_trace,
+    "qwen-stream": _is_qwen_stream,
 }

@@ -139,12 +139,24 @@ def happier_trace() -> Iterator[Any]:
         yield {**common, "kind": "tool-result", "payload": answer}
 
 
+def qwen_stream() -> Iterator[Any]:
+    for n, line in enumerate(claude_stream()):
+        yield line
+        if n % 5 == 0:
+            call = {"type": "tool_use", "id": f"proxy_{n}", "name": "tool_call", "input": {"name": f"t{n}"}}
+            message = {"id": f"q{n}", "content": [call, {"type": "text", "text": TEXT}]}
+            yield {"type": "assistant", "message": message, "session_id": "s", "parent_tool_use_id": None}
+            event = {"type": "tool_progress", "tool_use_id": f"proxy_{n}", "content": {"output": TEXT}}
+            yield {"type": "stream_event", "event": event, "session_id": "s", "parent_tool_use_id": None}
+
+
 ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
     "acp": acp,
     "claude-stream": claude_stream,
     "claude-transcript": claude_transcript,
     "codex-mcp": codex_mcp,
     "happier-trace": happier_trace,
+    "qwen-stream": qwen_stream,
 }
 
 
