@@ -15,8 +15,8 @@ from tooltap.normalizers.claude_answers import Answer, read_answer, text_of
 from tooltap.normalizers.claude_blocks import BLOCK_SKIPS, Blocks, BlocksState
 from tooltap.normalizers.claude_deltas import Deltas, DeltasState
 from tooltap.normalizers.claude_tasks import Tasks, TasksState
-from tooltap.normalizers.claude_values import string
 from tooltap.normalizers.items import Context
+from tooltap.normalizers.values import string
 from tooltap.protocol.events import Message, Notice, SessionEvent
 
 __all__ = [

@@ -16,7 +16,7 @@ from tooltap.normalizers.bodies import Bodies
 from tooltap.normalizers.claude_answers import Answer, read_server_answer
 from tooltap.normalizers.claude_deltas import Deltas
 from tooltap.normalizers.claude_tasks import Tasks
-from tooltap.normalizers.claude_values import record, string
+from tooltap.normalizers.values import record, string
 from tooltap.protocol.events import Attachment, Message, Reasoning
 
 __all__ = ["BLOCK_SKIPS", "Blocks", "BlocksState"]

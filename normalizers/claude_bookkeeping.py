@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from tooltap.normalizers.base import skip
-from tooltap.normalizers.claude_values import record
+from tooltap.normalizers.values import record
 
 __all__ = ["BOOKKEEPING", "BOOKKEEPING_SKIPS", "TELLING_ATTACHMENTS", "bookkeeping", "glance"]
 

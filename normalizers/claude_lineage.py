@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from tooltap.normalizers.claude_answers import text_of
-from tooltap.normalizers.claude_values import record, records, string
+from tooltap.normalizers.values import record, records, string
 
 __all__ = ["Lineage", "LineageState"]
 

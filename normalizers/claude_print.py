@@ -16,9 +16,9 @@ from tooltap.normalizers.claude_base import CLAUDE_SKIPS, ClaudeParser, ClaudeSt
 from tooltap.normalizers.claude_control import CONTROL_SKIPS, Control, ControlState
 from tooltap.normalizers.claude_results import last_words, outcome, used
 from tooltap.normalizers.claude_system import SYSTEM_SKIPS, compacting, rate_limit, read_notice
-from tooltap.normalizers.claude_values import record, records, string, whole
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.tapped import Direction
+from tooltap.normalizers.values import record, records, string, whole
 from tooltap.protocol.events import Event, Message, Notice, SessionEvent
 
 __all__ = ["PrintParser", "PrintState"]

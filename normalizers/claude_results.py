@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tooltap.normalizers.claude_values import number, record, records, string, whole
+from tooltap.normalizers.values import number, record, records, string, whole
 from tooltap.protocol.events import Event, Usage
 
 __all__ = ["last_words", "model_tokens", "outcome", "tokens", "used"]

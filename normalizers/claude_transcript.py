@@ -38,9 +38,9 @@ from tooltap.normalizers.claude_transcript_notices import (
     read_system,
 )
 from tooltap.normalizers.claude_usage import Steps, StepsState
-from tooltap.normalizers.claude_values import number, record, records, string, whole
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.tapped import Direction
+from tooltap.normalizers.values import number, record, records, string, whole
 from tooltap.protocol.events import SessionEvent, Usage
 
 __all__ = ["ClaudeTranscript"]

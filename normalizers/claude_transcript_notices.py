@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
-from tooltap.normalizers.claude_values import record, string
+from tooltap.normalizers.values import record, string
 from tooltap.protocol.events import Message, Notice
 
 __all__ = ["NOTICE_SKIPS", "call_progress", "hook_attachment", "read_notification", "read_system"]

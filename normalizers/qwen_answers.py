@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from tooltap.normalizers.claude_answers import Answer, text_of
-from tooltap.normalizers.claude_values import record, records
+from tooltap.normalizers.values import record, records
 
 __all__ = ["read_qwen_answer"]
 

@@ -59,6 +59,40 @@ def _is_codex_mcp(value: dict[str, Any]) -> bool:
     return isinstance(info, dict) and info.get("name") == "codex-mcp-server"
 
 
+def _is_codex_exec(value: dict[str, Any]) -> bool:
+    kind = value.get("type")
+    if kind in ("item.started", "item.updated", "item.completed"):
+        item = value.get("item")
+        return isinstance(item, dict) and "id" in item and ("type" in item or "item_type" in item)
+    if kind == "thread.started":
+        return "thread_id" in value
+    if kind == "turn.started":
+        return set(value) <= {"type", "turn_id"}
+    if kind in ("turn.completed", "turn.failed"):
+        return "usage" in value or isinstance(value.get("error"), dict)
+    msg = value.get("msg")  # to 0.41
+    return set(value) == {"id", "msg"} and isinstance(msg, dict) and isinstance(msg.get("type"), str)
+
+
+_ROLLOUT_LINES = (
+    "compacted",
+    "event_msg",
+    "inter_agent_communication_metadata",
+    "response_item",
+    "retained_context",
+    "session_meta",
+    "token_usage_record",
+    "turn_context",
+    "world_state",
+)
+
+
+def _is_codex_rollout(value: dict[str, Any]) -> bool:
+    if value.get("type") in _ROLLOUT_LINES:
+        return isinstance(value.get("payload"), dict)
+    return {"id", "timestamp", "instructions"} <= set(value) and "type" not in value  # to 0.31
+
+
 def _is_claude_stream(value: dict[str, Any]) -> bool:
     """Qwen Code prints the same lines but for small signs; what has none of either's decides nothing."""
     kind = value.get("type")
@@ -78,6 +112,37 @@ def _is_claude_stream(value: dict[str, Any]) -> bool:
     return kind == "rate_limit_event"
 
 
+def _is_gemini_stream(value: dict[str, Any]) -> bool:
+    kind = str(value.get("type"))
+    keys = _GEMINI_STREAM_KEYS.get(kind)
+    if keys is None or not isinstance(value.get("timestamp"), str) or not value.keys() >= keys:
+        return False
+    return kind != "message" or (value["role"] in ("user", "assistant") and "id" not in value)
+
+
+_GEMINI_STREAM_KEYS = {
+    "init": {"session_id", "model"},
+    "message": {"role", "content"},
+    "tool_use": {"tool_name", "tool_id"},
+    "tool_result": {"tool_id", "status"},
+    "error": {"severity", "message"},
+    "result": {"status", "stats"},
+}
+
+
+def _is_gemini_chat(value: dict[str, Any]) -> bool:
+    if isinstance(value.get("$rewindTo"), str) or any(isinstance(value.get(key), dict) for key in ("$set", "$patch")):
+        return True
+    if isinstance(value.get("sessionId"), str) and isinstance(value.get("projectHash"), str):
+        return True
+    kind = value.get("type")
+    if not value.keys() >= {"id", "timestamp", "type", "content"}:
+        return False
+    return kind == "gemini" or (kind in _GEMINI_CHAT_KINDS and value.keys() <= _GEMINI_CHAT_KEYS)
+
+
+_GEMINI_CHAT_KINDS = ("user", "info", "warning", "error")
+_GEMINI_CHAT_KEYS = {"id", "timestamp", "type", "content", "displayContent"}
 _TRANSCRIPT_LINES = {
     "ai-title": "aiTitle",
     "cost-state": "modelUsage",
@@ -151,11 +216,82 @@ def _is_happier_trace(value: dict[str, Any]) -> bool:
     )
 
 
+def _is_kimi_json(value: dict[str, Any]) -> bool:
+    if not value.keys() <= {"role", "content", "tool_calls", "tool_call_id"}:
+        return False
+    content = value.get("content")
+    if not isinstance(content, str | list):  # chat messages as APIs take them have null beside calls
+        return False
+    role = value.get("role")
+    return role == "assistant" or (role == "tool" and isinstance(value.get("tool_call_id"), str))
+
+
+def _is_pi_json(value: dict[str, Any]) -> bool:
+    kind = value.get("type")
+    if kind in ("agent_start", "turn_start"):
+        return len(value) == 1
+    if kind in ("message_start", "message_end"):
+        message = value.get("message")
+        # The events of Anthropic's API have these types, too, and a message with a type of its own.
+        return isinstance(message, dict) and "role" in message and "type" not in message
+    key = _PI_JSON_KEYS.get(str(kind))
+    return key is not None and key in value
+
+
+_PI_JSON_KEYS = {
+    "agent_end": "messages",
+    "message_update": "assistantMessageEvent",
+    "session": "version",
+    "tool_execution_end": "toolCallId",
+    "tool_execution_start": "toolCallId",
+    "tool_execution_update": "toolCallId",
+    "turn_end": "toolResults",
+}
+
+
+def _is_tooltap_trace(value: dict[str, Any]) -> bool:
+    return (
+        value.get("v") == 1
+        and "kind" not in value
+        and isinstance(value.get("stream"), str)
+        and isinstance(value.get("n"), int)
+        and ("line" in value or "b64" in value)
+    )
+
+
+def _is_opencode_run(value: dict[str, Any]) -> bool:
+    if not isinstance(value.get("sessionID"), str) or not isinstance(value.get("timestamp"), int):
+        return False
+    kind = str(value.get("type"))
+    part = value.get("part")
+    if isinstance(part, dict):
+        return kind in _OPENCODE_PARTS and part.get("type") == _OPENCODE_PARTS[kind]
+    return kind == "error" and isinstance(value.get("error"), dict)
+
+
+_OPENCODE_PARTS = {
+    "reasoning": "reasoning",
+    "step_finish": "step-finish",
+    "step_start": "step-start",
+    "text": "text",
+    "tool_use": "tool",
+}
+"""Type of a line -> type of the part it tells of."""
+
+
 RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "acp": _is_acp,
     "claude-stream": _is_claude_stream,
     "claude-transcript": _is_claude_transcript,
+    "codex-exec": _is_codex_exec,
     "codex-mcp": _is_codex_mcp,
+    "codex-rollout": _is_codex_rollout,
+    "gemini-chat": _is_gemini_chat,
+    "gemini-stream": _is_gemini_stream,
     "happier-trace": _is_happier_trace,
     "qwen-stream": _is_qwen_stream,
+    "kimi-json": _is_kimi_json,
+    "opencode-run": _is_opencode_run,
+    "pi-json": _is_pi_json,
+    "tooltap-trace": _is_tooltap_trace,
 }

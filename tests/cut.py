@@ -18,7 +18,14 @@ LONG = 3_000
 KEEP = 400
 MANY = 4
 HOME = re.compile(r"/tmp/home-[\w.-]+")
-PROMPTS = {"instructions", "base_instructions", "developer_instructions", "system_prompt", "user_instructions"}
+PROMPTS = {
+    "base_instructions",
+    "developer_instructions",
+    "host_skills",
+    "instructions",
+    "system_prompt",
+    "user_instructions",
+}
 CATALOGUES = {
     "availableCommands",
     "availableModels",
@@ -50,7 +57,9 @@ def cut(value: Any, key: str = "") -> Any:
             return {**value, "content": [{"type": "input_text", "text": "[removed]"}]}
         if value.get("type") in PROMPT_LINES:
             return {name: emptied(item) for name, item in value.items()}
-        return {name: cut(item, name) for name, item in value.items()}
+        if value.get("type") == "additional_tools":
+            return {**value, "tools": []}
+        return {name: cut(item, key if key in PROMPTS else name) for name, item in value.items()}
     return value
 
 

@@ -98,6 +98,44 @@ def codex_mcp() -> Iterator[Any]:
         yield {"jsonrpc": "2.0", "id": f"e{n}", "method": "elicitation/create", "params": asked}
 
 
+def codex_exec() -> Iterator[Any]:
+    for n in itertools.count():
+        if n % 3 == 0:
+            yield {"type": "thread.started", "thread_id": f"thread{n}"}
+        yield {"type": "turn.started"}
+        yield {"type": "error", "message": f"{n} {TEXT}"}
+        command = {"id": "item_0", "type": "command_execution", "command": f"{n} {TEXT}", "status": "in_progress"}
+        yield {"type": "item.started", "item": command}
+        yield {"type": "item.updated", "item": {**command, "aggregated_output": TEXT * 400}}
+        plan = {"id": f"plan_{n}", "type": "todo_list", "items": [{"text": f"{n} {TEXT}", "completed": False}]}
+        yield {"type": "item.started", "item": plan}
+        yield {"type": "item.completed", "item": {"id": "item_1", "type": "agent_message", "text": f"{n} {TEXT}"}}
+        yield {"type": "item.completed", "item": {"id": "item_2", "type": f"new_{n}", "text": TEXT}}
+        if n % 2:
+            yield {"type": "turn.completed", "usage": {"input_tokens": n, "output_tokens": 1}}
+
+
+def codex_rollout() -> Iterator[Any]:
+    for n in itertools.count():
+
+        def line(kind: str, n: int = n, **payload: Any) -> dict[str, Any]:
+            return {"timestamp": "2026-11-21T20:43:22.825Z", "ordinal": n, "type": kind, "payload": payload}
+
+        if n % 5 == 0:
+            yield line("session_meta", id=f"thread{n}", session_id=f"session{n}", cwd=f"/w{n}")
+        yield line("turn_context", model=f"m{n}", cwd=f"/w{n}", approval_policy="never")
+        yield line("event_msg", type="user_message", message=f"{n} {TEXT}")
+        arguments = orjson.dumps({"cmd": f"{n} {TEXT}"}).decode()
+        yield line("response_item", type="function_call", name="exec_command", arguments=arguments, call_id=f"c{n}")
+        yield line("response_item", type="custom_tool_call", name="exec", input=TEXT, call_id=f"x{n}")
+        command = {"type": "CommandExecution", "id": f"exec-{n}", "command": [TEXT], "status": "completed"}
+        yield line("event_msg", type="item_completed", item=command)
+        yield line("event_msg", type="agent_message", message=f"{n} {TEXT}")
+        yield line("response_item", type="function_call_output", call_id=f"lost{n}", output=TEXT)
+        if n % 3 == 0:
+            yield line("event_msg", type="task_started", turn_id=f"turn{n}")
+
+
 def acp() -> Iterator[Any]:
     for n in itertools.count():
         session = f"session{n // 5}"
@@ -126,6 +164,33 @@ def acp() -> Iterator[Any]:
         yield {"jsonrpc": "2.0", "id": f"p{n}", "method": "session/request_permission", "params": asked}
 
 
+def gemini_stream() -> Iterator[Any]:
+    for n in itertools.count():
+        now = {"timestamp": "2026-11-21T20:45:09.996Z"}
+        if n % 5 == 0:
+            yield {"type": "init", **now, "session_id": f"s{n}", "model": "m"}
+        yield {"type": "message", **now, "role": "user", "content": TEXT}
+        yield {"type": "message", **now, "role": "assistant", "content": TEXT, "delta": True}
+        call = {"tool_name": "run_shell_command", "tool_id": f"c{n}", "parameters": {"command": TEXT}}
+        yield {"type": "tool_use", **now, **call}
+        background = "Command moved to background (PID: 7). Output hidden. Press Ctrl+B to view."
+        yield {"type": "tool_result", **now, "tool_id": f"c{n}", "status": "success", "output": background}
+        yield {"type": "tool_result", **now, "tool_id": f"lost{n}", "status": "success", "output": TEXT}
+
+
+def gemini_chat() -> Iterator[Any]:
+    for n in itertools.count():
+        now = {"timestamp": "2026-11-21T20:45:09.996Z"}
+        yield {"id": f"u{n}", **now, "type": "user", "content": [{"text": f"{n} {TEXT}"}]}
+        call = {"id": f"c{n}", "name": "run_shell_command", "args": {"command": TEXT}, "status": "executing"}
+        yield {"id": f"g{n}", **now, "type": "gemini", "content": TEXT, "toolCalls": [call], "model": f"m{n}"}
+        answer = {"functionResponse": {"id": f"lost{n}", "name": f"tool{n}", "response": {"output": TEXT}}}
+        yield {"id": f"r{n}", **now, "type": "user", "content": [answer]}
+        yield {"$set": {"summary": f"{n} {TEXT}", "sessionId": f"s{n}"}}
+        if n % 5 == 0:
+            yield {"$rewindTo": f"u{n}"}
+
+
 def happier_trace() -> Iterator[Any]:
     for n in itertools.count():
         common = {"v": 1, "ts": 10**12 + n, "direction": "outbound", "sessionId": f"s{n // 50}", "protocol": "acp"}
@@ -150,13 +215,77 @@ def qwen_stream() -> Iterator[Any]:
             yield {"type": "stream_event", "event": event, "session_id": "s", "parent_tool_use_id": None}
 
 
+def kimi_json() -> Iterator[Any]:
+    for n in itertools.count():
+        arguments = orjson.dumps({"command": f"{n} {TEXT}", "run_in_background": True}).decode()
+        call = {"type": "function", "id": f"c{n}", "function": {"name": "Shell", "arguments": arguments}}
+        lost = {**call, "id": f"lost{n}"}
+        yield {"role": "assistant", "content": [{"type": "think", "think": TEXT}], "tool_calls": [call, lost]}
+        yield {"role": "tool", "content": f"task_id: task{n}\nkind: bash\nstatus: running", "tool_call_id": f"c{n}"}
+        yield {"role": "tool", "content": TEXT, "tool_call_id": f"unknown{n}"}
+        if n % 100 == 0:
+            yield {"role": "assistant", "content": TEXT}
+
+
+def pi_json() -> Iterator[Any]:
+    for n in itertools.count():
+        if n % 50 == 0:
+            yield {"type": "session", "version": 3, "id": f"s{n}", "cwd": f"/w{n}"}
+            yield {"type": "agent_start"}
+        delta = {"type": "text_delta", "contentIndex": n, "delta": TEXT}
+        yield {"type": "message_update", "assistantMessageEvent": delta}
+        block = {"type": "toolCall", "id": f"c{n}", "name": "bash", "arguments": {"command": f"{n} {TEXT}"}}
+        message = {"role": "assistant", "content": [block], "model": f"m{n}", "responseId": f"r{n}"}
+        yield {"type": "message_end", "message": message}
+        yield {"type": "tool_execution_start", "toolCallId": f"d{n}", "toolName": "bash", "args": {"command": TEXT}}
+        output = {"content": [{"type": "text", "text": f"{n} {TEXT}"}]}
+        yield {"type": "tool_execution_update", "toolCallId": f"d{n}", "toolName": "bash", "partialResult": output}
+        yield {"type": "tool_execution_end", "toolCallId": f"lost{n}", "toolName": f"t{n}", "result": output}
+
+
+def tooltap_trace() -> Iterator[Any]:
+    """Every stream of every other dialect at once, and ever new ones."""
+    sources = {name: make() for name, make in ENDLESS.items() if name != "tooltap-trace"}
+    for n in itertools.count(1):
+        for name, source in sources.items():
+            line = orjson.dumps(next(source)).decode()
+            yield {"v": 1, "stream": name, "dialect": name, "n": n, "line": line}
+            yield {"v": 1, "stream": f"{name}{n}", "dialect": name, "n": 1, "line": line}
+
+
+def opencode_run() -> Iterator[Any]:
+    for n in itertools.count():
+        session = f"ses_{n // 50}"
+
+        def line(kind: str, n: int = n, session: str = session, **part: Any) -> dict[str, Any]:
+            part = {"id": f"prt_{kind}{n}", "messageID": f"msg_{n}", "sessionID": session, **part}
+            return {"type": kind, "timestamp": 1795294033788, "sessionID": session, "part": part}
+
+        yield line("step_start", type="step-start")
+        yield line("text", type="text", text=TEXT)
+        ended = {"status": "completed", "input": {"command": TEXT}, "output": TEXT, "metadata": {"exit": 0}}
+        yield line("tool_use", type="tool", tool="bash", callID=f"c{n}", state=ended)
+        opened = {"status": "running", "input": {"command": TEXT}, "metadata": {"output": TEXT}}
+        yield line("tool_use", type="tool", tool="bash", callID=f"open{n}", state=opened)
+        tokens = {"input": n, "output": 1, "reasoning": 0, "cache": {"read": 0, "write": 0}}
+        yield line("step_finish", type="step-finish", reason="tool-calls", tokens=tokens, cost=0)
+
+
 ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
     "acp": acp,
     "claude-stream": claude_stream,
     "claude-transcript": claude_transcript,
+    "codex-exec": codex_exec,
     "codex-mcp": codex_mcp,
+    "codex-rollout": codex_rollout,
+    "gemini-chat": gemini_chat,
+    "gemini-stream": gemini_stream,
     "happier-trace": happier_trace,
     "qwen-stream": qwen_stream,
+    "kimi-json": kimi_json,
+    "opencode-run": opencode_run,
+    "pi-json": pi_json,
+    "tooltap-trace": tooltap_trace,
 }
 
 
