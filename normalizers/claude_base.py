@@ -10,11 +10,13 @@ from typing import Any
 import msgspec
 
 from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
-from tooltap.normalizers.claude_answers import text_of
+from tooltap.normalizers.calls import UNKNOWN_TOOL
+from tooltap.normalizers.claude_answers import Answer, read_answer, text_of
 from tooltap.normalizers.claude_blocks import BLOCK_SKIPS, Blocks, BlocksState
 from tooltap.normalizers.claude_deltas import Deltas, DeltasState
 from tooltap.normalizers.claude_tasks import Tasks, TasksState
 from tooltap.normalizers.items import Context
+from tooltap.normalizers.values import string
 from tooltap.protocol.events import Message, Notice, SessionEvent
 
 __all__ = [
@@ -76,10 +78,18 @@ class ClaudeParser(Parser):
         super().__init__(context, state)
         self._deltas = Deltas(self)
         self._tasks = Tasks(self)
-        self._blocks = Blocks(self, self._deltas, self._tasks)
+        self._blocks = Blocks(self, self._deltas, self._tasks, called=self._called, answered=self._answered)
 
     def finish(self, reason: str) -> None:
         self._tasks.finish()
+
+    def _called(self, block: dict[str, Any]) -> tuple[str, Any]:
+        """(raw name, input) of the tool that a block calls."""
+        return string(block.get("name")) or UNKNOWN_TOOL, block.get("input")
+
+    def _answered(self, name: str, block: dict[str, Any], twin: Any, meta: dict[str, Any], *, stopped: bool) -> Answer:
+        """What a call of the canonical tool `name` was answered; see `read_answer`."""
+        return read_answer(name, block, twin, meta, stopped=stopped)
 
     @property
     def _is_main(self) -> bool:

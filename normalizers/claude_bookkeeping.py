@@ -70,7 +70,7 @@ _ATTACHMENT = re.compile(
 def bookkeeping(value: dict[str, Any]) -> str | None:
     """The class of a line that is no more than that."""
     kind = str(value.get("type"))
-    if kind == "attachment" and record(value.get("attachment")).get("type") not in TELLING_ATTACHMENTS:
+    if kind == "attachment" and str(record(value.get("attachment")).get("type")) not in TELLING_ATTACHMENTS:
         return skip("attachment")
     return skip(BOOKKEEPING[kind]) if kind in BOOKKEEPING else None
 

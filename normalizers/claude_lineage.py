@@ -36,7 +36,7 @@ class Lineage:
 
     def seen(self, value: dict[str, Any]) -> bool:
         """Whether this very line was read before: a resumed session may write its history again."""
-        return value.get("uuid") in self._state.lines
+        return str(value.get("uuid")) in self._state.lines
 
     def note(self, value: dict[str, Any], agent: str) -> None:
         if uuid := string(value.get("uuid")):

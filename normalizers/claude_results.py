@@ -37,7 +37,8 @@ def last_words(value: dict[str, Any]) -> str:
     if result and result.strip():
         return result
     errors = value.get("errors")
-    texts = [*(errors if isinstance(errors, list) else []), value.get("error")]
+    error = value.get("error")
+    texts = [*(errors if isinstance(errors, list) else []), record(error).get("message", error)]
     return "\n".join(text for text in texts if isinstance(text, str))
 
 

@@ -36,10 +36,10 @@ _NUMBER = re.compile(r"<(\w+)>(\d+)</\1>")
 
 def read_system(parser: Parser, value: dict[str, Any]) -> str | None:
     """The class of a `system` line; None for a subtype that is not known here."""
-    subtype = value.get("subtype")
-    if subtype is None or subtype in _PLAIN:  # 1.0 has no subtypes
-        return _plain(parser, value, str(subtype or "informational"))
-    reader = _SYSTEMS.get(str(subtype))
+    subtype = str(value.get("subtype", "informational"))  # 1.0 has no subtypes
+    if subtype in _PLAIN:
+        return _plain(parser, value, subtype)
+    reader = _SYSTEMS.get(subtype)
     if reader is None:
         return None
     reader(parser, value)
@@ -93,7 +93,7 @@ def _stop_hooks(parser: Parser, value: dict[str, Any]) -> None:
         "preventedContinuation": value.get("preventedContinuation"),
     }
     troubled = bool(data["errors"]) or data["preventedContinuation"] is True
-    known = {key: item for key, item in data.items() if item not in (None, "", [], False)}
+    known = {key: item for key, item in data.items() if item}
     parser.emit(Notice, level="warning" if troubled else "info", code="hook", text=str(data["event"]), data=known)
 
 

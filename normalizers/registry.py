@@ -25,6 +25,7 @@ BUILTIN = {
     "gemini-chat": "tooltap.normalizers.gemini_chat:GeminiChat",
     "gemini-stream": "tooltap.normalizers.gemini_stream:GeminiStream",
     "happier-trace": "tooltap.normalizers.happier_trace:HappierTrace",
+    "qwen-stream": "tooltap.normalizers.qwen_stream:QwenStream",
     "kimi-json": "tooltap.normalizers.kimi_json:KimiJson",
     "opencode-run": "tooltap.normalizers.opencode_run:OpencodeRun",
     "pi-json": "tooltap.normalizers.pi_json:PiJson",

@@ -209,7 +209,7 @@ def _is_qwen_stream(value: dict[str, Any]) -> bool:
 
 
 _CLAUDE_USER_KEYS = {"timestamp", "tool_use_result", "isReplay", "isSynthetic", "agent_id"}
-_CLAUDE_RESULT_KEYS = {"total_cost_usd", "cost_usd", "modelUsage", "stop_reason"}
+_CLAUDE_RESULT_KEYS = {"total_cost_usd", "cost_usd"}
 
 
 def _are_qwen_results(content: Any) -> bool:
@@ -311,6 +311,7 @@ RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "gemini-chat": _is_gemini_chat,
     "gemini-stream": _is_gemini_stream,
     "happier-trace": _is_happier_trace,
+    "qwen-stream": _is_qwen_stream,
     "kimi-json": _is_kimi_json,
     "opencode-run": _is_opencode_run,
     "pi-json": _is_pi_json,

@@ -228,6 +228,17 @@ def happier_trace() -> Iterator[Any]:
         yield {**common, "kind": "tool-result", "payload": answer}
 
 
+def qwen_stream() -> Iterator[Any]:
+    for n, line in enumerate(claude_stream()):
+        yield line
+        if n % 5 == 0:
+            call = {"type": "tool_use", "id": f"proxy_{n}", "name": "tool_call", "input": {"name": f"t{n}"}}
+            message = {"id": f"q{n}", "content": [call, {"type": "text", "text": TEXT}]}
+            yield {"type": "assistant", "message": message, "session_id": "s", "parent_tool_use_id": None}
+            event = {"type": "tool_progress", "tool_use_id": f"proxy_{n}", "content": {"output": TEXT}}
+            yield {"type": "stream_event", "event": event, "session_id": "s", "parent_tool_use_id": None}
+
+
 def kimi_json() -> Iterator[Any]:
     for n in itertools.count():
         arguments = orjson.dumps({"command": f"{n} {TEXT}", "run_in_background": True}).decode()
@@ -295,6 +306,7 @@ ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
     "gemini-chat": gemini_chat,
     "gemini-stream": gemini_stream,
     "happier-trace": happier_trace,
+    "qwen-stream": qwen_stream,
     "kimi-json": kimi_json,
     "opencode-run": opencode_run,
     "pi-json": pi_json,

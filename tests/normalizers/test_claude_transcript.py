@@ -371,6 +371,29 @@ def test_the_end_of_a_background_subagent_is_told_as_a_prompt_and_is_its_result(
     assert [turn for turn, state, _, _ in turns(found) if state == "started"] == ["t1", "t2"]
 
 
+def test_a_background_tasks_end_may_be_told_while_the_agent_works() -> None:
+    call = {
+        "type": "tool_use",
+        "id": "toolu_1",
+        "name": "Bash",
+        "input": {"command": "make", "run_in_background": True},
+    }
+    started = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "Command running in background with ID: b1"}
+    fields = "<task-id>b1</task-id>\n<status>failed</status>\n<summary>failed with exit code 2</summary>"
+    told = f"<task-notification>\n{fields}\n</task-notification>"
+    queued = {"type": "queued_command", "prompt": told, "commandMode": "task-notification"}
+    found = read(
+        said("assistant", call, uuid="u1"),
+        said("user", started, uuid="u2", toolUseResult={"backgroundTaskId": "b1"}),
+        line("attachment", "u3", attachment=queued),
+    )
+    acknowledged, final = of(ToolResult, found)
+
+    assert (acknowledged.async_, final.final, final.status, final.output["exit_code"]) == (True, True, "failed", 2)
+    assert of(Message, found) == []
+    assert len(of(Turn, found)) == 2  # one turn, begun and ended
+
+
 # -- subagents ----------------------------------------------------------------------------------------------------
 
 
