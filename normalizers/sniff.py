@@ -115,6 +115,27 @@ def _is_happier_trace(value: dict[str, Any]) -> bool:
     )
 
 
+def _is_opencode_bus(value: dict[str, Any]) -> bool:
+    payload = value.get("payload")
+    if isinstance(payload, dict) and "type" not in value:
+        return _is_opencode_bus(payload)
+    kind = value.get("type")
+    if kind == "sync":
+        return isinstance(value.get("syncEvent"), dict)
+    if isinstance(kind, str):
+        known = kind.partition(".")[0] in _OPENCODE_SUBJECTS and "." in kind
+        return known and isinstance(value.get("properties"), dict) and value.keys() <= {"id", "type", "properties"}
+    return any(
+        isinstance(path, str) and path.startswith(_OPENCODE_PATHS) and value.keys() <= {method, "body"}
+        for method, path in value.items()
+        if method in ("GET", "POST")
+    )
+
+
+_OPENCODE_SUBJECTS = ("file", "message", "permission", "plugin", "question", "server", "session", "todo")
+_OPENCODE_PATHS = ("/session", "/permission/", "/question/")
+
+
 def _is_opencode_run(value: dict[str, Any]) -> bool:
     if not isinstance(value.get("sessionID"), str) or not isinstance(value.get("timestamp"), int):
         return False
@@ -142,5 +163,6 @@ RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "gemini-chat": _is_gemini_chat,
     "gemini-stream": _is_gemini_stream,
     "happier-trace": _is_happier_trace,
+    "opencode-bus": _is_opencode_bus,
     "opencode-run": _is_opencode_run,
 }
