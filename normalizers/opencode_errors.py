@@ -8,7 +8,7 @@ from tooltap.normalizers.base import Parser
 from tooltap.normalizers.opencode_state import Msg, object_of, text_of
 from tooltap.protocol.events import Notice
 
-__all__ = ["Failure", "notice_failure", "outcome_of_reason"]
+__all__ = ["Failure", "error_words", "notice_failure", "outcome_of_reason"]
 
 _ABORTED = "MessageAbortedError"
 
@@ -27,12 +27,16 @@ def outcome_of_reason(reason: str | None) -> str:
     return "failed" if reason in _FAILED_REASONS else "completed"
 
 
+def error_words(error: Msg) -> tuple[str, dict[str, Any]]:
+    """What an error says, and all there is of it."""
+    name, data = text_of(error, "name") or "error", object_of(error, "data")
+    return text_of(data, "message") or text_of(error, "message") or name, {"name": name, **data}
+
+
 def notice_failure(parser: Parser, error: Msg) -> Failure:
     """Tell of the error; a stop the user wanted is one, too."""
     name = text_of(error, "name") or "error"
-    data = object_of(error, "data")
-    words = text_of(data, "message") or text_of(error, "message") or name
-    shown: dict[str, Any] = {"name": name, **data}
+    words, shown = error_words(error)
     if name == _ABORTED:
         parser.emit(Notice, level="info", code="interrupt", text=words, data=shown)
         return Failure("cancelled", name)

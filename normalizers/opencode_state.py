@@ -8,13 +8,16 @@ import msgspec
 
 from tooltap.normalizers.base import State
 from tooltap.normalizers.running import RunningState
+from tooltap.normalizers.texts import TextBuffer
 
 __all__ = [
     "MESSAGES",
+    "BusState",
     "MessageInfo",
     "Msg",
     "OpencodeState",
     "PartInfo",
+    "SessionInfo",
     "int_of",
     "keep_newest",
     "object_of",
@@ -61,6 +64,58 @@ class OpencodeState(State, kw_only=True):
     running: RunningState = msgspec.field(default_factory=RunningState)
     servers: list[str] = msgspec.field(default_factory=list)
     """MCP servers the stream named."""
+
+
+class SessionInfo(msgspec.Struct, omit_defaults=True):
+    """A session of the bus, perhaps a subagent's."""
+
+    root: str | None = None
+    """Of a subagent's: the session of the user."""
+    call: str | None = None
+    """Of a subagent's: the call that spawned it."""
+    started: bool = False
+    cwd: str | None = None
+    title: str | None = None
+    mode: str | None = None
+    model: str | None = None
+    agent_version: str | None = None
+    usage: list[Any] = []
+    """The session's figures told last."""
+    prompts: int = 0
+    """Prompts that were sent and have not come back as messages."""
+    outcome: list[str] = []
+    """How the running turn will end, once something said so: outcome, reason."""
+    step_reason: str | None = None
+    """Why the last step ended."""
+    retry: int = 0
+    """The attempt told last."""
+    todos: int = 0
+    """CRC of the to-do list shown last."""
+    diff: TextBuffer | None = None
+    """The running turn's accumulated diff."""
+    diff_digest: int = 0
+
+
+class BusState(OpencodeState, kw_only=True):
+    sessions: dict[str, SessionInfo] = msgspec.field(default_factory=dict)
+    told: dict[str, None] = msgspec.field(default_factory=dict)
+    """Ids of steps, answers and removals that were told: events may come twice, plain and in `sync` envelopes."""
+    questions: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    """Id of a request -> what it asks."""
+    made_up: dict[str, int] = msgspec.field(default_factory=dict)
+    """Kind of call -> how many of them got an id of ours: plans, diffs."""
+    reasoning_apart: bool = False
+    """The output of a step does not count its reasoning."""
+
+    def is_told(self, thing_id: str | None) -> bool:
+        """Whether this was told before; from here on it was."""
+        if thing_id is None:
+            return False
+        if thing_id in self.told:
+            return True
+        self.told[thing_id] = None
+        keep_newest(self.told)
+        return False
 
 
 def text_of(msg: Msg, *keys: str) -> str | None:

@@ -10,7 +10,9 @@ import zlib
 from typing import Any
 
 from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
+from tooltap.normalizers.bodies import Bodies
 from tooltap.normalizers.opencode_state import MessageInfo, Msg, OpencodeState, PartInfo, keep_newest, text_of
+from tooltap.normalizers.opencode_tools import attachments_of
 from tooltap.protocol.events import Message, Reasoning
 
 __all__ = ["TextParts"]
@@ -79,6 +81,20 @@ class TextParts:
             return skip("repeated")
         self._receive(part_id, message_id, info, text, info.role, has_end=True)
         return skip("partial")
+
+    def file(self, part: Msg, role: str) -> str:
+        """A file that is part of a message, in whole or as a link."""
+        part_id, message_id = text_of(part, "id"), text_of(part, "messageID")
+        if part_id is not None:
+            info = self._part(part_id, message_id)
+            if info.done:
+                return skip("repeated")
+            info.done = True
+        bodies = Bodies(self._parser)
+        attachments = attachments_of([bodies.take(part)], bodies)
+        self._parser.ensure_turn()
+        self._parser.emit(Message, role=role, text="", message_id=message_id, attachments=attachments)
+        return WITH_EVENTS
 
     def end_blocks(self) -> None:
         """The agent goes on to something else: what it said so far is complete."""

@@ -101,8 +101,10 @@ class ToolParts:
             title = status = None  # the result says it, or the answer will
         if isinstance(value, dict) and not value:
             return calls.update(call, title=title, status=status)
-        server_tool = mcp_name(call.raw_name, self.servers())
-        return calls.update(call, value, raw=part, name=server_tool, title=title, status=status)
+        # Kept where the call turns out to be none; a permission, which may open a call, only says what kind it is of.
+        name = call.raw_name if name == _INVALID else name
+        server_tool = mcp_name(name, self.servers())
+        return calls.update(call, value, raw=part, raw_name=name, name=server_tool, title=title, status=status)
 
     def _printed(self, call: Call | None, metadata: Msg) -> bool:
         """The shell tool shows all it has printed so far, again and again."""
@@ -148,11 +150,11 @@ def _completed(name: str, state: Msg, canonical: str) -> _Answer:
 
 def _failed(state: Msg, canonical: str) -> _Answer:
     metadata = object_of(state, "metadata")
-    error = text_of(state, "error") or "error"
+    error = text_of(state, "error")
     status = "failed"
-    if error.startswith(_DENIALS):
+    if error is not None and error.startswith(_DENIALS):
         status = "denied"
-    elif error.startswith(_STOPS) or metadata.get("interrupted") is True:
+    elif (error is not None and error.startswith(_STOPS)) or metadata.get("interrupted") is True:
         status = "cancelled"
     printed = metadata.get("output")
     return _Answer(_printed_value(printed, metadata, canonical) if isinstance(printed, str) else None, status, error)

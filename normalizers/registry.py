@@ -27,6 +27,7 @@ BUILTIN = {
     "happier-trace": "tooltap.normalizers.happier_trace:HappierTrace",
     "qwen-stream": "tooltap.normalizers.qwen_stream:QwenStream",
     "kimi-json": "tooltap.normalizers.kimi_json:KimiJson",
+    "opencode-bus": "tooltap.normalizers.opencode_bus:OpencodeBus",
     "opencode-run": "tooltap.normalizers.opencode_run:OpencodeRun",
     "pi-json": "tooltap.normalizers.pi_json:PiJson",
     "tooltap-trace": "tooltap.normalizers.tooltap_trace:TooltapTrace",

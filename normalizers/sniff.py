@@ -280,6 +280,27 @@ def _is_tooltap_trace(value: dict[str, Any]) -> bool:
     )
 
 
+def _is_opencode_bus(value: dict[str, Any]) -> bool:
+    payload = value.get("payload")
+    if isinstance(payload, dict) and "type" not in value:
+        return _is_opencode_bus(payload)
+    kind = value.get("type")
+    if kind == "sync":
+        return isinstance(value.get("syncEvent"), dict)
+    if isinstance(kind, str):
+        known = kind.partition(".")[0] in _OPENCODE_SUBJECTS and "." in kind
+        return known and isinstance(value.get("properties"), dict) and value.keys() <= {"id", "type", "properties"}
+    return any(
+        isinstance(path, str) and path.startswith(_OPENCODE_PATHS) and value.keys() <= {method, "body"}
+        for method, path in value.items()
+        if method in ("GET", "POST")
+    )
+
+
+_OPENCODE_SUBJECTS = ("file", "message", "permission", "plugin", "question", "server", "session", "todo")
+_OPENCODE_PATHS = ("/session", "/permission/", "/question/")
+
+
 def _is_opencode_run(value: dict[str, Any]) -> bool:
     if not isinstance(value.get("sessionID"), str) or not isinstance(value.get("timestamp"), int):
         return False
@@ -313,6 +334,7 @@ RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "happier-trace": _is_happier_trace,
     "qwen-stream": _is_qwen_stream,
     "kimi-json": _is_kimi_json,
+    "opencode-bus": _is_opencode_bus,
     "opencode-run": _is_opencode_run,
     "pi-json": _is_pi_json,
     "tooltap-trace": _is_tooltap_trace,

@@ -275,6 +275,36 @@ def tooltap_trace() -> Iterator[Any]:
             line = orjson.dumps(next(source)).decode()
             yield {"v": 1, "stream": name, "dialect": name, "n": n, "line": line}
             yield {"v": 1, "stream": f"{name}{n}", "dialect": name, "n": 1, "line": line}
+def opencode_bus() -> Iterator[Any]:
+    for n in itertools.count():
+        session = f"ses_{n // 5}"
+
+        def event(kind: str, session: str = session, **properties: Any) -> dict[str, Any]:
+            return {"type": kind, "properties": {"sessionID": session, **properties}}
+
+        def part(kind: str, n: int = n, **fields: Any) -> dict[str, Any]:
+            fields = {"id": f"prt_{kind}{n}", "messageID": f"msg_{n}", "type": kind, **fields}
+            return event("message.part.updated", part=fields)
+
+        yield {"POST": f"/session/{session}/prompt_async", "body": {"parts": [{"type": "text", "text": TEXT}]}}
+        yield event("session.created", info={"id": session, "title": f"{n} {TEXT}", "directory": f"/w{n}"})
+        yield event("session.created", info={"id": f"child_{n}", "parentID": session}, sessionID=f"child_{n}")
+        yield event("message.updated", info={"id": f"msg_{n}", "role": "assistant"})
+        yield part("text", text="", time={"start": 1})
+        yield event("message.part.delta", messageID=f"msg_{n}", partID=f"prt_text{n}", field="text", delta=TEXT)
+        state = {"status": "running", "input": {"command": TEXT}, "metadata": {"output": TEXT}}
+        yield part("tool", tool="bash", callID=f"c{n}", state=state)
+        spawned = {"status": "running", "input": {"prompt": TEXT}, "metadata": {"sessionId": f"child_{n}"}}
+        yield part("tool", tool="task", callID=f"t{n}", state=spawned)
+        yield part("step-finish", reason="tool-calls", tokens={"input": n, "output": 1, "reasoning": 0})
+        yield event("todo.updated", todos=[{"content": f"{n} {TEXT}", "status": "pending"}])
+        yield event("permission.asked", id=f"per_{n}", permission="bash", tool={"callID": f"p{n}"})
+        yield event("question.asked", id=f"que_{n}", questions=[{"question": TEXT, "options": []}])
+        yield event("permission.replied", requestID=f"never_{n}", reply="once")
+        patch = f"--- a\n+++ b\n@@ -1 +1 @@\n-{n}\n+{TEXT * 20}\n"
+        yield event("session.diff", diff=[{"file": f"{n}", "patch": patch}])
+        yield event("message.removed", messageID=f"gone_{n}")
+        yield {"type": "mcp.tools.changed", "properties": {"server": f"server{n}"}}
 
 
 def opencode_run() -> Iterator[Any]:
@@ -308,6 +338,7 @@ ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
     "happier-trace": happier_trace,
     "qwen-stream": qwen_stream,
     "kimi-json": kimi_json,
+    "opencode-bus": opencode_bus,
     "opencode-run": opencode_run,
     "pi-json": pi_json,
     "tooltap-trace": tooltap_trace,
