@@ -18,6 +18,7 @@ BUILTIN = {
     "acp": "tooltap.normalizers.acp:Acp",
     "claude-stream": "tooltap.normalizers.claude_stream:ClaudeStream",
     "codex-mcp": "tooltap.normalizers.codex_mcp:CodexMcp",
+    "copilot-json": "tooltap.normalizers.copilot_json:CopilotJson",
     "gemini-chat": "tooltap.normalizers.gemini_chat:GeminiChat",
     "gemini-stream": "tooltap.normalizers.gemini_stream:GeminiStream",
     "happier-trace": "tooltap.normalizers.happier_trace:HappierTrace",
