@@ -22,6 +22,7 @@ BUILTIN = {
     "codex-exec": "tooltap.normalizers.codex_exec:CodexExec",
     "codex-mcp": "tooltap.normalizers.codex_mcp:CodexMcp",
     "codex-rollout": "tooltap.normalizers.codex_rollout:CodexRollout",
+    "copilot-json": "tooltap.normalizers.copilot_json:CopilotJson",
     "gemini-chat": "tooltap.normalizers.gemini_chat:GeminiChat",
     "gemini-stream": "tooltap.normalizers.gemini_stream:GeminiStream",
     "happier-trace": "tooltap.normalizers.happier_trace:HappierTrace",

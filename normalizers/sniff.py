@@ -237,6 +237,16 @@ def _is_happier_trace(value: dict[str, Any]) -> bool:
     )
 
 
+def _is_copilot_json(value: dict[str, Any]) -> bool:
+    kind = value.get("type")
+    if kind == "result":
+        return value.keys() >= {"sessionId", "exitCode", "usage"}
+    return isinstance(kind, str) and isinstance(value.get("data"), dict) and value.keys() >= _COPILOT_JSON_KEYS
+
+
+_COPILOT_JSON_KEYS = {"id", "timestamp", "parentId"}
+
+
 def _is_kimi_json(value: dict[str, Any]) -> bool:
     if not value.keys() <= {"role", "content", "tool_calls", "tool_call_id"}:
         return False
@@ -329,6 +339,7 @@ RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "codex-exec": _is_codex_exec,
     "codex-mcp": _is_codex_mcp,
     "codex-rollout": _is_codex_rollout,
+    "copilot-json": _is_copilot_json,
     "gemini-chat": _is_gemini_chat,
     "gemini-stream": _is_gemini_stream,
     "happier-trace": _is_happier_trace,
