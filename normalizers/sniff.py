@@ -115,6 +115,16 @@ def _is_happier_trace(value: dict[str, Any]) -> bool:
     )
 
 
+def _is_tooltap_trace(value: dict[str, Any]) -> bool:
+    return (
+        value.get("v") == 1
+        and "kind" not in value
+        and isinstance(value.get("stream"), str)
+        and isinstance(value.get("n"), int)
+        and ("line" in value or "b64" in value)
+    )
+
+
 RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "acp": _is_acp,
     "claude-stream": _is_claude_stream,
@@ -122,4 +132,5 @@ RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "gemini-chat": _is_gemini_chat,
     "gemini-stream": _is_gemini_stream,
     "happier-trace": _is_happier_trace,
+    "tooltap-trace": _is_tooltap_trace,
 }

@@ -136,6 +136,16 @@ def happier_trace() -> Iterator[Any]:
         yield {**common, "kind": "tool-result", "payload": answer}
 
 
+def tooltap_trace() -> Iterator[Any]:
+    """Every stream of every other dialect at once, and ever new ones."""
+    sources = {name: make() for name, make in ENDLESS.items() if name != "tooltap-trace"}
+    for n in itertools.count(1):
+        for name, source in sources.items():
+            line = orjson.dumps(next(source)).decode()
+            yield {"v": 1, "stream": name, "dialect": name, "n": n, "line": line}
+            yield {"v": 1, "stream": f"{name}{n}", "dialect": name, "n": 1, "line": line}
+
+
 ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
     "acp": acp,
     "claude-stream": claude_stream,
@@ -143,6 +153,7 @@ ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
     "gemini-chat": gemini_chat,
     "gemini-stream": gemini_stream,
     "happier-trace": happier_trace,
+    "tooltap-trace": tooltap_trace,
 }
 
 
