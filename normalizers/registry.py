@@ -17,8 +17,8 @@ __all__ = ["BUILTIN", "UnknownDialectError", "dialects", "parser_class"]
 BUILTIN = {
     "acp": "tooltap.normalizers.acp:Acp",
     "claude-stream": "tooltap.normalizers.claude_stream:ClaudeStream",
-    "codex-app-server": "tooltap.normalizers.codex_app_server:CodexAppServer",
     "claude-transcript": "tooltap.normalizers.claude_transcript:ClaudeTranscript",
+    "codex-app-server": "tooltap.normalizers.codex_app_server:CodexAppServer",
     "codex-exec": "tooltap.normalizers.codex_exec:CodexExec",
     "codex-mcp": "tooltap.normalizers.codex_mcp:CodexMcp",
     "codex-rollout": "tooltap.normalizers.codex_rollout:CodexRollout",
@@ -26,11 +26,11 @@ BUILTIN = {
     "gemini-chat": "tooltap.normalizers.gemini_chat:GeminiChat",
     "gemini-stream": "tooltap.normalizers.gemini_stream:GeminiStream",
     "happier-trace": "tooltap.normalizers.happier_trace:HappierTrace",
-    "qwen-stream": "tooltap.normalizers.qwen_stream:QwenStream",
     "kimi-json": "tooltap.normalizers.kimi_json:KimiJson",
     "opencode-bus": "tooltap.normalizers.opencode_bus:OpencodeBus",
     "opencode-run": "tooltap.normalizers.opencode_run:OpencodeRun",
     "pi-json": "tooltap.normalizers.pi_json:PiJson",
+    "qwen-stream": "tooltap.normalizers.qwen_stream:QwenStream",
     "tooltap-trace": "tooltap.normalizers.tooltap_trace:TooltapTrace",
 }
 ENTRY_POINTS = "tooltap.dialects"

@@ -334,8 +334,8 @@ _OPENCODE_PARTS = {
 RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "acp": _is_acp,
     "claude-stream": _is_claude_stream,
-    "codex-app-server": _is_codex_app_server,
     "claude-transcript": _is_claude_transcript,
+    "codex-app-server": _is_codex_app_server,
     "codex-exec": _is_codex_exec,
     "codex-mcp": _is_codex_mcp,
     "codex-rollout": _is_codex_rollout,
@@ -343,10 +343,10 @@ RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "gemini-chat": _is_gemini_chat,
     "gemini-stream": _is_gemini_stream,
     "happier-trace": _is_happier_trace,
-    "qwen-stream": _is_qwen_stream,
     "kimi-json": _is_kimi_json,
     "opencode-bus": _is_opencode_bus,
     "opencode-run": _is_opencode_run,
     "pi-json": _is_pi_json,
+    "qwen-stream": _is_qwen_stream,
     "tooltap-trace": _is_tooltap_trace,
 }

@@ -348,8 +348,8 @@ def copilot_json() -> Iterator[Any]:
 ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
     "acp": acp,
     "claude-stream": claude_stream,
-    "codex-app-server": codex_app_server,
     "claude-transcript": claude_transcript,
+    "codex-app-server": codex_app_server,
     "codex-exec": codex_exec,
     "codex-mcp": codex_mcp,
     "codex-rollout": codex_rollout,
@@ -357,11 +357,11 @@ ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
     "gemini-chat": gemini_chat,
     "gemini-stream": gemini_stream,
     "happier-trace": happier_trace,
-    "qwen-stream": qwen_stream,
     "kimi-json": kimi_json,
     "opencode-bus": opencode_bus,
     "opencode-run": opencode_run,
     "pi-json": pi_json,
+    "qwen-stream": qwen_stream,
     "tooltap-trace": tooltap_trace,
 }
 

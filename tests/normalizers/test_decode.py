@@ -49,7 +49,7 @@ def test_a_number_beyond_every_range_is_not_lost_as_an_error() -> None:
         (b"", "blank"),
         (b"  \t\r", "blank"),
         (b"\x00\x00\x00", "blank"),
-        (b"[DONE]", "not-json"),
+        (b"[DONE]", "framing"),
         (b"# App-server events log", "not-json"),
         (b"\x7fELF\x02\x01\x01", "not-json"),
         (b'{"a":', "truncated"),
