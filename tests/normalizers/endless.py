@@ -275,6 +275,8 @@ def tooltap_trace() -> Iterator[Any]:
             line = orjson.dumps(next(source)).decode()
             yield {"v": 1, "stream": name, "dialect": name, "n": n, "line": line}
             yield {"v": 1, "stream": f"{name}{n}", "dialect": name, "n": 1, "line": line}
+
+
 def opencode_bus() -> Iterator[Any]:
     for n in itertools.count():
         session = f"ses_{n // 5}"
@@ -323,6 +325,8 @@ def opencode_run() -> Iterator[Any]:
         yield line("tool_use", type="tool", tool="bash", callID=f"open{n}", state=opened)
         tokens = {"input": n, "output": 1, "reasoning": 0, "cache": {"read": 0, "write": 0}}
         yield line("step_finish", type="step-finish", reason="tool-calls", tokens=tokens, cost=0)
+
+
 def copilot_json() -> Iterator[Any]:
     for n in itertools.count():
 
