@@ -53,8 +53,8 @@ _CONVERSATION = frozenset({"assistant", "system", "user"})
 class TranscriptState(ClaudeState, kw_only=True):
     lineage: LineageState = msgspec.field(default_factory=LineageState)
     steps: StepsState = msgspec.field(default_factory=StepsState)
-    started: bool = False
-    """The session's start was told."""
+    started: str | None = None
+    """The session whose start was told."""
     prompt_id: str | None = None
     """The newest turn's; a command and what it expands to have the same one."""
 
@@ -138,10 +138,12 @@ class ClaudeTranscript(ClaudeParser):
             "agent_version": string(value.get("version")),
             "mode": string(value.get("permissionMode")),
         }
-        if self.state.started:
+        if self.state.started == self.session:
             self._tell_session(fields)
         else:
-            self.state.started = True
+            if self.state.started is not None:
+                self.state.told = {}
+            self.state.started = self.session
             self.emit(SessionEvent, state="started", **self._news(fields))
 
     def _mode(self, value: dict[str, Any]) -> str:

@@ -188,6 +188,23 @@ def test_the_first_line_of_the_conversation_says_where_the_session_runs() -> Non
     assert (model.state, model.model) == ("updated", "claude-opus-5-5")
 
 
+def test_another_session_in_the_file_ends_the_turn_of_the_one_before_and_starts_anew() -> None:
+    """Before 2.1.131 a compacted session's file began with lines of the session it went on from."""
+    prompt = said("user", {"type": "text", "text": "Hi."}, uuid="u1")
+    found = read(prompt, {**prompt, "uuid": "u2", "sessionId": "other"})
+
+    assert [(event.session, event.cwd) for event in of(SessionEvent, found) if event.state == "started"] == [
+        (SESSION, "/ws"),
+        ("other", "/ws"),
+    ]
+    assert [(turn.session, turn.state) for turn in of(Turn, found)] == [
+        (SESSION, "started"),
+        (SESSION, "cancelled"),
+        ("other", "started"),
+        ("other", "cancelled"),
+    ]
+
+
 @pytest.mark.parametrize(("version", "exit_code"), [(V1, None), (V2, 3)])
 def test_a_failing_command(version: str, exit_code: int | None) -> None:
     """The same call, result, answer and turn; 1.0 does not state the code."""
