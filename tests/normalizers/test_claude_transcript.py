@@ -147,7 +147,7 @@ def test_a_cut_line_is_not_skipped_for_how_it_begins() -> None:
 
 
 def test_two_objects_torn_onto_one_line_are_both_read() -> None:
-    found = events("sidechains-and-torn-line", "claude-code-1.0.51")
+    found = events("sidechains-and-torn-line", "claude-code-1.0.51-written")
 
     assert of(Message, found)[-1].text == "Found both."
     assert of(SessionEvent, found)[-1].title == "Finding A and B"
@@ -222,13 +222,13 @@ def test_a_failing_command(version: str, exit_code: int | None) -> None:
 
 
 def test_turn_duration_ends_a_turn_and_says_how_long_it_was() -> None:
-    ended = of(Turn, events("interactive", "claude-code-2.1.220"))[1]
+    ended = of(Turn, events("interactive", "claude-code-2.1.220-written"))[1]
 
     assert (ended.state, ended.reason, ended.duration_ms, ended.synthetic) == ("completed", "end_turn", 59902, False)
 
 
 def test_each_prompt_opens_a_turn_and_what_a_command_expands_to_opens_none() -> None:
-    assert turns(events("interactive", "claude-code-2.1.220")) == [
+    assert turns(events("interactive", "claude-code-2.1.220-written")) == [
         ("t1", "started", None, False),
         ("t1", "completed", "end_turn", False),
         ("t2", "started", None, False),
@@ -263,7 +263,7 @@ def test_before_2_1_an_interrupted_transcript_just_stops() -> None:
 
 
 def test_titles_and_modes_are_told_once() -> None:
-    sessions = of(SessionEvent, events("interactive", "claude-code-2.1.220"))
+    sessions = of(SessionEvent, events("interactive", "claude-code-2.1.220-written"))
 
     assert [event.mode for event in sessions if event.mode] == ["default"]
     assert [event.title for event in sessions if event.title] == ["Fix the test"]
@@ -273,7 +273,7 @@ def test_titles_and_modes_are_told_once() -> None:
 
 
 def test_what_the_harness_writes_into_user_lines_is_no_prompt() -> None:
-    found = of(Message, events("interactive", "claude-code-2.1.220"))
+    found = of(Message, events("interactive", "claude-code-2.1.220-written"))
 
     assert [(message.role, message.text.partition("\n")[0]) for message in found] == [
         ("user", "Fix the test."),
@@ -287,7 +287,7 @@ def test_what_the_harness_writes_into_user_lines_is_no_prompt() -> None:
 
 
 def test_a_message_split_over_lines_counts_its_blocks_and_its_tokens_once() -> None:
-    found = events("interactive", "claude-code-2.1.220")
+    found = events("interactive", "claude-code-2.1.220-written")
     steps = [event for event in of(Usage, found) if event.scope == "step"]
 
     assert [(event.message_id, event.block) for event in of(Reasoning, found)] == [("msg_1", 0)]
@@ -304,7 +304,7 @@ def test_the_costs_are_the_sessions() -> None:
 
 
 def test_hooks_retries_and_compactions_are_notices() -> None:
-    found = of(Notice, events("interactive", "claude-code-2.1.220"))
+    found = of(Notice, events("interactive", "claude-code-2.1.220-written"))
 
     assert [(notice.code, notice.level) for notice in found] == [
         ("hook", "info"),
@@ -336,11 +336,13 @@ def test_a_system_line_of_1_0_is_a_notice_about_its_call() -> None:
 
 
 def test_the_structured_twin_may_be_an_object_a_string_or_a_list() -> None:
-    by_name = {result.name: result.output for result in of(ToolResult, events("interactive", "claude-code-2.1.220"))}
+    by_name = {
+        result.name: result.output for result in of(ToolResult, events("interactive", "claude-code-2.1.220-written"))
+    }
     old = {result.name: result.output for result in of(ToolResult, events("plan-mode", V1))}
     sides = {
         result.call_id: result.output
-        for result in of(ToolResult, events("sidechains-and-torn-line", "claude-code-1.0.51"))
+        for result in of(ToolResult, events("sidechains-and-torn-line", "claude-code-1.0.51-written"))
     }
 
     assert by_name["mcp__notes__find"]["_raw"]["tool_use_result"] == [{"type": "text", "text": "test_a"}]
@@ -431,7 +433,7 @@ def test_the_publisher_may_say_which_call_spawned_the_agent_of_a_file() -> None:
 
 
 def test_a_subagents_messages_inside_progress_lines_are_its_work() -> None:
-    found = events("subagent-in-progress", "claude-code-2.1.39")
+    found = events("subagent-in-progress", "claude-code-2.1.39-written")
     inner = [event for event in found if event.agent == "a2898e3"]
 
     assert {event.parent for event in inner} == {"toolu_task"}
@@ -451,7 +453,7 @@ def test_a_subagents_messages_inside_progress_lines_are_its_work() -> None:
 
 
 def test_what_a_running_command_printed_so_far_is_an_update_of_its_call() -> None:
-    (update,) = of(ToolUpdate, events("subagent-in-progress", "claude-code-2.1.39"))
+    (update,) = of(ToolUpdate, events("subagent-in-progress", "claude-code-2.1.39-written"))
 
     assert update.call_id == "toolu_b1"
     assert update.progress == {
@@ -462,7 +464,7 @@ def test_what_a_running_command_printed_so_far_is_an_update_of_its_call() -> Non
 
 def test_sidechains_among_the_main_agents_lines_belong_to_the_call_with_their_prompt() -> None:
     """Two of them, interleaved; results come in the other order than calls."""
-    found = events("sidechains-and-torn-line", "claude-code-1.0.51")
+    found = events("sidechains-and-torn-line", "claude-code-1.0.51-written")
     calls = {call.call_id: call for call in of(ToolCall, found)}
 
     assert (calls["toolu_a"].agent, calls["toolu_a"].parent) == ("toolu_t1", "toolu_t1")
