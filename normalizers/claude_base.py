@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import zlib
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -27,7 +26,6 @@ __all__ = [
     "is_prompt_text",
     "is_synthetic",
     "message_of",
-    "milliseconds",
 ]
 
 CLAUDE_SKIPS = frozenset({"blank", "lost", "synthetic-prompt", "stale-task", "unchanged"}) | BLOCK_SKIPS
@@ -198,10 +196,3 @@ def is_prompt_text(text: str) -> bool:
 def message_of(value: dict[str, Any]) -> dict[str, Any]:
     message = value.get("message")
     return message if isinstance(message, dict) else {"content": message}
-
-
-def milliseconds(timestamp: Any) -> int | None:
-    try:
-        return round(datetime.fromisoformat(timestamp).timestamp() * 1000) if isinstance(timestamp, str) else None
-    except (ValueError, OverflowError):
-        return None

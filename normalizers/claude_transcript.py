@@ -25,7 +25,6 @@ from tooltap.normalizers.claude_base import (
     is_prompt_text,
     is_synthetic,
     message_of,
-    milliseconds,
 )
 from tooltap.normalizers.claude_bookkeeping import BOOKKEEPING_SKIPS, bookkeeping, glance
 from tooltap.normalizers.claude_lineage import Lineage, LineageState
@@ -40,6 +39,7 @@ from tooltap.normalizers.claude_transcript_notices import (
 from tooltap.normalizers.claude_usage import Steps, StepsState
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.tapped import Direction
+from tooltap.normalizers.times import milliseconds
 from tooltap.normalizers.values import number, record, records, string, whole
 from tooltap.protocol.events import SessionEvent, Usage
 

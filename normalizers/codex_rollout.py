@@ -11,7 +11,6 @@ A subagent's thread has a file of its own, which says whose it is, and may begin
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 from tooltap.normalizers.base import WITH_EVENTS, skip
@@ -19,6 +18,7 @@ from tooltap.normalizers.codex_base import CODEX_SKIPS, CodexParser
 from tooltap.normalizers.codex_notices import codex_mode
 from tooltap.normalizers.codex_state import CodexState, Msg, int_of, object_of, text_of
 from tooltap.normalizers.tapped import Direction
+from tooltap.normalizers.times import milliseconds
 from tooltap.protocol.events import SessionEvent
 
 __all__ = ["CodexRollout"]
@@ -60,7 +60,7 @@ class CodexRollout(CodexParser):
 
     def _scope(self, value: Msg) -> None:
         state = self.state
-        self.ts = _milliseconds(value.get("timestamp")) or self.ts
+        self.ts = milliseconds(value.get("timestamp")) or self.ts
         ordinal = int_of(value, "ordinal")
         self.replay = ordinal is not None and 0 < ordinal < state.own_from
         self.agent = state.subagent if state.subagent is not None and not self.replay else self.context.agent
@@ -146,11 +146,3 @@ class CodexRollout(CodexParser):
             self.end_codex_turn("completed", turn_id=self.turn, synthetic=True)
         self.thread.said = self.thread.said[-1:] if prompt else []
         self.start_turn(synthetic=True)
-
-
-def _milliseconds(timestamp: Any) -> int | None:
-    try:
-        time = datetime.fromisoformat(timestamp) if isinstance(timestamp, str) else None
-    except ValueError:
-        return None
-    return round(time.replace(tzinfo=time.tzinfo or UTC).timestamp() * 1000) if time is not None else None
