@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from tooltap.cli.accounting import accounting_options, report
-from tooltap.cli.connection import in_words, socket_option, stream_options
+from tooltap.cli.connection import ask, in_words, socket_option, stream_options
 from tooltap.cli.inputs import STDIN, UnreadableError, read_chunks, recording_id
 from tooltap.cli.progress import progress
 from tooltap.daemon.outbox import StreamOptions
@@ -47,6 +47,7 @@ def command(
     paths = files or (STDIN,)
     if stream is not None and len(paths) > 1:
         raise click.UsageError("--stream names one stream, but there are several files")
+    ask(socket, "ping")  # without a daemon there is no point in waiting for input
     done: list[Statistics] = []
     with progress(paths, data_on_stdout=False) as advance:
         for path in paths:

@@ -131,7 +131,7 @@ class Connection(asyncio.Protocol):
         await self._arrived.wait()
 
     def _take(self, size: int) -> bytes:
-        data = bytes(self._buffer[:size])
+        data = bytes(memoryview(self._buffer)[:size])
         del self._buffer[:size]
         if len(self._buffer) < self._read_limit and not self.ended:
             self._transport.resume_reading()

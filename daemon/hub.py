@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anyio.abc import TaskGroup
 
-from tooltap.daemon.journal import Committed, Journal, meta_of
+from tooltap.daemon.journal import Committed, Journal
 from tooltap.normalizers.bounds import Produced
 from tooltap.protocol.events import event_line
-from tooltap.protocol.filters import EventMeta, Filter
+from tooltap.protocol.filters import EventMeta, Filter, meta_of
 
 if TYPE_CHECKING:
     from tooltap.daemon.subscription import Subscription

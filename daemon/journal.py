@@ -17,14 +17,12 @@ import msgspec
 from tooltap.normalizers.bounds import Produced
 from tooltap.normalizers.items import OutputPiece
 from tooltap.normalizers.tapped import Direction
-from tooltap.protocol.filters import EventMeta, Filter, meta_of
+from tooltap.protocol.filters import Filter
 from tooltap.protocol.stats import Statistics
 
 __all__ = [
     "Commit",
     "Committed",
-    "EventMeta",
-    "Filter",
     "Journal",
     "JournalError",
     "OutputSlice",
@@ -34,7 +32,6 @@ __all__ = [
     "StreamInfo",
     "StreamState",
     "TailRecord",
-    "meta_of",
 ]
 
 StreamState: TypeAlias = Literal["open", "suspended", "ended"]
@@ -50,7 +47,6 @@ class StreamConflictError(Exception):
 
 class StoredEvent(NamedTuple):
     seq: int
-    meta: EventMeta
     body: bytes
     """The encoded event without `seq`: what goes out is `with_seq(seq, body)` and a newline."""
 

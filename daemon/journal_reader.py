@@ -12,8 +12,6 @@ from typing import Any, Literal
 import msgspec
 
 from tooltap.daemon.journal import (
-    EventMeta,
-    Filter,
     OutputSlice,
     StoredEvent,
     StoredStream,
@@ -22,10 +20,10 @@ from tooltap.daemon.journal import (
     TailRecord,
 )
 from tooltap.daemon.journal_projection import CALL, PERMISSION, SessionRow
+from tooltap.protocol.filters import Filter
 
 __all__ = ["load_stream", "open_calls", "read", "read_event", "read_output", "sessions", "streams"]
 
-COLUMNS = "seq, kind, stream, session, provider, agent, tool, raw_tool, body"
 WINDOW = 20_000
 """Events looked at by one statement where no index leads to the wanted ones."""
 MAX_SLICE = 1024 * 1024
@@ -45,12 +43,11 @@ def read(
         end = min(up_to, after + window)
         size = 0
         cursor = connection.execute(
-            f"SELECT {COLUMNS} FROM events WHERE seq>? AND seq<=?{where} ORDER BY seq", (after, end, *values)
+            f"SELECT seq, body FROM events WHERE seq>? AND seq<=?{where} ORDER BY seq", (after, end, *values)
         )
         after = end
-        for seq, kind, stream, session, provider, agent, tool, raw_tool, body in cursor:
-            meta = EventMeta(kind, stream, session, provider, agent, tool, raw_tool)
-            events.append(StoredEvent(seq, meta, body))
+        for seq, body in cursor:
+            events.append(StoredEvent(seq, body))
             size += len(body)
             if size >= max_bytes:
                 after = seq
@@ -82,8 +79,8 @@ def _marks(names: tuple[str, ...]) -> str:
 
 
 def read_event(connection: sqlite3.Connection, seq: int) -> StoredEvent | None:
-    row = connection.execute(f"SELECT {COLUMNS} FROM events WHERE seq=?", (seq,)).fetchone()
-    return StoredEvent(row[0], EventMeta(*row[1:-1]), row[-1]) if row else None
+    row = connection.execute("SELECT seq, body FROM events WHERE seq=?", (seq,)).fetchone()
+    return StoredEvent(*row) if row else None
 
 
 def load_stream(connection: sqlite3.Connection, stream: str) -> StoredStream | None:

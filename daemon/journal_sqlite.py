@@ -17,7 +17,6 @@ from tooltap.daemon.clock import Clock, wall_clock
 from tooltap.daemon.journal import (
     Commit,
     Committed,
-    Filter,
     Journal,
     JournalError,
     OutputSlice,
@@ -29,6 +28,7 @@ from tooltap.daemon.journal import (
 from tooltap.daemon.journal_retention import Step, expire_step
 from tooltap.daemon.journal_schema import Durability, JournalLock, connect, create_or_check, get_meta
 from tooltap.daemon.journal_writer import Outcome, Writer
+from tooltap.protocol.filters import Filter
 
 __all__ = ["SqliteJournal"]
 

@@ -16,11 +16,12 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from tooltap.daemon.failpoints import failpoint
-from tooltap.daemon.journal import Commit, Committed, JournalError, StreamConflictError, meta_of
+from tooltap.daemon.journal import Commit, Committed, JournalError, StreamConflictError
 from tooltap.daemon.journal_projection import Projection
 from tooltap.daemon.journal_schema import get_meta, set_meta
 from tooltap.normalizers.bounds import Produced
 from tooltap.normalizers.items import OutputPiece
+from tooltap.protocol.filters import meta_of
 
 __all__ = ["Operation", "Outcome", "Writer"]
 

@@ -16,7 +16,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-__all__ = ["ListenError", "Listener", "peer_uid"]
+__all__ = ["BACKLOG", "ListenError", "Listener", "peer_uid"]
+
+BACKLOG = 1_024
+"""Connections that may wait to be accepted: a client that does not block takes a full queue for an open connection."""
 
 MAX_PATH = 103 if sys.platform == "darwin" else 107
 """Bytes of `sun_path` without its terminating NUL."""
@@ -29,12 +32,12 @@ class ListenError(Exception):
 class Listener:
     """Holds the lock and the listening socket until it is closed. Raises `ListenError`."""
 
-    def __init__(self, path: Path, backlog: int = 512) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path.absolute()
         _private_directory(self.path.parent)
         self._lock = _take_lock(self.path)
         try:
-            self.socket = _listen(self.path, backlog)
+            self.socket = _listen(self.path)
         except OSError as error:
             os.close(self._lock)
             raise ListenError(f"cannot listen at {self.path}: {error.strerror or error}") from error
@@ -55,7 +58,8 @@ class Listener:
 
 
 def _private_directory(path: Path) -> None:
-    """Make sure that nobody else can enter, let alone put another socket into the place."""
+    """Make sure that nobody else can put another socket into the place. A directory made here is closed altogether; in
+    one that others may look into, the socket's own mode and the peer's uid keep them out."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = path.stat()
@@ -63,9 +67,9 @@ def _private_directory(path: Path) -> None:
         raise ListenError(f"cannot use the directory {path}: {error.strerror}") from error
     if status.st_uid != os.geteuid():
         raise ListenError(f"the directory {path} belongs to another user; choose another place for the socket")
-    if status.st_mode & 0o077:
+    if status.st_mode & 0o022:
         raise ListenError(
-            f"the directory {path} is open to other users (mode {status.st_mode & 0o7777:04o});"
+            f"other users may write to the directory {path} (mode {status.st_mode & 0o7777:04o});"
             " run chmod 700 on it or choose another place for the socket"
         )
 
@@ -87,7 +91,7 @@ def _take_lock(path: Path) -> int:
     return lock
 
 
-def _listen(path: Path, backlog: int) -> socket.socket:
+def _listen(path: Path) -> socket.socket:
     temporary = path.with_name(f"{path.name}.{os.getpid()}")
     for place in (path, temporary):
         if (length := len(os.fsencode(place))) > MAX_PATH:
@@ -97,7 +101,7 @@ def _listen(path: Path, backlog: int) -> socket.socket:
         temporary.unlink(missing_ok=True)
         listening.bind(str(temporary))
         os.chmod(temporary, 0o600)
-        listening.listen(backlog)
+        listening.listen(BACKLOG)
         listening.setblocking(False)
         os.replace(temporary, path)
     except OSError:

@@ -5,6 +5,8 @@ Reading goes on only as fast as the session takes what was read: that is the pub
 
 from __future__ import annotations
 
+from anyio.lowlevel import checkpoint
+
 from tooltap.daemon.connection import Connection
 from tooltap.daemon.ingest import Streams
 from tooltap.protocol.frames import Ack, DaemonFrame, ErrorFrame, FrameError, Ingest, Suspended
@@ -26,6 +28,7 @@ async def serve_publisher(streams: Streams, connection: Connection, request: Ing
     try:
         while data := await connection.receive(RECEIVE_BYTES):
             await session.feed(data)
+            await checkpoint()  # others' turn, even if there is more to take
     finally:
         await session.finish()
 

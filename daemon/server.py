@@ -17,7 +17,7 @@ from tooltap.daemon.connection import Connection
 from tooltap.daemon.hub import Hub
 from tooltap.daemon.ingest import Streams
 from tooltap.daemon.journal import JournalError
-from tooltap.daemon.listener import Listener, peer_uid
+from tooltap.daemon.listener import BACKLOG, Listener, peer_uid
 from tooltap.daemon.logs import get_logger
 from tooltap.daemon.publisher import serve_publisher
 from tooltap.daemon.requests import Requests, failure
@@ -56,7 +56,9 @@ class Server:
         return len(self._connections)
 
     async def start(self, listener: Listener) -> None:
-        self._listening = await asyncio.get_running_loop().create_unix_server(self._connection, sock=listener.socket)
+        self._listening = await asyncio.get_running_loop().create_unix_server(
+            self._connection, sock=listener.socket, backlog=BACKLOG
+        )
 
     async def stop(self) -> None:
         """Accept nobody, commit what publishers have sent, let subscribers take what was written to them."""
@@ -73,12 +75,20 @@ class Server:
             connection.abort()
 
     def _connection(self) -> Connection:
+        config = self._config
         return Connection(
-            self._accepted, read_limit=self._config.ingest_bytes, write_limit=self._config.subscriber_bytes
+            self._accepted,
+            read_limit=max(config.ingest_bytes, config.frame_bytes + 1),
+            write_limit=config.subscriber_bytes,
         )
 
     def _accepted(self, connection: Connection) -> None:
-        if peer_uid(connection.socket) != self._owner:
+        try:
+            user = peer_uid(connection.socket)
+        except OSError:  # gone before it was greeted
+            connection.abort()
+            return
+        if user != self._owner:
             _refuse(connection, "forbidden", "this daemon serves its own user only")
         elif len(self._connections) >= self._config.max_connections:
             _refuse(connection, "too-many-connections", f"the daemon serves {self._config.max_connections} connections")
@@ -132,13 +142,15 @@ class Server:
     ) -> Subscription | None:
         """Raises `FrameError`."""
         if isinstance(frame, Subscribe | Ingest) and subscription is not None:
-            raise FrameError("wrong-mode", "this connection carries a subscription already")
+            mistake = "this connection carries a subscription already"
+            raise FrameError("wrong-mode", mistake, fatal=isinstance(frame, Ingest))
         if isinstance(frame, Subscribe):
             config = self._config
-            return Subscription(
+            subscription = Subscription(
                 self._hub, connection, frame, at_interval=config.at_interval, hold_limit=config.subscriber_bytes
             )
-        if isinstance(frame, Ingest):
+            subscription.start()
+        elif isinstance(frame, Ingest):
             await serve_publisher(self._streams, connection, frame)
         else:
             reply = await self._requests.answer(frame)

@@ -9,7 +9,7 @@ replay: what is held follows without a gap, and from then on the hub delivers.
 from __future__ import annotations
 
 import asyncio
-from typing import NamedTuple
+import re
 
 import msgspec
 
@@ -26,9 +26,7 @@ __all__ = ["Subscription"]
 _log = get_logger("subscription")
 
 
-class Start(NamedTuple):
-    cursor: int
-    gap: Gap | None = None
+_CURSOR = re.compile(r"(?P<journal>.+):(?P<seq>[0-9]{1,19})")
 
 
 class Subscription:
@@ -39,9 +37,8 @@ class Subscription:
     ) -> None:
         if frame.as_ == "display":
             raise FrameError("unsupported", "subscribe: display events are not offered by this daemon")
-        start = _start(hub, frame.after)
+        self.cursor, self._first_gap = _begin(hub, frame.after)
         self.audience = Audience(frame.filter, frame.partials)
-        self.cursor = start.cursor
         self.behind = True
         self.journal_reads = 0
         self.journal_events = 0
@@ -58,12 +55,17 @@ class Subscription:
         self._at_interval = at_interval
         self._loop = asyncio.get_running_loop()
         self._written_at = self._loop.time()
-        journal = hub.journal
-        connection.send(Subscribed(after=start.cursor, journal=journal.id, oldest=journal.oldest, latest=hub.latest))
-        if start.gap is not None:
-            connection.send(start.gap)
-        hub.add(self)
         self._timer = self._loop.call_later(at_interval, self._tick)
+
+    def start(self) -> None:
+        """Confirm it, and begin the replay."""
+        hub, journal = self._hub, self._hub.journal
+        self._connection.send(
+            Subscribed(after=self.cursor, journal=journal.id, oldest=journal.oldest, latest=hub.latest)
+        )
+        if self._first_gap is not None:
+            self._connection.send(self._first_gap)
+        hub.add(self)
         hub.tasks.start_soon(self._catch_up)
 
     @property
@@ -170,21 +172,22 @@ class Subscription:
         self._timer = self._loop.call_later(self._at_interval - idle, self._tick)
 
 
-def _start(hub: Hub, after: str | int) -> Start:
-    """Where a subscription begins, and what is told to be missing there."""
+def _begin(hub: Hub, after: str | int) -> tuple[int, Gap | None]:
+    """The cursor a subscription begins with, and what is missing there. Raises `FrameError`."""
     journal = hub.journal
     if after == "start":
-        return Start(journal.oldest - 1)
+        return journal.oldest - 1, None
     if after == "now":
-        return Start(hub.latest)
-    name, _, number = after.rpartition(":") if isinstance(after, str) else (journal.id, "", after)
-    if isinstance(number, str):
-        if not name or not (number.isascii() and number.isdigit()):
+        return hub.latest, None
+    name, seq = journal.id, after
+    if isinstance(seq, str):
+        cursor = _CURSOR.fullmatch(seq)
+        if cursor is None:
             raise FrameError("bad-frame", 'subscribe: `after` is "start", "now", a seq or "<journal>:<seq>"')
-        number = int(number)
-    if name != journal.id or number > hub.latest:
-        oldest = journal.oldest
-        return Start(oldest - 1, Gap(from_=1, to=oldest - 1, reason="reset"))
-    if number < journal.expired:
-        return Start(number, Gap(from_=number + 1, to=journal.expired, reason="retention"))
-    return Start(number)
+        name, seq = cursor["journal"], int(cursor["seq"])
+    if name != journal.id or seq > hub.latest:
+        first = journal.oldest - 1
+        return first, Gap(from_=1, to=first, reason="reset")
+    if seq < journal.expired:
+        return seq, Gap(from_=seq + 1, to=journal.expired, reason="retention")
+    return seq, None

@@ -71,6 +71,10 @@ class Tombstone(msgspec.Struct, omit_defaults=True):
 class CallsState(msgspec.Struct, omit_defaults=True):
     open: dict[str, Call] = {}
     done: dict[str, Tombstone] = {}
+    children: dict[str, dict[str, None]] = {}
+    """Call id -> ids of the open calls of the subagent it spawned."""
+    remembered: dict[str, None] = {}
+    """Ids of the open calls that have a memory, oldest first."""
     memory_bytes: int = 0
 
 
@@ -147,6 +151,8 @@ class Calls:
             digest=_digest(payload),
         )
         state.open[call_id] = call
+        if call.parent is not None:
+            state.children.setdefault(call.parent, {})[call_id] = None
         self.remember(call, memory or {})
         parser.emit(
             ToolCall,
@@ -215,10 +221,12 @@ class Calls:
         size = len(msgspec.msgpack.encode(memory)) if memory else 0
         state.memory_bytes += size - call.memory_bytes
         call.memory, call.memory_bytes = memory, size
-        if state.memory_bytes > self._parser.context.limits.call_bytes:
-            for other in list(state.open.values()):
-                if state.memory_bytes <= self._parser.context.limits.call_bytes:
-                    break
+        if memory:
+            state.remembered[call.id] = None
+        while state.memory_bytes > self._parser.context.limits.call_bytes and state.remembered:
+            oldest = next(iter(state.remembered))
+            del state.remembered[oldest]
+            if (other := state.open.get(oldest)) is not None:
                 state.memory_bytes -= other.memory_bytes
                 other.memory, other.memory_bytes = {}, 0
 
@@ -337,13 +345,19 @@ class Calls:
             self.result(call.id, value, raw=None, status=status, synthetic=True, outputs=outputs)
 
     def _close_children(self, call_id: str) -> None:
-        for call in list(self._state.open.values()):
-            if call.parent == call_id and call.id != call_id and not call.acknowledged:
+        for child in list(self._state.children.get(call_id, ())):
+            call = self._state.open.get(child)
+            if call is not None and not call.acknowledged:
                 self._close(call, "interrupted")
 
     def _bury(self, call: Call, synthetic_result: str | None) -> None:
         state = self._state
         state.memory_bytes -= call.memory_bytes
+        state.remembered.pop(call.id, None)
+        siblings = state.children.get(call.parent or "", {})
+        siblings.pop(call.id, None)
+        if not siblings:
+            state.children.pop(call.parent or "", None)
         state.done.pop(call.id, None)
         state.done[call.id] = Tombstone(
             raw_name=call.raw_name,

@@ -17,7 +17,7 @@ from tooltap.normalizers.calls import UNKNOWN_TOOL
 from tooltap.normalizers.claude_answers import Answer, read_answer, read_server_answer
 from tooltap.normalizers.claude_deltas import Deltas
 from tooltap.normalizers.claude_tasks import Tasks
-from tooltap.normalizers.claude_values import record, string
+from tooltap.normalizers.values import record, string
 from tooltap.protocol.events import Attachment, Message, Reasoning
 
 __all__ = ["BLOCK_SKIPS", "Blocks", "BlocksState"]
@@ -54,6 +54,10 @@ class Blocks:
         """The turn in which a message began."""
         seen = self._messages.get(message_id)
         return seen.turn if seen is not None else None
+
+    def knows(self, message_id: str) -> bool:
+        """Whether a block of the message was seen before."""
+        return message_id in self._messages
 
     # -- assistant lines ----------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
-from tooltap.normalizers.claude_values import record, string, whole
+from tooltap.normalizers.values import record, string, whole
 from tooltap.protocol.events import Notice
 
 __all__ = ["Deltas", "DeltasState"]

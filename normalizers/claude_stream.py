@@ -7,78 +7,42 @@ the turns overlap: a background task that ends opens a second turn before the fi
 
 from __future__ import annotations
 
-import re
-import zlib
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
-from tooltap.normalizers.claude_answers import text_of
-from tooltap.normalizers.claude_blocks import BLOCK_SKIPS, Blocks, BlocksState
+from tooltap.normalizers.base import WITH_EVENTS, State, skip
+from tooltap.normalizers.claude_base import CLAUDE_SKIPS, ClaudeParser, ClaudeState, TurnNotes, message_of, milliseconds
 from tooltap.normalizers.claude_control import CONTROL_SKIPS, Control, ControlState
-from tooltap.normalizers.claude_deltas import Deltas, DeltasState
 from tooltap.normalizers.claude_results import last_words, outcome, used
 from tooltap.normalizers.claude_system import SYSTEM_SKIPS, compacting, rate_limit, read_notice
-from tooltap.normalizers.claude_tasks import Tasks, TasksState
-from tooltap.normalizers.claude_values import record, records, string, whole
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.tapped import Direction
+from tooltap.normalizers.values import record, records, string, whole
 from tooltap.protocol.events import Message, Notice, SessionEvent
 
 __all__ = ["ClaudeStream"]
 
-_SYNTHETIC = ("isSynthetic", "isMeta", "isCompactSummary")
-_INTERRUPTED = "[Request interrupted by user"
-_LOCAL_OUTPUT = re.compile(r"<(local-command-std(?:out|err))>(.*)</\1>\s*", re.S)
-_ERROR_KEYS = {"error": "error", "api_error_status": "status", "api_error_type": "type"}
 
-
-class TurnNotes(msgspec.Struct):
-    """What was told in an open turn, so that its `result` line repeats nothing."""
-
-    answered: bool = False
-    error: bool = False
-    interrupted: bool = False
-
-
-class ClaudeState(State, kw_only=True):
-    blocks: BlocksState = msgspec.field(default_factory=BlocksState)
-    deltas: DeltasState = msgspec.field(default_factory=DeltasState)
-    tasks: TasksState = msgspec.field(default_factory=TasksState)
+class ClaudeStreamState(ClaudeState, kw_only=True):
     started: str | None = None
     """The session whose start was told."""
-    told: dict[str, int] = msgspec.field(default_factory=dict)
-    """CRC of what was last told of the session, by field."""
     reads_input: bool = False
     """The client's lines are in the stream, so that the agent's repetitions of prompts are echoes."""
     prompted: bool = False
     """The newest turn was opened by its prompt; its `init` line is still to come."""
-    notes: dict[str, TurnNotes] = msgspec.field(default_factory=dict)
-    """By open turn."""
     control: ControlState = msgspec.field(default_factory=ControlState)
 
 
-class ClaudeStream(Parser):
+class ClaudeStream(ClaudeParser):
     dialect = "claude-stream"
-    protocol = "claude"
-    default_provider = "claude"
-    SKIPS = frozenset(
-        {"blank", "lost", "partial", "status", "unchanged", "synthetic-prompt", "stale-task"}
-        | BLOCK_SKIPS
-        | CONTROL_SKIPS
-        | SYSTEM_SKIPS
-    )
-    state_type = ClaudeState
-    state: ClaudeState
+    SKIPS = CLAUDE_SKIPS | CONTROL_SKIPS | SYSTEM_SKIPS | {"partial", "status"}
+    state_type = ClaudeStreamState
+    state: ClaudeStreamState
 
     def __init__(self, context: Context, state: State | None = None) -> None:
         super().__init__(context, state)
-        self._deltas = Deltas(self)
-        self._tasks = Tasks(self)
-        self._blocks = Blocks(self, self._deltas, self._tasks)
         self._control = Control(self, self._tell_session, self._tell_interrupt)
         self._lines: dict[str, Callable[[dict[str, Any], Direction | None], str]] = {
             "assistant": self._assistant,
@@ -108,9 +72,6 @@ class ClaudeStream(Parser):
         handler = self._lines.get(str(value.get("type")))
         return handler(value, direction) if handler is not None else self.unparsed("unknown-type", value)
 
-    def finish(self, reason: str) -> None:
-        self._tasks.finish()
-
     def _set_scope(self, value: dict[str, Any], direction: Direction | None) -> None:
         session = string(value.get("session_id"))
         if session and direction != "in":  # a client may send any word for it
@@ -120,20 +81,7 @@ class ClaudeStream(Parser):
         parent = string(value.get("parent_tool_use_id"))
         if parent is not None:
             self.parent, self.agent = parent, string(value.get("agent_id")) or parent  # no agent ids before 2.1
-        self.ts = _milliseconds(value.get("timestamp")) or self.ts
-
-    @property
-    def _is_main(self) -> bool:
-        """The line is the main agent's."""
-        return self.agent == self.context.agent
-
-    def _ensure_turn(self) -> None:
-        if self._is_main:  # a background agent goes on between turns
-            self.ensure_turn()
-
-    def _leave_session(self) -> None:
-        for turn in [turn for turn in self.state.turns if turn.session == self.session]:
-            self.end_turn("cancelled", turn_id=turn.id, synthetic=True)
+        self.ts = milliseconds(value.get("timestamp")) or self.ts
 
     # -- session ------------------------------------------------------------------------------------------------
 
@@ -176,23 +124,6 @@ class ClaudeStream(Parser):
             return self._tell_session({"mode": value["permissionMode"]})
         return skip("status")
 
-    def _tell_session(self, fields: dict[str, Any]) -> str:
-        news = self._news(fields)
-        if not news:
-            return skip("unchanged")
-        self.emit(SessionEvent, state="updated", **news)
-        return WITH_EVENTS
-
-    def _news(self, fields: dict[str, Any]) -> dict[str, Any]:
-        """What differs from what was last told."""
-        news = {}
-        for key, item in fields.items():
-            digest = zlib.crc32(msgspec.json.encode(item))
-            if item is not None and self.state.told.get(key) != digest:
-                self.state.told[key] = digest
-                news[key] = item
-        return news
-
     def _reset(self, value: dict[str, Any], direction: Direction | None) -> str:
         data = {"newConversation": value.get("new_conversation_id")}
         self.emit(Notice, level="info", code="rewound", text="conversation reset", data=data)
@@ -205,31 +136,12 @@ class ClaudeStream(Parser):
 
     def _assistant(self, value: dict[str, Any], direction: Direction | None) -> str:
         self._ensure_turn()
-        message = _message(value)
-        if message.get("model") == "<synthetic>":
-            return self._harness_words(value, message)
-        if self._is_main and text_of(message.get("content")):
-            self._notes().answered = True
         titles = {
             str(meta.get("id")): meta["display_name"]
             for meta in records(value.get("tool_use_meta"))
             if isinstance(meta.get("display_name"), str)
         }
-        return self._blocks.assistant(message, titles)
-
-    def _harness_words(self, value: dict[str, Any], message: dict[str, Any]) -> str:
-        """A message that Claude Code made itself: no model said it."""
-        text = text_of(message.get("content"))
-        details = {name: value[key] for key, name in _ERROR_KEYS.items() if value.get(key) is not None}
-        if not text:
-            return skip("empty")
-        if details or text.startswith("API Error"):
-            if self._is_main:
-                self._notes().error = True
-            self.emit(Notice, level="error", code="provider-error", text=text, data=details or None)
-        else:
-            self.emit(Message, role="system", text=text)
-        return WITH_EVENTS
+        return self._assistant_message(value, titles)
 
     def _user(self, value: dict[str, Any], direction: Direction | None) -> str:
         if direction == "in":
@@ -241,33 +153,11 @@ class ClaudeStream(Parser):
             self._ensure_turn()
         metas = {str(meta.get("id")): meta for meta in records(value.get("tool_result_meta"))}
         return self._blocks.user(
-            _message(value), value.get("tool_use_result"), metas, lambda text: self._user_text(text, value)
+            message_of(value), value.get("tool_use_result"), metas, lambda text: self._user_text(text, value)
         )
 
-    def _user_text(self, text: str, value: dict[str, Any]) -> str:
-        """What stands in a user line is not always what a user said."""
-        if local := _LOCAL_OUTPUT.fullmatch(text):
-            if not local[2]:
-                return skip("empty")
-            self.emit(Message, role="system", text=local[2])
-        elif any(value.get(key) is True for key in _SYNTHETIC):
-            return skip("synthetic-prompt")
-        elif value.get("isReplay") is True and self.state.reads_input:
-            return skip("echo")
-        elif text.startswith(_INTERRUPTED):
-            return self._tell_interrupt(text)
-        else:
-            self.emit(Message, role="user", text=text)
-        return WITH_EVENTS
-
-    def _tell_interrupt(self, text: str) -> str:
-        """Told once a turn: the client's request and the agent's mark in the conversation are the same interrupt."""
-        notes = self._notes()
-        if self._is_main and notes.interrupted:
-            return skip("repeated")
-        notes.interrupted = notes.interrupted or self._is_main
-        self.emit(Notice, level="info", code="interrupt", text=text)
-        return WITH_EVENTS
+    def _is_echo(self, value: dict[str, Any]) -> bool:
+        return value.get("isReplay") is True and self.state.reads_input
 
     def _permission_denied(self, value: dict[str, Any]) -> str:
         told = self._control.deny(str(value.get("tool_use_id")), string(value.get("message")))
@@ -309,24 +199,6 @@ class ClaudeStream(Parser):
                 return str(turn_id)
         return turns[0]
 
-    def _notes(self) -> TurnNotes:
-        """What was told in the turn of this line."""
-        open_turns = {turn.id for turn in self.state.turns}
-        self.state.notes = {key: notes for key, notes in self.state.notes.items() if key in open_turns}
-        return self.state.notes.setdefault(self.turn or "", TurnNotes())
-
-
-def _message(value: dict[str, Any]) -> dict[str, Any]:
-    message = value.get("message")
-    return message if isinstance(message, dict) else {"content": message}
-
 
 def _strings(value: Any) -> list[str] | None:
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else None
-
-
-def _milliseconds(timestamp: Any) -> int | None:
-    try:
-        return round(datetime.fromisoformat(timestamp).timestamp() * 1000) if isinstance(timestamp, str) else None
-    except (ValueError, OverflowError):
-        return None

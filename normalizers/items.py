@@ -12,7 +12,7 @@ from tooltap.protocol.events import Event
 __all__ = ["Context", "Item", "Limits", "OutputPiece"]
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Bounds of one stream's parser; all configurable."""
 
     line_bytes: int = MAX_LINE_BYTES

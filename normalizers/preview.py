@@ -86,12 +86,13 @@ def _beginning(value: Any) -> str:
         entry = next((one for one in entries if one.get("status") == "in_progress"), entries[0])
         value = entry.get("content") or entry.get("question")
     text = value if isinstance(value, str) else str(value) if isinstance(value, int) else ""
-    return _one_line(text[: 100 * LENGTH])[:LENGTH].rstrip()
+    return _one_line(text[: 20 * LENGTH])[:LENGTH].rstrip()
 
 
 def _one_line(text: str) -> str:
     """Without terminal escapes, control and direction characters; runs of whitespace are one space."""
-    text = "".join(char for char in _ESCAPES.sub("", text) if char.isspace() or not _is_control(char))
+    if not text.isprintable():
+        text = "".join(char for char in _ESCAPES.sub("", text) if char.isspace() or not _is_control(char))
     return " ".join(text.split())
 
 

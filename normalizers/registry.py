@@ -18,10 +18,17 @@ BUILTIN = {
     "acp": "tooltap.normalizers.acp:Acp",
     "claude-stream": "tooltap.normalizers.claude_stream:ClaudeStream",
     "codex-app-server": "tooltap.normalizers.codex_app_server:CodexAppServer",
+    "claude-transcript": "tooltap.normalizers.claude_transcript:ClaudeTranscript",
     "codex-exec": "tooltap.normalizers.codex_exec:CodexExec",
     "codex-mcp": "tooltap.normalizers.codex_mcp:CodexMcp",
     "codex-rollout": "tooltap.normalizers.codex_rollout:CodexRollout",
+    "gemini-chat": "tooltap.normalizers.gemini_chat:GeminiChat",
+    "gemini-stream": "tooltap.normalizers.gemini_stream:GeminiStream",
     "happier-trace": "tooltap.normalizers.happier_trace:HappierTrace",
+    "kimi-json": "tooltap.normalizers.kimi_json:KimiJson",
+    "opencode-run": "tooltap.normalizers.opencode_run:OpencodeRun",
+    "pi-json": "tooltap.normalizers.pi_json:PiJson",
+    "tooltap-trace": "tooltap.normalizers.tooltap_trace:TooltapTrace",
 }
 ENTRY_POINTS = "tooltap.dialects"
 

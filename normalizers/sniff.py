@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tooltap.normalizers.claude_bookkeeping import BOOKKEEPING
 from tooltap.normalizers.registry import BUILTIN, dialects, parser_class
 
 __all__ = ["RULES", "sniff"]
@@ -114,18 +115,117 @@ def _is_codex_rollout(value: dict[str, Any]) -> bool:
 
 
 def _is_claude_stream(value: dict[str, Any]) -> bool:
+    """Qwen Code prints the same lines but for small signs; what has none of either's decides nothing."""
     kind = value.get("type")
-    if "session_id" not in value:
+    if "session_id" not in value or "isSidechain" in value or _is_qwen_stream(value):
         return False
     if kind in ("assistant", "user"):
         return isinstance(value.get("message"), dict) and "parent_tool_use_id" in value
     if kind == "stream_event":
-        return isinstance(value.get("event"), dict)
+        event = value.get("event")
+        return isinstance(event, dict) and (
+            "api_message_id" in value or "usage" in event or "usage" in _record(event.get("message"))
+        )
     if kind == "system":
         return isinstance(value.get("subtype"), str) and "uuid" in value
     if kind == "result":
         return isinstance(value.get("subtype"), str) and ("num_turns" in value or "is_error" in value)
     return kind == "rate_limit_event"
+
+
+def _is_gemini_stream(value: dict[str, Any]) -> bool:
+    kind = str(value.get("type"))
+    keys = _GEMINI_STREAM_KEYS.get(kind)
+    if keys is None or not isinstance(value.get("timestamp"), str) or not value.keys() >= keys:
+        return False
+    return kind != "message" or (value["role"] in ("user", "assistant") and "id" not in value)
+
+
+_GEMINI_STREAM_KEYS = {
+    "init": {"session_id", "model"},
+    "message": {"role", "content"},
+    "tool_use": {"tool_name", "tool_id"},
+    "tool_result": {"tool_id", "status"},
+    "error": {"severity", "message"},
+    "result": {"status", "stats"},
+}
+
+
+def _is_gemini_chat(value: dict[str, Any]) -> bool:
+    if isinstance(value.get("$rewindTo"), str) or any(isinstance(value.get(key), dict) for key in ("$set", "$patch")):
+        return True
+    if isinstance(value.get("sessionId"), str) and isinstance(value.get("projectHash"), str):
+        return True
+    kind = value.get("type")
+    if not value.keys() >= {"id", "timestamp", "type", "content"}:
+        return False
+    return kind == "gemini" or (kind in _GEMINI_CHAT_KINDS and value.keys() <= _GEMINI_CHAT_KEYS)
+
+
+_GEMINI_CHAT_KINDS = ("user", "info", "warning", "error")
+_GEMINI_CHAT_KEYS = {"id", "timestamp", "type", "content", "displayContent"}
+_TRANSCRIPT_LINES = {
+    "ai-title": "aiTitle",
+    "cost-state": "modelUsage",
+    "custom-title": "customTitle",
+    "mode": "mode",
+    "permission-mode": "permissionMode",
+} | dict.fromkeys(BOOKKEEPING, "type")
+"""Line type -> key that it has beside `sessionId`."""
+
+
+def _is_claude_transcript(value: dict[str, Any]) -> bool:
+    kind = value.get("type")
+    if kind == "summary":
+        return "leafUuid" in value
+    if kind == "file-history-snapshot":
+        return "snapshot" in value
+    if "sessionId" not in value:
+        return False
+    if kind in ("assistant", "user", "system", "attachment", "progress"):
+        # Qwen Code's own chats have the same chain of lines, without sidechains.
+        return "isSidechain" in value and "uuid" in value
+    return kind in _TRANSCRIPT_LINES and _TRANSCRIPT_LINES[kind] in value
+
+
+def _is_qwen_stream(value: dict[str, Any]) -> bool:
+    if "session_id" not in value or "uuid" not in value:
+        return False
+    message = _record(value.get("message"))
+    match value.get("type"):
+        case "system":
+            return "qwen_code_version" in value
+        case "assistant":
+            return bool(message.get("id") == value["uuid"])  # Claude's lines have an id of their own
+        case "user":
+            return not _CLAUDE_USER_KEYS & value.keys() and _are_qwen_results(message.get("content"))
+        case "stream_event":
+            event = _record(value.get("event"))
+            started = _record(event.get("message"))
+            return event.get("type") == "goal_state" or ("id" in started and "type" not in started)
+        case "result":
+            return "permission_denials" in value and not _CLAUDE_RESULT_KEYS & value.keys()
+    return False
+
+
+_CLAUDE_USER_KEYS = {"timestamp", "tool_use_result", "isReplay", "isSynthetic", "agent_id"}
+_CLAUDE_RESULT_KEYS = {"total_cost_usd", "cost_usd", "modelUsage", "stop_reason"}
+
+
+def _are_qwen_results(content: Any) -> bool:
+    """Results that always say whether they are errors, of calls whose ids are not Anthropic's."""
+    blocks = content if isinstance(content, list) else []
+    return bool(blocks) and all(
+        isinstance(block, dict)
+        and block.get("type") == "tool_result"
+        and isinstance(block.get("is_error"), bool)
+        and not str(block.get("tool_use_id")).startswith("toolu_")
+        for block in blocks
+    )
+
+
+def _record(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _is_happier_trace(value: dict[str, Any]) -> bool:
@@ -137,12 +237,82 @@ def _is_happier_trace(value: dict[str, Any]) -> bool:
     )
 
 
+def _is_kimi_json(value: dict[str, Any]) -> bool:
+    if not value.keys() <= {"role", "content", "tool_calls", "tool_call_id"}:
+        return False
+    content = value.get("content")
+    if not isinstance(content, str | list):  # chat messages as APIs take them have null beside calls
+        return False
+    role = value.get("role")
+    return role == "assistant" or (role == "tool" and isinstance(value.get("tool_call_id"), str))
+
+
+def _is_pi_json(value: dict[str, Any]) -> bool:
+    kind = value.get("type")
+    if kind in ("agent_start", "turn_start"):
+        return len(value) == 1
+    if kind in ("message_start", "message_end"):
+        message = value.get("message")
+        # The events of Anthropic's API have these types, too, and a message with a type of its own.
+        return isinstance(message, dict) and "role" in message and "type" not in message
+    key = _PI_JSON_KEYS.get(str(kind))
+    return key is not None and key in value
+
+
+_PI_JSON_KEYS = {
+    "agent_end": "messages",
+    "message_update": "assistantMessageEvent",
+    "session": "version",
+    "tool_execution_end": "toolCallId",
+    "tool_execution_start": "toolCallId",
+    "tool_execution_update": "toolCallId",
+    "turn_end": "toolResults",
+}
+
+
+def _is_tooltap_trace(value: dict[str, Any]) -> bool:
+    return (
+        value.get("v") == 1
+        and "kind" not in value
+        and isinstance(value.get("stream"), str)
+        and isinstance(value.get("n"), int)
+        and ("line" in value or "b64" in value)
+    )
+
+
+def _is_opencode_run(value: dict[str, Any]) -> bool:
+    if not isinstance(value.get("sessionID"), str) or not isinstance(value.get("timestamp"), int):
+        return False
+    kind = str(value.get("type"))
+    part = value.get("part")
+    if isinstance(part, dict):
+        return kind in _OPENCODE_PARTS and part.get("type") == _OPENCODE_PARTS[kind]
+    return kind == "error" and isinstance(value.get("error"), dict)
+
+
+_OPENCODE_PARTS = {
+    "reasoning": "reasoning",
+    "step_finish": "step-finish",
+    "step_start": "step-start",
+    "text": "text",
+    "tool_use": "tool",
+}
+"""Type of a line -> type of the part it tells of."""
+
+
 RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "acp": _is_acp,
     "claude-stream": _is_claude_stream,
     "codex-app-server": _is_codex_app_server,
+    "claude-transcript": _is_claude_transcript,
     "codex-exec": _is_codex_exec,
     "codex-mcp": _is_codex_mcp,
     "codex-rollout": _is_codex_rollout,
+    "gemini-chat": _is_gemini_chat,
+    "gemini-stream": _is_gemini_stream,
     "happier-trace": _is_happier_trace,
+    "kimi-json": _is_kimi_json,
+    "opencode-run": _is_opencode_run,
+    "pi-json": _is_pi_json,
+    "tooltap-trace": _is_tooltap_trace,
 }

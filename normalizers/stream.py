@@ -16,6 +16,7 @@ import msgspec
 from tooltap.normalizers.base import Parser
 from tooltap.normalizers.bounds import Produced, bound
 from tooltap.normalizers.decode import decode_line
+from tooltap.normalizers.documents import beginning
 from tooltap.normalizers.framing import LongLine
 from tooltap.normalizers.items import Context, Item, OutputPiece
 from tooltap.normalizers.registry import parser_class
@@ -140,7 +141,9 @@ class StreamNormalizer:
         for value in decode_line(line, self.context.limits.depth).values:
             if (name := sniff(value)) is not None:
                 return name
-        return None
+        document = beginning([one.line for one in self._held])
+        name = sniff(document) if document is not None else None
+        return name if name is not None and parser_class(name).DOCUMENTS else None
 
     def _release(self) -> list[Output]:
         """Parse what was held."""

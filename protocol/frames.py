@@ -64,7 +64,6 @@ ErrorCode: TypeAlias = Literal[
     "too-many-connections",
     "forbidden",
     "journal",
-    "shutting-down",
     "internal",
 ]
 
@@ -83,7 +82,6 @@ ERROR_CODES: Final[dict[ErrorCode, str]] = {
     "too-many-connections": "The daemon serves as many connections as it is configured to.",
     "forbidden": "The client runs as another user.",
     "journal": "The journal could not be written or read; what was acknowledged is safe.",
-    "shutting-down": "The daemon is ending.",
     "internal": "A fault of the daemon; its log says more.",
 }
 

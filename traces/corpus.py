@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import fill
 
 import msgspec
 
@@ -28,6 +29,7 @@ from tooltap.protocol.events import Event, ToolCall, ToolResult, Unparsed
 __all__ = ["Report", "Tally", "run"]
 
 UNRECOGNISED = "(not recognised)"
+WIDTH = 110
 KNOWN_NAMES = frozenset({*CANONICAL_TOOLS, *LATER_TOOLS})
 
 
@@ -54,10 +56,12 @@ class Tally:
     """Canonical name -> calls."""
     passed_through: Counter[str] = field(default_factory=Counter)
     """Name on the wire that is no canonical one -> calls."""
+    inferred: int = 0
+    """Calls among them that no line opened: plans, diffs, results of calls never seen."""
     results: int = 0
     tied: int = 0
-    """Results of a call that the wire showed before them."""
-    made_up: int = 0
+    """Results of a call that came before them."""
+    closed: int = 0
     """Results among them that no line said: calls left open."""
     exit_codes: Counter[int] = field(default_factory=Counter)
     exceptions: int = 0
@@ -111,74 +115,63 @@ def _count(tally: Tally, normalizer: StreamNormalizer, events: list[Event]) -> N
             tally.unparsed[event.reason] += 1
             tally.exceptions += event.reason.startswith("parser-error")
         elif isinstance(event, ToolCall):
-            if not event.synthetic:
-                shown.add(event.call_id)
+            shown.add(event.call_id)
+            tally.inferred += event.synthetic
             tally.names[event.name] += 1
             if event.name not in KNOWN_NAMES and not event.name.startswith("mcp__"):
                 tally.passed_through[event.name] += 1
         elif isinstance(event, ToolResult):
             tally.results += 1
             tally.tied += event.call_id in shown
-            tally.made_up += event.synthetic
+            tally.closed += event.synthetic
             if isinstance(code := event.output.get("exit_code"), int):
                 tally.exit_codes[code] += 1
 
 
+COLUMNS: dict[str, Callable[[Tally], int]] = {
+    "files": lambda tally: tally.files,
+    "lines": lambda tally: tally.lines,
+    "with events": lambda tally: tally.with_events,
+    "unparsed": lambda tally: tally.unparsed.total(),
+    "skipped": lambda tally: tally.skipped.total(),
+    "raised": lambda tally: tally.exceptions,
+    "calls": lambda tally: tally.names.total(),
+    "inferred": lambda tally: tally.inferred,
+    "results": lambda tally: tally.results,
+    "tied": lambda tally: tally.tied,
+    "closed": lambda tally: tally.closed,
+}
+
+
 def render(report: Report) -> Iterator[str]:
     """The report as lines of text."""
-    head = (
-        "dialect",
-        "files",
-        "lines",
-        "events",
-        "unparsed",
-        "skipped",
-        "calls",
-        "results",
-        "tied",
-        "made up",
-        "raised",
-    )
-    rows = [head, *(_row(dialect, tally) for dialect, tally in sorted(report.tallies.items()))]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
-    for row in rows:
-        yield "  ".join(
-            [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-        )
-    for dialect, tally in sorted(report.tallies.items()):
-        yield ""
-        yield dialect
+    tallies = sorted(report.tallies.items())
+    width = max([len("dialect"), *(len(dialect) for dialect, _ in tallies)])
+    yield "  ".join(["dialect".ljust(width), *(f"{name:>8}" for name in COLUMNS)])
+    for dialect, tally in tallies:
+        figures = (f"{figure(tally):{max(len(name), 8)},}" for name, figure in COLUMNS.items())
+        yield "  ".join([dialect.ljust(width), *figures])
+    for dialect, tally in tallies:
+        yield f"\n{dialect}"
         yield from _details(tally)
     if report.missing:
-        yield ""
-        yield f"no parser for: {_listed(report.missing, 'file')}"
+        yield f"\nno parser for: {_listed(report.missing, 'file')}"
     yield ""
     yield from report.problems
-    files = sum(tally.files for tally in report.tallies.values())
+    files = sum(tally.files for _, tally in tallies)
     yield f"{len(report.problems)} problems in {files} files" if report.problems else f"{files} files, no problem"
 
 
-def _row(dialect: str, tally: Tally) -> tuple[str, ...]:
-    figures = (
-        tally.files,
-        tally.lines,
-        tally.with_events,
-        tally.unparsed.total(),
-        tally.skipped.total(),
-        tally.names.total(),
-        tally.results,
-        tally.tied,
-        tally.made_up,
-        tally.exceptions,
-    )
-    return (dialect, *(f"{figure:,}" for figure in figures))
-
-
 def _details(tally: Tally) -> Iterator[str]:
-    yield f"  unparsed    {_listed(tally.unparsed)}"
-    yield f"  skipped     {_listed(tally.skipped)}"
-    yield f"  names       {_listed(tally.names)}"
-    yield f"  exit codes  {_listed(tally.exit_codes)}"
+    for title, counts in (
+        ("unparsed", tally.unparsed),
+        ("skipped", tally.skipped),
+        ("names", tally.names),
+        ("exit codes", tally.exit_codes),
+    ):
+        yield fill(
+            _listed(counts), WIDTH, initial_indent=f"  {title:<12}", subsequent_indent=" " * 14, break_on_hyphens=False
+        )
     for name, calls in sorted(tally.passed_through.items()):
         reason = PASS_THROUGH.get(name)
         why = f"{reason.agent}: {reason.why}" if reason else "in no table"

@@ -1,7 +1,7 @@
 """What the families share: taking payloads apart, aliases, text of content blocks, errors.
 
-A family never takes a key away that it does not replace by its canonical one word for word: what is not known is kept,
-and canonical keys are put beside the provider's own spelling.
+Canonical keys are put beside the provider's own, and what nobody knows is kept. A key goes only where a canonical one
+has all it says: text that was under `content`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Family(NamedTuple):
 def input_payload(value: Any, family: Family) -> Payload:
     """The keys of an input, whatever it is."""
     if isinstance(value, dict):
-        return dict(value)
+        return without_nulls(value)
     if isinstance(value, str):
         return {family.string_key: value}
     if isinstance(value, list):

@@ -87,7 +87,8 @@ def serving(socket: Path, folder: Path, **changes: str) -> Iterator[Child]:
     """`tooltap serve`, ready to be talked to. `changes`: of the environment."""
     arguments = ["serve", "--socket", socket, "--journal", f"sqlite:{folder / 'journal.db'}"]
     with start(*arguments, env=environment(**changes)) as daemon:
-        assert b"listening" in daemon.log_line()
+        while b"listening" not in (line := daemon.log_line()):
+            assert line, "the daemon has ended"
         yield daemon
 
 

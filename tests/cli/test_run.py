@@ -8,7 +8,6 @@ import pty
 import signal
 import socket as sockets
 import sys
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -16,15 +15,9 @@ from typing import Any
 import pytest
 
 from tests.cli.command import CLAUDE, environment, sentence, serving, start, tooltap
-from tests.daemon.running import Running, running
+from tests.daemon.running import Running
 
 LINE = b'{"type":"nonsense"}\n'
-
-
-@pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[Running]:
-    with running(tmp_path) as one:
-        yield one
 
 
 def agent(program: str) -> list[str]:

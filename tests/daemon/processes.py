@@ -1,4 +1,4 @@
-"""A real daemon in a process of its own."""
+"""`tooltap serve` in a process of its own."""
 
 from __future__ import annotations
 
@@ -12,18 +12,6 @@ from typing import Any, Self
 
 from tests.daemon.running import TIMEOUT, Wire
 
-CODE = """
-import sys
-from tooltap.daemon.app import run
-from tooltap.daemon.config import load_config
-from tooltap.daemon.journal import JournalError
-from tooltap.daemon.listener import ListenError
-try:
-    run(load_config(None, socket=sys.argv[1], journal=sys.argv[2]))
-except (ListenError, JournalError) as error:
-    sys.exit(f"error: {error}")
-"""
-
 
 class DaemonProcess:
     """Its files are in `directory`. `log` is what it has written to stderr so far, read as JSON."""
@@ -31,7 +19,10 @@ class DaemonProcess:
     def __init__(self, directory: Path, *, journal: Path | None = None, **environment: str) -> None:
         self.path = directory / "run" / "t.sock"
         self.process = subprocess.Popen(
-            [sys.executable, "-c", CODE, str(self.path), str(journal or directory / "journal.db")],
+            [
+                *(sys.executable, "-m", "tooltap.cli", "serve"),
+                *("--socket", self.path, "--journal", f"sqlite:{journal or directory / 'journal.db'}"),
+            ],
             stderr=subprocess.PIPE,
             stdin=subprocess.DEVNULL,
             env={**os.environ, **environment},

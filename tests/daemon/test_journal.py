@@ -12,7 +12,6 @@ import pytest
 from tests.daemon.events import call, commit, event, message, result
 from tooltap.daemon.journal import (
     Committed,
-    Filter,
     JournalError,
     StoredEvent,
     StreamConflictError,
@@ -20,7 +19,8 @@ from tooltap.daemon.journal import (
 )
 from tooltap.daemon.journal_sqlite import SqliteJournal
 from tooltap.normalizers.items import OutputPiece
-from tooltap.protocol.events import PermissionRequest, PermissionResponse, SessionEvent, ToolUpdate, Usage
+from tooltap.protocol.events import PermissionRequest, PermissionResponse, SessionEvent, ToolUpdate, Usage, decode
+from tooltap.protocol.filters import Filter, meta_of
 
 pytestmark = pytest.mark.anyio
 
@@ -88,7 +88,7 @@ async def test_filters_are_or_inside_and_and_between_keys(journal: SqliteJournal
     async def seqs(**keys: tuple[str, ...]) -> list[int]:
         wanted = Filter(**keys)
         events = await everything(journal, wanted)
-        assert all(wanted.matches(one.meta) for one in events)
+        assert all(wanted.matches(meta_of(decode(one.body))) for one in events)
         return [one.seq for one in events]
 
     assert await seqs(kind=("tool-call",)) == [2, 3, 5]

@@ -11,6 +11,7 @@ from tests.daemon.events import call, commit, message
 from tooltap.daemon.journal import TailRecord
 from tooltap.daemon.journal_sqlite import SqliteJournal
 from tooltap.normalizers.items import OutputPiece
+from tooltap.protocol.events import decode
 
 pytestmark = pytest.mark.anyio
 
@@ -58,7 +59,7 @@ async def test_only_ended_streams_older_than_the_limit_lose_their_events(journal
 
     assert await journal.expire(NOW + 50) == 4
 
-    assert [one.meta.stream for one in (await journal.read(0))[0]] == ["unended"] * 2 + ["recent"] * 2
+    assert [decode(one.body).stream for one in (await journal.read(0))[0]] == ["unended"] * 2 + ["recent"] * 2
     assert (journal.oldest, journal.expired, journal.latest) == (3, 6, 8)
     for stream, kept in (("old", False), ("older", False), ("unended", True), ("recent", True)):
         assert (await journal.output(f"{stream}:1:o0", 0, 1, "bytes") is not None) == kept

@@ -40,7 +40,7 @@ def test_a_second_daemon_says_so_and_ends(tmp_path: Path) -> None:
         with DaemonProcess(tmp_path) as second:
             assert second.wait() == 1
             assert second.sentence == (
-                f"error: a daemon (pid {first.process.pid}) is already listening at {first.path}\n"
+                f"tooltap: a daemon (pid {first.process.pid}) is already listening at {first.path}\n"
             )
         with first.connect() as later:
             assert [wire.ask("ping"), later.ask("ping")] == [{}, {}]

@@ -354,7 +354,9 @@ def test_what_is_not_offered_is_said(daemon: Running) -> None:
     assert refusal(wire) == ("unsupported", "subscribe: display events are not offered by this daemon")
 
 
-@pytest.mark.parametrize("after", ["", "yesterday", "journal:", "journal:x", "journal:-1", "5"])
+@pytest.mark.parametrize(
+    "after", ["", "yesterday", "journal:", "journal:x", "journal:-1", "5", ":5", "j:" + "9" * 5_000]
+)
 def test_a_cursor_must_be_one(daemon: Running, after: str) -> None:
     wire = daemon.connect()
     wire.send("subscribe", after=after)

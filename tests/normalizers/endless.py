@@ -40,6 +40,36 @@ def claude_stream() -> Iterator[Any]:
             yield {"type": "system", "subtype": "init", "cwd": f"/w{n}", "model": f"m{n}", "uuid": f"g{n}", **common}
 
 
+def claude_transcript() -> Iterator[Any]:
+    for n in itertools.count():
+
+        def line(kind: str, n: int = n, **more: Any) -> dict[str, Any]:
+            common = {"isSidechain": False, "sessionId": f"s{n // 50}", "cwd": "/w", "version": "2.1.330"}
+            return {"type": kind, "uuid": f"{kind}{n}", "parentUuid": f"p{n}", **common, **more}
+
+        call = {"type": "tool_use", "id": f"toolu_{n}", "name": "Task", "input": {"prompt": f"{n} {TEXT}"}}
+        usage = {"input_tokens": n, "output_tokens": 1}
+        message = {"id": f"m{n}", "role": "assistant", "model": f"m{n}", "content": [call], "usage": usage}
+        if n % 5 == 0:
+            yield line("user", message={"role": "user", "content": TEXT}, promptId=f"q{n}")
+        yield line("assistant", message=message)
+        yield line("user", uuid=f"side{n}", message={"role": "user", "content": f"{n} {TEXT}"}, isSidechain=True)
+        child = {**message, "id": f"k{n}", "content": [{**call, "id": f"child_{n}", "name": "Bash"}]}
+        yield line("assistant", uuid=f"c{n}", parentUuid=f"side{n}", message=child, isSidechain=True)
+        nested = {
+            "type": "assistant",
+            "uuid": f"n{n}",
+            "message": {**child, "id": f"j{n}", "content": [{**call, "id": f"g{n}"}]},
+        }
+        data = {"type": "agent_progress", "agentId": f"a{n}", "message": nested}
+        yield line("progress", data=data, parentToolUseID=f"toolu_{n}")
+        launched = {"isAsync": True, "status": "async_launched", "agentId": f"t{n}"}
+        block = {"type": "tool_result", "tool_use_id": f"toolu_{n}", "content": TEXT}
+        yield line("user", message={"role": "user", "content": [block]}, toolUseResult=launched)
+        yield {"type": "summary", "summary": f"{n} {TEXT}", "leafUuid": f"l{n}"}
+        yield line("system", subtype=f"new_{n}", content=TEXT)
+
+
 def codex_mcp() -> Iterator[Any]:
     for n in itertools.count():
         thread = f"thread{n // 5}"
@@ -158,6 +188,33 @@ def acp() -> Iterator[Any]:
         yield {"jsonrpc": "2.0", "id": f"p{n}", "method": "session/request_permission", "params": asked}
 
 
+def gemini_stream() -> Iterator[Any]:
+    for n in itertools.count():
+        now = {"timestamp": "2026-11-21T20:45:09.996Z"}
+        if n % 5 == 0:
+            yield {"type": "init", **now, "session_id": f"s{n}", "model": "m"}
+        yield {"type": "message", **now, "role": "user", "content": TEXT}
+        yield {"type": "message", **now, "role": "assistant", "content": TEXT, "delta": True}
+        call = {"tool_name": "run_shell_command", "tool_id": f"c{n}", "parameters": {"command": TEXT}}
+        yield {"type": "tool_use", **now, **call}
+        background = "Command moved to background (PID: 7). Output hidden. Press Ctrl+B to view."
+        yield {"type": "tool_result", **now, "tool_id": f"c{n}", "status": "success", "output": background}
+        yield {"type": "tool_result", **now, "tool_id": f"lost{n}", "status": "success", "output": TEXT}
+
+
+def gemini_chat() -> Iterator[Any]:
+    for n in itertools.count():
+        now = {"timestamp": "2026-11-21T20:45:09.996Z"}
+        yield {"id": f"u{n}", **now, "type": "user", "content": [{"text": f"{n} {TEXT}"}]}
+        call = {"id": f"c{n}", "name": "run_shell_command", "args": {"command": TEXT}, "status": "executing"}
+        yield {"id": f"g{n}", **now, "type": "gemini", "content": TEXT, "toolCalls": [call], "model": f"m{n}"}
+        answer = {"functionResponse": {"id": f"lost{n}", "name": f"tool{n}", "response": {"output": TEXT}}}
+        yield {"id": f"r{n}", **now, "type": "user", "content": [answer]}
+        yield {"$set": {"summary": f"{n} {TEXT}", "sessionId": f"s{n}"}}
+        if n % 5 == 0:
+            yield {"$rewindTo": f"u{n}"}
+
+
 def happier_trace() -> Iterator[Any]:
     for n in itertools.count():
         common = {"v": 1, "ts": 10**12 + n, "direction": "outbound", "sessionId": f"s{n // 50}", "protocol": "acp"}
@@ -171,14 +228,77 @@ def happier_trace() -> Iterator[Any]:
         yield {**common, "kind": "tool-result", "payload": answer}
 
 
+def kimi_json() -> Iterator[Any]:
+    for n in itertools.count():
+        arguments = orjson.dumps({"command": f"{n} {TEXT}", "run_in_background": True}).decode()
+        call = {"type": "function", "id": f"c{n}", "function": {"name": "Shell", "arguments": arguments}}
+        lost = {**call, "id": f"lost{n}"}
+        yield {"role": "assistant", "content": [{"type": "think", "think": TEXT}], "tool_calls": [call, lost]}
+        yield {"role": "tool", "content": f"task_id: task{n}\nkind: bash\nstatus: running", "tool_call_id": f"c{n}"}
+        yield {"role": "tool", "content": TEXT, "tool_call_id": f"unknown{n}"}
+        if n % 100 == 0:
+            yield {"role": "assistant", "content": TEXT}
+
+
+def pi_json() -> Iterator[Any]:
+    for n in itertools.count():
+        if n % 50 == 0:
+            yield {"type": "session", "version": 3, "id": f"s{n}", "cwd": f"/w{n}"}
+            yield {"type": "agent_start"}
+        delta = {"type": "text_delta", "contentIndex": n, "delta": TEXT}
+        yield {"type": "message_update", "assistantMessageEvent": delta}
+        block = {"type": "toolCall", "id": f"c{n}", "name": "bash", "arguments": {"command": f"{n} {TEXT}"}}
+        message = {"role": "assistant", "content": [block], "model": f"m{n}", "responseId": f"r{n}"}
+        yield {"type": "message_end", "message": message}
+        yield {"type": "tool_execution_start", "toolCallId": f"d{n}", "toolName": "bash", "args": {"command": TEXT}}
+        output = {"content": [{"type": "text", "text": f"{n} {TEXT}"}]}
+        yield {"type": "tool_execution_update", "toolCallId": f"d{n}", "toolName": "bash", "partialResult": output}
+        yield {"type": "tool_execution_end", "toolCallId": f"lost{n}", "toolName": f"t{n}", "result": output}
+
+
+def tooltap_trace() -> Iterator[Any]:
+    """Every stream of every other dialect at once, and ever new ones."""
+    sources = {name: make() for name, make in ENDLESS.items() if name != "tooltap-trace"}
+    for n in itertools.count(1):
+        for name, source in sources.items():
+            line = orjson.dumps(next(source)).decode()
+            yield {"v": 1, "stream": name, "dialect": name, "n": n, "line": line}
+            yield {"v": 1, "stream": f"{name}{n}", "dialect": name, "n": 1, "line": line}
+
+
+def opencode_run() -> Iterator[Any]:
+    for n in itertools.count():
+        session = f"ses_{n // 50}"
+
+        def line(kind: str, n: int = n, session: str = session, **part: Any) -> dict[str, Any]:
+            part = {"id": f"prt_{kind}{n}", "messageID": f"msg_{n}", "sessionID": session, **part}
+            return {"type": kind, "timestamp": 1795294033788, "sessionID": session, "part": part}
+
+        yield line("step_start", type="step-start")
+        yield line("text", type="text", text=TEXT)
+        ended = {"status": "completed", "input": {"command": TEXT}, "output": TEXT, "metadata": {"exit": 0}}
+        yield line("tool_use", type="tool", tool="bash", callID=f"c{n}", state=ended)
+        opened = {"status": "running", "input": {"command": TEXT}, "metadata": {"output": TEXT}}
+        yield line("tool_use", type="tool", tool="bash", callID=f"open{n}", state=opened)
+        tokens = {"input": n, "output": 1, "reasoning": 0, "cache": {"read": 0, "write": 0}}
+        yield line("step_finish", type="step-finish", reason="tool-calls", tokens=tokens, cost=0)
+
+
 ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
     "acp": acp,
     "claude-stream": claude_stream,
     "codex-app-server": codex_app_server,
+    "claude-transcript": claude_transcript,
     "codex-exec": codex_exec,
     "codex-mcp": codex_mcp,
     "codex-rollout": codex_rollout,
+    "gemini-chat": gemini_chat,
+    "gemini-stream": gemini_stream,
     "happier-trace": happier_trace,
+    "kimi-json": kimi_json,
+    "opencode-run": opencode_run,
+    "pi-json": pi_json,
+    "tooltap-trace": tooltap_trace,
 }
 
 

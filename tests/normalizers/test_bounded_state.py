@@ -12,7 +12,7 @@ from tooltap.normalizers.items import Context
 from tooltap.normalizers.registry import BUILTIN
 from tooltap.normalizers.stream import StreamNormalizer
 
-LINES = int(os.environ.get("TOOLTAP_ENDLESS_LINES", "120000"))
+LINES = int(os.environ.get("TOOLTAP_ENDLESS_LINES", "30000"))
 BOUND = 8 * 1024 * 1024
 
 

@@ -1,0 +1,56 @@
+"""What a user can set, and the sentence for what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tooltap.daemon.config import ConfigError, load_config
+
+
+def test_flags_win_over_the_file_and_the_file_over_the_defaults(tmp_path: Path) -> None:
+    path = tmp_path / "tooltap.toml"
+    path.write_text('socket = "/from/file"\nretention_days = 2\n[stream]\nline_bytes = 1000\n')
+
+    config = load_config(path, socket="/from/flag", journal=None, at_interval=1)
+
+    assert config.socket_path == Path("/from/flag")
+    assert (config.retention_days, config.stream.line_bytes, config.at_interval) == (2, 1_000, 1)
+    assert config.max_connections == 2_048
+
+
+def test_a_journal_is_a_path_with_or_without_its_kind() -> None:
+    assert load_config(journal="sqlite:~/j.db").journal_path == Path("~/j.db").expanduser()
+    assert load_config(journal="j.db").journal_path == Path("j.db")
+    assert load_config().journal_path.name == "journal.db"
+    with pytest.raises(ConfigError, match="unknown journal 'redis:6379': it is given as sqlite:PATH"):
+        _ = load_config(journal="redis:6379").journal_path
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("retention = 2", "object contains unknown field `retention`"),
+        ("max_connections = 0", "max_connections: expected `int` >= 1"),
+        ('at_interval = "5 s"', "at_interval: expected `float`, got `str`"),
+        ("[stream]\ndepht = 3", "stream: object contains unknown field `depht`"),
+        ("a = = b", "is not valid TOML"),
+        ("a = '\xff'", "is not valid TOML"),
+    ],
+)
+def test_a_mistake_is_one_sentence_with_its_place(tmp_path: Path, text: str, sentence: str) -> None:
+    path = tmp_path / "tooltap.toml"
+    path.write_text(text, encoding="latin-1")
+
+    with pytest.raises(ConfigError) as raised:
+        load_config(path)
+
+    assert str(path) in str(raised.value)
+    assert sentence in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_file_that_is_not_there_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"cannot read .*none\.toml: No such file or directory"):
+        load_config(tmp_path / "none.toml")

@@ -1,0 +1,95 @@
+"""The accounting over a folder of streams says what became of every line, and fails where something is wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+CALLS = '{"type":"assistant","session_id":"s","parent_tool_use_id":null,"message":{"id":"m","content":[%s]}}\n'
+CALL = '{"type":"tool_use","id":"c1","name":"Bash","input":{"command":"ls"}}'
+
+
+def corpus(folder: Path, rows: list[dict[str, Any]] | None) -> tuple[int, str, str]:
+    """Exit code, report, errors."""
+    if rows is not None:
+        (folder / "manifest.json").write_text(json.dumps(rows))
+    command = [sys.executable, "-m", "tooltap.traces.corpus", str(folder)]
+    finished = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return finished.returncode, finished.stdout, finished.stderr
+
+
+def test_every_fixture_is_accounted_for(tmp_path: Path) -> None:
+    rows = [
+        {"file": str(path), "dialect": path.parts[-3], "scenario": "what else a manifest says is ignored"}
+        for path in sorted(FIXTURES.rglob("*.jsonl"))
+    ]
+    code, report, errors = corpus(tmp_path, rows)
+
+    assert (code, errors) == (0, "")
+    assert report.endswith(f"\n{len(rows)} files, no problem\n")
+
+
+def test_the_report_counts(tmp_path: Path) -> None:
+    """Two calls on one line, a blank line, text that is no JSON; nobody answers the calls."""
+    other = CALL.replace("c1", "c2").replace("Bash", "resume_agent")
+    (tmp_path / "a.jsonl").write_text(CALLS % f"{CALL},{other}" + "\nnope\n")
+    rows = [{"file": "a.jsonl", "dialect": "claude-stream"}, {"file": "a.jsonl"}, {"file": "a.jsonl", "dialect": "hal"}]
+    code, report, _ = corpus(tmp_path, rows)
+
+    assert code == 0
+    head, figures = (line.split("  ") for line in report.splitlines()[:2])
+    named = dict(zip(*([cell.strip() for cell in row if cell] for row in (head, figures)), strict=True))
+    assert named == {
+        "dialect": "claude-stream",
+        "files": "2",
+        "lines": "6",
+        "with events": "2",
+        "unparsed": "2",
+        "skipped": "2",
+        "raised": "0",
+        "calls": "4",
+        "inferred": "0",
+        "results": "4",
+        "tied": "4",
+        "closed": "4",
+    }
+    assert "  unparsed    not-json 2\n" in report
+    assert "  skipped     blank 2\n" in report
+    assert "  names       Bash 2, resume_agent 2\n" in report
+    assert "  passed through: resume_agent 2 (codex: wakes a closed subagent; no other agent can)\n" in report
+    assert "\nno parser for: hal 1 files\n" in report
+
+
+def test_a_name_no_table_explains_is_shown_as_such(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(CALLS % CALL.replace("Bash", "frobnicate"))
+    _, report, _ = corpus(tmp_path, [{"file": "a.jsonl", "dialect": "claude-stream"}])
+
+    assert "  passed through: frobnicate 1 (in no table)\n" in report
+
+
+def test_an_unknown_line_type_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"type":"brand_new","session_id":"s"}\n')
+    code, report, _ = corpus(tmp_path, [{"file": "a.jsonl", "dialect": "claude-stream"}])
+
+    assert code == 1
+    assert report.splitlines()[-2:] == [
+        'a.jsonl: line 1 is of an unknown type: {"type":"brand_new","session_id":"s"}',
+        "1 problems in 1 files",
+    ]
+
+
+@pytest.mark.parametrize("manifest", [None, "[", '[{"no":"file"}]'])
+def test_a_folder_without_a_usable_manifest_is_wrong_usage(manifest: str | None, tmp_path: Path) -> None:
+    if manifest is not None:
+        (tmp_path / "manifest.json").write_text(manifest)
+    code, report, errors = corpus(tmp_path, None)
+
+    assert (code, report) == (2, "")
+    assert errors.startswith("corpus: ")
+    assert errors.count("\n") == 1
