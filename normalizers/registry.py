@@ -17,8 +17,8 @@ __all__ = ["BUILTIN", "UnknownDialectError", "dialects", "parser_class"]
 BUILTIN = {
     "acp": "tooltap.normalizers.acp:Acp",
     "claude-stream": "tooltap.normalizers.claude_stream:ClaudeStream",
-    "codex-app-server": "tooltap.normalizers.codex_app_server:CodexAppServer",
     "claude-transcript": "tooltap.normalizers.claude_transcript:ClaudeTranscript",
+    "codex-app-server": "tooltap.normalizers.codex_app_server:CodexAppServer",
     "codex-exec": "tooltap.normalizers.codex_exec:CodexExec",
     "codex-mcp": "tooltap.normalizers.codex_mcp:CodexMcp",
     "codex-rollout": "tooltap.normalizers.codex_rollout:CodexRollout",

@@ -303,8 +303,8 @@ _OPENCODE_PARTS = {
 RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "acp": _is_acp,
     "claude-stream": _is_claude_stream,
-    "codex-app-server": _is_codex_app_server,
     "claude-transcript": _is_claude_transcript,
+    "codex-app-server": _is_codex_app_server,
     "codex-exec": _is_codex_exec,
     "codex-mcp": _is_codex_mcp,
     "codex-rollout": _is_codex_rollout,

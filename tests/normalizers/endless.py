@@ -287,8 +287,8 @@ def opencode_run() -> Iterator[Any]:
 ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
     "acp": acp,
     "claude-stream": claude_stream,
-    "codex-app-server": codex_app_server,
     "claude-transcript": claude_transcript,
+    "codex-app-server": codex_app_server,
     "codex-exec": codex_exec,
     "codex-mcp": codex_mcp,
     "codex-rollout": codex_rollout,
