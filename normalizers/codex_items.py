@@ -63,7 +63,8 @@ def core_item(item: Msg) -> Msg:
 
 
 def _part(part: Any) -> Any:
-    if not isinstance(part, dict) or part.get("type") not in _PART_TYPES:
+    kind = _PART_TYPES.get(str(part.get("type"))) if isinstance(part, dict) else None
+    if kind is None:
         return part
-    core = {**part, "type": _PART_TYPES[part["type"]]}
+    core = {**part, "type": kind}
     return {**core, "image_url": core.pop("url")} if "url" in core else core

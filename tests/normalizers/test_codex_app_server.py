@@ -384,6 +384,7 @@ def test_garbage_is_survived() -> None:
             {"method": "item/started"}, {"method": "item/completed", "params": {"item": {"type": None}}},
             {"method": 5}, {"id": [], "result": {"thread": {"id": 4}}}, {"id": 1, "result": {"decision": {}}},
             {"id": 1, "method": "mcpServer/elicitation/request"}, told("turn/started", turn=[]),
+            item("completed", "userMessage", id="u", content=[{"type": []}, {"type": "image", "url": 3}]),
             told("turn/completed"), told("error"), told("turn/plan/updated", plan=3), told("turn/diff/updated"),
             told("account/rateLimits/updated", rateLimits=[1]), told("thread/tokenUsage/updated", tokenUsage=None),
             item("completed", "collabAgentToolCall", id="x", tool=["spawnAgent"], receiverThreadIds=[{}, None]),
