@@ -17,6 +17,7 @@ __all__ = ["BUILTIN", "UnknownDialectError", "dialects", "parser_class"]
 BUILTIN = {
     "acp": "tooltap.normalizers.acp:Acp",
     "claude-stream": "tooltap.normalizers.claude_stream:ClaudeStream",
+    "cline-json": "tooltap.normalizers.cline_json:ClineJson",
     "codex-mcp": "tooltap.normalizers.codex_mcp:CodexMcp",
     "copilot-json": "tooltap.normalizers.copilot_json:CopilotJson",
     "gemini-chat": "tooltap.normalizers.gemini_chat:GeminiChat",

@@ -115,6 +115,14 @@ def _is_happier_trace(value: dict[str, Any]) -> bool:
     )
 
 
+def _is_cline_json(value: dict[str, Any]) -> bool:
+    key = _CLINE_JSON_KEYS.get(str(value.get("type")))
+    return key is not None and key in value and isinstance(value.get("ts"), str)
+
+
+_CLINE_JSON_KEYS = {"agent_event": "event", "hook_event": "hookEventName", "run_result": "finishReason"}
+
+
 def _is_copilot_json(value: dict[str, Any]) -> bool:
     kind = value.get("type")
     if kind == "result":
@@ -161,6 +169,7 @@ _PI_JSON_KEYS = {
 RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "acp": _is_acp,
     "claude-stream": _is_claude_stream,
+    "cline-json": _is_cline_json,
     "codex-mcp": _is_codex_mcp,
     "copilot-json": _is_copilot_json,
     "gemini-chat": _is_gemini_chat,
