@@ -20,6 +20,7 @@ BUILTIN = {
     "claude-transcript": "tooltap.normalizers.claude_transcript:ClaudeTranscript",
     "codex-app-server": "tooltap.normalizers.codex_app_server:CodexAppServer",
     "codex-exec": "tooltap.normalizers.codex_exec:CodexExec",
+    "cline-json": "tooltap.normalizers.cline_json:ClineJson",
     "codex-mcp": "tooltap.normalizers.codex_mcp:CodexMcp",
     "codex-rollout": "tooltap.normalizers.codex_rollout:CodexRollout",
     "copilot-json": "tooltap.normalizers.copilot_json:CopilotJson",

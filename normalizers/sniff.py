@@ -237,6 +237,14 @@ def _is_happier_trace(value: dict[str, Any]) -> bool:
     )
 
 
+def _is_cline_json(value: dict[str, Any]) -> bool:
+    key = _CLINE_JSON_KEYS.get(str(value.get("type")))
+    return key is not None and key in value and isinstance(value.get("ts"), str)
+
+
+_CLINE_JSON_KEYS = {"agent_event": "event", "hook_event": "hookEventName", "run_result": "finishReason"}
+
+
 def _is_copilot_json(value: dict[str, Any]) -> bool:
     kind = value.get("type")
     if kind == "result":
@@ -337,6 +345,7 @@ RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "claude-transcript": _is_claude_transcript,
     "codex-app-server": _is_codex_app_server,
     "codex-exec": _is_codex_exec,
+    "cline-json": _is_cline_json,
     "codex-mcp": _is_codex_mcp,
     "codex-rollout": _is_codex_rollout,
     "copilot-json": _is_copilot_json,

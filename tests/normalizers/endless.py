@@ -349,12 +349,30 @@ def copilot_json() -> Iterator[Any]:
         yield line("permission.requested", requestId=f"p{n}", permissionRequest={"toolCallId": f"c{n}"})
 
 
+def cline_json() -> Iterator[Any]:
+    for n in itertools.count():
+
+        def event(kind: str, content: str, **more: Any) -> dict[str, Any]:
+            told = {"type": kind, "contentType": content, **more}
+            return {"ts": "2026-11-21T21:05:00.812Z", "type": "agent_event", "event": told}
+
+        if n % 50 == 0:
+            hook = {"hookEventName": "agent_start", "agentId": f"a{n}", "taskId": f"t{n}", "parentAgentId": None}
+            yield {"ts": "2026-11-21T21:05:00.812Z", "type": "hook_event", **hook}
+        yield event("content_start", "text", text=TEXT)
+        call = {"toolCallId": f"c{n}", "toolName": "run_commands"}
+        yield event("content_start", "tool", **call, input={"commands": [f"{n} {TEXT}"]})
+        yield event("content_update", "tool", **call, update={"stream": "stdout", "chunk": TEXT})
+        yield event("content_end", "tool", toolCallId=f"lost{n}", toolName=f"x{n}", output=TEXT)
+
+
 ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
     "acp": acp,
     "claude-stream": claude_stream,
     "claude-transcript": claude_transcript,
     "codex-app-server": codex_app_server,
     "codex-exec": codex_exec,
+    "cline-json": cline_json,
     "codex-mcp": codex_mcp,
     "codex-rollout": codex_rollout,
     "copilot-json": copilot_json,
