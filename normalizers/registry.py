@@ -21,6 +21,7 @@ BUILTIN = {
     "gemini-chat": "tooltap.normalizers.gemini_chat:GeminiChat",
     "gemini-stream": "tooltap.normalizers.gemini_stream:GeminiStream",
     "happier-trace": "tooltap.normalizers.happier_trace:HappierTrace",
+    "openai-responses": "tooltap.normalizers.openai_responses:OpenAIResponses",
     "tooltap-trace": "tooltap.normalizers.tooltap_trace:TooltapTrace",
 }
 ENTRY_POINTS = "tooltap.dialects"
