@@ -32,6 +32,7 @@ BUILTIN = {
     "opencode-run": "tooltap.normalizers.opencode_run:OpencodeRun",
     "pi-json": "tooltap.normalizers.pi_json:PiJson",
     "qwen-stream": "tooltap.normalizers.qwen_stream:QwenStream",
+    "openai-responses": "tooltap.normalizers.openai_responses:OpenAIResponses",
     "tooltap-trace": "tooltap.normalizers.tooltap_trace:TooltapTrace",
 }
 ENTRY_POINTS = "tooltap.dialects"

@@ -286,6 +286,24 @@ _PI_JSON_KEYS = {
     "tool_execution_update": "toolCallId",
     "turn_end": "toolResults",
 }
+def _is_openai_responses(value: dict[str, Any]) -> bool:
+    kind = value.get("type")
+    if isinstance(kind, str):
+        if "event_id" in value:  # the realtime API has events of the same names
+            return False
+        if kind.startswith("response."):
+            return kind == "response.create" or not value.keys().isdisjoint(_RESPONSES_EVENT_KEYS)
+        return kind == "error" and "sequence_number" in value
+    if value.get("object") == "response":
+        return isinstance(value.get("output"), list)
+    # Requests for embeddings have a model and an input, too, and nothing else of these.
+    return value.keys() >= {"model", "input"} and not value.keys().isdisjoint(_RESPONSES_REQUEST_KEYS)
+
+
+_RESPONSES_EVENT_KEYS = frozenset({"response", "item", "output_index", "item_id"})
+_RESPONSES_REQUEST_KEYS = frozenset(
+    {"instructions", "tools", "store", "stream", "include", "reasoning", "text", "previous_response_id"}
+)
 
 
 def _is_tooltap_trace(value: dict[str, Any]) -> bool:
@@ -357,5 +375,6 @@ RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "opencode-run": _is_opencode_run,
     "pi-json": _is_pi_json,
     "qwen-stream": _is_qwen_stream,
+    "openai-responses": _is_openai_responses,
     "tooltap-trace": _is_tooltap_trace,
 }

@@ -265,6 +265,23 @@ def pi_json() -> Iterator[Any]:
         output = {"content": [{"type": "text", "text": f"{n} {TEXT}"}]}
         yield {"type": "tool_execution_update", "toolCallId": f"d{n}", "toolName": "bash", "partialResult": output}
         yield {"type": "tool_execution_end", "toolCallId": f"lost{n}", "toolName": f"t{n}", "result": output}
+def openai_responses() -> Iterator[Any]:
+    for n in itertools.count():
+        said = {"type": "message", "role": "user", "content": f"{n} {TEXT}"}
+        answer = {"type": "function_call_output", "call_id": f"lost{n}", "output": TEXT}
+        yield {"model": "m", "stream": True, "input": [said, answer]}
+        if n % 50 == 0:
+            response = {"id": f"r{n}", "object": "response", "model": f"m{n}", "output": []}
+            yield {"type": "response.created", "response": response}
+        place = {"output_index": n}
+        call = {"type": "function_call", "id": f"f{n}", "call_id": f"c{n}", "name": "shell", "arguments": ""}
+        yield {"type": "response.output_item.added", **place, "item": call}
+        whole = {**call, "arguments": orjson.dumps({"command": f"{n} {TEXT}"}).decode()}
+        yield {"type": "response.output_item.done", **place, "item": whole}
+        delta = {"item_id": f"i{n}", "content_index": 0, "delta": TEXT}
+        yield {"type": "response.output_text.delta", "output_index": n + 1, **delta}
+        asked = {"type": "mcp_approval_request", "id": f"a{n}", "name": "x", "server_label": "s", "arguments": "{}"}
+        yield {"type": "response.output_item.done", "output_index": n + 2, "item": asked}
 
 
 def tooltap_trace() -> Iterator[Any]:
@@ -384,6 +401,7 @@ ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
     "opencode-run": opencode_run,
     "pi-json": pi_json,
     "qwen-stream": qwen_stream,
+    "openai-responses": openai_responses,
     "tooltap-trace": tooltap_trace,
 }
 
