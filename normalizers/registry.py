@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from typing import Any
 
 from tooltap.normalizers.base import Parser
 
@@ -45,7 +45,15 @@ class UnknownDialectError(ValueError):
 
 def dialects() -> list[str]:
     """Names of all dialects, built in and installed."""
-    return sorted({*BUILTIN, *(point.name for point in entry_points(group=ENTRY_POINTS))})
+    return sorted({*BUILTIN, *_plugins()})
+
+
+@cache
+def _plugins() -> dict[str, Any]:
+    """Name -> entry point of the dialects that other packages bring."""
+    from importlib.metadata import entry_points  # most streams need no plugin, and no time to look for one
+
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
 
 
 @cache
@@ -55,7 +63,7 @@ def parser_class(name: str) -> type[Parser]:
         module, _, attribute = BUILTIN[name].partition(":")
         found: type[Parser] = getattr(import_module(module), attribute)
         return found
-    for point in entry_points(group=ENTRY_POINTS, name=name):
-        loaded: type[Parser] = point.load()
+    if name in _plugins():
+        loaded: type[Parser] = _plugins()[name].load()
         return loaded
     raise UnknownDialectError(name)
