@@ -18,9 +18,9 @@ BUILTIN = {
     "acp": "tooltap.normalizers.acp:Acp",
     "claude-stream": "tooltap.normalizers.claude_stream:ClaudeStream",
     "claude-transcript": "tooltap.normalizers.claude_transcript:ClaudeTranscript",
+    "cline-json": "tooltap.normalizers.cline_json:ClineJson",
     "codex-app-server": "tooltap.normalizers.codex_app_server:CodexAppServer",
     "codex-exec": "tooltap.normalizers.codex_exec:CodexExec",
-    "cline-json": "tooltap.normalizers.cline_json:ClineJson",
     "codex-mcp": "tooltap.normalizers.codex_mcp:CodexMcp",
     "codex-rollout": "tooltap.normalizers.codex_rollout:CodexRollout",
     "copilot-json": "tooltap.normalizers.copilot_json:CopilotJson",
@@ -28,11 +28,11 @@ BUILTIN = {
     "gemini-stream": "tooltap.normalizers.gemini_stream:GeminiStream",
     "happier-trace": "tooltap.normalizers.happier_trace:HappierTrace",
     "kimi-json": "tooltap.normalizers.kimi_json:KimiJson",
+    "openai-responses": "tooltap.normalizers.openai_responses:OpenAIResponses",
     "opencode-bus": "tooltap.normalizers.opencode_bus:OpencodeBus",
     "opencode-run": "tooltap.normalizers.opencode_run:OpencodeRun",
     "pi-json": "tooltap.normalizers.pi_json:PiJson",
     "qwen-stream": "tooltap.normalizers.qwen_stream:QwenStream",
-    "openai-responses": "tooltap.normalizers.openai_responses:OpenAIResponses",
     "tooltap-trace": "tooltap.normalizers.tooltap_trace:TooltapTrace",
 }
 ENTRY_POINTS = "tooltap.dialects"

@@ -286,6 +286,8 @@ _PI_JSON_KEYS = {
     "tool_execution_update": "toolCallId",
     "turn_end": "toolResults",
 }
+
+
 def _is_openai_responses(value: dict[str, Any]) -> bool:
     kind = value.get("type")
     if isinstance(kind, str):
@@ -361,9 +363,9 @@ RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "acp": _is_acp,
     "claude-stream": _is_claude_stream,
     "claude-transcript": _is_claude_transcript,
+    "cline-json": _is_cline_json,
     "codex-app-server": _is_codex_app_server,
     "codex-exec": _is_codex_exec,
-    "cline-json": _is_cline_json,
     "codex-mcp": _is_codex_mcp,
     "codex-rollout": _is_codex_rollout,
     "copilot-json": _is_copilot_json,
@@ -371,10 +373,10 @@ RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "gemini-stream": _is_gemini_stream,
     "happier-trace": _is_happier_trace,
     "kimi-json": _is_kimi_json,
+    "openai-responses": _is_openai_responses,
     "opencode-bus": _is_opencode_bus,
     "opencode-run": _is_opencode_run,
     "pi-json": _is_pi_json,
     "qwen-stream": _is_qwen_stream,
-    "openai-responses": _is_openai_responses,
     "tooltap-trace": _is_tooltap_trace,
 }

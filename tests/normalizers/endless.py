@@ -265,6 +265,8 @@ def pi_json() -> Iterator[Any]:
         output = {"content": [{"type": "text", "text": f"{n} {TEXT}"}]}
         yield {"type": "tool_execution_update", "toolCallId": f"d{n}", "toolName": "bash", "partialResult": output}
         yield {"type": "tool_execution_end", "toolCallId": f"lost{n}", "toolName": f"t{n}", "result": output}
+
+
 def openai_responses() -> Iterator[Any]:
     for n in itertools.count():
         said = {"type": "message", "role": "user", "content": f"{n} {TEXT}"}
@@ -387,9 +389,9 @@ ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
     "acp": acp,
     "claude-stream": claude_stream,
     "claude-transcript": claude_transcript,
+    "cline-json": cline_json,
     "codex-app-server": codex_app_server,
     "codex-exec": codex_exec,
-    "cline-json": cline_json,
     "codex-mcp": codex_mcp,
     "codex-rollout": codex_rollout,
     "copilot-json": copilot_json,
@@ -397,11 +399,11 @@ ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
     "gemini-stream": gemini_stream,
     "happier-trace": happier_trace,
     "kimi-json": kimi_json,
+    "openai-responses": openai_responses,
     "opencode-bus": opencode_bus,
     "opencode-run": opencode_run,
     "pi-json": pi_json,
     "qwen-stream": qwen_stream,
-    "openai-responses": openai_responses,
     "tooltap-trace": tooltap_trace,
 }
 
