@@ -81,6 +81,9 @@ class Parser(ABC):
     DOCUMENTS: ClassVar[bool] = False
     """Whether an object may come printed over many lines, as files that are JSON documents have it."""
 
+    SENTINELS: ClassVar[frozenset[bytes]] = frozenset()
+    """Lines that are no JSON, and belong to the dialect all the same."""
+
     def __init__(self, context: Context, state: State | None = None) -> None:
         self.context = context
         self.state: Any = self.state_type() if state is None else state
@@ -111,6 +114,8 @@ class Parser(ABC):
         if not values:
             if reason == "blank":
                 return skip("blank"), self._take()
+            if line.strip() in self.SENTINELS:
+                return self.read_sentinel(), self._take()
             return self._unreadable(reason or "not-json", line, len(line))
         classes = [self._read(value, line, direction) for value in values]
         if len(classes) == 1:
@@ -176,6 +181,10 @@ class Parser(ABC):
     def read_other(self, value: Any, direction: Direction | None) -> str | None:
         """Read a value that is no object: the line's class, or None where the dialect has no such lines."""
         return None
+
+    def read_sentinel(self) -> str:
+        """Read one of `SENTINELS`: the line's class."""
+        return skip("sentinel")
 
     def finish(self, reason: str) -> None:  # noqa: B027 -- most dialects keep nothing of their own
         """The stream ends: emit what only this dialect knows to be pending."""

@@ -21,6 +21,7 @@ BUILTIN = {
     "gemini-chat": "tooltap.normalizers.gemini_chat:GeminiChat",
     "gemini-stream": "tooltap.normalizers.gemini_stream:GeminiStream",
     "happier-trace": "tooltap.normalizers.happier_trace:HappierTrace",
+    "openai-chat": "tooltap.normalizers.openai_chat:OpenaiChat",
     "opencode-bus": "tooltap.normalizers.opencode_bus:OpencodeBus",
     "opencode-run": "tooltap.normalizers.opencode_run:OpencodeRun",
 }

@@ -115,6 +115,21 @@ def _is_happier_trace(value: dict[str, Any]) -> bool:
     )
 
 
+def _is_openai_chat(value: dict[str, Any]) -> bool:
+    choices = value.get("choices")
+    if isinstance(choices, list):
+        if value.get("object") in ("chat.completion", "chat.completion.chunk"):
+            return True
+        first = choices[0] if choices else None
+        return isinstance(first, dict) and any(isinstance(first.get(key), dict) for key in ("delta", "message"))
+    messages = value.get("messages")
+    return (
+        isinstance(messages, list)
+        and isinstance(value.get("model"), str)
+        and any(isinstance(message, dict) and isinstance(message.get("role"), str) for message in messages)
+    )
+
+
 def _is_opencode_bus(value: dict[str, Any]) -> bool:
     payload = value.get("payload")
     if isinstance(payload, dict) and "type" not in value:
@@ -163,6 +178,7 @@ RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "gemini-chat": _is_gemini_chat,
     "gemini-stream": _is_gemini_stream,
     "happier-trace": _is_happier_trace,
+    "openai-chat": _is_openai_chat,
     "opencode-bus": _is_opencode_bus,
     "opencode-run": _is_opencode_run,
 }
