@@ -237,6 +237,21 @@ def _is_happier_trace(value: dict[str, Any]) -> bool:
     )
 
 
+def _is_openai_chat(value: dict[str, Any]) -> bool:
+    choices = value.get("choices")
+    if isinstance(choices, list):
+        if value.get("object") in ("chat.completion", "chat.completion.chunk"):
+            return True
+        first = choices[0] if choices else None
+        return isinstance(first, dict) and any(isinstance(first.get(key), dict) for key in ("delta", "message"))
+    messages = value.get("messages")
+    return (
+        isinstance(messages, list)
+        and isinstance(value.get("model"), str)
+        and any(isinstance(message, dict) and isinstance(message.get("role"), str) for message in messages)
+    )
+
+
 def _is_cline_json(value: dict[str, Any]) -> bool:
     key = _CLINE_JSON_KEYS.get(str(value.get("type")))
     return key is not None and key in value and isinstance(value.get("ts"), str)
@@ -373,6 +388,7 @@ RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "gemini-stream": _is_gemini_stream,
     "happier-trace": _is_happier_trace,
     "kimi-json": _is_kimi_json,
+    "openai-chat": _is_openai_chat,
     "openai-responses": _is_openai_responses,
     "opencode-bus": _is_opencode_bus,
     "opencode-run": _is_opencode_run,

@@ -228,6 +228,25 @@ def happier_trace() -> Iterator[Any]:
         yield {**common, "kind": "tool-result", "payload": answer}
 
 
+def openai_chat() -> Iterator[Any]:
+    for n in itertools.count():
+        answer = {"id": f"chatcmpl-{n}", "object": "chat.completion.chunk", "model": f"m{n // 5}"}
+
+        def chunk(answer: dict[str, Any] = answer, finish: str | None = None, **delta: Any) -> dict[str, Any]:
+            return {**answer, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+
+        prompt = {"role": "user", "content": f"{n} {TEXT}"}
+        result = {"role": "tool", "tool_call_id": f"lost{n}", "content": TEXT}
+        yield {"model": "m", "messages": [prompt, result]}
+        yield chunk(reasoning=TEXT)
+        yield chunk(content=TEXT)
+        call = {"index": n % 7, "id": f"c{n}", "function": {"name": "bash", "arguments": TEXT}}
+        yield chunk(tool_calls=[call])
+        yield chunk(finish="tool_calls")
+        if n % 5 == 0:
+            yield {**answer, "choices": [], "usage": {"prompt_tokens": n, "completion_tokens": 1}}
+
+
 def qwen_stream() -> Iterator[Any]:
     for n, line in enumerate(claude_stream()):
         yield line
@@ -399,6 +418,7 @@ ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
     "gemini-stream": gemini_stream,
     "happier-trace": happier_trace,
     "kimi-json": kimi_json,
+    "openai-chat": openai_chat,
     "openai-responses": openai_responses,
     "opencode-bus": opencode_bus,
     "opencode-run": opencode_run,
