@@ -25,6 +25,7 @@ BUILTIN = {
     "happier-trace": "tooltap.normalizers.happier_trace:HappierTrace",
     "kimi-json": "tooltap.normalizers.kimi_json:KimiJson",
     "pi-json": "tooltap.normalizers.pi_json:PiJson",
+    "vibe-json": "tooltap.normalizers.vibe_json:VibeJson",
 }
 ENTRY_POINTS = "tooltap.dialects"
 

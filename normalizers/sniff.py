@@ -166,6 +166,10 @@ _PI_JSON_KEYS = {
 }
 
 
+def _is_vibe_json(value: dict[str, Any]) -> bool:
+    return value.keys() >= {"id", "sessionId", "turnId", "generationStatus", "type"}
+
+
 RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "acp": _is_acp,
     "claude-stream": _is_claude_stream,
@@ -177,4 +181,5 @@ RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "happier-trace": _is_happier_trace,
     "kimi-json": _is_kimi_json,
     "pi-json": _is_pi_json,
+    "vibe-json": _is_vibe_json,
 }
