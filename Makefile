@@ -1,14 +1,23 @@
-# Every target sets up what it needs: a virtual environment in .venv (uv if it is there, else pip).
-PYTHON ?= python3
+# Every target sets up what it needs in .venv, with uv if it is there, else pip. PYTHON names another interpreter.
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 BIN := .venv/bin
+# $(call venv,FOLDER) and $(call install,FOLDER,WHAT): a virtual environment, and a package in it.
+ifneq ($(shell command -v uv),)
+venv = uv venv -q --python $(PYTHON) $(1)
+install = uv pip install -q --python $(1)/bin/python $(2)
+else
+venv = $(PYTHON) -m venv $(1)
+install = $(1)/bin/python -m pip install -q --disable-pip-version-check $(2)
+endif
 
-.PHONY: demo test check lint fix corpus goldens clean
+.PHONY: demo test check lint fix corpus goldens coverage endless package clean
 
 demo: .venv/.runtime
 	$(BIN)/tooltap demo
 
 test: .venv/.dev
-	$(BIN)/pytest -q
+	$(BIN)/pytest -q -rs -n auto
 
 check: lint test
 
@@ -30,15 +39,34 @@ corpus: .venv/.runtime
 goldens: .venv/.runtime
 	$(BIN)/python -m tooltap.traces.goldens $(GOLDENS)
 
+# A million lines of every dialect, in which nothing ever ends; `make test` feeds fewer.
+endless: .venv/.dev
+	TOOLTAP_ENDLESS_LINES=1000000 $(BIN)/pytest -q -n auto tests/normalizers/test_bounded_state.py
+
+# The page that says which tools are proven for which dialect, from the fixtures.
+coverage: .venv/.runtime
+	$(BIN)/python -m tooltap.traces.coverage tests/fixtures > docs/coverage.md
+
+# The sdist, the wheel built from it, and that wheel at work in an empty environment, out of reach of the sources.
+package: .venv/.dev
+	rm -rf build dist
+	$(BIN)/python -m build --outdir dist .
+	$(call venv,build/venv)
+	$(call install,build/venv,dist/*.whl)
+	cd build && venv/bin/tooltap --version
+	cd build && venv/bin/tooltap normalize --stats ../cli/static/demo/claude-code.jsonl >/dev/null
+	cd build && venv/bin/tooltap demo >/dev/null
+
 .venv/bin/python:
-	if command -v uv >/dev/null; then uv venv -q --python $(PYTHON) .venv; else $(PYTHON) -m venv .venv; fi
+	@test -n "$(PYTHON)" || { echo "tooltap needs Python 3.11 or later" >&2; exit 1; }
+	$(call venv,.venv)
 
 .venv/.runtime: .venv/bin/python pyproject.toml
-	if command -v uv >/dev/null; then uv pip install -q --python $(BIN)/python -e .; else $(BIN)/python -m pip install -q --disable-pip-version-check -e .; fi
+	$(call install,.venv,-e .)
 	touch $@
 
 .venv/.dev: .venv/bin/python pyproject.toml
-	if command -v uv >/dev/null; then uv pip install -q --python $(BIN)/python -e '.[dev]'; else $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]'; fi
+	$(call install,.venv,-e '.[dev]')
 	touch $@ .venv/.runtime
 
 clean:

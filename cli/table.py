@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import click
 
-from tooltap.cli.render import harmless, one_line
+from tooltap.cli.render import one_line, wants_colour
 
 __all__ = ["print_table"]
 
@@ -19,10 +19,12 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
             click.echo("\t".join(row))
         return
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
     from rich.text import Text
 
-    table = Table(*columns, box=None, pad_edge=False, header_style="bold")
+    first = Column(columns[0], min_width=max((len(row[0]) for row in cells), default=0))  # what people copy
+    head_style = "bold" if wants_colour(sys.stdout) else ""
+    table = Table(first, *columns[1:], box=None, pad_edge=False, header_style=head_style)
     for row in cells:
-        table.add_row(*(Text(harmless(cell)) for cell in row))
+        table.add_row(*(Text(cell, no_wrap=True, overflow="ellipsis") for cell in row))
     Console().print(table)

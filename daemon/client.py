@@ -17,7 +17,6 @@ One connection does one of these. It depends on the protocol alone, not on the d
 from __future__ import annotations
 
 import zlib
-from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,16 +24,13 @@ from typing import Any, Literal, Self, TypeAlias
 
 import anyio
 import msgspec
-from anyio.abc import SocketStream
 
-from tooltap.daemon.paths import socket_path
-from tooltap.protocol import PROTOCOL_VERSION
+from tooltap.daemon.client_connection import Client, ConnectError, DaemonError, DisconnectedError
 from tooltap.protocol.events import AnyEvent, decode
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import (
     Ack,
     At,
-    ClientFrame,
     DaemonFrame,
     Done,
     ErrorFrame,
@@ -42,13 +38,10 @@ from tooltap.protocol.frames import (
     Ingest,
     Ingesting,
     Live,
-    Reply,
     Subscribe,
     Subscribed,
     Suspended,
-    Welcome,
     decode_daemon_frame,
-    encode_frame,
 )
 from tooltap.protocol.tapped import Direction, write_tapped
 
@@ -68,7 +61,6 @@ __all__ = [
     "subscribe",
 ]
 
-CHUNK = 262_144
 RETRY_FIRST, RETRY_MOST = 0.1, 2.0
 """Seconds between attempts to reach a daemon that is away."""
 
@@ -76,129 +68,8 @@ Received: TypeAlias = bytes | Subscribed | Live | At | Gap
 """What a subscription gives: an event line without its newline, or a control frame."""
 
 
-class ConnectError(Exception):
-    """No daemon can be reached; the message is one sentence for the user."""
-
-
-class DisconnectedError(Exception):
-    """The daemon has closed the connection."""
-
-    def __init__(self) -> None:
-        super().__init__("the daemon has closed the connection")
-
-
-class DaemonError(Exception):
-    """The daemon refused something; `code` is one of `tooltap.protocol.frames.ERROR_CODES`."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
 class OtherInputError(Exception):
     """The stream's lines at the daemon are not those of this input: it needs a stream id of its own."""
-
-
-class Client:
-    """A connection that has been greeted. Lines come and go; `request` asks."""
-
-    def __init__(self, stream: SocketStream) -> None:
-        self._stream = stream
-        self._lines: deque[bytes] = deque()
-        self._rest: list[bytes] = []
-        self.welcome: Welcome
-
-    @classmethod
-    async def open(cls, path: Path | str | None = None) -> Self:
-        """Raises `ConnectError` and `DaemonError`."""
-        place = Path(path) if path else socket_path()
-        try:
-            client = cls(await anyio.connect_unix(place))
-        except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
-            raise ConnectError(f"no daemon is listening at {place}; start one with `tooltap serve`") from None
-        except OSError as error:
-            raise ConnectError(f"cannot connect to {place}: {error.strerror or error}") from None
-        try:
-            client.welcome = await client._greeting(place)
-        except BaseException:
-            await client.close()
-            raise
-        return client
-
-    async def close(self) -> None:
-        await self._stream.aclose()
-
-    async def request(self, op: str, **arguments: Any) -> Any:
-        """The result of a request (see `tooltap.protocol.frames`). Raises `DaemonError` and `DisconnectedError`."""
-        arguments = {key: value for key, value in arguments.items() if value is not None}
-        await self.write(msgspec.json.encode({"op": op, "id": 1, **arguments}) + b"\n")
-        while not isinstance(frame := await self.receive_frame(), Reply):
-            pass
-        if frame.error is not None:
-            raise DaemonError(frame.error.code, frame.error.message)
-        return frame.result
-
-    async def send(self, frame: ClientFrame) -> None:
-        await self.write(encode_frame(frame))
-
-    async def write(self, data: bytes) -> None:
-        """Raises `DisconnectedError`, or `DaemonError` where the daemon has said why it closed the connection."""
-        try:
-            await self._stream.send(data)
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            await self._last_words()
-            raise DisconnectedError from None
-
-    async def finish_writing(self) -> None:
-        try:
-            await self._stream.send_eof()
-        except OSError:
-            await self._last_words()
-            raise DisconnectedError from None
-
-    async def receive_line(self) -> bytes:
-        """The next line. Raises `DisconnectedError`."""
-        while not self._lines:
-            try:
-                data = await self._stream.receive(CHUNK)
-            except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
-                raise DisconnectedError from None
-            *whole, rest = data.split(b"\n")
-            if whole:
-                whole[0] = b"".join([*self._rest, whole[0]])
-                self._rest = []
-                self._lines.extend(whole)
-            self._rest.append(rest)
-        return self._lines.popleft()
-
-    async def receive_frame(self) -> DaemonFrame | None:
-        """The next control frame; None for one this version does not know. Raises `DaemonError` for an error."""
-        frame = decode_daemon_frame(await self.receive_line())
-        if isinstance(frame, ErrorFrame):
-            raise DaemonError(frame.code, frame.message)
-        return frame
-
-    async def _greeting(self, place: Path) -> Welcome:
-        try:
-            frame = await self.receive_frame()
-        except (DisconnectedError, msgspec.DecodeError):
-            frame = None
-        if not isinstance(frame, Welcome):
-            raise ConnectError(f"what is listening at {place} is not a tooltap daemon")
-        if frame.protocol != PROTOCOL_VERSION:
-            raise ConnectError(
-                f"the daemon at {place} speaks protocol {frame.protocol}, this client {PROTOCOL_VERSION};"
-                " restart the daemon with the same version of tooltap"
-            )
-        return frame
-
-    async def _last_words(self) -> None:
-        """Raises `DaemonError` if the daemon left one before it closed the connection."""
-        try:
-            while True:
-                await self.receive_frame()
-        except (DisconnectedError, msgspec.DecodeError):
-            return
 
 
 @asynccontextmanager

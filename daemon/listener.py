@@ -58,7 +58,8 @@ class Listener:
 
 
 def _private_directory(path: Path) -> None:
-    """Make sure that nobody else can enter, let alone put another socket into the place."""
+    """Make sure that nobody else can put another socket into the place. A directory made here is closed altogether; in
+    one that others may look into, the socket's own mode and the peer's uid keep them out."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = path.stat()
@@ -66,9 +67,9 @@ def _private_directory(path: Path) -> None:
         raise ListenError(f"cannot use the directory {path}: {error.strerror}") from error
     if status.st_uid != os.geteuid():
         raise ListenError(f"the directory {path} belongs to another user; choose another place for the socket")
-    if status.st_mode & 0o077:
+    if status.st_mode & 0o022:
         raise ListenError(
-            f"the directory {path} is open to other users (mode {status.st_mode & 0o7777:04o});"
+            f"other users may write to the directory {path} (mode {status.st_mode & 0o7777:04o});"
             " run chmod 700 on it or choose another place for the socket"
         )
 

@@ -75,6 +75,11 @@ class Deltas:
         self.drop(current.message_id, index)
         return index
 
+    def drop_blocks(self, count: int) -> None:
+        """Forget the first blocks of the message being streamed: they came whole, under whatever message id."""
+        for index in range(count):
+            self.drop(self._current().message_id, index)
+
     def drop(self, message_id: str | None, index: int) -> None:
         """Forget the deltas of a block."""
         self._parser.texts.drop(_key(message_id, index))

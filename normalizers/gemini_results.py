@@ -25,7 +25,7 @@ _NOT_IN_NAMES = re.compile(r"[^\w.-]")
 
 
 def name_in_id(call_id: str) -> str | None:
-    """The tool's raw name: ids are `read_file__read_file_1795293911268_0`, in 2025 `read_file-1761734225259-ef6c71`."""
+    """The tool's raw name: ids are `read_file__read_file_1795293911268_0`, in 2025 `read_file-1700000000000-0123ab`."""
     found = _IN_ID.match(call_id)
     return found["name"] if found else None
 

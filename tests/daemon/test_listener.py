@@ -58,15 +58,29 @@ def test_a_socket_left_behind_is_replaced(tmp_path: Path) -> None:
         assert can_connect(path)
 
 
-@pytest.mark.parametrize("mode", [0o755, 0o770, 0o701])
-def test_a_directory_others_can_enter_is_refused(tmp_path: Path, mode: int) -> None:
+@pytest.mark.parametrize("mode", [0o770, 0o702, 0o1777])
+def test_a_directory_others_may_write_to_is_refused(tmp_path: Path, mode: int) -> None:
     directory = tmp_path / "shared"
     directory.mkdir()
     directory.chmod(mode)
 
-    with pytest.raises(ListenError, match=rf"is open to other users \(mode {mode:04o}\); run chmod 700"):
+    with pytest.raises(ListenError, match=rf"other users may write to .* \(mode {mode:04o}\); run chmod 700"):
         Listener(directory / "t.sock")
     assert list(directory.iterdir()) == []
+
+
+def test_in_a_directory_others_may_only_look_into_the_socket_itself_is_private(tmp_path: Path) -> None:
+    directory = tmp_path / "project"
+    directory.mkdir()
+    directory.chmod(0o755)
+
+    with Listener(directory / "t.sock") as listener:
+        assert listener.path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_directory_made_for_the_socket_is_private(tmp_path: Path) -> None:
+    with Listener(tmp_path / "new" / "t.sock"):
+        assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
 
 
 def test_a_place_that_is_no_directory_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,235 @@
+"""`tail`, `sessions`, `show`, `stats`: what the journal holds, for people and for pipes."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.cli.command import CODEX, COMMAND, DEMO, environment, here, sentence, start
+from tests.daemon.running import Running, running
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A daemon that has been fed one recording of each of four agents, in this order."""
+    with running(tmp_path_factory.mktemp("daemon")) as one:
+        for name in ("claude-code", "codex", "gemini", "opencode"):
+            finished = here("ingest", "--socket", one.path, "--stream", name, DEMO / f"{name}.jsonl")
+            assert finished.returncode == 0
+        yield one
+
+
+def event_lines(daemon: Running, **filters: list[str]) -> list[bytes]:
+    """Event lines as plain socket code gets them."""
+    with daemon.subscribe(after="start", follow=False, filter=filters) as wire:
+        lines = iter(wire.line, b"")
+        return [line for line in lines if not line.startswith(b'{"op"')]
+
+
+def tail(daemon: Running, *arguments: str) -> bytes:
+    finished = here("tail", "--socket", daemon.path, "--no-follow", "--after", "start", *arguments)
+    assert (finished.returncode, finished.stderr) == (0, b"")
+    return finished.stdout
+
+
+def test_tail_shows_what_assistants_said(daemon: Running) -> None:
+    assert tail(daemon).decode().splitlines() == [
+        "The command failed with exit code 3.",
+        "Now the edit.",
+        "Changed Hello to Howdy in src/app.py.",
+        "Now the edit.",
+        "Changed Hello to Howdy in src/app.py.",
+        "Two Python files.",
+    ]
+
+
+def test_verbose_shows_one_line_for_each_call_and_result_of_every_agent(daemon: Running) -> None:
+    shown = tail(daemon, "--mode", "verbose").decode()
+
+    assert (
+        "▸ Bash echo partial output; echo 'boom: somethi\n✗ Bash echo partial output; echo 'boom: somethi (exit 3"
+        in shown
+    )
+    assert "▸ Patch src/app.py\n" in shown
+    assert "✓ Edit src/app.py\n" in shown
+    assert "✓ Glob **/*.py\n" in shown
+    assert [line.split()[1] for line in shown.splitlines() if line.startswith("──")] == [
+        "claude",
+        "codex",
+        "gemini",
+        "opencode",
+    ]
+    assert "\x1b" not in shown
+
+
+def test_json_is_the_event_lines_byte_for_byte(daemon: Running) -> None:
+    assert tail(daemon, "--mode", "json") == b"".join(event_lines(daemon))
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        {"provider": ["codex", "gemini"]},
+        {"kind": ["tool-call"]},
+        {"stream": ["opencode"], "kind": ["tool-call", "tool-result"]},
+        {"tool": ["exec_command"]},
+        {"tool": ["Glob", "Edit"], "provider": ["opencode", "gemini"]},
+    ],
+)
+def test_filters(filters: dict[str, list[str]], daemon: Running) -> None:
+    options = [word for name, values in filters.items() for value in values for word in (f"--{name}", value)]
+    wanted = event_lines(daemon, **filters)
+
+    assert 0 < len(wanted) < len(event_lines(daemon))
+    assert tail(daemon, "--mode", "json", *options) == b"".join(wanted)
+
+
+def test_a_cursor_is_gone_on_from(daemon: Running) -> None:
+    everything = event_lines(daemon)
+    with daemon.connect() as wire:
+        journal = wire.ask("stats")["journal"]["id"]
+
+    assert tail(daemon, "--mode", "json", "--after", "7") == b"".join(everything[7:])
+    assert tail(daemon, "--mode", "json", "--after", f"{journal}:7") == b"".join(everything[7:])
+
+
+def test_a_cursor_of_another_journal_is_said_on_stderr(daemon: Running) -> None:
+    finished = here("tail", "--socket", daemon.path, "--no-follow", "--mode", "json", "--after", "0123456789abcdef:7")
+
+    assert finished.stdout == b"".join(event_lines(daemon))
+    assert finished.stderr == b"tooltap: events 1 to 0 are gone: this is another journal\n"
+
+
+def test_since_begins_with_events_of_that_age(daemon: Running) -> None:
+    now = time.time_ns() // 1_000_000
+    lines = [{"t": now - hours * 3_600_000, "dir": "out", "line": f"{hours} h ago"} for hours in (9, 5, 3, 1)]
+    recording = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    here("ingest", "--socket", daemon.path, "--stream", "old", "--dialect", "acp", stdin=recording)
+    arguments = ["--no-follow", "--mode", "json", "--stream", "old", "--since", "4h"]
+    shown = here("tail", "--socket", daemon.path, *arguments).stdout
+
+    assert [json.loads(line)["text"] for line in shown.splitlines()] == ["3 h ago", "1 h ago"]
+
+
+def test_new_events_are_followed_until_an_interruption(daemon: Running) -> None:
+    with start("tail", "--socket", daemon.path, "--mode", "json", "--stream", "later", "--after", "start") as tailing:
+        here("ingest", "--socket", daemon.path, "--stream", "later", CODEX)
+        assert json.loads(tailing.line())["stream"] == "later"
+        tailing.send_signal(signal.SIGINT)
+
+        assert tailing.process.wait(60) == 130
+        assert tailing.end()[2] == b""
+
+
+def test_partials_are_passed_on_where_wanted(daemon: Running) -> None:
+    arguments = ["--mode", "json", "--partials", "--stream", "partial", "--kind", "message"]
+    with start("tail", "--socket", daemon.path, *arguments) as tailing:
+        while not any(one["partials"] for one in daemon.stats()["subscribers"]):
+            pass
+        here("ingest", "--socket", daemon.path, "--stream", "partial", CODEX)
+        events = [json.loads(tailing.line()) for _ in range(7)]
+
+    assert [event["text"] for event in events if event.get("partial")] == [
+        "Now the edit.",
+        "Changed Hello to H",
+        "owdy in src/app.py",
+        ".",
+    ]
+    assert all(("seq" in event) != event.get("partial", False) for event in events)
+
+
+def test_sessions_newest_first(daemon: Running) -> None:
+    finished = here("sessions", "--socket", daemon.path)
+    head, *rows = [line.split("\t") for line in finished.stdout.decode().splitlines()]
+    of_agents = [row for row in rows if row[1] in ("claude", "gemini", "opencode")]
+
+    assert head == ["SESSION", "PROVIDER", "STATE", "LAST EVENT", "EVENTS", "CALLS", "ABOUT"]
+    assert [row[1] for row in of_agents] == ["opencode", "gemini", "claude"]
+    assert {row[2] for row in rows} == {"ended"}
+    assert of_agents[-1][5:] == ["1", "/tmp/ws"]
+
+
+def test_sessions_as_json_and_limited(daemon: Running) -> None:
+    everything = here("sessions", "--socket", daemon.path, "--json").stdout.splitlines()
+    two = here("sessions", "--socket", daemon.path, "--json", "--limit", "2").stdout.splitlines()
+
+    assert two == everything[:2]
+    assert json.loads(everything[-1])["provider"] == "claude"
+
+
+def test_show_gives_each_view(daemon: Running) -> None:
+    [line] = event_lines(daemon, stream=["claude-code"], kind=["tool-result"])
+    event = json.loads(line)
+    raw, assistant, display = (show(daemon, event["seq"], "--view", view) for view in ("raw", "assistant", "display"))
+
+    assert raw == event
+    assert "_raw" in raw["output"]
+    assert "_raw" not in assistant["output"]
+    assert assistant["output"]["exit_code"] == 3
+    assert show(daemon, event["seq"]) == display
+
+
+def show(daemon: Running, *arguments: object) -> dict[str, Any]:
+    finished = here("show", "--socket", daemon.path, *arguments)
+    assert finished.returncode == 0
+    event: dict[str, Any] = json.loads(finished.stdout)
+    return event
+
+
+def test_an_event_that_is_not_there_is_one_sentence(daemon: Running) -> None:
+    finished = here("show", "--socket", daemon.path, "99999")
+
+    assert (finished.returncode, finished.stdout) == (1, b"")
+    assert sentence(finished) == "there is no event 99999"
+
+
+def test_stats(daemon: Running) -> None:
+    text = here("stats", "--socket", daemon.path).stdout.decode()
+    statistics = json.loads(here("stats", "--socket", daemon.path, "--json").stdout)
+
+    assert text.startswith(f"tooltap {statistics['version']}, pid {os.getpid()}, up 0:0")
+    assert "\nclaude-code: claude-stream, claude\n  5 lines (6220 bytes) = 5 with events" in text
+    assert {one["stream"] for one in statistics["perStream"]} >= {"claude-code", "codex", "gemini", "opencode"}
+
+
+def on_a_terminal(*arguments: object, **changes: str) -> str:
+    """What a command shows on a terminal, which here is 80 columns wide and dumb about nothing."""
+    command = [*map(str, arguments)]
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execvpe(command[0], command, environment(TERM="xterm", COLUMNS="80", **changes))
+    shown = b""
+    with os.fdopen(terminal, "rb", buffering=0) as screen:
+        try:
+            while data := screen.read(4096):
+                shown += data
+        except OSError:  # how Linux says that the other side of a terminal is closed
+            pass
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    return shown.decode().replace("\r\n", "\n")
+
+
+def test_on_a_terminal_there_are_colours_and_tables_unless_unwanted(daemon: Running) -> None:
+    follow = ["tail", "--socket", daemon.path, "--no-follow", "--after", "start", "--mode", "verbose"]
+    coloured = on_a_terminal(*COMMAND, *follow)
+    plain = on_a_terminal(*COMMAND, *follow, NO_COLOR="1")
+    table = on_a_terminal(*COMMAND, "sessions", "--socket", daemon.path, NO_COLOR="1")
+
+    assert "\x1b[33m▸\x1b[0m Bash echo partial" in coloured
+    assert "\x1b" not in plain
+    assert plain.splitlines() == tail(daemon, "--mode", "verbose").decode().splitlines()
+    assert table.startswith("SESSION ")
+    assert not {"\t", "\x1b"} & set(table)
+    assert session_of(daemon, "claude-code") in table
+
+
+def session_of(daemon: Running, stream: str) -> str:
+    session: str = json.loads(event_lines(daemon, stream=[stream])[0])["session"]
+    return session

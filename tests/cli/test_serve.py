@@ -1,0 +1,126 @@
+"""`tooltap serve`: one daemon per socket and journal, looked at and stopped by its own subcommands."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import CLAUDE, CODEX, sentence, serving, start, tooltap
+from tooltap.traces.reader import TraceReader
+
+
+@pytest.fixture
+def socket(tmp_path: Path) -> Path:
+    return tmp_path / "s.sock"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_cleanly(number: signal.Signals, socket: Path, tmp_path: Path) -> None:
+    with serving(socket, tmp_path) as daemon:
+        daemon.send_signal(number)
+        code, output, log = daemon.end()
+
+    assert (code, output) == (0, b"")
+    assert json.loads(log.splitlines()[-1])["event"] == "stopped"
+    assert not socket.exists()
+
+
+def test_status_and_stop(socket: Path, tmp_path: Path) -> None:
+    with serving(socket, tmp_path) as daemon:
+        status = tooltap("serve", "status", "--socket", socket)
+        stop = tooltap("serve", "--socket", socket, "stop")
+        code, _, _ = daemon.end()
+    gone = tooltap("serve", "status", "--socket", socket)
+
+    assert status.stdout.decode().startswith(f"tooltap 0.1.0, pid {daemon.process.pid}, up 0:00:0")
+    assert (stop.returncode, stop.stdout, stop.stderr) == (0, b"", b"")
+    assert code == 0
+    assert (gone.returncode, gone.stdout) == (1, b"")
+
+
+def test_a_second_daemon_on_the_socket_or_the_journal_says_so_and_exits(socket: Path, tmp_path: Path) -> None:
+    journal = tmp_path / "journal.db"
+    with serving(socket, tmp_path):
+        same_socket = tooltap("serve", "--socket", socket, "--journal", f"sqlite:{tmp_path / 'other.db'}")
+        same_journal = tooltap("serve", "--socket", tmp_path / "other.sock", "--journal", f"sqlite:{journal}")
+
+    for finished, place in ((same_socket, socket), (same_journal, journal)):
+        assert (finished.returncode, finished.stdout) == (1, b"")
+        assert str(place) in sentence(finished)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        (["--journal", "oracle:x"], "unknown journal 'oracle:x': it is given as sqlite:PATH"),
+        (["--config", "/nowhere/tooltap.toml"], "cannot read /nowhere/tooltap.toml: No such file or directory"),
+    ],
+)
+def test_wrong_configuration_is_one_sentence_and_exit_2(arguments: list[str], wanted: str, socket: Path) -> None:
+    finished = tooltap("serve", "--socket", socket, *arguments)
+
+    assert (finished.returncode, finished.stdout) == (2, b"")
+    assert wanted in sentence(finished)
+
+
+def test_what_is_no_journal_is_refused(socket: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.db"
+    with sqlite3.connect(other) as connection:
+        connection.execute("CREATE TABLE mine (x)")
+    connection.close()
+    finished = tooltap("serve", "--socket", socket, "--journal", f"sqlite:{other}")
+
+    assert finished.returncode == 1
+    assert str(other) in sentence(finished)
+
+
+def test_raw_lines_are_traced_where_the_environment_asks_for_it(socket: Path, tmp_path: Path) -> None:
+    """Every raw line of a one-way and a two-way stream, with its number and direction, and no secret."""
+    trace = tmp_path / "traces" / "t.jsonl"
+    secret = tmp_path / "secret.jsonl"
+    secret.write_text('{"type":"x","key":"ghp_%s"}\n' % ("a1" * 18))
+    variables = {"HAPPIER_STACK_TOOL_TRACE": "1", "HAPPIER_STACK_TOOL_TRACE_FILE": str(trace)}
+    with serving(socket, tmp_path, **variables) as daemon:
+        for path, stream in ((CLAUDE, "claude"), (CODEX, "codex"), (secret, "secret")):
+            assert tooltap("ingest", "--socket", socket, "--stream", stream, path).returncode == 0
+        daemon.send_signal(signal.SIGTERM)
+        daemon.end()
+    records = list(TraceReader(trace))
+    claude = [record for record in records if record.stream == "claude"]
+    codex = [record for record in records if record.stream == "codex"]
+
+    assert [record.raw for record in claude] == CLAUDE.read_bytes().splitlines()
+    assert [record.n for record in claude] == [1, 2, 3, 4, 5]
+    assert {(record.dialect, record.provider, record.agent_version) for record in claude} == {
+        ("claude-stream", "claude", "2.1.330")
+    }
+    assert [record.dir for record in codex] == [json.loads(line)["dir"] for line in CODEX.read_bytes().splitlines()]
+    [masked] = [record for record in records if record.masked]
+    assert masked.line == '{"type":"x","key":"[masked github-token]"}'
+
+
+def test_a_trace_that_cannot_be_written_stops_no_event(socket: Path, tmp_path: Path) -> None:
+    variables = {"HAPPIER_STACK_TOOL_TRACE": "1", "HAPPIER_STACK_TOOL_TRACE_FILE": str(tmp_path)}
+    with serving(socket, tmp_path, **variables) as daemon:
+        fed = tooltap("ingest", "--socket", socket, "--stats-json", CLAUDE)
+        daemon.send_signal(signal.SIGTERM)
+        _, _, log = daemon.end()
+
+    assert json.loads(fed.stderr)["events"] == 8
+    assert log.count(b"cannot be written") == 1
+
+
+def test_a_daemon_on_a_terminal_socket_that_is_a_file_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("mine")
+    with start("serve", "--socket", file / "s.sock") as serve:
+        code, output, errors = serve.end()
+
+    assert (code, output) == (1, b"")
+    assert errors.startswith(b"tooltap: ")
+    assert errors.count(b"\n") == 1
+    assert file.read_text() == "mine"

@@ -1,0 +1,32 @@
+"""With `TOOLTAP_NO_SKIP` set, a test that would be skipped fails: where everything is installed, everything runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+
+import pytest
+
+NO_SKIP = bool(os.environ.get("TOOLTAP_NO_SKIP"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if NO_SKIP and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, though TOOLTAP_NO_SKIP is set: {call.excinfo.value if call.excinfo else ''}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    if NO_SKIP and report.skipped:
+        report.outcome = "failed"
+        report.longrepr = f"{collector.nodeid}: skipped, though TOOLTAP_NO_SKIP is set"
+    return report

@@ -1,0 +1,93 @@
+"""What is shipped: the wheel's data files, the scripts, and tests that are not silently skipped."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from tests.test_layout import FOLDERS, ROOT
+from tooltap import __version__
+from tooltap.cli.main import COMMANDS, main
+
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def test_the_console_script_is_main() -> None:
+    module, _, name = PYPROJECT["project"]["scripts"]["tooltap"].partition(":")
+
+    assert getattr(import_module(module), name) is main
+
+
+def test_the_version_is_said_once() -> None:
+    assert PYPROJECT["project"]["dynamic"] == ["version"]
+    assert PYPROJECT["tool"]["setuptools"]["dynamic"]["version"]["attr"] == "tooltap.__version__"
+    assert __version__.count(".") == 2
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_every_data_file_of_a_package_is_in_the_wheel(folder: str) -> None:
+    """Setuptools takes what the globs match, relative to the package that holds it, and is silent about the rest."""
+    globs = PYPROJECT["tool"]["setuptools"]["package-data"]["*"]
+    shipped = {path for glob in globs for path in (ROOT / folder).glob(glob)}
+    data = {
+        path
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and path.suffix not in (".py", ".pyc") and "__pycache__" not in path.parts
+    }
+
+    assert data <= shipped
+
+
+def test_every_command_is_a_module() -> None:
+    for name in COMMANDS:
+        assert import_module(f"tooltap.cli.{name}").command.name == name
+
+
+@pytest.mark.parametrize("script", [".ci/run"])
+def test_scripts_can_be_run(script: str) -> None:
+    assert os.access(ROOT / script, os.X_OK)
+
+
+def test_what_would_be_skipped_fails_where_skips_are_not_allowed(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
+        "import pytest\n"
+        "@pytest.mark.skip(reason='no browser')\n"
+        "def test_a(): pass\n"
+        "def test_b(): pytest.skip('no socat')\n"
+        "@pytest.mark.xfail\n"
+        "def test_c(): assert False\n"
+    )
+    (tmp_path / "test_other.py").write_text("import pytest\npytest.importorskip('no_such_module')\n")
+    (tmp_path / "conftest.py").write_bytes((ROOT / "tests" / "conftest.py").read_bytes())
+
+    def run(**environment: str) -> str:
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-rs",
+            "-p",
+            "no:cacheprovider",
+            "--rootdir=.",
+            "-c",
+            os.devnull,
+            ".",
+        ]
+        clean = {name: value for name, value in os.environ.items() if name != "TOOLTAP_NO_SKIP"}
+        clean["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+        finished = subprocess.run(
+            command, cwd=tmp_path, env=clean | environment, capture_output=True, text=True, check=False, timeout=60
+        )
+        return finished.stdout
+
+    assert "3 skipped, 1 xfailed" in run()
+    strict = run(TOOLTAP_NO_SKIP="1", PYTEST_ADDOPTS="--continue-on-collection-errors")
+    assert "1 failed, 1 xfailed, 2 errors" in strict
+    assert "skipped, though TOOLTAP_NO_SKIP is set: no socat" in strict
