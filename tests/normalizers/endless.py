@@ -404,6 +404,22 @@ def cline_json() -> Iterator[Any]:
         yield event("content_end", "tool", toolCallId=f"lost{n}", toolName=f"x{n}", output=TEXT)
 
 
+def vibe_json() -> Iterator[Any]:
+    for n in itertools.count():
+
+        def entry(entry_id: str, kind: str, status: str, n: int = n, **more: Any) -> dict[str, Any]:
+            common = {"id": entry_id, "sessionId": f"s{n // 50}", "turnId": f"t{n // 20}", "createdAt": 10**12}
+            return {**common, "type": kind, "generationStatus": status, **more}
+
+        content = [{"type": "text", "text": TEXT}]
+        yield entry(f"m{n}", "message", "in_progress", role="assistant", content=content)
+        yield entry(f"n{n}", "message", "completed", role="assistant", content=content)
+        detail = {"toolName": "file_system.bash", "input": {"command": f"{n} {TEXT}"}}
+        yield entry(f"e{n}", "effect", "in_progress", detail=detail, state={"status": "running"})
+        asked = {"kind": "approval", "effect": detail, "choices": ["approve", "deny"]}
+        yield entry(f"c{n}", "callback", "in_progress", callbackId=f"p{n}", relatedEntryId=f"f{n}", detail=asked)
+
+
 ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
     "acp": acp,
     "claude-stream": claude_stream,
@@ -423,6 +439,7 @@ ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
     "opencode-bus": opencode_bus,
     "opencode-run": opencode_run,
     "pi-json": pi_json,
+    "vibe-json": vibe_json,
     "qwen-stream": qwen_stream,
     "tooltap-trace": tooltap_trace,
 }
