@@ -27,8 +27,12 @@ def sniff(value: Any) -> str | None:
 
 
 def _ask_plugin(name: str, value: dict[str, Any]) -> bool:
-    rule: Callable[[dict[str, Any]], bool] | None = getattr(parser_class(name), "sniff", None)
-    return rule is not None and rule(value)
+    """A fault of an installed package must not cost the streams of other agents: it then claims no line."""
+    try:
+        rule: Callable[[dict[str, Any]], bool] | None = getattr(parser_class(name), "sniff", None)
+        return rule is not None and rule(value)
+    except Exception:
+        return False
 
 
 def _is_acp(value: dict[str, Any]) -> bool:
