@@ -104,6 +104,8 @@ class Parser(ABC):
     def feed(self, line: bytes, t: int | None = None, direction: Direction | None = None) -> tuple[str, list[Item]]:
         """Read one line. `t`: ms since the epoch at which it was received, if known."""
         self._begin(t)
+        if (known := self.glance(line)) is not None:
+            return known, self._take()
         if self.DOCUMENTS:
             whole = self._collect(line)
             if whole is None:
@@ -177,6 +179,14 @@ class Parser(ABC):
     def read(self, value: dict[str, Any], direction: Direction | None) -> str:
         """Read one object of the line: emit events, and say the line's class."""
 
+    def read_other(self, value: Any, direction: Direction | None) -> str | None:
+        """Read a value that is no object: the line's class, or None where the dialect has no such lines."""
+        return None
+
+    def glance(self, line: bytes) -> str | None:
+        """The class of a line that need not be decoded to be skipped."""
+        return None
+
     def finish(self, reason: str) -> None:  # noqa: B027 -- most dialects keep nothing of their own
         """The stream ends: emit what only this dialect knows to be pending."""
 
@@ -208,11 +218,14 @@ class Parser(ABC):
 
     @property
     def turn(self) -> str | None:
-        """The newest open turn of the session the line belongs to."""
+        """The newest open turn of the session the line belongs to: its agent's own, where agents have turns."""
+        newest = None
         for turn in reversed(self.state.turns):
             if turn.session == self.session:
-                return str(turn.id)
-        return None
+                if turn.agent == self.agent:
+                    return str(turn.id)
+                newest = newest or str(turn.id)
+        return newest
 
     def emit(self, kind: type[E], **fields: Any) -> E:
         """Append an event of the line being read; envelope keys may be overridden by name."""
@@ -361,11 +374,13 @@ class Parser(ABC):
         )
 
     def _read(self, value: Any, line: bytes, direction: Direction | None) -> str:
-        if not isinstance(value, dict):
+        try:
+            if isinstance(value, dict):
+                return self.read(value, direction)
+            if (line_class := self.read_other(value, direction)) is not None:
+                return line_class
             self._emit_unparsed("not-an-object", line, len(line))
             return UNPARSED
-        try:
-            return self.read(value, direction)
         except Exception as error:  # the promise is never to raise: the line is shown, and `make corpus` counts it
             self._emit_unparsed(f"parser-error: {type(error).__name__}", line, len(line))
             return UNPARSED
@@ -403,9 +418,10 @@ class Parser(ABC):
 
     def _give_up(self, turn: OpenTurn) -> None:
         """End a turn whose end nobody told."""
-        session, self.session = self.session, turn.session
+        scope = self.session, self.agent
+        self.session, self.agent = turn.session, turn.agent
         self.end_turn("cancelled", turn_id=turn.id, synthetic=True)
-        self.session = session
+        self.session, self.agent = scope
 
     def _end_everything(self) -> None:
         self.texts.flush_all()

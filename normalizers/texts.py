@@ -124,13 +124,16 @@ class Texts:
         parser.emit_partial(kind, text=text, offset=current.buffer.chars, **fields)
         current.buffer.append(text, parser, "text/plain")
 
-    def flush(self, key: str = "") -> None:
-        """End the block of this session and agent."""
-        self._emit(f"{self._parser.session}\n{self._parser.agent or ''}\n{key}")
+    def flush(self, key: str = "", *, complete: bool = False) -> None:
+        """End the block of this session and agent. `complete`: it is whole, though its whole form is still to come."""
+        full_key = f"{self._parser.session}\n{self._parser.agent or ''}\n{key}"
+        if complete and full_key in self._open:
+            self._open[full_key].preview = False
+        self._emit(full_key)
 
-    def drop(self, key: str = "") -> None:
-        """Forget the block: its whole form is being emitted from elsewhere."""
-        self._open.pop(f"{self._parser.session}\n{self._parser.agent or ''}\n{key}", None)
+    def drop(self, key: str = "") -> bool:
+        """Forget the block: its whole form is being emitted from elsewhere. Gives whether there was one."""
+        return self._open.pop(f"{self._parser.session}\n{self._parser.agent or ''}\n{key}", None) is not None
 
     def flush_turn(self, session: str, turn_id: str) -> None:
         """End the blocks of a turn, and those of no turn; a turn that overlaps goes on."""

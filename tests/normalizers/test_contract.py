@@ -55,14 +55,16 @@ def test_auto_decides_with_keys_shuffled_and_the_beginning_gone(path: Path) -> N
         normalizer = StreamNormalizer(Context(stream="s"))
         for line in rest:
             normalizer.feed(line.data, line.t, line.direction)
+            if normalizer.dialect is not None:
+                break
         assert normalizer.dialect == dialect_of(path), f"without the first {start} lines"
 
 
-def shuffle_keys(line: Any) -> Any:
+def shuffle_keys(line: Any) -> bytes:
     try:
         value = orjson.loads(line)
-    except orjson.JSONDecodeError:  # what a server-sent event puts around its data
-        return line
+    except orjson.JSONDecodeError:  # agents print plain text, too, and server-sent events have lines around their data
+        return bytes(line)
     return orjson.dumps(_shuffled(value, random.Random(7)))
 
 

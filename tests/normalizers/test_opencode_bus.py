@@ -1,0 +1,467 @@
+"""OpenCode's event stream and the requests beside it, as their lines state it."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.normalizers.opencode import NOW, SESSION, answer, fixture, lines_of, of, outline, read, statistics
+from tooltap.normalizers.contract import Line, check_recording
+from tooltap.normalizers.items import Context
+from tooltap.normalizers.stream import StreamNormalizer
+from tooltap.protocol.events import (
+    Event,
+    Message,
+    Notice,
+    PermissionRequest,
+    PermissionResponse,
+    Reasoning,
+    SessionEvent,
+    ToolCall,
+    ToolResult,
+    ToolUpdate,
+    Turn,
+    Unparsed,
+    Usage,
+)
+
+CHILD = "ses_child"
+
+
+def bus(name: str) -> list[Event]:
+    return fixture("opencode-bus", name)
+
+
+def event(kind: str, session: str = SESSION, **properties: Any) -> dict[str, Any]:
+    return {"type": kind, "properties": {"sessionID": session, **properties}}
+
+
+def message(message_id: str, role: str, session: str = SESSION, **info: Any) -> dict[str, Any]:
+    return event("message.updated", session, info={"id": message_id, "role": role, "sessionID": session, **info})
+
+
+def part(kind: str, part_id: str, message_id: str, session: str = SESSION, **fields: Any) -> dict[str, Any]:
+    fields = {"id": part_id, "messageID": message_id, "sessionID": session, "type": kind, **fields}
+    return event("message.part.updated", session, part=fields, time=NOW)
+
+
+def tool(name: str, call_id: str, session: str = SESSION, **state: Any) -> dict[str, Any]:
+    return part("tool", f"prt_{call_id}", f"msg_{session}", session, tool=name, callID=call_id, state=state)
+
+
+def delta(part_id: str, message_id: str, text: str) -> dict[str, Any]:
+    return event("message.part.delta", messageID=message_id, partID=part_id, field="text", delta=text)
+
+
+def request(path: str, **body: Any) -> Line:
+    return Line(orjson.dumps({"POST": path, "body": body}), None, "in")
+
+
+def idle(session: str = SESSION) -> dict[str, Any]:
+    return event("session.idle", session)
+
+
+USER = [message("msg_u", "user"), part("text", "prt_u", "msg_u", text="Go.")]
+ASSISTANT = message("msg_a", "assistant")
+
+
+def read_bus(*values: Any, **context: Any) -> list[Event]:
+    return read("opencode-bus", *values, **context)
+
+
+# -- sessions ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_session_starts_and_only_what_is_new_of_it_is_told() -> None:
+    started, configured, titled = of(SessionEvent, bus("shell"))
+
+    assert (started.state, started.cwd, started.agent_version) == ("started", "/tmp/ws", "1.18.33")
+    assert (configured.state, configured.model, configured.mode) == ("updated", "fake/fake-model", "build")
+    assert (titled.title, titled.model) == ("Scripted session", None)
+
+
+def test_a_deleted_session_has_ended() -> None:
+    assert of(SessionEvent, read_bus(event("session.deleted", info={"id": SESSION})))[0].state == "ended"
+
+
+def test_the_session_states_its_total() -> None:
+    """Lines 37 and 52 of the recording: input 300 and 600, cache 900 and 1800, output 35 and 70, reasoning 7 and 14."""
+    usage = of(Usage, bus("shell"))
+
+    assert [(one.scope, one.input_tokens, one.output_tokens) for one in usage] == [
+        ("step", 1200, 42),
+        ("session", 1200, 42),
+        ("step", 1200, 42),
+        ("session", 2400, 84),
+    ]
+
+
+# -- turns and messages -----------------------------------------------------------------------------------------------
+
+
+def test_a_prompt_is_told_once_and_text_before_the_tool_it_leads_to() -> None:
+    assert outline([one for one in bus("shell") if not isinstance(one, SessionEvent | Usage | ToolUpdate)]) == [
+        "turn started",
+        "message user",
+        "message assistant",
+        "tool-call Bash",
+        "permission-request",
+        "permission-response",
+        "tool-result Bash completed",
+        "message assistant",
+        "turn completed",
+    ]
+    assert [one.text for one in of(Message, bus("shell"))] == [
+        "[[S4]] Run a shell command that lists src.",
+        "Running it.",
+        "src has app.py and util.py.",
+    ]
+
+
+def test_without_requests_the_prompt_is_what_comes_back() -> None:
+    found = read_bus(*USER, *USER, idle(), event("session.status", status={"type": "idle"}))
+
+    assert outline(found) == ["turn started", "message user", "turn completed"]
+    assert (of(Message, found)[0].message_id, of(Turn, found)[0].synthetic) == ("msg_u", False)
+
+
+def test_a_queued_prompt_ends_with_the_turn_that_answers_it() -> None:
+    found = read_bus(
+        request(f"/session/{SESSION}/prompt_async", parts=[{"type": "text", "text": "One."}]),
+        request(f"/session/{SESSION}/prompt_async", parts=[{"type": "text", "text": "Two."}]),
+        *USER,
+        idle(),
+    )
+
+    assert [(turn.turn, turn.state) for turn in of(Turn, found)] == [
+        ("t1", "started"),
+        ("t2", "started"),
+        ("t1", "completed"),
+        ("t2", "completed"),
+    ]
+    assert [one.text for one in of(Message, found)] == ["One.", "Two."]
+
+
+def test_what_a_prompt_brings_along_is_no_prompt() -> None:
+    extra = part("text", "prt_x", "msg_u", text="Called the Read tool …", synthetic=True)
+
+    assert [one.text for one in of(Message, read_bus(*USER, extra))] == ["Go."]
+
+
+def test_files_of_a_prompt_are_attached() -> None:
+    picture = {"type": "file", "mime": "image/png", "url": "data:image/png;base64,AAAA", "filename": "a.png"}
+    link = {"type": "file", "mime": "text/plain", "url": "file:///w/a.txt", "filename": "a.txt"}
+    text = {"type": "text", "text": "Look."}
+    (sent,) = of(Message, read_bus(request(f"/session/{SESSION}/message", parts=[text, picture, link])))
+
+    assert sent.attachments is not None
+    assert [(one.mime_type, one.bytes, one.uri) for one in sent.attachments] == [
+        ("image/png", 3, None),
+        ("text/plain", None, "file:///w/a.txt"),
+    ]
+
+
+def test_a_text_in_pieces_is_emitted_once_and_whole() -> None:
+    start = part("text", "prt_1", "msg_a", text="", time={"start": 1})
+    end = part("text", "prt_1", "msg_a", text="Hello you.", time={"start": 1, "end": 2})
+    lines = lines_of((*USER, ASSISTANT, start, delta("prt_1", "msg_a", "Hello"), delta("prt_1", "msg_a", " you."), end))
+    normalizer = StreamNormalizer(Context(stream="s", partials=True), "opencode-bus")
+    found: list[Any] = [out.event for line in lines for out in normalizer.feed(line.data)]  # type: ignore[union-attr]
+    texts = [(one.text, one.partial, one.offset) for one in of(Message, found) if one.role == "assistant"]
+
+    assert texts == [("Hello", True, 0), (" you.", True, 5), ("Hello you.", False, None)]
+    assert normalizer.statistics.skipped == {"message": 2, "partial": 3}
+
+
+def test_a_text_that_goes_on_after_a_tool_is_told_to_its_end() -> None:
+    found = read_bus(
+        ASSISTANT,
+        part("text", "prt_1", "msg_a", text="", time={"start": 1}),
+        delta("prt_1", "msg_a", "First. "),
+        tool("bash", "c1", status="pending", input={}, raw=""),
+        delta("prt_1", "msg_a", "Then."),
+        part("text", "prt_1", "msg_a", text="First. Then.", time={"start": 1, "end": 2}),
+    )
+
+    assert [(one.text, one.synthetic) for one in of(Message, found)] == [("First. ", False), ("Then.", False)]
+
+
+def test_a_text_whose_end_never_comes_is_emitted_with_its_turn() -> None:
+    found = read_bus(
+        *USER,
+        ASSISTANT,
+        part("reasoning", "prt_1", "msg_a", text="", time={"start": 1}),
+        delta("prt_1", "msg_a", "Hm, so"),
+        idle(),
+    )
+
+    assert [(one.text, one.synthetic) for one in of(Reasoning, found)] == [("Hm, so", True)]
+    assert outline(found)[-1] == "turn completed"
+
+
+def test_older_streams_send_a_growing_part_with_its_piece() -> None:
+    def grown(text: str, piece: str) -> dict[str, Any]:
+        line = part("text", "prt_1", "msg_a", text=text, time={"start": 1})
+        return {**line, "properties": {**line["properties"], "delta": piece}}
+
+    end = part("text", "prt_1", "msg_a", text="Hello you.", time={"start": 1, "end": 2})
+    found = read_bus(ASSISTANT, grown("Hello", "Hello"), grown("Hello you.", " you."), end)
+
+    assert [one.text for one in of(Message, found)] == ["Hello you."]
+
+
+def test_an_api_error_is_told_once_and_fails_the_turn() -> None:
+    found = bus("api-error")
+
+    (notice,) = of(Notice, found)
+    assert (notice.code, notice.text) == ("provider-error", "scripted bad request")
+    assert (notice.data or {})["statusCode"] == 400
+    assert [(turn.state, turn.reason) for turn in of(Turn, found)] == [("started", None), ("failed", "APIError")]
+
+
+def test_an_abort_cancels_the_turn_and_what_was_running() -> None:
+    aborted = {"name": "MessageAbortedError", "data": {"message": "aborted"}}
+    running = tool("bash", "c1", status="running", input={"command": "sleep 9"}, metadata={"output": "one\n"})
+    found = read_bus(
+        *USER, running, request(f"/session/{SESSION}/abort"), event("session.error", error=aborted), idle()
+    )
+
+    assert [(one.code, one.text) for one in of(Notice, found)] == [("interrupt", "abort")]
+    assert [(one.status, one.output["stdout"]) for one in of(ToolResult, found)] == [("cancelled", "one\n")]
+    assert (of(Turn, found)[-1].state, of(Turn, found)[-1].reason) == ("cancelled", "abort")
+
+
+def test_retries_are_told_once_each() -> None:
+    def retry(attempt: int) -> dict[str, Any]:
+        return event("session.status", status={"type": "retry", "attempt": attempt, "message": "Overloaded", "next": 1})
+
+    found = of(Notice, read_bus(*USER, retry(1), retry(1), retry(2), idle()))
+
+    assert [(one.code, one.text, (one.data or {})["attempt"]) for one in found] == [
+        ("retry", "Overloaded", 1),
+        ("retry", "Overloaded", 2),
+    ]
+
+
+def test_history_that_is_taken_back_is_a_notice() -> None:
+    found = read_bus(event("message.removed", messageID="msg_a"), event("session.compacted"))
+
+    assert [(one.code, one.data) for one in of(Notice, found)] == [
+        ("rewound", {"messageID": "msg_a"}),
+        ("compaction", None),
+    ]
+
+
+# -- tools ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_command_is_called_asked_for_and_answered() -> None:
+    found = bus("shell")
+    (call,), (result,) = of(ToolCall, found), of(ToolResult, found)
+
+    assert (call.status, answer(call.input)) == ("pending", {})
+    given = next(one.input for one in of(ToolUpdate, found) if one.input is not None)
+    assert given["command"] == "echo hello from shell; ls src; git status --short"
+    assert [one.status for one in of(ToolUpdate, found)] == ["running", "awaiting-permission", "running"]
+    assert answer(result.output) == {"stdout": "hello from shell\napp.py\nutil.py\n", "exit_code": 0}
+    assert result.duration_ms == 1795294724565 - 1795294724306
+
+
+def test_what_a_command_prints_is_shown_as_it_comes() -> None:
+    def printed(text: str) -> dict[str, Any]:
+        return tool("bash", "c1", status="running", input={"command": "x"}, metadata={"output": text})
+
+    normalizer = StreamNormalizer(Context(stream="s", partials=True), "opencode-bus")
+    lines = lines_of((printed("one\n"), printed("one\ntwo\n"), printed("one\ntwo\n")))
+    found: list[Any] = [out.event for line in lines for out in normalizer.feed(line.data)]  # type: ignore[union-attr]
+    chunks = [one.chunk for one in of(ToolUpdate, found) if one.chunk is not None]
+
+    assert [(one.text, one.offset) for one in chunks] == [("one\n", 0), ("two\n", 4)]
+
+
+def test_tools_that_could_not_run_have_failed() -> None:
+    results = of(ToolResult, bus("tool-errors"))
+
+    assert [(one.name, one.status) for one in results] == [
+        ("Edit", "failed"),
+        ("no_such_tool", "failed"),
+        ("Read", "failed"),
+    ]
+    assert results[0].output["errorMessage"].startswith("Could not find oldString in the file.")
+    assert results[1].output["errorMessage"].startswith("Model tried to call unavailable tool 'no_such_tool'.")
+
+
+def test_pictures_are_attached_and_never_inline() -> None:
+    (result,) = of(ToolResult, bus("picture"))
+
+    assert [(one.mime_type, one.bytes) for one in result.attachments or []] == [("image/png", 70)]
+    assert b"iVBORw0KGgo" not in orjson.dumps(result.output)
+
+
+def test_mcp_tools_are_split_where_the_publisher_or_the_stream_names_the_server() -> None:
+    names = ["fixture_echo", "fixture_change_title", "fixture_fail", "fixture_picture"]
+    split = [name.replace("fixture_", "mcp__fixture__", 1) for name in names]
+    call = tool("fixture_echo", "c1", status="running", input={"text": "hi"})
+
+    assert [one.name for one in of(ToolCall, bus("mcp"))] == names
+    assert [one.name for one in of(ToolCall, fixture("opencode-bus", "mcp", mcp_servers=("fixture",)))] == split
+    announced = {"type": "mcp.tools.changed", "properties": {"server": "fixture"}}
+    assert [one.name for one in of(ToolCall, read_bus(announced, call))] == split[:1]
+
+
+def test_a_list_without_a_call_is_a_call_of_its_own() -> None:
+    todos = [{"content": "Read", "status": "pending", "priority": "high"}]
+    called = tool("todowrite", "c1", status="running", input={"todos": todos})
+    told = event("todo.updated", todos=todos)
+
+    assert [one.call_id for one in of(ToolCall, read_bus(called, told))] == ["c1"]
+    (plan,) = of(ToolCall, read_bus(told, told))
+    assert (plan.call_id, plan.name, plan.synthetic, plan.input["todos"]) == ("plan-1", "TodoWrite", True, todos)
+
+
+def test_the_turns_changes_are_one_diff() -> None:
+    found = bus("write")
+    (diff,) = [one for one in of(ToolCall, found) if one.name == "Diff"]
+
+    assert diff.input["unified_diff"].endswith("@@ -0,0 +1,4 @@\n+# Notes\n+\n+- first\n+- second\n")
+    assert outline(found)[-4:] == ["tool-call Diff", "tool-result Diff completed", "turn completed", "usage"]
+
+
+# -- permissions and questions ----------------------------------------------------------------------------------------
+
+
+def test_a_denied_command_never_ran() -> None:
+    found = bus("denied")
+    (asked,), (answered,) = of(PermissionRequest, found), of(PermissionResponse, found)
+    (result,) = of(ToolResult, found)
+
+    assert (asked.call_id, asked.name) == (result.call_id, "Bash")
+    assert (asked.input or {})["metadata"] == {"command": "rm README.md"}
+    assert [one["kind"] for one in asked.options or []] == ["allow_once", "allow_always", "reject_once"]
+    assert (answered.outcome, answered.option_id, answered.by) == ("denied", "reject", "user")
+    assert (result.status, result.is_error) == ("denied", False)
+    assert result.output["errorMessage"] == "The user rejected permission to use this specific tool call."
+
+
+def test_a_question_is_asked_and_answered_once() -> None:
+    found = bus("question")
+    (asked,), (answered,) = of(PermissionRequest, found), of(PermissionResponse, found)
+
+    assert (asked.type, asked.name) == ("question", "AskUserQuestion")
+    assert [one["question"] for one in asked.questions or []] == ["Which database?"]
+    assert (answered.outcome, answered.answers) == ("answered", {"Which database?": "SQLite"})
+    assert of(ToolResult, found)[0].output["answers"] == {"Which database?": "SQLite"}
+
+
+def test_a_call_may_first_show_in_its_permission() -> None:
+    found = read_bus(
+        event("permission.asked", id="per_1", permission="edit", metadata={"filepath": "a"}, tool={"callID": "c1"}),
+        tool("write", "c1", status="running", input={"filePath": "a", "content": "x"}),
+    )
+
+    (call,) = of(ToolCall, found)
+    assert (call.call_id, call.synthetic) == ("c1", False)
+    last = of(ToolUpdate, found)[-1]
+    assert (last.name, (last.input or {})["_happy"]["rawToolName"]) == ("Write", "write")
+    assert of(PermissionResponse, found)[-1].outcome == "expired"
+
+
+@pytest.mark.parametrize(
+    "reply", [{"requestID": "per_1", "reply": "always"}, {"permissionID": "per_1", "response": "always"}]
+)
+def test_permissions_of_older_and_newer_streams(reply: dict[str, str]) -> None:
+    asked = event(
+        "permission.updated", id="per_1", type="bash", pattern="ls *", callID="c1", title="ls src", metadata={}
+    )
+    found = read_bus(
+        tool("bash", "c1", status="running", input={"command": "ls src"}), asked, event("permission.replied", **reply)
+    )
+
+    assert [(one.call_id, one.title) for one in of(PermissionRequest, found)] == [("c1", "ls src")]
+    assert [(one.outcome, one.option_id) for one in of(PermissionResponse, found)] == [("allowed", "always")]
+
+
+# -- subagents --------------------------------------------------------------------------------------------------------
+
+
+def test_a_subagents_session_is_part_of_the_one_that_spawned_it() -> None:
+    child = {"id": CHILD, "parentID": SESSION, "title": "Look (@explore subagent)"}
+    task = {"description": "Look", "prompt": "Look around.", "subagent_type": "explore"}
+    spawned = tool("task", "c1", status="running", input=task, metadata={"sessionId": CHILD})
+    found = read_bus(
+        *USER,
+        tool("task", "c1", status="running", input=task),
+        event("session.created", CHILD, info=child),
+        spawned,
+        message("msg_c", "user", CHILD),
+        part("text", "prt_c", "msg_c", CHILD, text="Look around."),
+        tool("read", "c2", CHILD, status="running", input={"filePath": "a"}),
+        tool("read", "c2", CHILD, status="completed", input={"filePath": "a"}, output="x"),
+        part("step-finish", "prt_s", "msg_d", CHILD, reason="stop", tokens={"input": 5, "output": 1}),
+        idle(CHILD),
+        tool("task", "c1", status="completed", input=task, output="Found."),
+        idle(),
+    )
+
+    inner = [one for one in found if one.agent is not None]
+    assert outline(inner) == ["message user", "tool-call Read", "tool-result Read completed", "usage"]
+    assert {(one.session, one.agent, one.parent, one.turn) for one in inner} == {(SESSION, CHILD, "c1", "t1")}
+    assert outline(found)[-2:] == ["tool-result Task completed", "turn completed"]
+    assert {one.session for one in found} == {SESSION}
+
+
+# -- envelopes, lines -------------------------------------------------------------------------------------------------
+
+
+def in_envelope(value: dict[str, Any]) -> dict[str, Any]:
+    return {"directory": "/w", "project": "p", "payload": value}
+
+
+def in_sync(value: dict[str, Any]) -> dict[str, Any]:
+    inner = {"type": f"{value['type']}.1", "id": "evt_1", "seq": 1, "aggregateID": SESSION, "data": value["properties"]}
+    return {"type": "sync", "syncEvent": inner}
+
+
+def test_events_that_come_plain_and_in_a_sync_envelope_count_once() -> None:
+    end = part("text", "prt_1", "msg_a", text="Hello.", time={"start": 1, "end": 2})
+    done = tool("bash", "c1", status="completed", input={"command": "ls"}, output="a", metadata={"exit": 0})
+    step = part("step-finish", "prt_s", "msg_a", reason="stop", tokens={"input": 5, "output": 1}, cost=0.5)
+    created = event("session.created", info={"id": SESSION, "directory": "/w", "title": "T"})
+    plain = [created, *USER, ASSISTANT, end, done, step, event("message.removed", messageID="m")]
+    both = [one for value in plain for one in (in_envelope(value), in_envelope(in_sync(value)))]
+
+    wanted = outline(read_bus(*plain, idle()))
+    assert outline(read_bus(*both, idle())) == wanted
+    assert outline(read_bus(*(in_sync(value) for value in plain), idle())) == wanted
+    check_recording("opencode-bus", lines_of(tuple(both)))
+
+
+def test_answers_of_the_server_repeat_the_events_unless_they_refuse() -> None:
+    refusal = {"name": "NotFoundError", "data": {"message": "Session not found"}}
+    answers = [Line(orjson.dumps(value), None, "reply") for value in (None, True, {"id": SESSION}, refusal)]
+
+    (notice,) = of(Notice, read_bus(*answers))
+    assert (notice.code, notice.text) == ("request-failed", "Session not found")
+    assert statistics("opencode-bus", answers).skipped == {"answer": 3}
+
+
+def test_news_of_the_surroundings_are_skipped_by_name() -> None:
+    lines = lines_of(
+        (
+            {"type": "server.connected", "properties": {}},
+            {"type": "server.heartbeat", "properties": {}},
+            {"type": "lsp.updated", "properties": {}},
+            {"type": "pty.exited", "properties": {"id": "p", "exitCode": 0}},
+            {"type": "file.edited", "properties": {"file": "a"}},
+            {"GET": "/session"},
+        )
+    )
+
+    skipped = {"connection": 1, "heartbeat": 1, "environment": 1, "terminal": 1, "files": 1, "request": 1}
+    assert statistics("opencode-bus", lines).skipped == skipped
+
+
+def test_unknown_events_and_parts_are_shown() -> None:
+    found = read_bus(event("session.novelty"), part("novelty", "p", "m"))
+
+    assert [one.reason for one in of(Unparsed, found)] == ["unknown-type", "unknown-type"]
