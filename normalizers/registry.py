@@ -33,9 +33,9 @@ BUILTIN = {
     "opencode-bus": "tooltap.normalizers.opencode_bus:OpencodeBus",
     "opencode-run": "tooltap.normalizers.opencode_run:OpencodeRun",
     "pi-json": "tooltap.normalizers.pi_json:PiJson",
-    "vibe-json": "tooltap.normalizers.vibe_json:VibeJson",
     "qwen-stream": "tooltap.normalizers.qwen_stream:QwenStream",
     "tooltap-trace": "tooltap.normalizers.tooltap_trace:TooltapTrace",
+    "vibe-json": "tooltap.normalizers.vibe_json:VibeJson",
 }
 ENTRY_POINTS = "tooltap.dialects"
 

@@ -309,6 +309,8 @@ _PI_JSON_KEYS = {
 
 def _is_vibe_json(value: dict[str, Any]) -> bool:
     return value.keys() >= {"id", "sessionId", "turnId", "generationStatus", "type"}
+
+
 def _is_openai_responses(value: dict[str, Any]) -> bool:
     kind = value.get("type")
     if isinstance(kind, str):
@@ -399,7 +401,7 @@ RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "opencode-bus": _is_opencode_bus,
     "opencode-run": _is_opencode_run,
     "pi-json": _is_pi_json,
-    "vibe-json": _is_vibe_json,
     "qwen-stream": _is_qwen_stream,
     "tooltap-trace": _is_tooltap_trace,
+    "vibe-json": _is_vibe_json,
 }

@@ -439,9 +439,9 @@ ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
     "opencode-bus": opencode_bus,
     "opencode-run": opencode_run,
     "pi-json": pi_json,
-    "vibe-json": vibe_json,
     "qwen-stream": qwen_stream,
     "tooltap-trace": tooltap_trace,
+    "vibe-json": vibe_json,
 }
 
 
