@@ -11,13 +11,13 @@ venv = $(PYTHON) -m venv $(1)
 install = $(1)/bin/python -m pip install -q --disable-pip-version-check $(2)
 endif
 
-.PHONY: demo test check lint fix corpus goldens package clean
+.PHONY: demo test check lint fix corpus goldens coverage endless package clean
 
 demo: .venv/.runtime
 	$(BIN)/tooltap demo
 
 test: .venv/.dev
-	$(BIN)/pytest -q -rs
+	$(BIN)/pytest -q -rs -n auto
 
 check: lint test
 
@@ -38,6 +38,14 @@ corpus: .venv/.runtime
 # make goldens GOLDENS=<file of the ancestor's recorded cases>
 goldens: .venv/.runtime
 	$(BIN)/python -m tooltap.traces.goldens $(GOLDENS)
+
+# A million lines of every dialect, in which nothing ever ends; `make test` feeds fewer.
+endless: .venv/.dev
+	TOOLTAP_ENDLESS_LINES=1000000 $(BIN)/pytest -q -n auto tests/normalizers/test_bounded_state.py
+
+# The page that says which tools are proven for which dialect, from the fixtures.
+coverage: .venv/.runtime
+	$(BIN)/python -m tooltap.traces.coverage tests/fixtures > docs/coverage.md
 
 # The sdist, the wheel built from it, and that wheel at work in an empty environment, out of reach of the sources.
 package: .venv/.dev

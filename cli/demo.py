@@ -150,17 +150,17 @@ class _Screen:
         for line in self._renderer.lines(event):
             click.echo(f"{event['seq']:>5}  {event['protocol']:<8}{event['provider']:<10}{line}")
         key = event["stream"], event.get("callId", "")
-        if event["kind"] == "tool-call" and _is_whole(event, event["input"]):
+        if event["kind"] == "tool-call" and is_whole(event, event["input"]):
             self._calls[key] = event
         elif event["kind"] == "tool-update" and key in self._calls and "input" in event:
             self._calls[key] = {**self._calls[key], "name": event["name"], "input": event["input"]}
-        elif event["kind"] == "tool-result" and key in self._calls and _is_whole(event, event["output"]):
+        elif event["kind"] == "tool-result" and key in self._calls and is_whole(event, event["output"]):
             known = self.pairs.get(event["stream"])
             if known is None or not known.tells_much:
                 self.pairs[event["stream"]] = Pair(self._calls[key], event)
 
 
-def _is_whole(event: dict[str, Any], payload: dict[str, Any]) -> bool:
+def is_whole(event: dict[str, Any], payload: dict[str, Any]) -> bool:
     happy = payload.get("_happy", {})
     named = happy.get("v") == 2 and happy.get("canonicalToolName") == event["name"] and happy.get("rawToolName")
     return bool(named and payload.get("_raw") and not event.get("synthetic"))

@@ -16,7 +16,7 @@ from tooltap.cli.progress import progress
 from tooltap.normalizers.framing import LongLine, Splitter
 from tooltap.normalizers.items import Context, OutputPiece
 from tooltap.normalizers.recording import Recording
-from tooltap.normalizers.registry import UnknownDialectError, dialects, parser_class
+from tooltap.normalizers.registry import BUILTIN, UnknownDialectError, parser_class
 from tooltap.normalizers.stream import AUTO, Output, StreamNormalizer
 from tooltap.protocol.stats import Statistics
 from tooltap.protocol.tapped import Lost
@@ -26,7 +26,12 @@ __all__ = ["command"]
 
 @click.command("normalize")
 @click.argument("files", nargs=-1, type=click.Path(allow_dash=True), metavar="[FILE]...")
-@click.option("--dialect", default=AUTO, show_default=True, help=f"One of {AUTO}, {', '.join(dialects())}.")
+@click.option(
+    "--dialect",
+    default=AUTO,
+    show_default=True,
+    help=f"One of {AUTO}, {', '.join(sorted(BUILTIN))}, and what plugins add.",
+)
 @click.option("--provider", metavar="NAME", help="The agent, where its lines do not say, or say otherwise.")
 @click.option("--partials", is_flag=True, help="Previews of unfinished text too.")
 @click.option(

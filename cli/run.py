@@ -81,8 +81,7 @@ class _Tap:
             return
         try:
             now = time.time_ns() // 1_000_000
-            for line in self._splitter.feed(data):
-                self._outbox.put(line, now, "out")
+            self._outbox.put(self._splitter.feed(data), now, "out")
             if not self._started:
                 self._started = True
                 self._delivery.start()
@@ -96,7 +95,7 @@ class _Tap:
             return None
         last = self._splitter.finish()
         if last is not None:
-            self._outbox.put(last, time.time_ns() // 1_000_000, "out")
+            self._outbox.put([last], time.time_ns() // 1_000_000, "out")
         try:
             self._delivery.finish(patience=0.0)
             self._delivery.wait(STALL)

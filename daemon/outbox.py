@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from tooltap.normalizers.framing import LongLine
@@ -67,15 +68,16 @@ class Outbox:
         self._waiting: deque[Entry] = deque()
         self._sent: deque[Entry] = deque()
 
-    def put(self, line: bytes | LongLine, t: int | None = None, direction: Direction | None = None) -> None:
-        """Take in the next line; `t`: ms since the epoch. Any single line fits into a box that is not full."""
-        size = line.size if isinstance(line, LongLine) else len(line)
+    def put(self, lines: Iterable[bytes | LongLine], t: int | None = None, direction: Direction | None = None) -> None:
+        """Take in the next lines; `t`: ms since the epoch. Any single line fits into a box that is not full."""
         with self._lock:
-            if self.bytes < self._max_bytes:
-                self._add(Entry(self.lines + 1, 1, size, line, t, direction))
-            else:
-                self.dropped += 1
-                self._lose(1, size, "the daemon did not keep up")
+            for line in lines:
+                size = line.size if isinstance(line, LongLine) else len(line)
+                if self.bytes < self._max_bytes:
+                    self._add(Entry(self.lines + 1, 1, size, line, t, direction))
+                else:
+                    self.dropped += 1
+                    self._lose(1, size, "the daemon did not keep up")
 
     def lose(self, lines: int, size: int, reason: str) -> None:
         """Take in that `lines` lines, together `size` bytes, are gone."""

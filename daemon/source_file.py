@@ -48,7 +48,7 @@ def _publish(chunks: Iterable[bytes], options: StreamOptions, socket: Path | Non
                 if isinstance(line, Lost):
                     outbox.lose(line.lines, line.bytes, line.reason)
                 else:
-                    outbox.put(*line)
+                    outbox.put([line.data], line.t, line.direction)
             delivery.wake()
             if not delivery.wait_for_room(IN_FLIGHT):
                 break

@@ -28,6 +28,7 @@ from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
 from tooltap.normalizers.calls import Call
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.tapped import Direction
+from tooltap.normalizers.values import record, string
 from tooltap.protocol.events import Message, Notice, OutputRef, SessionEvent
 
 __all__ = ["Acp"]
@@ -129,10 +130,7 @@ class Acp(Parser):
         method = value.get("method")
         if isinstance(method, str):
             is_agents = direction == AGENT if direction is not None else method.startswith(_AGENT_METHODS)
-            params = value.get("params")
-            return self._message(
-                value, method, params if isinstance(params, dict) else {}, AGENT if is_agents else CLIENT
-            )
+            return self._message(value, method, record(value.get("params")), AGENT if is_agents else CLIENT)
         if "id" in value and ("result" in value or "error" in value):
             return self._answer(value, direction)
         return self.unparsed("unknown-type", value)
@@ -246,8 +244,7 @@ class Acp(Parser):
     # -- answers ------------------------------------------------------------------------------------------------
 
     def _answer(self, value: dict[str, Any], direction: Direction | None) -> str:
-        result = value.get("result")
-        result = result if isinstance(result, dict) else {}
+        result = record(value.get("result"))
         key, asked = self._asked(_id_of(value), result, direction)
         error = value.get("error")
         if asked is None and isinstance(error, dict) and direction != CLIENT:
@@ -281,8 +278,7 @@ class Acp(Parser):
         return f"{askers[0]}:{answer_id}", Asked(shape[1]) if shape is not None else None
 
     def _error(self, asked: Asked, key: str, error: dict[str, Any]) -> str:
-        message = error.get("message")
-        message = message if isinstance(message, str) else None
+        message = string(error.get("message"))
         if key.startswith(AGENT):  # the client refused what the agent asked for
             if asked.method in ("session/request_permission", "elicitation/create", "session/elicitation"):
                 return self.asking.refused(_id_in(key), message)

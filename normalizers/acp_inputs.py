@@ -12,8 +12,9 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.acp_content import diffs, objects, text_of
+from tooltap.normalizers.acp_content import decoded, diffs, json_object, text_of
 from tooltap.normalizers.names import canonical_name
+from tooltap.normalizers.values import record, records, string
 
 __all__ = ["ToolUse", "read_input"]
 
@@ -50,34 +51,26 @@ class ReadInput(msgspec.Struct, frozen=True):
 
 def read_input(use: ToolUse, name: str, mcp: str | None) -> ReadInput:
     """What the call named `name` was called with; `mcp`: its canonical name, if it is an MCP server's tool."""
-    raw = _decoded(use.raw_input)
+    raw = decoded(use.raw_input)
     if isinstance(raw, dict):
         if mcp is not None and isinstance(raw.get("invocation"), dict):
             raw = raw["invocation"]
-        if "arguments" in raw and (mcp is not None or len(raw) == 1):
-            raw = raw["arguments"]
-            return ReadInput(raw if isinstance(raw, dict) else {}, mcp)
+        if (arguments := _arguments(raw, name, mcp)) is not None:
+            return ReadInput(arguments, mcp)
         if raw.keys() - {"cwd"}:
             return ReadInput(raw, mcp)
     elif raw is not None:
         return ReadInput(raw, mcp)
-    said = ReadInput(_json_object(text_of(use.content)), mcp) if mcp is not None else _said(use, name, raw is None)
+    said = ReadInput(json_object(text_of(use.content)), mcp) if mcp is not None else _said(use, name, raw is None)
     return ReadInput({**(raw or {}), **said.value}, said.name)
 
 
-def _decoded(raw: Any) -> Any:
-    """Vibe sends its raw input as a string of JSON."""
-    return _json_object(raw) or raw if isinstance(raw, str) else raw
-
-
-def _json_object(text: str | None) -> dict[str, Any]:
-    if text is None or not text.lstrip().startswith("{"):
-        return {}
-    try:
-        value = msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        return {}
-    return value if isinstance(value, dict) else {}
+def _arguments(raw: dict[str, Any], name: str, mcp: str | None) -> dict[str, Any] | None:
+    """The arguments of a raw input that names the tool beside them."""
+    for key in ("arguments", "args"):
+        if key in raw and (mcp is not None or len(raw) == 1 or raw.get("tool") == name):
+            return record(raw[key])
+    return None
 
 
 def _said(use: ToolUse, name: str, never_sent: bool) -> ReadInput:
@@ -88,13 +81,15 @@ def _said(use: ToolUse, name: str, never_sent: bool) -> ReadInput:
     canonical = canonical_name(name, {}, "")
     value = {} if canonical == "Bash" else _read_locations(use)
     reader = _TITLES.get(canonical) or _TITLES.get(name)
-    if reader is not None and never_sent and use.title and use.title != name:
-        value |= reader(use)
+    title = (use.title or "").removeprefix(f"{name}: ")
+    is_command = canonical == "Bash" and _BACKTICKS.fullmatch(title)
+    if reader is not None and (never_sent or is_command) and title not in ("", name):
+        value |= reader(msgspec.structs.replace(use, title=title))
     return ReadInput(value)
 
 
 def _read_locations(use: ToolUse) -> dict[str, Any]:
-    paths = [item["path"] for item in objects(use.locations) if isinstance(item.get("path"), str)]
+    paths = [path for item in records(use.locations) if (path := string(item.get("path")))]
     if len(paths) > 1:
         return {"file_paths": paths}
     return {"file_path": paths[0]} if paths else {}
@@ -122,23 +117,16 @@ class Change(msgspec.Struct, frozen=True):
 
 def _changes(diff: dict[str, Any]) -> list[Change]:
     """v1 has one file's texts; v2 has a list of files, and one patch over them."""
-    path = diff.get("path")
-    if isinstance(path, str):
-        old, new = diff.get("oldText"), diff.get("newText")
-        meta = diff.get("_meta")
-        kind = meta.get("kind") if isinstance(meta, dict) else None
-        return [Change(path, kind if isinstance(kind, str) else "", _text(old), _text(new))]
-    patch = diff.get("patch")
-    text = _text(patch.get("text")) if isinstance(patch, dict) else None
+    path = string(diff.get("path"))
+    if path is not None:
+        kind = string(record(diff.get("_meta")).get("kind")) or ""
+        return [Change(path, kind, string(diff.get("oldText")), string(diff.get("newText")))]
+    text = string(record(diff.get("patch")).get("text"))
     return [
-        Change(item["path"], str(item.get("operation")), moved_from=_text(item.get("oldPath")), patch=text)
-        for item in objects(diff.get("changes"))
-        if isinstance(item.get("path"), str)
+        Change(path, str(item.get("operation")), moved_from=string(item.get("oldPath")), patch=text)
+        for item in records(diff.get("changes"))
+        if (path := string(item.get("path")))
     ]
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 def _read_changes(changes: list[Change], name: str) -> ReadInput:
@@ -195,6 +183,7 @@ def _patch_entry(change: Change) -> dict[str, Any]:
 _SHELL_NOTE = re.compile(
     r" ?\[(?:current working directory|in) (?P<cwd>[^\]]*)\](?: \((?P<description>.*)\))?", re.DOTALL
 )
+_BACKTICKS = re.compile(r"`(?P<command>.+)`", re.DOTALL)
 _QUOTED = re.compile(r'"(.*)"', re.DOTALL)
 _URL = re.compile(r"https?://[^\s\"'<>]+")
 _PATTERN = re.compile(r"'(?P<pattern>.*?)'(?: in (?P<include>.+?))?(?: within (?P<path>.+))?", re.DOTALL)
@@ -202,15 +191,20 @@ _PATTERN = re.compile(r"'(?P<pattern>.*?)'(?: in (?P<include>.+?))?(?: within (?
 
 def _command(use: ToolUse) -> dict[str, Any]:
     """Gemini CLI 0.61: the title is the command, the text `[current working directory /ws] (what it is for)`; older
-    versions have both in the title. Others put the command in backticks."""
-    title = use.title or ""
+    versions have both in the title. Others put the command in backticks; Hermes cuts it short there, and has the whole
+    of it in the text, after `$ `."""
+    title, text = use.title or "", text_of(use.content) or ""
+    if use.kind is None:
+        return {}
     if use.kind != "execute":  # codex-acp shows a command that reads as `Read file 'src/app.py'`, without the command
         return {"description": title}
+    if text.startswith("$ "):
+        return {"command": text[2:]}
     note = _SHELL_NOTE.search(title)
     command = title[: note.start()] if note else title
-    if len(command) > 2 and command.startswith("`") and command.endswith("`"):
-        command = command[1:-1]
-    note = note or _SHELL_NOTE.fullmatch(text_of(use.content) or "")
+    if quoted := _BACKTICKS.fullmatch(command):
+        command = quoted["command"]
+    note = note or _SHELL_NOTE.fullmatch(text)
     said = {key: value for key, value in note.groupdict().items() if value} if note else {}
     return {"command": command, **said}
 

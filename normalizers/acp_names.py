@@ -10,6 +10,8 @@ from collections.abc import Collection
 from typing import Any
 
 from tooltap.normalizers.names import canonical_name
+from tooltap.normalizers.tool_names import CANONICAL_TOOLS
+from tooltap.normalizers.values import record, records, string
 
 __all__ = ["mcp_name", "raw_name", "stated_name"]
 
@@ -25,6 +27,9 @@ _ID_NAMES = (
     re.compile(r"(?P<name>[A-Za-z][\w.]*)-\d{12,}"),
 )
 _WORD = re.compile(r"[A-Za-z_][\w-]*")
+_NAMED_TITLE = re.compile(
+    r"(?P<name>[A-Za-z_]\w*)(?: \([^)]*\))?: ."
+)  # Kimi `Shell: ls`, Hermes `patch (replace): a.py`
 _MCP_TITLES = (
     re.compile(r"mcp\.(?P<server>[^.\s]+)\.(?P<tool>\S+)"),  # codex-acp 2.6.0
     re.compile(r"Tool: (?P<server>[^/\s]+)/(?P<tool>\S+)"),  # codex-acp before 1.0
@@ -36,27 +41,27 @@ _NOT_IN_WORDS = re.compile(r"\W")
 
 
 def stated_name(update: dict[str, Any]) -> str | None:
-    """The name field of an update, else the one in a vendor's `_meta`."""
-    name = update.get("name")
-    if isinstance(name, str) and name:
-        return name
-    meta = update.get("_meta")
-    if not isinstance(meta, dict):
-        return None
-    for owner in (meta, *meta.values()):
-        if isinstance(owner, dict):
-            for key in ("toolName", "tool_name"):
-                if isinstance(owner.get(key), str) and owner[key]:
-                    return str(owner[key])
-    return None
+    """The name field of an update, else the one in a vendor's `_meta` or beside the arguments in the raw input."""
+    places = [(update, "name"), *_meta_places(update.get("_meta"))]
+    raw = record(update.get("rawInput"))
+    places.append((raw, "_toolName"))  # Cursor
+    if isinstance(raw.get("arguments"), dict) and "server" not in raw:
+        places.append((raw, "tool"))  # Hermes, in permission requests
+    names = (owner.get(key) for owner, key in places)
+    return next((name for name in names if isinstance(name, str) and name), None)
+
+
+def _meta_places(meta: Any) -> list[tuple[dict[str, Any], str]]:
+    owners = [record(meta), *records(list(record(meta).values()))]
+    owners += [record(owner.get("toolCall")) for owner in owners]  # goose
+    places = [(owner, key) for owner in owners for key in ("toolName", "tool_name")]
+    return [*places, (record(record(meta).get("x.ai/tool")), "name")]  # Grok
 
 
 def raw_name(update: dict[str, Any], call_id: str) -> str:
     """The agent's name for the tool of a call, told from the update that opens it."""
-    title = update.get("title")
-    title = title if isinstance(title, str) else ""
-    kind = update.get("kind")
-    kind = kind if isinstance(kind, str) and kind else DEFAULT_KIND
+    title = string(update.get("title")) or ""
+    kind = string(update.get("kind")) or DEFAULT_KIND
     return stated_name(update) or _name_in_id(call_id) or _name_in_title(title, kind, update) or kind
 
 
@@ -65,13 +70,16 @@ def _name_in_id(call_id: str) -> str | None:
 
 
 def _name_in_title(title: str, kind: str, update: dict[str, Any]) -> str | None:
-    """A title in an MCP form; or one word that cannot be an argument.
+    """A title in an MCP form; or a known name before a colon; or one word that cannot be an argument.
 
     OpenCode's first title is the tool's name, as long as the input is empty but for the directory; when it tells an
     old session again, the input is whole and the title is an argument.
     """
     if any(pattern.fullmatch(title) for pattern in _MCP_TITLES):
         return title
+    named = _NAMED_TITLE.match(title)
+    if named and canonical_name(named["name"], {}, "") in CANONICAL_TOOLS:
+        return named["name"]
     raw_input = update.get("rawInput")
     not_yet = isinstance(raw_input, dict) and not raw_input.keys() - {"cwd"}
     return title if _WORD.fullmatch(title) and (not_yet or kind == DEFAULT_KIND) else None
@@ -79,11 +87,11 @@ def _name_in_title(title: str, kind: str, update: dict[str, Any]) -> str | None:
 
 def mcp_name(name: str, title: str, raw_input: Any, servers: Collection[str]) -> str | None:
     """`mcp__<server>__<tool>`, where the wire or an announced server's name says where to split."""
-    if isinstance(raw_input, dict):
-        invocation = raw_input.get("invocation")
-        owner = invocation if isinstance(invocation, dict) else raw_input
-        server, tool = owner.get("server"), owner.get("tool")
-        if isinstance(server, str) and isinstance(tool, str):
+    raw = record(raw_input)
+    owner = record(raw.get("invocation")) or raw
+    for keys in (("server", "tool"), ("providerIdentifier", "toolName")):  # Codex; Cursor
+        server, tool = (string(owner.get(key)) for key in keys)
+        if server is not None and tool is not None:
             return _joined(server, tool)
     for pattern in _MCP_TITLES:
         if found := pattern.fullmatch(name) or pattern.fullmatch(title):
@@ -97,8 +105,8 @@ def mcp_name(name: str, title: str, raw_input: Any, servers: Collection[str]) ->
     spelled = _spelled(rest)
     for server in sorted(servers, key=len, reverse=True):
         prefix = _spelled(server) + "_"
-        if spelled.startswith(prefix) and (tool := rest[len(prefix) :].removeprefix("_")):
-            return _joined(server, tool)
+        if spelled.startswith(prefix) and (called := rest[len(prefix) :].removeprefix("_")):
+            return _joined(server, called)
     return None
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tooltap.normalizers.acp_content import objects
 from tooltap.normalizers.acp_tools import ToolCalls
 from tooltap.normalizers.base import WITH_EVENTS, Parser
+from tooltap.normalizers.values import record, records, string
 
 __all__ = ["Asking"]
 
@@ -26,34 +26,28 @@ class Asking:
         """`session/request_permission`. v2 has a subject where v1 has the call, and a title of its own."""
         parser = self._parser
         parser.texts.flush()
-        subject = params.get("subject")
-        subject = subject if isinstance(subject, dict) else {}
-        tool_call = params.get("toolCall") or subject.get("toolCall")
-        call_id = self._tools.before_permission(tool_call) if isinstance(tool_call, dict) else None
-        if call_id is None and isinstance(subject.get("toolCallId"), str):
-            call_id = subject["toolCallId"]
-        title = params.get("title") or (tool_call.get("title") if isinstance(tool_call, dict) else None)
+        subject = record(params.get("subject"))
+        tool_call = record(params.get("toolCall") or subject.get("toolCall"))
+        call_id = self._tools.before_permission(tool_call) or string(subject.get("toolCallId"))
         command = {key: subject[key] for key in ("command", "cwd") if isinstance(subject.get(key), str)}
         is_question = call_id is not None and parser.calls.name_of(call_id) == QUESTION_TOOL
         parser.permissions.ask(
             permission_id,
             call_id=call_id,
             type="question" if is_question else "permission",
-            title=title if isinstance(title, str) else None,
+            title=string(params.get("title") or tool_call.get("title")),
             input=command or None,
             options=[
                 {"id": option["optionId"], "name": option.get("name"), "kind": option.get("kind")}
-                for option in objects(params.get("options"))
+                for option in records(params.get("options"))
                 if isinstance(option.get("optionId"), str)
             ],
         )
         return WITH_EVENTS
 
     def permission_answer(self, permission_id: str, result: dict[str, Any]) -> str:
-        outcome = result.get("outcome")
-        outcome = outcome if isinstance(outcome, dict) else {}
-        option_id = outcome.get("optionId")
-        option_id = option_id if isinstance(option_id, str) else None
+        outcome = record(result.get("outcome"))
+        option_id = string(outcome.get("optionId"))
         if outcome.get("outcome") == "cancelled" or option_id is None:
             said = "cancelled"
         else:
@@ -71,15 +65,13 @@ class Asking:
     def elicitation(self, permission_id: str, params: dict[str, Any]) -> str:
         parser = self._parser
         parser.texts.flush()
-        call_id = params.get("toolCallId")
-        call_id = call_id if isinstance(call_id, str) else None
-        message = params.get("message")
+        call_id = string(params.get("toolCallId"))
         is_question = call_id is not None and parser.calls.name_of(call_id) == QUESTION_TOOL
         parser.permissions.ask(
             permission_id,
             call_id=call_id,
             type="question" if is_question else "elicitation",
-            title=message if isinstance(message, str) else None,
+            title=string(params.get("message")),
             questions=_questions(params) or None,
         )
         return WITH_EVENTS
@@ -99,44 +91,35 @@ class Asking:
     def review(self, update: dict[str, Any]) -> None:
         """codex-acp 2.6.0 lets a second model decide on risky calls; its review is a call of its own that names the
         other, and a denied one then fails."""
-        review = update.get("rawOutput") or update.get("rawInput")
-        if not isinstance(review, dict) or not isinstance(review.get("review"), dict):
-            return
-        permission_id, call_id = review.get("reviewId"), review.get("targetItemId")
-        if not isinstance(permission_id, str) or not isinstance(call_id, str):
+        told = record(update.get("rawOutput") or update.get("rawInput"))
+        review = record(told.get("review"))
+        permission_id, call_id = string(told.get("reviewId")), string(told.get("targetItemId"))
+        if permission_id is None or call_id is None:
             return
         permissions = self._parser.permissions
-        status = review["review"].get("status")
+        status = review.get("status")
         if status == "inProgress":
             permissions.ask(permission_id, call_id=call_id, title=update.get("title"))
         elif status in _VERDICTS:
-            rationale = review["review"].get("rationale")
             permissions.answer(
                 permission_id,
                 _VERDICTS[status],
                 call_id=call_id,
                 by="agent",
-                message=rationale if isinstance(rationale, str) else None,
+                message=string(review.get("rationale")),
             )
 
 
 def _questions(params: dict[str, Any]) -> list[dict[str, Any]]:
     """The fields of a form, as questions."""
-    schema = params.get("requestedSchema")
-    properties = schema.get("properties") if isinstance(schema, dict) else None
-    if not isinstance(properties, dict):
-        return []
     questions = []
-    for field, spec in properties.items():
-        if not isinstance(spec, dict):
-            continue
-        items = spec.get("items")
-        choices = items if isinstance(items, dict) else spec
+    for field, value in record(record(params.get("requestedSchema")).get("properties")).items():
+        spec = record(value)
         question: dict[str, Any] = {
             "id": field,
             "question": spec.get("description") or params.get("message"),
             "header": spec.get("title"),
-            "options": _options(choices),
+            "options": _options(record(spec.get("items")) or spec),
             "multiSelect": spec.get("type") == "array" or None,
         }
         questions.append({key: value for key, value in question.items() if value})
@@ -144,7 +127,7 @@ def _questions(params: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _options(choices: dict[str, Any]) -> list[dict[str, Any]]:
-    titled = objects(choices.get("oneOf") or choices.get("anyOf"))
+    titled = records(choices.get("oneOf") or choices.get("anyOf"))
     if titled:
         keys = (("label", "const"), ("description", "description"))
         return [{ours: one[theirs] for ours, theirs in keys if theirs in one} for one in titled]

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.acp_content import objects
 from tooltap.normalizers.acp_state import AcpState, SessionInfo
 from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
+from tooltap.normalizers.values import record, records
 from tooltap.protocol.events import Notice
 
 __all__ = ["Plans"]
@@ -33,8 +33,7 @@ class Plans:
 
     def update(self, update: dict[str, Any]) -> str:
         """`plan` (v1) or `plan_update` (v2): the whole list as it is now."""
-        plan = update.get("plan")
-        plan = plan if isinstance(plan, dict) else update
+        plan = record(update.get("plan")) or update
         entries = plan.get("entries")
         if isinstance(entries, list):
             return self._show(entries, update)
@@ -60,4 +59,4 @@ class Plans:
 
 
 def _digest(todos: Any) -> int:
-    return zlib.crc32(msgspec.json.encode([(item.get("content"), item.get("status")) for item in objects(todos)]))
+    return zlib.crc32(msgspec.json.encode([(item.get("content"), item.get("status")) for item in records(todos)]))

@@ -10,10 +10,11 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from tooltap.normalizers.acp_content import blocks, text_of, unfence
+from tooltap.normalizers.acp_content import blocks, decoded, text_of, unfence
 from tooltap.normalizers.acp_inputs import ToolUse
 from tooltap.normalizers.acp_state import Terminal
 from tooltap.normalizers.claude_answers import read_answer
+from tooltap.normalizers.values import record, string, whole
 
 __all__ = ["Result", "printed_so_far", "read_result"]
 
@@ -36,8 +37,7 @@ def read_result(
     name: str, use: ToolUse, update: dict[str, Any], terminal: Terminal | None, *, provider: str, stopping: bool
 ) -> Result:
     """The answer of the canonical tool `name`. `stopping`: the client had asked to stop the turn."""
-    meta = update.get("_meta")
-    claude = meta.get("claudeCode") if isinstance(meta, dict) else None
+    claude = record(update.get("_meta")).get("claudeCode")
     if isinstance(claude, dict):
         result = _read_claude(name, use, update, terminal, claude, stopping)
     else:
@@ -104,7 +104,10 @@ def _read_plain(name: str, use: ToolUse, update: dict[str, Any], terminal: Termi
     text = text_of(content)
     if text is None and update.get("content") is None:
         text = use.running
-    said = _Said(update.get("rawOutput"), content, unfence(text) if text is not None else None, terminal)
+    raw = update.get("rawOutput")
+    if provider == "vibe":  # a string of JSON
+        raw = decoded(raw)
+    said = _Said(raw, content, unfence(text) if text is not None else None, terminal)
     said, note, status = _take_off_notes(said, str(update.get("status")))
     if status == "completed":
         is_shown = said.raw is None and terminal is None
@@ -160,23 +163,20 @@ def _error(said: _Said) -> str | None:
     if isinstance(raw, str):
         return raw or None
     if isinstance(raw, dict):
-        for owner in (raw, raw.get("error")):
-            if isinstance(owner, dict):
-                for key in ("error", "message"):
-                    if isinstance(owner.get(key), str) and owner[key]:
-                        return str(owner[key])
-        if isinstance(raw.get("result"), dict) and (text := text_of(raw["result"].get("content"))):
+        for owner in (raw, record(raw.get("error"))):
+            for key in ("error", "message"):
+                if text := string(owner.get(key)):
+                    return text
+        if text := text_of(record(raw.get("result")).get("content")):
             return text
     return said.text or None
 
 
 def _duration(raw: Any) -> int | None:
     """codex-acp before 1.0 sends Codex's own event, with a duration in seconds and nanoseconds."""
-    duration = raw.get("duration") if isinstance(raw, dict) else None
-    if not isinstance(duration, dict):
-        return None
-    seconds, nanoseconds = duration.get("secs"), duration.get("nanos")
-    if not isinstance(seconds, int) or not isinstance(nanoseconds, int):
+    duration = record(record(raw).get("duration"))
+    seconds, nanoseconds = whole(duration.get("secs")), whole(duration.get("nanos"))
+    if seconds is None or nanoseconds is None:
         return None
     return seconds * 1_000 + nanoseconds // 1_000_000
 
@@ -193,8 +193,8 @@ def _shell(said: _Said) -> dict[str, Any]:
         metadata = raw.get("metadata")
         if isinstance(metadata, dict):
             value |= {key: item for key, item in metadata.items() if key not in ("output", "exit") and item is not None}
-            if isinstance(metadata.get("exit"), int):
-                value["exit_code"] = metadata["exit"]
+            if (exit_code := whole(metadata.get("exit"))) is not None:
+                value["exit_code"] = exit_code
             raw = {"output": raw.get("output"), **metadata}
         printed = raw.get("output")
     else:
@@ -228,8 +228,8 @@ def _take_off_notes(said: _Said, status: str) -> tuple[_Said, str | None, str]:
     if said.text is not None and (found := _GEMINI_STOPPED.fullmatch(said.text)):
         return said._replace(text=found["rest"]), found["note"], "cancelled"
     raw = said.raw
-    output = raw.get("output") if isinstance(raw, dict) else None
-    if isinstance(output, str) and (found := _OPENCODE_NOTE.search(output)):
+    output = string(record(raw).get("output"))
+    if output is not None and (found := _OPENCODE_NOTE.search(output)):
         if found["note"] == _OPENCODE_STOPPED:
             status = "cancelled"
         return said._replace(raw={**raw, "output": output[: found.start()]}), found["note"], status
@@ -246,14 +246,14 @@ def _opencode_text(output: str, metadata: dict[str, Any]) -> Any:
 
 
 def _opencode_read(output: str, metadata: dict[str, Any]) -> Any:
-    display = metadata.get("display")
-    if not isinstance(display, dict):
+    display = record(metadata.get("display"))
+    if not display:
         return output
     if isinstance(display.get("entries"), list):
         return {"entries": display["entries"]}
-    first, last = display.get("lineStart"), display.get("lineEnd")
+    first, last = whole(display.get("lineStart")), whole(display.get("lineEnd"))
     file = {"content": display.get("text"), "filePath": display.get("path"), "totalLines": display.get("totalLines")}
-    if isinstance(first, int) and isinstance(last, int):
+    if first is not None and last is not None:
         file |= {"startLine": first, "numLines": last - first + 1}
     return {"file": {key: item for key, item in file.items() if item is not None}}
 
@@ -268,9 +268,9 @@ def _opencode_todos(output: str, metadata: dict[str, Any]) -> Any:
 
 def _opencode_task(output: str, metadata: dict[str, Any]) -> Any:
     found = _TASK_RESULT.search(output)
-    child = metadata.get("sessionId")
+    child = string(metadata.get("sessionId"))
     value = {"content": found["text"] if found else output}
-    return {**value, "sessionId": child} if isinstance(child, str) else value
+    return {**value, "sessionId": child} if child is not None else value
 
 
 _FROM_OPENCODE: dict[str, Callable[[str, dict[str, Any]], Any]] = {

@@ -8,9 +8,9 @@ from typing import Any, TypeGuard
 
 import msgspec
 
-from tooltap.normalizers.acp_content import objects
 from tooltap.normalizers.acp_state import SERVERS, SESSIONS, AcpState, SessionInfo
 from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
+from tooltap.normalizers.values import number, record, records, string, whole
 from tooltap.protocol.events import Notice, SessionEvent, Usage
 
 __all__ = ["Sessions", "provider_name", "usage_fields"]
@@ -22,11 +22,23 @@ _PROVIDERS = {
     "codex-cli": "codex",
     "qwen-code": "qwen",
     "kimi-cli": "kimi",
+    "kimi-code": "kimi",
+    "kimi-code-cli": "kimi",
     "mistral-vibe": "vibe",
     "github-copilot": "copilot",
     "copilot-cli": "copilot",
 }
 """Name an agent gives itself, without scope and `-acp` -> the name its other streams have."""
+_LOGINS = {
+    "claude-login": "claude",
+    "codex-api-key": "codex",
+    "copilot-login": "copilot",
+    "cursor_login": "cursor",
+    "gemini-api-key": "gemini",
+    "opencode-login": "opencode",
+    "qwen-oauth": "qwen",
+}
+"""Id of a way to log in -> whose it is: all that agents say who do not give their name."""
 _NOT_IN_SLUG = re.compile(r"[^a-z0-9]+")
 SHORT = 4_096
 """Characters of a name, a title or a path that is worth remembering."""
@@ -75,19 +87,20 @@ class Sessions:
 
     def initialized(self, result: dict[str, Any]) -> str:
         """The agent says who it is; its sessions carry it."""
-        agent = result.get("agentInfo") or result.get("info")
-        if isinstance(agent, dict):
-            if isinstance(agent.get("name"), str) and agent["name"]:
-                self._state.provider = provider_name(agent["name"])
-            if isinstance(agent.get("version"), str):
-                self._state.agent_version = agent["version"]
-        if isinstance(result.get("protocolVersion"), int):
-            self._state.protocol_version = result["protocolVersion"]
-        return WITH_EVENTS if isinstance(agent, dict) else skip("handshake")
+        agent = record(result.get("agentInfo") or result.get("info"))
+        logins = (_LOGINS.get(str(method.get("id"))) for method in records(result.get("authMethods")))
+        state = self._state
+        if name := string(agent.get("name")):
+            state.provider = provider_name(name)
+        elif provider := next(filter(None, logins), None):
+            state.provider = provider
+        state.agent_version = string(agent.get("version")) or state.agent_version
+        state.protocol_version = whole(result.get("protocolVersion")) or state.protocol_version
+        return WITH_EVENTS if agent else skip("handshake")
 
     def set_up(self, params: dict[str, Any]) -> dict[str, Any]:
         """Read a request that sets up a session; gives what its answer will confirm."""
-        names = [one.get("name") for one in objects(params.get("mcpServers"))][:SERVERS]
+        names = [one.get("name") for one in records(params.get("mcpServers"))][:SERVERS]
         short = [name for name in names if _is_short(name)]
         servers = self._state.servers
         servers += [name for name in short if name not in servers]
@@ -130,26 +143,23 @@ class Sessions:
     def described(self, update: dict[str, Any]) -> str:
         """`session_info_update`: the title, and codex-acp's news about the thread."""
         changes = self._new(title=update.get("title"))
-        meta = update.get("_meta")
-        codex = meta.get("codex") if isinstance(meta, dict) else None
-        if isinstance(codex, dict) and self._codex_news(codex):
+        if self._codex_news(record(record(update.get("_meta")).get("codex"))):
             self._changed(changes)
             return WITH_EVENTS
         return self._changed(changes)
 
     def _configured(self, result: dict[str, Any]) -> dict[str, Any]:
-        modes, models = result.get("modes"), result.get("models")
-        mode = modes.get("currentModeId") if isinstance(modes, dict) else result.get("currentModeId")
-        model = models.get("currentModelId") if isinstance(models, dict) else None
+        mode = (record(result.get("modes")) or result).get("currentModeId")
+        model = record(result.get("models")).get("currentModelId")
         # The options are the newer way to say the same, and what later updates repeat.
-        for option in objects(result.get("configOptions")):
+        for option in records(result.get("configOptions")):
             if option.get("category") == "mode":
                 mode = option.get("currentValue")
             elif option.get("category") == "model":
                 model = option.get("currentValue")
         new = self._new(mode=mode, model=model)
         if isinstance(result.get("availableCommands"), list):
-            names = [one["name"] for one in objects(result["availableCommands"]) if isinstance(one.get("name"), str)]
+            names = [name for one in records(result["availableCommands"]) if (name := string(one.get("name")))]
             digest = zlib.crc32(msgspec.json.encode(names))
             if digest != self.info.commands:
                 self.info.commands = digest
@@ -173,8 +183,7 @@ class Sessions:
     def _codex_news(self, codex: dict[str, Any]) -> bool:
         """codex-acp 2.6.0: an error it will retry, and a thread that failed, which then ends its turn as if all were
         well."""
-        error = codex.get("error")
-        if isinstance(error, dict):
+        if error := record(codex.get("error")):
             retries = error.get("willRetry") is True
             text = error.get("additionalDetails") or error.get("message")
             self._parser.emit(
@@ -185,10 +194,10 @@ class Sessions:
                 data=error,
             )
             return True
-        status = codex.get("threadStatus")
-        kind = status.get("type") if isinstance(status, dict) else None
+        status = record(codex.get("threadStatus"))
+        kind = string(status.get("type"))
         info = self.info
-        if not isinstance(kind, str) or kind == info.state:
+        if kind is None or kind == info.state:
             return False
         info.state = kind
         if kind != "systemError":
@@ -198,11 +207,11 @@ class Sessions:
 
     def used(self, update: dict[str, Any]) -> str:
         """`usage_update`: the context window, and the session's cost so far."""
-        cost = update.get("cost")
-        amount = cost.get("amount") if isinstance(cost, dict) and cost.get("currency") == "USD" else None
-        used, size = _integer(update.get("used")), _integer(update.get("size"))
         info = self.info
-        dollars = float(amount) if isinstance(amount, int | float) else info.usage[2]
+        cost = record(update.get("cost"))
+        dollars = number(cost.get("amount")) if cost.get("currency") == "USD" else None
+        dollars = dollars if dollars is not None else info.usage[2]
+        used, size = whole(update.get("used")), whole(update.get("size"))
         if (used, size, dollars) == info.usage:
             return skip("unchanged")
         info.usage = (used, size, dollars)
@@ -233,11 +242,8 @@ def usage_fields(result: dict[str, Any]) -> dict[str, Any] | None:
     the thoughts out of the output. The stated total says which sum was meant; without one, the protocol's own rule
     holds: the total is the sum of all kinds.
     """
-    meta = result.get("_meta")
-    quota = meta.get("quota") if isinstance(meta, dict) else None
-    stated = result.get("usage") or (quota.get("token_count") if isinstance(quota, dict) else None)
-    if not isinstance(stated, dict):
-        return None
+    quota = record(record(result.get("_meta")).get("quota"))
+    stated = record(result.get("usage") or quota.get("token_count"))
     tokens = {name: _first_integer(stated, keys) for name, keys in _TOKENS.items()}
     prompt, output = tokens["input"], tokens["output"]
     if prompt is None and output is None:
@@ -263,8 +269,4 @@ def usage_fields(result: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _first_integer(stated: dict[str, Any], keys: tuple[str, ...]) -> int | None:
-    return next((found for key in keys if (found := _integer(stated.get(key))) is not None), None)
-
-
-def _integer(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return next((found for key in keys if (found := whole(stated.get(key))) is not None), None)

@@ -16,6 +16,7 @@ from tooltap.normalizers.acp_inputs import ToolUse
 from tooltap.normalizers.acp_state import AcpState, Terminal, keep_newest
 from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
 from tooltap.normalizers.texts import TextBuffer
+from tooltap.normalizers.values import record, string, whole
 from tooltap.protocol.events import Chunk, ToolUpdate
 
 __all__ = ["Terminals"]
@@ -51,18 +52,15 @@ class Terminals:
 
     def read_meta(self, use: ToolUse, call_id: str, update: dict[str, Any]) -> bool:
         """What an adapter printed in an update's `_meta`; gives whether it printed or ended."""
-        meta = update.get("_meta")
-        if not isinstance(meta, dict):
-            return False
+        meta = record(update.get("_meta"))
         has_news = False
         for key in ("terminal_info", "terminal_output", "terminal_output_delta", "terminal_exit"):
             entry = meta.get(key)
             if not isinstance(entry, dict):
                 continue
-            stated_id = entry.get("terminal_id")
-            terminal = self._embed(use, call_id, stated_id if isinstance(stated_id, str) else call_id)
-            if isinstance(entry.get("data"), str):
-                self._print(terminal, entry["data"])
+            terminal = self._embed(use, call_id, string(entry.get("terminal_id")) or call_id)
+            if data := string(entry.get("data")):
+                self._print(terminal, data)
             _note_exit(terminal, entry.get("exit_code"), entry.get("signal"))
             has_news = has_news or key != "terminal_info"
         return has_news
@@ -82,8 +80,7 @@ class Terminals:
         terminal = self._terminal(terminal_id)
         if isinstance(result.get("output"), str):
             self._replace(terminal, result["output"])
-        ended = result.get("exitStatus")
-        ended = ended if isinstance(ended, dict) else result
+        ended = record(result.get("exitStatus")) or result
         _note_exit(terminal, ended.get("exitCode"), ended.get("signal"))
         return WITH_EVENTS
 
@@ -96,12 +93,10 @@ class Terminals:
         terminal = self._terminal(update["terminalId"])
         if (more := _decoded(update.get("data"))) is not None:
             self._print(terminal, more)
-        output = update.get("output")
-        if isinstance(output, dict) and (whole := _decoded(output.get("data"))) is not None:
+        if (whole := _decoded(record(update.get("output")).get("data"))) is not None:
             self._replace(terminal, whole)
-        ended = update.get("exitStatus")
-        if isinstance(ended, dict):
-            _note_exit(terminal, ended.get("exitCode"), ended.get("signal"))
+        ended = record(update.get("exitStatus"))
+        _note_exit(terminal, ended.get("exitCode"), ended.get("signal"))
         return WITH_EVENTS
 
     # -- inner workings -----------------------------------------------------------------------------------------
@@ -137,10 +132,9 @@ class Terminals:
 
 
 def _note_exit(terminal: Terminal, exit_code: Any, signal: Any) -> None:
-    if isinstance(exit_code, int):
-        terminal.exit_code = exit_code
-    if isinstance(signal, str):
-        terminal.signal = signal
+    code = whole(exit_code)
+    terminal.exit_code = terminal.exit_code if code is None else code
+    terminal.signal = string(signal) or terminal.signal
 
 
 def _decoded(data: Any) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.acp_content import blocks, diffs, linked, text_of
+from tooltap.normalizers.acp_content import blocks, diffs, json_object, linked, text_of
 from tooltap.normalizers.acp_inputs import ReadInput, ToolUse, read_input
 from tooltap.normalizers.acp_names import mcp_name, raw_name, stated_name
 from tooltap.normalizers.acp_plans import Plans
@@ -20,6 +20,7 @@ from tooltap.normalizers.acp_terminals import Terminals
 from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
 from tooltap.normalizers.bodies import Bodies
 from tooltap.normalizers.calls import UNKNOWN_TOOL, Call
+from tooltap.normalizers.values import record
 from tooltap.protocol.events import Chunk, OutputRef, ToolUpdate
 
 __all__ = ["ToolCalls"]
@@ -199,6 +200,11 @@ class ToolCalls:
         if isinstance(update.get("locations"), list) and update["locations"]:
             use.locations = update["locations"]
         content = update.get("content")
+        if use.kind is None and use.raw_input is None and update.get("status") not in _ENDED:
+            arguments = text_of(content) or ""
+            if arguments.startswith("{"):  # Kimi streams the arguments as content, and has neither kind nor raw input
+                use.raw_input = json_object(arguments) or None
+                return use.raw_input is not None
         if isinstance(content, list) and content:
             self._terminals.embed(use, call_id, content)
             if diffs(content) or not (runs or update.get("status") in _ENDED):
@@ -266,9 +272,7 @@ def _use_of(call: Call) -> ToolUse:
 
 def _response_in(update: dict[str, Any]) -> Any:
     """claude-agent-acp: the tool's own result object."""
-    meta = update.get("_meta")
-    claude = meta.get("claudeCode") if isinstance(meta, dict) else None
-    return claude.get("toolResponse") if isinstance(claude, dict) else None
+    return record(record(update.get("_meta")).get("claudeCode")).get("toolResponse")
 
 
 def _bodies_of(terminal: Terminal | None) -> dict[str, OutputRef] | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from tooltap.normalizers.acp_sessions import Sessions, usage_fields
 from tooltap.normalizers.base import Parser
+from tooltap.normalizers.values import string
 from tooltap.protocol.events import Event, Usage
 
 __all__ = ["Turns"]
@@ -51,7 +52,7 @@ class Turns:
         self.end(
             _OUTCOMES.get(str(reason), "completed"),
             turn=turn,
-            reason=reason if isinstance(reason, str) else None,
+            reason=string(reason),
             before=((Usage, usage),) if usage is not None else (),
         )
 

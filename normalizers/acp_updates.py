@@ -14,6 +14,7 @@ from tooltap.normalizers.acp_terminals import Terminals
 from tooltap.normalizers.acp_tools import ToolCalls
 from tooltap.normalizers.acp_turns import Turns
 from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
+from tooltap.normalizers.values import record, string
 from tooltap.protocol.events import Message, Notice, Reasoning
 
 __all__ = ["Updates"]
@@ -57,24 +58,22 @@ class Updates:
         update = params.get("update")
         if not isinstance(update, dict):
             return None
-        meta = update.get("_meta")
-        claude = meta.get("claudeCode") if isinstance(meta, dict) else None
-        if isinstance(claude, dict) and isinstance(claude.get("parentToolUseId"), str):
-            self._parser.agent = self._parser.parent = claude["parentToolUseId"]
+        claude = record(record(update.get("_meta")).get("claudeCode"))
+        if parent := string(claude.get("parentToolUseId")):
+            self._parser.agent = self._parser.parent = parent
         handler = self._HANDLERS.get(str(update.get("sessionUpdate")))
         return handler(self, update) if handler is not None else None
 
     def _chunk(self, update: dict[str, Any]) -> str:
         """A piece of a message or thought."""
         role = _ROLES[update["sessionUpdate"]]
-        block = update.get("content")
-        if not isinstance(block, dict) or not is_block(block):
+        block = record(update.get("content"))
+        if not is_block(block):
             return self._parser.unparsed("unknown-type", update)
         if role == "user" and self._turns.is_prompted:
             return skip("echo")
         self._turns.ensure()
-        message_id = update.get("messageId")
-        message_id = message_id if isinstance(message_id, str) else None
+        message_id = string(update.get("messageId"))
         self._sessions.info.last_message = message_id
         if isinstance(block.get("text"), str):
             self._parser.texts.append(role, block["text"], message_id=message_id)
@@ -91,15 +90,14 @@ class Updates:
         role = _ROLES[update["sessionUpdate"]]
         if role == "user" and self._turns.is_prompted:
             return skip("echo")
-        message_id = update.get("messageId")
         if not isinstance(update.get("content"), list):
             return skip("unchanged")
+        message_id = string(update.get("messageId"))
         if message_id is not None and message_id == self._sessions.info.last_message:
             return skip("partial")
         self._turns.ensure()
         self._parser.texts.flush()
         text, attachments = read_prompt(self._parser, update["content"])
-        message_id = message_id if isinstance(message_id, str) else None
         if role == "reasoning":
             self._parser.emit(Reasoning, text=text, message_id=message_id)
         else:
@@ -140,7 +138,7 @@ class Updates:
         """v2: what the session does as a whole."""
         info = self._sessions.info
         state, before = update.get("state"), info.state
-        info.state = state if isinstance(state, str) else None
+        info.state = string(state)
         if self._parser.turn is None:
             if state != "running":
                 return skip("unchanged")
@@ -153,7 +151,7 @@ class Updates:
         return WITH_EVENTS
 
     def _notice(self, update: dict[str, Any]) -> str:
-        words = [update[key] for key in ("title", "description") if isinstance(update.get(key), str)]
+        words = filter(None, (string(update.get(key)) for key in ("title", "description")))
         severity = update.get("severity")
         level = severity if severity in _LEVELS else "info"
         self._parser.emit(Notice, level=level, code="agent", text=": ".join(words))
@@ -174,18 +172,15 @@ class Updates:
 
     def _subagent(self, update: dict[str, Any]) -> str:
         """A session of a subagent, announced or changed; its updates come under its own id."""
-        child = update.get("sessionId") or update.get("subagentSessionId")
-        if not isinstance(child, str):
+        child = string(update.get("sessionId") or update.get("subagentSessionId"))
+        if child is None:
             return self._parser.unparsed("unknown-type", update)
         self._state.children.setdefault(child, self._parser.session)
         keep_newest(self._state.children, CHILDREN)
-        words = [update[key] for key in ("title", "name", "description", "task") if isinstance(update.get(key), str)]
-        state = update.get("state")
-        state = state.get("state") if isinstance(state, dict) else state
-        data = {"session": child, "state": state} if isinstance(state, str) else {"session": child}
-        self._parser.emit(
-            Notice, level="info", code="subagent", text=": ".join(words) or str(state or child), data=data
-        )
+        words = filter(None, (string(update.get(key)) for key in ("title", "name", "description", "task")))
+        state = string(record(update.get("state")).get("state") or update.get("state"))
+        data = {"session": child, "state": state} if state is not None else {"session": child}
+        self._parser.emit(Notice, level="info", code="subagent", text=": ".join(words) or state or child, data=data)
         return WITH_EVENTS
 
     _HANDLERS: ClassVar[dict[str, Callable[[Updates, dict[str, Any]], str]]] = {

@@ -16,10 +16,11 @@ from typing import Any, ClassVar, Self, TypeVar
 import msgspec
 
 from tooltap.normalizers.calls import Call, Calls, CallsState
-from tooltap.normalizers.decode import decode_line
+from tooltap.normalizers.decode import FRAMING, decode_line
 from tooltap.normalizers.documents import Document, opens_document
 from tooltap.normalizers.framing import LongLine
 from tooltap.normalizers.items import Context, Item, OutputPiece
+from tooltap.normalizers.numbers import Numbers
 from tooltap.normalizers.permissions import Permissions, PermissionsState
 from tooltap.normalizers.tapped import Direction
 from tooltap.normalizers.texts import Texts, TextsState
@@ -81,9 +82,6 @@ class Parser(ABC):
     DOCUMENTS: ClassVar[bool] = False
     """Whether an object may come printed over many lines, as files that are JSON documents have it."""
 
-    SENTINELS: ClassVar[frozenset[bytes]] = frozenset()
-    """Lines that are no JSON, and belong to the dialect all the same."""
-
     def __init__(self, context: Context, state: State | None = None) -> None:
         self.context = context
         self.state: Any = self.state_type() if state is None else state
@@ -96,8 +94,9 @@ class Parser(ABC):
         """Whether the line just fed had to be repaired."""
         self.partials = context.partials
         """Whether previews are wanted; may change at any time, and changes nothing else."""
-        self._mark = ""
-        self._index = self._partial_index = self._output_index = 0
+        self._numbers = Numbers(context.stream)
+        self._numbers.restart(self.state.line)
+        self._is_guest = False
         self._reset_scope(None)
 
     # -- the interface ------------------------------------------------------------------------------------------
@@ -105,6 +104,8 @@ class Parser(ABC):
     def feed(self, line: bytes, t: int | None = None, direction: Direction | None = None) -> tuple[str, list[Item]]:
         """Read one line. `t`: ms since the epoch at which it was received, if known."""
         self._begin(t)
+        if (known := self.glance(line)) is not None:
+            return known, self._take()
         if self.DOCUMENTS:
             whole = self._collect(line)
             if whole is None:
@@ -114,9 +115,10 @@ class Parser(ABC):
         if not values:
             if reason == "blank":
                 return skip("blank"), self._take()
-            if line.strip() in self.SENTINELS:
-                return self.read_sentinel(), self._take()
-            return self._unreadable(reason or "not-json", line, len(line))
+            if reason == FRAMING and FRAMING in self.SKIPS:
+                self.read_framing(line)
+                return skip(FRAMING), self._take()
+            return self._unreadable("not-json" if reason in (None, FRAMING) else reason, line, len(line))
         classes = [self._read(value, line, direction) for value in values]
         if len(classes) == 1:
             return classes[0], self._take()
@@ -145,8 +147,7 @@ class Parser(ABC):
     def close(self, reason: str, t: int | None = None) -> list[Item]:
         """End of the stream: pending text, open calls and open turns end here. Lines may still follow later."""
         self._reset_scope(t)
-        self._mark = "c"
-        self._index = self._partial_index = self._output_index = 0
+        self._restart_numbers("c")
         self._abandon_document()
         try:
             self.finish(reason)
@@ -160,9 +161,12 @@ class Parser(ABC):
     def begin_between_lines(self, index: int, t: int | None) -> None:
         """What is emitted next is made by no line; its ids are numbered from `index`."""
         self._reset_scope(t)
-        self._mark = "d"
-        self._index = index
-        self._partial_index = self._output_index = 0
+        self._restart_numbers("d", index)
+
+    def be_guest_of(self, host: Parser) -> None:
+        """Read a part of the host's lines: what this parser gives is numbered as the host's."""
+        self._numbers = host._numbers
+        self._is_guest = True
 
     def dump(self) -> bytes:
         return msgspec.msgpack.encode(self.state)
@@ -182,9 +186,12 @@ class Parser(ABC):
         """Read a value that is no object: the line's class, or None where the dialect has no such lines."""
         return None
 
-    def read_sentinel(self) -> str:
-        """Read one of `SENTINELS`: the line's class."""
-        return skip("sentinel")
+    def read_framing(self, line: bytes) -> None:  # noqa: B027 -- most dialects need only what is framed
+        """Look at a line of the framing of server-sent events."""
+
+    def glance(self, line: bytes) -> str | None:
+        """The class of a line that need not be decoded to be skipped."""
+        return None
 
     def finish(self, reason: str) -> None:  # noqa: B027 -- most dialects keep nothing of their own
         """The stream ends: emit what only this dialect knows to be pending."""
@@ -217,17 +224,19 @@ class Parser(ABC):
 
     @property
     def turn(self) -> str | None:
-        """The newest open turn of the session the line belongs to."""
+        """The newest open turn of the session the line belongs to: its agent's own, where agents have turns."""
+        newest = None
         for turn in reversed(self.state.turns):
             if turn.session == self.session:
-                return str(turn.id)
-        return None
+                if turn.agent == self.agent:
+                    return str(turn.id)
+                newest = newest or str(turn.id)
+        return newest
 
     def emit(self, kind: type[E], **fields: Any) -> E:
         """Append an event of the line being read; envelope keys may be overridden by name."""
         fields.setdefault("turn", self.turn)
-        event = self._make(kind, f"{self.context.stream}:{self.state.line}{self._mark}:{self._index}", fields)
-        self._index += 1
+        event = self._make(kind, self._numbers.event(), fields)
         self.items.append(event)
         if self.state.session is None and event.session == self._publishers_name:
             self.state.named = True
@@ -238,9 +247,7 @@ class Parser(ABC):
         if not self.partials:
             return
         fields.setdefault("turn", self.turn)
-        event_id = f"{self.context.stream}:{self.state.line}p:{self._partial_index}"
-        self._partial_index += 1
-        self.items.append(self._make(kind, event_id, {**fields, "partial": True}))
+        self.items.append(self._make(kind, self._numbers.partial(), {**fields, "partial": True}))
 
     def put_output(self, data: bytes, mime_type: str) -> str:
         """Keep a whole body aside; gives its id."""
@@ -249,9 +256,7 @@ class Parser(ABC):
         return output_id
 
     def new_output_id(self) -> str:
-        output_id = f"{self.context.stream}:{self.state.line}{self._mark}:o{self._output_index}"
-        self._output_index += 1
-        return output_id
+        return self._numbers.output()
 
     def unparsed(self, reason: str, value: Any) -> str:
         """An object this dialect does not know, or cannot take apart."""
@@ -334,9 +339,12 @@ class Parser(ABC):
     def _begin(self, t: int | None) -> None:
         self.state.line += 1
         self.repaired = False
-        self._mark = ""
-        self._index = self._partial_index = self._output_index = 0
+        self._restart_numbers()
         self._reset_scope(t)
+
+    def _restart_numbers(self, mark: str = "", events: int = 0) -> None:
+        if not self._is_guest:
+            self._numbers.restart(self.state.line, mark, events)
 
     def _reset_scope(self, t: int | None) -> None:
         self.session = self.state.session or self._publishers_name
@@ -358,7 +366,7 @@ class Parser(ABC):
                 "v": 2,
                 "id": event_id,
                 "stream": self.context.stream,
-                "line": self.state.line,
+                "line": self._numbers.line,
                 "ts": self.ts,
                 "session": self.session,
                 "agent": self.agent,
@@ -416,9 +424,10 @@ class Parser(ABC):
 
     def _give_up(self, turn: OpenTurn) -> None:
         """End a turn whose end nobody told."""
-        session, self.session = self.session, turn.session
+        scope = self.session, self.agent
+        self.session, self.agent = turn.session, turn.agent
         self.end_turn("cancelled", turn_id=turn.id, synthetic=True)
-        self.session = session
+        self.session, self.agent = scope
 
     def _end_everything(self) -> None:
         self.texts.flush_all()

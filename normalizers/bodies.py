@@ -15,7 +15,7 @@ from tooltap.protocol.events import Attachment
 
 __all__ = ["Bodies"]
 
-_MIME_KEYS = ("mimeType", "media_type", "mime", "mime_type")
+_MIME_KEYS = ("mimeType", "media_type", "mediaType", "mime", "mime_type")
 _BODY_KEYS = ("data", "blob", "base64", "url", "image_url")
 _UNKNOWN = "application/octet-stream"
 

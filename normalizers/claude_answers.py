@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tooltap.normalizers.claude_values import record, string, whole
+from tooltap.normalizers.values import record, string, whole
 
 __all__ = ["Answer", "read_answer", "read_server_answer", "text_of"]
 

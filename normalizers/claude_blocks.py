@@ -13,11 +13,10 @@ import msgspec
 
 from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
 from tooltap.normalizers.bodies import Bodies
-from tooltap.normalizers.calls import UNKNOWN_TOOL
-from tooltap.normalizers.claude_answers import Answer, read_answer, read_server_answer
+from tooltap.normalizers.claude_answers import Answer, read_server_answer
 from tooltap.normalizers.claude_deltas import Deltas
 from tooltap.normalizers.claude_tasks import Tasks
-from tooltap.normalizers.claude_values import record, string
+from tooltap.normalizers.values import record, string
 from tooltap.protocol.events import Attachment, Message, Reasoning
 
 __all__ = ["BLOCK_SKIPS", "Blocks", "BlocksState"]
@@ -41,8 +40,19 @@ class BlocksState(msgspec.Struct):
 
 
 class Blocks:
-    def __init__(self, parser: Parser, deltas: Deltas, tasks: Tasks) -> None:
+    def __init__(
+        self,
+        parser: Parser,
+        deltas: Deltas,
+        tasks: Tasks,
+        *,
+        called: Callable[[dict[str, Any]], tuple[str, Any]],
+        answered: Callable[..., Answer],
+    ) -> None:
+        """`called` gives the name and the input of the tool that a block calls; `answered` is like `read_answer`."""
         self._parser = parser
+        self._called = called
+        self._answered = answered
         self._deltas = deltas
         self._tasks = tasks
 
@@ -54,6 +64,10 @@ class Blocks:
         """The turn in which a message began."""
         seen = self._messages.get(message_id)
         return seen.turn if seen is not None else None
+
+    def knows(self, message_id: str) -> bool:
+        """Whether a block of the message was seen before."""
+        return message_id in self._messages
 
     # -- assistant lines ----------------------------------------------------------------------------------------
 
@@ -105,13 +119,14 @@ class Blocks:
         calls = self._parser.calls
         call_id = block["id"]
         title = titles.get(call_id)
+        raw_name, given = self._called(block)
         call = calls.get(call_id)
         if call is not None:  # opened before by its permission request
-            changed = calls.update(call, block.get("input"), raw=block, title=title)
+            changed = calls.update(call, given, raw=block, title=title)
             return WITH_EVENTS if changed else skip("repeated")
         if calls.is_done(call_id):
             return skip("repeated")
-        calls.open(call_id, string(block.get("name")) or UNKNOWN_TOOL, block.get("input"), raw=block, title=title)
+        calls.open(call_id, raw_name, given, raw=block, title=title)
         return WITH_EVENTS
 
     # -- user lines ---------------------------------------------------------------------------------------------
@@ -144,7 +159,7 @@ class Blocks:
         name = calls.name_of(block["tool_use_id"]) or ""
         stopped = call is not None and call.memory.get("task") == "cancelled"
         raw = block if twin is None else {**block, "tool_use_result": twin}
-        answer = read_answer(name, block, twin, meta, stopped=stopped)
+        answer = self._answered(name, block, twin, meta, stopped=stopped)
         line_class = self._result(block, raw, answer)
         self._tasks.overhear(name, block, answer)
         return line_class

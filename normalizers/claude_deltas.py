@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
-from tooltap.normalizers.claude_values import record, string, whole
+from tooltap.normalizers.values import record, string, whole
 from tooltap.protocol.events import Notice
 
 __all__ = ["Deltas", "DeltasState"]
@@ -74,6 +74,11 @@ class Deltas:
         index, current.block = current.block, None
         self.drop(current.message_id, index)
         return index
+
+    def drop_blocks(self, count: int) -> None:
+        """Forget the first blocks of the message being streamed: they came whole, under whatever message id."""
+        for index in range(count):
+            self.drop(self._current().message_id, index)
 
     def drop(self, message_id: str | None, index: int) -> None:
         """Forget the deltas of a block."""

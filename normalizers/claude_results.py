@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tooltap.normalizers.claude_values import number, record, records, string, whole
+from tooltap.normalizers.values import number, record, records, string, whole
 from tooltap.protocol.events import Event, Usage
 
-__all__ = ["last_words", "outcome", "used"]
+__all__ = ["last_words", "model_tokens", "outcome", "tokens", "used"]
 
 _VAGUE = frozenset({"success", "error", "error_during_execution"})
 """Subtypes that say less than `terminal_reason` and `stop_reason` do."""
@@ -37,7 +37,8 @@ def last_words(value: dict[str, Any]) -> str:
     if result and result.strip():
         return result
     errors = value.get("errors")
-    texts = [*(errors if isinstance(errors, list) else []), value.get("error")]
+    error = value.get("error")
+    texts = [*(errors if isinstance(errors, list) else []), record(error).get("message", error)]
     return "\n".join(text for text in texts if isinstance(text, str))
 
 
@@ -47,14 +48,15 @@ def used(value: dict[str, Any]) -> list[tuple[type[Event], dict[str, Any]]]:
     cost = number(value.get("total_cost_usd"))
     usage = record(value.get("usage"))
     if usage:
-        events.append((Usage, {"scope": "turn", **_turn_tokens(usage), **_cost(cost, "session")}))
+        events.append((Usage, {"scope": "turn", **tokens(usage), **_cost(cost, "session")}))
     models = records(list(record(value.get("modelUsage")).values()))
     if models:
-        events.append((Usage, {"scope": "session", **_session_tokens(models), **_cost(cost, None)}))
+        events.append((Usage, {"scope": "session", **model_tokens(models), **_cost(cost, None)}))
     return events
 
 
-def _turn_tokens(usage: dict[str, Any]) -> dict[str, int | None]:
+def tokens(usage: dict[str, Any]) -> dict[str, int | None]:
+    """Of a `usage` object of the API; the prompt counts with what was cached."""
     read, written = whole(usage.get("cache_read_input_tokens")), whole(usage.get("cache_creation_input_tokens"))
     return {
         "input_tokens": _sum(whole(usage.get("input_tokens")), read, written),
@@ -65,7 +67,9 @@ def _turn_tokens(usage: dict[str, Any]) -> dict[str, int | None]:
     }
 
 
-def _session_tokens(models: list[dict[str, Any]]) -> dict[str, int | None]:
+def model_tokens(models: list[dict[str, Any]]) -> dict[str, int | None]:
+    """Of all models of a `modelUsage` object together."""
+
     def total(key: str) -> int | None:
         return _sum(*(whole(model.get(key)) for model in models))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
-from tooltap.normalizers.claude_values import record
+from tooltap.normalizers.values import record
 from tooltap.protocol.events import Message, Notice
 
 __all__ = ["SYSTEM_SKIPS", "compacting", "rate_limit", "read_notice"]

@@ -14,7 +14,7 @@ import msgspec
 from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
 from tooltap.normalizers.calls import UNKNOWN_TOOL, Call
 from tooltap.normalizers.claude_answers import Answer
-from tooltap.normalizers.claude_values import record, string, whole
+from tooltap.normalizers.values import record, string, whole
 
 __all__ = ["Tasks", "TasksState"]
 

@@ -26,8 +26,14 @@ _KINDS = {
     "denied": "reject_once",
     "abort": "reject_once",
     "deny": "reject_always",
+    "accept": "allow_once",
+    "acceptForSession": "allow_always",
+    "acceptWithExecpolicyAmendment": "allow_always",
+    "decline": "reject_once",
+    "cancel": "reject_once",
 }
-"""Codex's decisions (`ReviewDecision`); `allow` and `deny` are those of a network rule."""
+"""Codex's decisions (`ReviewDecision`; from `accept` on, the app-server's words); `allow` and `deny` are those of a
+network rule."""
 
 _ACTIONS = {"accept": "allowed", "decline": "denied", "cancel": "cancelled"}
 """MCP's answers to an elicitation."""
@@ -66,7 +72,8 @@ class CodexApprovals:
         call_id = call_id_of(msg)
         if self._parser.calls.get(call_id) is None:
             self._parser.tools.patch_begin(msg)
-        return self._ask(call_id, call_id, details(msg, "changes", "grant_root"), title=text_of(msg, "reason"))
+        permission_id = text_of(msg, "approval_id") or call_id
+        return self._ask(permission_id, call_id, details(msg, "changes", "grant_root"), title=text_of(msg, "reason"))
 
     def elicitation(self, params: Msg) -> tuple[str, str]:
         """The same request over JSON-RPC; gives the id of the permission it is about, and the line's class."""
@@ -102,7 +109,7 @@ class CodexApprovals:
         permission_id = str(msg.get("id"))
         request = object_of(msg, "request") or msg
         meta = object_of(request, "_meta")
-        call_id = permission_id.removeprefix(_MCP_APPROVAL)
+        call_id = text_of(msg, "call_id") or permission_id.removeprefix(_MCP_APPROVAL)
         is_approval = "codex_approval_kind" in meta
         self._parser.permissions.ask(
             permission_id,
@@ -117,7 +124,8 @@ class CodexApprovals:
         call_id = call_id_of(msg)
         if not self._parser.calls.is_known(call_id):
             self._parser.tools.called(call_id, "request_permissions", details(msg, "reason", "permissions"), msg)
-        return self._ask(call_id, call_id, details(msg, "permissions", "cwd"), title=text_of(msg, "reason"))
+        permission_id = text_of(msg, "approval_id") or call_id
+        return self._ask(permission_id, call_id, details(msg, "permissions", "cwd"), title=text_of(msg, "reason"))
 
     def _question(self, msg: Msg) -> str:
         call_id = call_id_of(msg)
@@ -125,7 +133,7 @@ class CodexApprovals:
         if not self._parser.calls.is_known(call_id):
             self._parser.tools.called(call_id, "request_user_input", details(msg, "questions"), msg)
         self._parser.permissions.ask(
-            call_id,
+            text_of(msg, "approval_id") or call_id,
             type="question",
             call_id=call_id,
             questions=[one for one in questions if isinstance(one, dict)] if isinstance(questions, list) else None,
@@ -135,8 +143,14 @@ class CodexApprovals:
     # -- answers --------------------------------------------------------------------------------------------------
 
     def answer(self, permission_id: str, response: Msg) -> str:
-        """The client's JSON-RPC answer to an elicitation."""
+        """The client's JSON-RPC answer: to an elicitation, and in the app-server to what else it was asked."""
         result = object_of(response, "result")
+        if answers := object_of(result, "answers"):
+            self._parser.permissions.answer(permission_id, "answered", by="user", answers=answers)
+            return WITH_EVENTS
+        if granted := object_of(result, "permissions"):
+            self._parser.permissions.answer(permission_id, "allowed" if any(granted.values()) else "denied", by="user")
+            return WITH_EVENTS
         option = _word(result.get("decision"))
         if option is not None:
             kind = _KINDS.get(option, "")

@@ -69,13 +69,29 @@ _SKIPPED_EVENTS = {
     "skills_update_available": "housekeeping",
 }
 _SKIPPED_STARTS = dict.fromkeys(
-    ("AgentMessage", "ContextCompaction", "HookPrompt", "Plan", "Reasoning", "UserMessage"), "started"
+    (
+        "AgentMessage",
+        "ContextCompaction",
+        "EnteredReviewMode",
+        "ExitedReviewMode",
+        "HookPrompt",
+        "Plan",
+        "Reasoning",
+        "Sleep",
+        "SubAgentActivity",
+        "UserMessage",
+    ),
+    "started",
 )
-_SKIPPED_ENDS = {"HookPrompt": "prompt-context"}
-_SKIPPED_RAW_ITEMS = dict.fromkeys(
-    ("compaction", "compaction_summary", "compaction_trigger", "context_compaction", "ghost_snapshot", "other"),
-    "housekeeping",
-)
+_SKIPPED_ENDS = {"HookPrompt": "prompt-context", "Sleep": "housekeeping"}
+_SKIPPED_RAW_ITEMS = {
+    "additional_tools": "prompt-context",
+    "agent_message": "prompt-context",  # what another agent said, as the model gets it
+    **dict.fromkeys(
+        ("compaction", "compaction_summary", "compaction_trigger", "context_compaction", "ghost_snapshot", "other"),
+        "housekeeping",
+    ),
+}
 
 
 class CodexParser(Parser):
@@ -92,6 +108,7 @@ class CodexParser(Parser):
         self.tools = CodexCalls(self)
         self.approvals = CodexApprovals(self)
         self.messages = CodexMessages(self)
+        self.notices = CodexNotices(self)
         self._events: Handlers = {
             "task_started": self._turn_started,
             "turn_started": self._turn_started,
@@ -103,7 +120,7 @@ class CodexParser(Parser):
         self._starts: Handlers = {}
         self._ends: Handlers = {}
         self._raw_items: Handlers = {}
-        for reader in (self.tools, CodexTools(self), self.approvals, self.messages, CodexNotices(self)):
+        for reader in (self.tools, CodexTools(self), self.approvals, self.messages, self.notices):
             self._events |= reader.events
             self._starts |= reader.starts
             self._ends |= reader.ends
@@ -111,14 +128,15 @@ class CodexParser(Parser):
 
     @property
     def thread(self) -> Thread:
-        """What is remembered of the session the line belongs to."""
+        """What is remembered of the thread the line belongs to: a session's, or a subagent's own."""
         threads: dict[str, Thread] = self.state.threads
-        thread = threads.pop(self.session, None)
+        key = self.agent or self.session
+        thread = threads.pop(key, None)
         if thread is None:
             thread = Thread()
             while len(threads) >= MANY_THREADS:
                 del threads[next(iter(threads))]
-        threads[self.session] = thread
+        threads[key] = thread
         return thread
 
     # -- reading --------------------------------------------------------------------------------------------------
@@ -141,7 +159,7 @@ class CodexParser(Parser):
 
     def finish(self, reason: str) -> None:
         for turn in list(self.state.turns):
-            self.session = turn.session
+            self.session, self.agent = turn.session, turn.agent
             failed = self.thread.failed
             self.end_codex_turn("failed" if failed else "cancelled", turn_id=turn.id, reason=failed, synthetic=True)
 
@@ -187,6 +205,8 @@ class CodexParser(Parser):
 
     def _turn_complete(self, msg: Msg) -> str:
         self.messages.last_words(msg)
+        if (error := object_of(msg, "error")) and self.thread.failed is None:  # rollouts since 0.169
+            self._events["error"](error)
         failed = self.thread.failed
         return self.end_codex_turn(
             "completed" if failed is None else "failed", reason=failed, duration_ms=int_of(msg, "duration_ms")

@@ -15,7 +15,18 @@ from typing import TYPE_CHECKING, Any
 from tooltap.normalizers.base import WITH_EVENTS, skip
 from tooltap.normalizers.bodies import Bodies
 from tooltap.normalizers.calls import DUPLICATE_RESULT, UNKNOWN_TOOL
-from tooltap.normalizers.codex_state import Handlers, Msg, call_id_of, details, milliseconds, object_of, text_of
+from tooltap.normalizers.codex_state import (
+    ITEM,
+    Handlers,
+    Msg,
+    call_id_of,
+    details,
+    duration_of,
+    item_of,
+    object_of,
+    text_of,
+    type_word,
+)
 from tooltap.normalizers.codex_text import Answer, read_answer
 from tooltap.normalizers.tools.payload import decode_json
 from tooltap.protocol.events import Attachment
@@ -26,6 +37,8 @@ if TYPE_CHECKING:
 __all__ = ["CodexCalls", "as_event"]
 
 _STATUS = {"completed": "completed", "failed": "failed", "declined": "denied"}
+_SCRIPT = "exec"
+"""The tool of code mode: JavaScript, from which tools are called."""
 _EXEC_KEYS = ("command", "cwd", "parsed_cmd", "source", "process_id", "interaction_input")
 
 
@@ -34,7 +47,7 @@ def as_event(read: Callable[[Msg], str]) -> Callable[[Msg], str]:
 
     def read_item(item: Msg) -> str:
         paths = {key: item[key].removeprefix("file://") for key in ("cwd", "path") if isinstance(item.get(key), str)}
-        return read({**item, **paths, "call_id": item.get("id")})
+        return read({ITEM: item_of(item), **item, **paths, "call_id": item.get("id")})
 
     return read_item
 
@@ -69,7 +82,16 @@ class CodexCalls:
 
     # -- what all tools have --------------------------------------------------------------------------------------
 
-    def called(self, call_id: str, raw_name: str, value: Any, raw: Msg, *, name: str | None = None) -> str:
+    def called(
+        self,
+        call_id: str,
+        raw_name: str,
+        value: Any,
+        raw: Msg,
+        *,
+        name: str | None = None,
+        by_model: bool = False,
+    ) -> str:
         """A line that shows a call: open it, or tell what is new of it."""
         calls = self._parser.calls
         call = calls.get(call_id)
@@ -77,9 +99,11 @@ class CodexCalls:
             return skip("duplicate-call")
         if call is None:
             self._parser.before_content()
-            calls.open(call_id, raw_name, value, raw=raw, name=name)
+            if not by_model:
+                self._parser.parent = self._script() or self._parser.parent
+            calls.open(call_id, raw_name, value, raw=item_of(raw), name=name)
             return WITH_EVENTS
-        says_more = bool(value) and calls.update(call, value, raw=raw, name=name)
+        says_more = bool(value) and calls.update(call, value, raw=item_of(raw), name=name)
         return WITH_EVENTS if says_more else skip("duplicate-call")
 
     def ended(
@@ -103,7 +127,7 @@ class CodexCalls:
         return parser.calls.result(
             call_id,
             value,
-            raw=raw,
+            raw=item_of(raw),
             raw_name=raw_name,
             status=answer.status,
             error=answer.error,
@@ -112,6 +136,11 @@ class CodexCalls:
             is_async=answer.running is not None,
             outputs=outputs,
         )
+
+    def _script(self) -> str | None:
+        """The running script, of which a call is that the model did not make."""
+        script = self._parser.thread.script
+        return script if script is not None and self._parser.calls.get(script) is not None else None
 
     def _function_call(self, item: Msg) -> str:
         name = text_of(item, "name") or UNKNOWN_TOOL
@@ -133,7 +162,9 @@ class CodexCalls:
 
     def _called_by_model(self, item: Msg, name: str, value: Any) -> str:
         call_id = text_of(item, "call_id", "id") or self._parser.made_up_id("call")
-        line_class = self.called(call_id, name, value, item)
+        line_class = self.called(call_id, name, value, item, by_model=True)
+        if name == _SCRIPT:
+            self._parser.thread.script = call_id
         call = self._parser.calls.get(call_id)
         if call is not None and call.name == "Bash" and isinstance(value, dict):
             self._parser.calls.remember(call, value)
@@ -166,7 +197,7 @@ class CodexCalls:
         calls = self._parser.calls
         call = calls.get(call_id)
         value = {**(call.memory if call is not None else {}), **details(msg, *_EXEC_KEYS)}
-        line_class = self.called(call_id, "exec_command", value, msg)
+        line_class = self.called(call_id, type_word(msg, "exec_command"), value, msg)
         if (call := calls.get(call_id)) is not None:
             calls.remember(call, value)
         return line_class
@@ -183,7 +214,7 @@ class CodexCalls:
                 value[key] = msg[key]
         status = _STATUS.get(str(msg.get("status")), "completed")
         error = text_of(msg, "formatted_output", "aggregated_output", "stderr") if status == "denied" else None
-        answer = Answer(value, status, error, duration_ms=milliseconds(msg.get("duration")))
+        answer = Answer(value, status, error, duration_ms=duration_of(msg))
         return self.ended(call_id, answer, msg)
 
     def _output_delta(self, msg: Msg) -> str:
@@ -207,12 +238,17 @@ class CodexCalls:
     # -- patches --------------------------------------------------------------------------------------------------
 
     def patch_begin(self, msg: Msg) -> str:
+        call_id = call_id_of(msg)
         value = details(msg, "auto_approved", "changes")
-        return self.called(call_id_of(msg), "patch_apply", value, msg, name="Patch")
+        line_class = self.called(call_id, type_word(msg, "patch_apply"), value, msg, name="Patch")
+        if (call := self._parser.calls.get(call_id)) is not None:
+            self._parser.calls.remember(call, {"begun": True})
+        return line_class
 
     def _patch_end(self, msg: Msg) -> str:
         call_id = call_id_of(msg)
-        if self._parser.calls.get(call_id) is None:
+        call = self._parser.calls.get(call_id)
+        if call is None or not call.memory:  # rollouts keep no begin
             self.patch_begin(msg)
         status = _STATUS.get(str(msg.get("status")), "completed")
         success = msg.get("success")
@@ -221,7 +257,7 @@ class CodexCalls:
         elif not success and status == "completed":
             status = "failed"
         value = {**details(msg, "stdout", "stderr"), "success": success}
-        error = text_of(value, "stderr", "stdout") if status != "completed" else None
+        error = (text_of(value, "stderr", "stdout") or text_of(msg, "error")) if status != "completed" else None
         return self.ended(call_id, Answer(value, status, error), msg)
 
 

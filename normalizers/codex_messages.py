@@ -25,6 +25,9 @@ __all__ = ["CodexMessages"]
 MANY_TEXTS = 256
 """Texts of one turn whose other forms are waited for."""
 
+_CONTEXT_TAGS = ("<user_instructions>", "<environment_context>")
+"""How messages in the user's role begin that the user did not write (Codex to 0.31)."""
+
 
 class CodexMessages:
     def __init__(self, parser: CodexParser) -> None:
@@ -79,6 +82,14 @@ class CodexMessages:
             # The prompt as the model gets it, beside instructions and the environment in the same role.
             return skip("prompt-context")
         return self._say("assistant", _texts(item.get("content")), "raw", text_of(item, "id"))
+
+    def raw_prompt(self, item: Msg) -> str:
+        """The prompt as the model got it, where no event says it."""
+        content = item.get("content")
+        text = "".join(_texts(content))
+        if text.lstrip().startswith(_CONTEXT_TAGS):
+            return skip("prompt-context")
+        return self._say_prompt(text, content, "raw", text_of(item, "id"))
 
     def _user_message_item(self, item: Msg) -> str:
         content = item.get("content")

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tooltap.normalizers.base import WITH_EVENTS, skip
-from tooltap.normalizers.codex_state import Handlers, Msg, int_of, object_of, text_of
+from tooltap.normalizers.codex_state import Handlers, Msg, details, int_of, object_of, text_of
 from tooltap.protocol.events import Notice, SessionEvent, Usage
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ _NOTICES = {
     "deprecation_notice": ("warning", "deprecation"),
     "entered_review_mode": ("info", "review"),
     "exited_review_mode": ("info", "review"),
+    "guardian_assessment": ("info", "guardian"),
+    "guardian_warning": ("warning", "guardian"),
     "stream_error": ("warning", "retry"),
     "thread_rolled_back": ("info", "rewound"),
     "undo_completed": ("info", "undo"),
@@ -48,7 +50,7 @@ class CodexNotices:
     def __init__(self, parser: CodexParser) -> None:
         self._parser = parser
         self.events: Handlers = {
-            "context_compacted": partial(self._compacted, "event"),
+            "context_compacted": partial(self.compacted, "event"),
             "error": self._error,
             "hook_completed": self._hook,
             "mcp_startup_complete": self._mcp_startup_complete,
@@ -62,7 +64,12 @@ class CodexNotices:
         for kind, (level, code) in _NOTICES.items():
             self.events[kind] = partial(self._notice, level, code)
         self.starts: Handlers = {}
-        self.ends: Handlers = {"ContextCompaction": partial(self._compacted, "item")}
+        self.ends: Handlers = {
+            "ContextCompaction": partial(self.compacted, "item"),
+            "EnteredReviewMode": partial(self._notice, "info", "review"),
+            "ExitedReviewMode": partial(self._notice, "info", "review"),
+            "SubAgentActivity": self._agent_activity,
+        }
         self.raw_items: Handlers = {}
 
     # -- sessions -------------------------------------------------------------------------------------------------
@@ -80,6 +87,16 @@ class CodexNotices:
             title=text_of(msg, "thread_name"),
             agent_version=parser.state.agent_version,
         )
+        return WITH_EVENTS
+
+    def settings(self, **settings: str | None) -> str:
+        """What a line says of how the session runs: only what is new of it is told."""
+        known = self._parser.thread.settings
+        new = {key: value for key, value in settings.items() if value is not None and known.get(key) != value}
+        if not new:
+            return skip("unchanged")
+        known |= new
+        self._parser.emit(SessionEvent, state="updated", **new)
         return WITH_EVENTS
 
     def _thread_name(self, msg: Msg) -> str:
@@ -182,7 +199,18 @@ class CodexNotices:
         self._parser.emit(Notice, level="warning", code="mcp-startup", text=text, data={"server": str(server)})
         return WITH_EVENTS
 
-    def _compacted(self, form: str, msg: Msg) -> str:
+    def _agent_activity(self, item: Msg) -> str:
+        """Told of a subagent; `id` is its call's where that has begun it."""
+        call = self._parser.calls.get(text_of(item, "id") or "")
+        data = details(item, "kind", "agent_path", "agent_thread_id")
+        text = text_of(item, "kind") or "active"
+        if call is not None:
+            self._parser.calls.update(call, progress={"text": text, "data": data})
+        else:
+            self._parser.emit(Notice, level="info", code="subagent", text=text, data=data)
+        return WITH_EVENTS
+
+    def compacted(self, form: str, msg: Msg) -> str:
         if not self._parser.messages.is_new("compaction", "", form):
             return skip("duplicate")
         self._parser.emit(Notice, level="info", code="compaction", text="context_compacted")

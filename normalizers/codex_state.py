@@ -13,17 +13,23 @@ from tooltap.normalizers.texts import TextBuffer
 
 __all__ = [
     "CodexState",
+    "ITEM",
     "Handlers",
     "Msg",
     "Said",
     "Thread",
     "call_id_of",
     "details",
+    "duration_of",
     "int_of",
-    "milliseconds",
+    "item_of",
     "object_of",
     "text_of",
+    "type_word",
 ]
+
+ITEM = "<item>"
+"""Under which an object that was put into the words of the core's events holds the provider's own."""
 
 Msg: TypeAlias = dict[str, Any]
 """An event (`msg`), a turn item or a response item: an object told apart by `type`."""
@@ -57,6 +63,10 @@ class Thread(msgspec.Struct, omit_defaults=True):
     """The limit that was reported as reached."""
     mcp_failures: list[str] = []
     """MCP servers whose failure to start was told."""
+    settings: dict[str, str] = {}
+    """What was told of how the session runs: `cwd`, `model`, `mode`."""
+    script: str | None = None
+    """The newest call of the tool that runs tools (code mode)."""
     plan_call: str | None = None
     """The newest `update_plan` call."""
     searches: int = 0
@@ -100,9 +110,20 @@ def details(msg: Msg, *keys: str) -> Msg:
     return {key: msg[key] for key in keys if msg.get(key) not in (None, "", [], {})}
 
 
-def milliseconds(duration: Any) -> int | None:
-    """Rust's `Duration`: `{secs, nanos}`."""
-    if not isinstance(duration, dict):
-        return None
+def duration_of(msg: Msg) -> int | None:
+    """Milliseconds: a number of them, or Rust's `Duration`, `{secs, nanos}`."""
+    if (stated := int_of(msg, "duration_ms")) is not None:
+        return stated
+    duration = object_of(msg, "duration")
     secs, nanos = int_of(duration, "secs"), int_of(duration, "nanos")
     return None if secs is None or nanos is None else round(secs * 1000 + nanos / 1e6)
+
+
+def item_of(msg: Any) -> Any:
+    """The provider's own object."""
+    return msg.get(ITEM, msg) if isinstance(msg, dict) else msg
+
+
+def type_word(msg: Msg, event_name: str) -> str:
+    """How the wire calls a tool that it gives no name: by the item's type; events have names for it."""
+    return text_of(object_of(msg, ITEM), "type", "item_type") or event_name

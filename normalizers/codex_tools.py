@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING
 from tooltap.normalizers.bodies import Bodies
 from tooltap.normalizers.calls import DUPLICATE_RESULT, UNKNOWN_TOOL
 from tooltap.normalizers.codex_calls import as_event
-from tooltap.normalizers.codex_state import Handlers, Msg, call_id_of, details, milliseconds, object_of, text_of
+from tooltap.normalizers.codex_state import (
+    ITEM,
+    Handlers,
+    Msg,
+    call_id_of,
+    details,
+    duration_of,
+    object_of,
+    text_of,
+    type_word,
+)
 from tooltap.normalizers.codex_text import Answer, read_answer
 from tooltap.normalizers.tools.payload import blocks_text
 
@@ -56,6 +66,7 @@ class CodexTools:
             "CollabAgentToolCall": as_event(partial(self._agent_begin, _ANY_AGENT_TOOL)),
             "DynamicToolCall": as_event(self._dynamic_begin),
             "ImageGeneration": as_event(self._image_begin),
+            "ImageView": as_event(self._view_begin),
             "McpToolCall": as_event(self._mcp_begin),
             "WebSearch": as_event(self._web_search_begin),
         }
@@ -90,13 +101,14 @@ class CodexTools:
         raw = bodies.take(msg)
         result = object_of(raw, "result")
         value = object_of(result, "Ok") or ({} if "Err" in result else result)
-        error = text_of(result, "Err") or text_of(object_of(raw, "error"), "message")
-        if error is None and value.get("isError"):
+        error = text_of(result, "Err") or text_of(object_of(raw, "error"), "message") or text_of(raw, "error")
+        failed = value.get("isError") is True or msg.get("status") == "failed"
+        if error is None and failed:
             error = blocks_text(value.get("content"))
         status = "completed" if error is None else read_answer(error).status
-        if status == "completed" and (error is not None or value.get("isError") is True):
+        if status == "completed" and (error is not None or failed):
             status = "failed"
-        answer = Answer(value, status, error, duration_ms=milliseconds(msg.get("duration")))
+        answer = Answer(value, status, error, duration_ms=duration_of(msg))
         return self._tools.ended(call_id, answer, raw, attachments=bodies.attachments)
 
     def _dynamic_begin(self, msg: Msg) -> str:
@@ -110,19 +122,19 @@ class CodexTools:
         self._dynamic_begin(msg)
         bodies = Bodies(self._parser)
         raw = bodies.take(msg)
-        failed = msg.get("success") is False
+        failed = msg.get("success") is False or msg.get("status") == "failed"
         answer = Answer(
-            {"content": raw["content_items"]} if isinstance(raw.get("content_items"), list) else None,
+            {"content": raw["content_items"]} if isinstance(raw.get("content_items"), list) else raw.get("result"),
             "failed" if failed else "completed",
             text_of(msg, "error"),
-            duration_ms=milliseconds(msg.get("duration")),
+            duration_ms=duration_of(msg),
         )
         return self._tools.ended(call_id, answer, raw, attachments=bodies.attachments)
 
     # -- web search -----------------------------------------------------------------------------------------------
 
     def _web_search_begin(self, msg: Msg) -> str:
-        return self._tools.called(call_id_of(msg), "web_search", details(msg, "query", "action"), msg)
+        return self._tools.called(call_id_of(msg), type_word(msg, "web_search"), details(msg, "query", "action"), msg)
 
     def _web_search_end(self, msg: Msg) -> str:
         call_id = call_id_of(msg)
@@ -159,22 +171,29 @@ class CodexTools:
     def _view_image(self, msg: Msg) -> str:
         """Comes when the image is attached; what the model sees follows as the call's output, if it follows."""
         call_id = call_id_of(msg)
-        known = self._parser.calls.is_known(call_id)
-        line_class = self._tools.called(call_id, "view_image", details(msg, "path"), msg)
-        return line_class if known else self._tools.ended(call_id, Answer(None), msg)
+        call = self._parser.calls.get(call_id)
+        line_class = self._view_begin(msg)
+        if self._parser.calls.is_over(call_id) or (call is not None and call.raw_name == "view_image"):
+            return line_class
+        return self._tools.ended(call_id, Answer(None), msg)
+
+    def _view_begin(self, msg: Msg) -> str:
+        return self._tools.called(call_id_of(msg), type_word(msg, "view_image"), details(msg, "path"), msg)
 
     def _image_begin(self, msg: Msg) -> str:
         prompt = text_of(msg, "revised_prompt")
         value = {} if prompt is None else {"prompt": prompt}
-        return self._tools.called(call_id_of(msg), "image_generation", value, msg)
+        raw_name = type_word(msg, "image_generation")
+        return self._tools.called(call_id_of(msg), raw_name, value, msg, name="image_generation")
 
     def _image_end(self, msg: Msg) -> str:
         call_id = call_id_of(msg)
         if self._parser.calls.is_over(call_id):
             return DUPLICATE_RESULT
-        self._image_begin({**msg, "result": None})
+        self._image_begin({key: value for key, value in msg.items() if key not in ("result", ITEM)})
         bodies = Bodies(self._parser)
-        raw = {**msg, "result": bodies.take({"data": msg.get("result"), "mimeType": "image/png"})}
+        taken = {"result": bodies.take({"data": msg.get("result"), "mimeType": "image/png"})}
+        raw = {**object_of(msg, ITEM), **taken} if ITEM in msg else {**msg, **taken}
         status = "failed" if msg.get("status") == "failed" else "completed"
         answer = Answer(details(msg, "saved_path"), status)
         return self._tools.ended(call_id, answer, raw, attachments=bodies.attachments)
@@ -195,7 +214,7 @@ class CodexTools:
     # -- other agents ---------------------------------------------------------------------------------------------
 
     def _agent_begin(self, tool: str, msg: Msg) -> str:
-        return self._tools.called(call_id_of(msg), tool, details(msg, "tool", *_AGENT_INPUT), msg)
+        return self._tools.called(call_id_of(msg), type_word(msg, tool), details(msg, "tool", *_AGENT_INPUT), msg)
 
     def _agent_end(self, tool: str, msg: Msg) -> str:
         call_id = call_id_of(msg)

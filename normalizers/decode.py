@@ -3,25 +3,34 @@
 The common case is one `orjson.loads`. What it refuses is read again, leniently: invalid UTF-8 and lone surrogates
 become U+FFFD, NaN and Infinity become null, stray NULs and a BOM are dropped, two objects torn onto one line are both
 read. What cannot be read is told apart by reason, so that nothing is silent.
+
+Lines of server-sent events, as an HTTP stream is recorded, are read for their `data:`.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any, NamedTuple
 
 import orjson
 
-__all__ = ["Decoded", "decode_line"]
+__all__ = ["FRAMING", "Decoded", "decode_line"]
+
+FRAMING = "framing"
+"""What server-sent events put around their data, and the `[DONE]` that ends them."""
 
 _BOM = b"\xef\xbb\xbf"
 _PADDING = b"\x00 \t\r\n"  # a file preallocated by a crashed writer ends in NULs
 _INT64 = 2**63
+_FIELD = re.compile(rb"event:|id:|retry:|: ")
+"""Fields of a server-sent event other than its data, and comments that keep the connection open."""
 
 
 class Decoded(NamedTuple):
-    """`values` is empty when nothing could be read; then `reason` says why: blank, not-json, truncated, too-deep."""
+    """`values` is empty when nothing could be read; then `reason` says why: blank, framing, not-json, truncated, torn,
+    too-deep."""
 
     values: list[Any]
     repaired: bool = False
@@ -30,6 +39,7 @@ class Decoded(NamedTuple):
 
 def decode_line(line: bytes, max_depth: int) -> Decoded:
     """Read a line of at most `max_depth` nested containers. Never raises."""
+    line = line.removeprefix(b"data:")
     try:
         value = orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -47,6 +57,8 @@ def _decode_leniently(line: bytes, max_depth: int) -> Decoded:
     stripped = line.removeprefix(_BOM).strip(_PADDING)
     if not stripped:
         return Decoded([], repaired=bool(line.strip(b" \t\r\n")), reason="blank")
+    if stripped == b"[DONE]" or _FIELD.match(stripped):
+        return Decoded([], reason=FRAMING)
     if stripped[0] not in b"{[":
         return Decoded([], reason="not-json")
     values: list[Any] = []

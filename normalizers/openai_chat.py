@@ -12,6 +12,7 @@ import msgspec
 
 from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
 from tooltap.normalizers.bodies import Bodies
+from tooltap.normalizers.decode import FRAMING
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.openai_calls import CallsById, PendingCall, collect
 from tooltap.normalizers.openai_messages import Msg, digest_of, result_ids, text_of, thought_of, usage_of, uses_of
@@ -59,8 +60,7 @@ class OpenaiChat(Parser):
     dialect = "openai-chat"
     protocol = "openai"
     default_provider = "openai"
-    SKIPS = frozenset({"blank", "lost", "duplicate-result", "empty", "history", "repeated", "sentinel"})
-    SENTINELS = frozenset({b"[DONE]", b"data: [DONE]"})
+    SKIPS = frozenset({"blank", "lost", "duplicate-result", "empty", "history", "repeated", FRAMING})
     state_type = ChatState
     state: ChatState
 
@@ -83,9 +83,9 @@ class OpenaiChat(Parser):
             return WITH_EVENTS if told else skip("history")
         return self.unparsed("unknown-type", value)
 
-    def read_sentinel(self) -> str:
-        self._end_answer()
-        return skip("sentinel")
+    def read_framing(self, line: bytes) -> None:
+        if line.rstrip().endswith(b"[DONE]"):
+            self._end_answer()
 
     def finish(self, reason: str) -> None:
         self._end_answer()
@@ -105,20 +105,21 @@ class OpenaiChat(Parser):
         begins = known == 0
         self.state.history = digests[:HISTORY]
         last_prompt = max((index for index, one in enumerate(messages) if one.get("role") == "user"), default=-1)
-        told = False
+        told = prompted = False
         for index, message in enumerate(messages[known:], known):
             self.replay = begins and index < last_prompt
-            told |= self._message(message)
+            told |= self._message(message, begins_turn=not prompted)
+            prompted |= message.get("role") == "user" and not self.replay
         self.replay = False
         return WITH_EVENTS if told else skip("history")
 
-    def _message(self, message: Msg) -> bool:
-        """A message of a conversation; gives whether it was news."""
+    def _message(self, message: Msg, *, begins_turn: bool = True) -> bool:
+        """A message of a conversation; gives whether it was news. `begins_turn`: if it is a prompt."""
         role = message.get("role")
         if role in ("tool", "function"):
             return self._result(message)
         if role == "user":
-            return self._prompt(message)
+            return self._prompt(message, begins_turn)
         if role != "assistant" or digest_of(message) in self.state.said:
             return False
         uses = uses_of(message)
@@ -134,22 +135,16 @@ class OpenaiChat(Parser):
             self.end_turn("completed")
         return True
 
-    def _prompt(self, message: Msg) -> bool:
+    def _prompt(self, message: Msg, begins_turn: bool) -> bool:
         bodies = Bodies(self)
         bodies.take(message.get("content"))
         text = text_of(message)
-        if not self.replay:
-            if self.turn is not None and self.state.turns[-1].id != self._prompted_on_this_line():
+        if begins_turn and not self.replay:
+            if self.turn is not None:
                 self.end_turn("cancelled", synthetic=True)
-            if self.turn is None:
-                self.start_turn()
+            self.start_turn()
         self.emit(Message, role="user", text=text, attachments=bodies.attachments)
         return True
-
-    def _prompted_on_this_line(self) -> str | None:
-        """The turn that an earlier message of the same request began."""
-        started = [item for item in self.items if getattr(item, "state", None) == "started"]
-        return getattr(started[-1], "turn", None) if started else None
 
     def _result(self, message: Msg) -> bool:
         bodies = Bodies(self)

@@ -65,6 +65,12 @@ class Running:
         )
         buffer.append(text, self._parser, "text/plain")
 
+    def catch_up(self, call: Call, stream: str, whole: str) -> None:
+        """All that an open call printed so far, said again with every line."""
+        output = self._calls.get(call.id)
+        buffer = output.buffers.get(stream) if output is not None else None
+        self.append(call, stream, whole[buffer.chars if buffer is not None else 0 :].encode())
+
     def take(self, call_id: str) -> tuple[dict[str, str] | None, dict[str, OutputRef] | None]:
         """What came so far, as a result's fields, and where the whole of each lies if that is only its head."""
         output = self._calls.pop(call_id, None)

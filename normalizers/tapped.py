@@ -7,8 +7,19 @@ from tooltap.protocol.tapped import (
     NotTappedError,
     TappedLine,
     looks_tapped,
+    read_record,
     read_tapped,
     write_tapped,
 )
 
-__all__ = ["Direction", "End", "Lost", "NotTappedError", "TappedLine", "looks_tapped", "read_tapped", "write_tapped"]
+__all__ = [
+    "Direction",
+    "End",
+    "Lost",
+    "NotTappedError",
+    "TappedLine",
+    "looks_tapped",
+    "read_record",
+    "read_tapped",
+    "write_tapped",
+]

@@ -79,7 +79,7 @@ _SPELLINGS = {
     "Bash": "bash shell execute GeminiBash CodexBash exec_command shell_command local_shell container.exec"
     " run_shell_command"
     " command_execution run_commands run_command execute_command run_terminal_cmd run_terminal_command run_in_terminal"
-    " launch-process powershell",
+    " launch-process powershell terminal",
     "Read": "read read_file read_files read_many_files view view_image image_view ReadMediaFile open_file",
     "MultiEdit": "multi_edit",
     "Patch": "patch apply_patch patch_apply file_change CodexPatch GeminiPatch",
@@ -90,7 +90,7 @@ _SPELLINGS = {
     "CodeSearch": "code_search codebase_search codebase-retrieval semantic_search",
     "WebFetch": "web_fetch FetchURL fetch_url fetch_web_content",
     "WebSearch": "web_search google_web_search search_web",
-    "TodoWrite": "todo_write write_todos todo_list update_plan set_todo_list",
+    "TodoWrite": "todo_write write_todos todo_list update_plan set_todo_list update_todos",
     "TodoRead": "todo_read",
     "Task": "task agent spawn_agent invoke_agent task_create task_update task_get task_list",
     "Reasoning": "think CodexReasoning GeminiReasoning",

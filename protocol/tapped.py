@@ -14,7 +14,17 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 import orjson
 
-__all__ = ["Direction", "End", "Lost", "NotTappedError", "TappedLine", "looks_tapped", "read_tapped", "write_tapped"]
+__all__ = [
+    "Direction",
+    "End",
+    "Lost",
+    "NotTappedError",
+    "TappedLine",
+    "looks_tapped",
+    "read_record",
+    "read_tapped",
+    "write_tapped",
+]
 
 Direction: TypeAlias = Literal["in", "out", "reply"]
 """`in` = client to agent, `out` = agent to client, `reply` = an HTTP server's answer to the client."""
@@ -69,8 +79,11 @@ def read_tapped(line: bytes) -> TappedLine | Lost | End:
         raise NotTappedError(f"not JSON: {error}") from None
     if not isinstance(record, dict):
         raise NotTappedError("not an object")
-    if "op" in record:
-        return _read_op(record)
+    return _read_op(record) if "op" in record else read_record(record)
+
+
+def read_record(record: dict[str, Any]) -> TappedLine:
+    """Read one decoded record that holds a line. Raises `NotTappedError`."""
     t = record.get("t")
     direction = record.get("dir")
     if direction not in ("in", "out", "reply", None):

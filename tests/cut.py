@@ -18,7 +18,14 @@ LONG = 3_000
 KEEP = 400
 MANY = 4
 HOME = re.compile(r"/tmp/home-[\w.-]+")
-PROMPTS = {"instructions", "base_instructions", "developer_instructions", "system_prompt", "user_instructions"}
+PROMPTS = {
+    "base_instructions",
+    "developer_instructions",
+    "host_skills",
+    "instructions",
+    "system_prompt",
+    "user_instructions",
+}
 CATALOGUES = {
     "availableCommands",
     "availableModels",
@@ -31,6 +38,8 @@ CATALOGUES = {
     "authMethods",
     "models",
 }
+PROMPT_LINES = {"api-request", "api-request-blob", "api-request-shape", "attachment"}
+"""Lines of transcripts that hold prompts and requests; what is left shows what they are."""
 
 
 def cut(value: Any, key: str = "") -> Any:
@@ -46,8 +55,18 @@ def cut(value: Any, key: str = "") -> Any:
     if isinstance(value, dict):
         if value.get("role") in ("developer", "system") and "content" in value:
             return {**value, "content": [{"type": "input_text", "text": "[removed]"}]}
-        return {name: cut(item, name) for name, item in value.items()}
+        if value.get("type") in PROMPT_LINES:
+            return {name: emptied(item) for name, item in value.items()}
+        if value.get("type") == "additional_tools":
+            return {**value, "tools": []}
+        return {name: cut(item, key if key in PROMPTS else name) for name, item in value.items()}
     return value
+
+
+def emptied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {"type": value["type"]} if "type" in value else {}
+    return [] if isinstance(value, list) else cut(value)
 
 
 def main(source: str, target: str) -> None:

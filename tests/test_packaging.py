@@ -81,6 +81,7 @@ def test_what_would_be_skipped_fails_where_skips_are_not_allowed(tmp_path: Path)
             ".",
         ]
         clean = {name: value for name, value in os.environ.items() if name != "TOOLTAP_NO_SKIP"}
+        clean["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
         finished = subprocess.run(
             command, cwd=tmp_path, env=clean | environment, capture_output=True, text=True, check=False, timeout=60
         )

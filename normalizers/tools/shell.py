@@ -85,7 +85,7 @@ def _bash_output(value: Any, raw_name: str) -> Payload:
         stated = next((code for code in codes if is_integer(code)), None)
         if stated is not None:
             payload.setdefault("exit_code", stated)
-    add_number(payload, "exit_code", "exitCode")
+    add_number(payload, "exit_code", "exitCode", "returncode")
     return payload
 
 

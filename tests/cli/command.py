@@ -1,14 +1,21 @@
-"""Runs `tooltap` as a child process, as a user does."""
+"""Runs `tooltap`: as a child process, as a user does, or, where many small questions are asked, in this process."""
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
+
+import pytest
+
+from tooltap.cli.main import main
 
 TIMEOUT = 60
 COMMAND = [sys.executable, "-m", "tooltap.cli"]
@@ -31,6 +38,24 @@ def tooltap(*arguments: object, stdin: bytes = b"", **changes: str) -> subproces
     return subprocess.run(
         command, input=stdin, capture_output=True, timeout=TIMEOUT, env=environment(**changes), check=False
     )
+
+
+def here(*arguments: object, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    """The same as `tooltap` without the cost of a process: the whole command, from `sys.argv` to the exit code."""
+    command = ["tooltap", *map(str, arguments)]
+    with tempfile.TemporaryFile() as given, open(os.dup(0), "rb") as usual_input:
+        given.write(stdin)
+        given.seek(0)
+        os.dup2(given.fileno(), 0)
+        output, errors = io.TextIOWrapper(io.BytesIO()), io.TextIOWrapper(io.BytesIO())
+        try:
+            with mock.patch.multiple(sys, argv=command, stdout=output, stderr=errors), pytest.raises(SystemExit) as end:
+                main()
+        finally:
+            os.dup2(usual_input.fileno(), 0)
+    assert isinstance(end.value.code, int)
+    written = (stream.buffer.getvalue() for stream in (output, errors))
+    return subprocess.CompletedProcess(command, end.value.code, *written)
 
 
 class Child:

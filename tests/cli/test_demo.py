@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import tooltap
-from tooltap.cli.demo import AGENTS, _is_whole
+from tooltap.cli.demo import AGENTS, is_whole
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -38,11 +38,11 @@ def test_it_shows_a_call_and_a_result_of_every_agent() -> None:
     ],
 )
 def test_a_payload_without_all_it_should_have_is_not_believed(payload: dict[str, object]) -> None:
-    assert not _is_whole({"name": "Bash"}, payload)
+    assert not is_whole({"name": "Bash"}, payload)
 
 
 def test_a_call_we_made_up_is_not_believed() -> None:
     whole = {"_happy": {"v": 2, "canonicalToolName": "Bash", "rawToolName": "sh"}, "_raw": {"id": 1}}
 
-    assert _is_whole({"name": "Bash"}, whole)
-    assert not _is_whole({"name": "Bash", "synthetic": True}, whole)
+    assert is_whole({"name": "Bash"}, whole)
+    assert not is_whole({"name": "Bash", "synthetic": True}, whole)

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from tests.cli.command import CLAUDE, CODEX, sentence, serving, start, tooltap
+from tests.cli.command import CLAUDE, CODEX, here, sentence, serving, start, tooltap
 from tests.daemon.running import Running
 from tooltap.cli.inputs import recording_id
 
@@ -26,7 +26,7 @@ def streams_of(daemon: Running) -> dict[str, dict[str, Any]]:
 
 def normalized(path: Path) -> list[str]:
     """Line and index of each event id that `normalize` gives the same file."""
-    events = tooltap("normalize", path).stdout.splitlines()
+    events = here("normalize", path).stdout.splitlines()
     return [json.loads(line)["id"].split(":", 1)[1] for line in events]
 
 
@@ -46,8 +46,8 @@ def test_files_become_streams_with_the_events_that_normalize_gives(daemon: Runni
 
 
 def test_a_file_fed_again_changes_nothing_and_gives_the_same_statistics(daemon: Running) -> None:
-    once = tooltap("ingest", "--socket", daemon.path, "--stats-json", CODEX)
-    again = tooltap("ingest", "--socket", daemon.path, "--stats-json", CODEX)
+    once = here("ingest", "--socket", daemon.path, "--stats-json", CODEX)
+    again = here("ingest", "--socket", daemon.path, "--stats-json", CODEX)
 
     assert once.stderr == again.stderr
     assert len(events_of(daemon, recording_id(str(CODEX)))) == json.loads(once.stderr)["events"]
@@ -57,9 +57,9 @@ def test_a_file_that_has_grown_is_gone_on_with(daemon: Running, tmp_path: Path) 
     log = tmp_path / "log.jsonl"
     lines = CLAUDE.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join(lines[:2]))
-    tooltap("ingest", "--socket", daemon.path, log)
+    here("ingest", "--socket", daemon.path, log)
     log.write_bytes(b"".join(lines))
-    tooltap("ingest", "--socket", daemon.path, log)
+    here("ingest", "--socket", daemon.path, log)
     [stream] = streams_of(daemon).values()
     calls = [event["callId"] for event in events_of(daemon, stream["stream"]) if event["kind"] == "tool-call"]
 
@@ -71,7 +71,7 @@ def test_a_file_that_was_replaced_is_a_stream_of_its_own(daemon: Running, tmp_pa
     log = tmp_path / "log.jsonl"
     for content in (CLAUDE.read_bytes(), CODEX.read_bytes(), CODEX.read_bytes(), b'{"short":1}\n'):
         log.write_bytes(content)
-        assert tooltap("ingest", "--socket", daemon.path, log).returncode == 0
+        assert here("ingest", "--socket", daemon.path, log).returncode == 0
     first, second, third = sorted(streams_of(daemon).values(), key=lambda one: one["updated"])
 
     assert (first["stream"], first["dialect"]) == (recording_id(str(log)), "claude-stream")
@@ -85,14 +85,14 @@ def test_namesakes_are_two_streams(daemon: Running, tmp_path: Path) -> None:
     for path in paths:
         path.parent.mkdir()
         path.write_bytes(CLAUDE.read_bytes())
-    tooltap("ingest", "--socket", daemon.path, *paths)
+    here("ingest", "--socket", daemon.path, *paths)
 
     assert [one.split("~")[0] for one in streams_of(daemon)] == ["a", "a"]
 
 
 def test_standard_input_is_a_new_stream_each_time_or_the_named_one(daemon: Running) -> None:
     for arguments in ([], ["-"], ["--stream", "mine"], ["--stream", "mine"]):
-        assert tooltap("ingest", "--socket", daemon.path, *arguments, stdin=CLAUDE.read_bytes()).returncode == 0
+        assert here("ingest", "--socket", daemon.path, *arguments, stdin=CLAUDE.read_bytes()).returncode == 0
     streams = streams_of(daemon)
 
     assert sorted(name.split("-")[0] for name in streams) == ["mine", "stdin", "stdin"]
@@ -122,7 +122,7 @@ def test_bytes_and_directions_of_tapped_lines_arrive(daemon: Running, tmp_path: 
         {"op": "end"},
     ]
     tapped.write_text("".join(json.dumps(record) + "\n" for record in records))
-    tooltap("ingest", "--socket", daemon.path, tapped, "--dialect", "acp")
+    here("ingest", "--socket", daemon.path, tapped, "--dialect", "acp")
     events = events_of(daemon, recording_id(str(tapped)))
 
     assert [(event["line"], event.get("reason", event.get("code"))) for event in events] == [
@@ -173,21 +173,21 @@ def test_a_daemon_that_comes_back_gets_each_line_once(tmp_path: Path) -> None:
 
 
 def test_an_unknown_dialect_is_wrong_usage(daemon: Running) -> None:
-    finished = tooltap("ingest", "--socket", daemon.path, "--dialect", "klingon", CLAUDE)
+    finished = here("ingest", "--socket", daemon.path, "--dialect", "klingon", CLAUDE)
 
     assert finished.returncode == 2
     assert "there is no dialect 'klingon'" in sentence(finished)
 
 
 def test_a_stream_id_that_is_none_is_wrong_usage(daemon: Running) -> None:
-    finished = tooltap("ingest", "--socket", daemon.path, "--stream", "no spaces", CLAUDE)
+    finished = here("ingest", "--socket", daemon.path, "--stream", "no spaces", CLAUDE)
 
     assert finished.returncode == 2
     assert "stream" in sentence(finished)
 
 
 def test_a_file_that_is_not_there_fails_and_the_others_are_fed(daemon: Running, tmp_path: Path) -> None:
-    finished = tooltap("ingest", "--socket", daemon.path, tmp_path / "none", CLAUDE)
+    finished = here("ingest", "--socket", daemon.path, tmp_path / "none", CLAUDE)
 
     assert finished.returncode == 1
     assert sentence(finished) == f"{tmp_path / 'none'}: No such file or directory"

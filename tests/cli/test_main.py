@@ -6,32 +6,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from tests.cli.command import CLAUDE, start, tooltap
+from tests.cli.command import CLAUDE, here, sentence, start, tooltap
 from tooltap import __version__
-from tooltap.cli.main import COMMANDS, main
-
-Here = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def here(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Here:
-    """Run the command in this process: exit code, output, errors."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["tooltap", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        assert isinstance(ended.value.code, int)
-        return ended.value.code, *capfd.readouterr()
-
-    return run
-
+from tooltap.cli.main import COMMANDS
 
 HEAVY = {"anyio", "asyncio", "msgspec", "orjson", "rich", "structlog", "tooltap.daemon", "tooltap.normalizers"}
 
@@ -90,29 +72,25 @@ def test_without_a_command_the_help_is_an_error() -> None:
         (["run"], "Missing argument"),
     ],
 )
-def test_wrong_usage_is_one_sentence_and_exit_2(arguments: list[str], wanted: str, here: Here) -> None:
-    code, output, errors = here(*arguments)
+def test_wrong_usage_is_one_sentence_and_exit_2(arguments: list[str], wanted: str) -> None:
+    finished = here(*arguments)
 
-    assert (code, output) == (2, "")
-    assert errors.startswith("tooltap: ")
-    assert errors.count("\n") == 1
-    assert wanted in errors
+    assert (finished.returncode, finished.stdout) == (2, b"")
+    assert wanted in sentence(finished)
 
 
 @pytest.mark.parametrize(
     "arguments", [["tail"], ["sessions"], ["show", "1"], ["stats"], ["ingest", str(CLAUDE)], ["serve", "status"]]
 )
 def test_without_a_daemon_commands_say_so_and_exit_1(
-    arguments: list[str], here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     socket = tmp_path / "none.sock"
     monkeypatch.setenv("TOOLTAP_SOCKET", str(socket))
+    finished = here(*arguments)
 
-    assert here(*arguments) == (
-        1,
-        "",
-        f"tooltap: no daemon is listening at {socket}; start one with `tooltap serve`\n",
-    )
+    assert (finished.returncode, finished.stdout) == (1, b"")
+    assert sentence(finished) == f"no daemon is listening at {socket}; start one with `tooltap serve`"
 
 
 def test_a_closed_pipe_ends_quietly() -> None:
@@ -154,13 +132,12 @@ def test_shell_completion_completes_commands() -> None:
     assert (finished.returncode, finished.stdout) == (0, b"plain,normalize\n")
 
 
-def test_a_fault_of_ours_is_one_sentence_too(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_ours_is_one_sentence_too(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(**_: object) -> None:
         raise RuntimeError("a bug")
 
     monkeypatch.setattr(import_module("tooltap.cli.stats").command, "callback", fail)
-    code, output, errors = here("stats")
+    finished = here("stats")
 
-    assert (code, output) == (1, "")
-    assert errors.startswith("tooltap: unexpected RuntimeError: a bug (")
-    assert errors.count("\n") == 1
+    assert (finished.returncode, finished.stdout) == (1, b"")
+    assert sentence(finished).startswith("unexpected RuntimeError: a bug (")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.command import CLAUDE, CODEX, sentence, start, tooltap
+from tests.cli.command import CLAUDE, CODEX, here, sentence, start, tooltap
 from tooltap.cli.inputs import stream_name
 
 MIB = 1024 * 1024
@@ -42,8 +42,8 @@ def test_a_recording_becomes_events_of_a_stream_of_its_name() -> None:
 
 
 def test_standard_input_is_read_without_a_file_and_for_a_dash() -> None:
-    alone = tooltap("normalize", stdin=CLAUDE.read_bytes())
-    dash = tooltap("normalize", "-", stdin=CLAUDE.read_bytes())
+    alone = here("normalize", stdin=CLAUDE.read_bytes())
+    dash = here("normalize", "-", stdin=CLAUDE.read_bytes())
 
     assert alone.stdout == dash.stdout
     assert {event["stream"] for event in events_of(alone)} == {"stdin"}
@@ -57,7 +57,7 @@ def test_a_line_that_comes_is_normalized_at_once() -> None:
 
 
 def test_a_tapped_recording_is_read_as_such() -> None:
-    events = events_of(tooltap("normalize", CODEX))
+    events = events_of(here("normalize", CODEX))
 
     assert {event["dialect"] for event in events} == {"codex-mcp"}
     prompts = [event["text"] for event in events if event["kind"] == "message" and event["role"] == "user"]
@@ -68,7 +68,7 @@ def test_a_line_that_is_not_tapped_in_a_tapped_recording_is_unparsed(tmp_path: P
     torn = tmp_path / "torn.jsonl"
     lines = CODEX.read_bytes().splitlines()
     torn.write_bytes(b"\n".join([*lines[:5], lines[5][:40], *lines[6:], b"", b'{"op":"end"}', b"\xff\x00"]))
-    finished = tooltap("normalize", torn, "--stats-json")
+    finished = here("normalize", torn, "--stats-json")
     unparsed = [event for event in events_of(finished) if event["kind"] == "unparsed"]
 
     assert finished.returncode == 0
@@ -99,11 +99,11 @@ def test_two_files_of_one_name_are_two_streams(tmp_path: Path) -> None:
         path.parent.mkdir()
         path.write_bytes(b"x\n")
 
-    assert [event["id"] for event in events_of(tooltap("normalize", *paths))] == ["a:1:0", "a~2:1:0", "a~3:1:0"]
+    assert [event["id"] for event in events_of(here("normalize", *paths))] == ["a:1:0", "a~2:1:0", "a~3:1:0"]
 
 
 def test_statistics_are_one_line_a_file_and_a_total() -> None:
-    finished = tooltap("normalize", CLAUDE, CODEX, "--stats-json")
+    finished = here("normalize", CLAUDE, CODEX, "--stats-json")
     claude, codex, total = statistics_of(finished)
 
     assert claude["stream"] == "claude-code"
@@ -119,27 +119,27 @@ def test_statistics_are_one_line_a_file_and_a_total() -> None:
 
 
 def test_one_file_has_no_total() -> None:
-    [statistics] = statistics_of(tooltap("normalize", CLAUDE, "--stats-json"))
+    [statistics] = statistics_of(here("normalize", CLAUDE, "--stats-json"))
 
     assert "total" not in statistics
 
 
 def test_statistics_for_people() -> None:
-    text = tooltap("normalize", CLAUDE, "--stats").stderr.decode()
+    text = here("normalize", CLAUDE, "--stats").stderr.decode()
 
     assert text.startswith("claude-code: claude-stream, claude\n  5 lines (6220 bytes) = ")
     assert "\n  1 calls: Bash 1\n" in text
 
 
 def test_a_dialect_may_be_named_and_so_may_the_provider() -> None:
-    events = events_of(tooltap("normalize", CLAUDE, "--dialect", "claude-stream", "--provider", "my-fork"))
+    events = events_of(here("normalize", CLAUDE, "--dialect", "claude-stream", "--provider", "my-fork"))
 
     assert {(event["dialect"], event["provider"]) for event in events} == {("claude-stream", "my-fork")}
 
 
 def test_partials_come_only_when_asked_for_and_change_nothing_else() -> None:
-    without = events_of(tooltap("normalize", CODEX))
-    with_partials = events_of(tooltap("normalize", CODEX, "--partials"))
+    without = events_of(here("normalize", CODEX))
+    with_partials = events_of(here("normalize", CODEX, "--partials"))
 
     assert all("partial" not in event for event in without)
     assert [event for event in with_partials if not event.get("partial")] == without
@@ -161,7 +161,7 @@ def test_bodies_that_are_cut_out_of_events_are_written_where_asked(tmp_path: Pat
     result["tool_use_result"] = {"stdout": printed, "stderr": ""}
     long.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
-    finished = tooltap("normalize", long, "--outputs", tmp_path / "bodies")
+    finished = here("normalize", long, "--outputs", tmp_path / "bodies")
 
     [event] = [event for event in events_of(finished) if event["kind"] == "tool-result"]
     reference = event["outputs"]["/output/stdout"]
@@ -176,7 +176,7 @@ def test_bodies_that_are_cut_out_of_events_are_written_where_asked(tmp_path: Pat
 
 def reasons(*arguments: object, stdin: bytes = b"") -> list[tuple[int, str]]:
     """(line, reason) of every event, all of which must be `unparsed`."""
-    finished = tooltap("normalize", *arguments, stdin=stdin)
+    finished = here("normalize", *arguments, stdin=stdin)
     events = events_of(finished)
 
     assert (finished.returncode, finished.stderr) == (0, b"")
@@ -191,7 +191,7 @@ def test_a_binary_file() -> None:
 def test_an_empty_file(tmp_path: Path) -> None:
     empty = tmp_path / "empty.jsonl"
     empty.touch()
-    finished = tooltap("normalize", empty, "--stats-json")
+    finished = here("normalize", empty, "--stats-json")
 
     assert (finished.returncode, finished.stdout) == (0, b"")
     assert statistics_of(finished)[0]["lines"] == 0
@@ -203,7 +203,7 @@ def test_a_truncated_line() -> None:
 
 def test_invalid_utf8_is_repaired() -> None:
     line = CLAUDE.read_bytes().splitlines()[1].replace(b"something broke", b"something \xff\xfe broke")
-    finished = tooltap("normalize", "--stats-json", stdin=line + b"\n")
+    finished = here("normalize", "--stats-json", stdin=line + b"\n")
     [call] = [event for event in events_of(finished) if event["kind"] == "tool-call"]
 
     assert "something \ufffd\ufffd broke" in call["input"]["command"]
@@ -232,22 +232,22 @@ def test_a_line_of_100_mb(tmp_path: Path) -> None:
 
 
 def test_an_unknown_dialect_is_wrong_usage() -> None:
-    finished = tooltap("normalize", CLAUDE, "--dialect", "klingon")
+    finished = here("normalize", CLAUDE, "--dialect", "klingon")
 
     assert (finished.returncode, finished.stdout) == (2, b"")
     assert "there is no dialect 'klingon'; known are auto, acp, " in sentence(finished)
 
 
 def test_a_file_that_is_not_there_fails_and_the_others_are_read(tmp_path: Path) -> None:
-    finished = tooltap("normalize", tmp_path / "none", CLAUDE)
+    finished = here("normalize", tmp_path / "none", CLAUDE)
 
     assert finished.returncode == 1
     assert sentence(finished) == f"{tmp_path / 'none'}: No such file or directory"
-    assert finished.stdout == tooltap("normalize", CLAUDE).stdout
+    assert finished.stdout == here("normalize", CLAUDE).stdout
 
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    finished = tooltap("normalize", tmp_path)
+    finished = here("normalize", tmp_path)
 
     assert finished.returncode == 1
     assert sentence(finished) == f"{tmp_path}: Is a directory"

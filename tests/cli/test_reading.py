@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.command import CODEX, COMMAND, DEMO, environment, sentence, start, tooltap
+from tests.cli.command import CODEX, COMMAND, DEMO, environment, here, sentence, start
 from tests.daemon.running import Running, running
 
 
@@ -21,7 +21,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A daemon that has been fed one recording of each of four agents, in this order."""
     with running(tmp_path_factory.mktemp("daemon")) as one:
         for name in ("claude-code", "codex", "gemini", "opencode"):
-            finished = tooltap("ingest", "--socket", one.path, "--stream", name, DEMO / f"{name}.jsonl")
+            finished = here("ingest", "--socket", one.path, "--stream", name, DEMO / f"{name}.jsonl")
             assert finished.returncode == 0
         yield one
 
@@ -34,7 +34,7 @@ def event_lines(daemon: Running, **filters: list[str]) -> list[bytes]:
 
 
 def tail(daemon: Running, *arguments: str) -> bytes:
-    finished = tooltap("tail", "--socket", daemon.path, "--no-follow", "--after", "start", *arguments)
+    finished = here("tail", "--socket", daemon.path, "--no-follow", "--after", "start", *arguments)
     assert (finished.returncode, finished.stderr) == (0, b"")
     return finished.stdout
 
@@ -101,9 +101,7 @@ def test_a_cursor_is_gone_on_from(daemon: Running) -> None:
 
 
 def test_a_cursor_of_another_journal_is_said_on_stderr(daemon: Running) -> None:
-    finished = tooltap(
-        "tail", "--socket", daemon.path, "--no-follow", "--mode", "json", "--after", "0123456789abcdef:7"
-    )
+    finished = here("tail", "--socket", daemon.path, "--no-follow", "--mode", "json", "--after", "0123456789abcdef:7")
 
     assert finished.stdout == b"".join(event_lines(daemon))
     assert finished.stderr == b"tooltap: events 1 to 0 are gone: this is another journal\n"
@@ -113,16 +111,16 @@ def test_since_begins_with_events_of_that_age(daemon: Running) -> None:
     now = time.time_ns() // 1_000_000
     lines = [{"t": now - hours * 3_600_000, "dir": "out", "line": f"{hours} h ago"} for hours in (9, 5, 3, 1)]
     recording = "".join(json.dumps(line) + "\n" for line in lines).encode()
-    tooltap("ingest", "--socket", daemon.path, "--stream", "old", "--dialect", "acp", stdin=recording)
+    here("ingest", "--socket", daemon.path, "--stream", "old", "--dialect", "acp", stdin=recording)
     arguments = ["--no-follow", "--mode", "json", "--stream", "old", "--since", "4h"]
-    shown = tooltap("tail", "--socket", daemon.path, *arguments).stdout
+    shown = here("tail", "--socket", daemon.path, *arguments).stdout
 
     assert [json.loads(line)["text"] for line in shown.splitlines()] == ["3 h ago", "1 h ago"]
 
 
 def test_new_events_are_followed_until_an_interruption(daemon: Running) -> None:
     with start("tail", "--socket", daemon.path, "--mode", "json", "--stream", "later", "--after", "start") as tailing:
-        tooltap("ingest", "--socket", daemon.path, "--stream", "later", CODEX)
+        here("ingest", "--socket", daemon.path, "--stream", "later", CODEX)
         assert json.loads(tailing.line())["stream"] == "later"
         tailing.send_signal(signal.SIGINT)
 
@@ -135,7 +133,7 @@ def test_partials_are_passed_on_where_wanted(daemon: Running) -> None:
     with start("tail", "--socket", daemon.path, *arguments) as tailing:
         while not any(one["partials"] for one in daemon.stats()["subscribers"]):
             pass
-        tooltap("ingest", "--socket", daemon.path, "--stream", "partial", CODEX)
+        here("ingest", "--socket", daemon.path, "--stream", "partial", CODEX)
         events = [json.loads(tailing.line()) for _ in range(7)]
 
     assert [event["text"] for event in events if event.get("partial")] == [
@@ -148,7 +146,7 @@ def test_partials_are_passed_on_where_wanted(daemon: Running) -> None:
 
 
 def test_sessions_newest_first(daemon: Running) -> None:
-    finished = tooltap("sessions", "--socket", daemon.path)
+    finished = here("sessions", "--socket", daemon.path)
     head, *rows = [line.split("\t") for line in finished.stdout.decode().splitlines()]
     of_agents = [row for row in rows if row[1] in ("claude", "gemini", "opencode")]
 
@@ -159,8 +157,8 @@ def test_sessions_newest_first(daemon: Running) -> None:
 
 
 def test_sessions_as_json_and_limited(daemon: Running) -> None:
-    everything = tooltap("sessions", "--socket", daemon.path, "--json").stdout.splitlines()
-    two = tooltap("sessions", "--socket", daemon.path, "--json", "--limit", "2").stdout.splitlines()
+    everything = here("sessions", "--socket", daemon.path, "--json").stdout.splitlines()
+    two = here("sessions", "--socket", daemon.path, "--json", "--limit", "2").stdout.splitlines()
 
     assert two == everything[:2]
     assert json.loads(everything[-1])["provider"] == "claude"
@@ -179,22 +177,22 @@ def test_show_gives_each_view(daemon: Running) -> None:
 
 
 def show(daemon: Running, *arguments: object) -> dict[str, Any]:
-    finished = tooltap("show", "--socket", daemon.path, *arguments)
+    finished = here("show", "--socket", daemon.path, *arguments)
     assert finished.returncode == 0
     event: dict[str, Any] = json.loads(finished.stdout)
     return event
 
 
 def test_an_event_that_is_not_there_is_one_sentence(daemon: Running) -> None:
-    finished = tooltap("show", "--socket", daemon.path, "99999")
+    finished = here("show", "--socket", daemon.path, "99999")
 
     assert (finished.returncode, finished.stdout) == (1, b"")
     assert sentence(finished) == "there is no event 99999"
 
 
 def test_stats(daemon: Running) -> None:
-    text = tooltap("stats", "--socket", daemon.path).stdout.decode()
-    statistics = json.loads(tooltap("stats", "--socket", daemon.path, "--json").stdout)
+    text = here("stats", "--socket", daemon.path).stdout.decode()
+    statistics = json.loads(here("stats", "--socket", daemon.path, "--json").stdout)
 
     assert text.startswith(f"tooltap {statistics['version']}, pid {os.getpid()}, up 0:0")
     assert "\nclaude-code: claude-stream, claude\n  5 lines (6220 bytes) = 5 with events" in text

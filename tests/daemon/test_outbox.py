@@ -10,8 +10,7 @@ MUCH = 10**9
 
 def filled(*lines: bytes, max_bytes: int = MUCH) -> Outbox:
     outbox = Outbox(max_bytes)
-    for line in lines:
-        outbox.put(line)
+    outbox.put(lines)
     return outbox
 
 
@@ -31,7 +30,7 @@ def test_what_was_not_acknowledged_is_sent_again() -> None:
     outbox = filled(b"one", b"two", b"three")
     outbox.take(MUCH)
     outbox.acknowledge(1)
-    outbox.put(b"four")
+    outbox.put([b"four"])
     outbox.resume(2)
 
     assert [(entry.last, entry.line) for entry in outbox.take(MUCH)] == [(2, b"two"), (3, b"three"), (4, b"four")]
@@ -39,7 +38,7 @@ def test_what_was_not_acknowledged_is_sent_again() -> None:
 
 def test_memory_is_that_of_what_is_kept() -> None:
     outbox = filled(b"12345", b"123")
-    outbox.put(LongLine(b"head", 10**8))
+    outbox.put([LongLine(b"head", 10**8)])
     outbox.lose(7, 10**8, "gone")
 
     assert outbox.bytes == 12 + 4 * OVERHEAD
@@ -62,7 +61,7 @@ def test_whole_newest_lines_are_dropped_and_counted_where_there_is_no_room() -> 
 def test_a_loss_that_was_sent_is_not_changed_any_more() -> None:
     outbox = filled(b"one", b"two", max_bytes=OVERHEAD)
     outbox.take(MUCH)
-    outbox.put(b"three")
+    outbox.put([b"three"])
 
     assert [(entry.last, entry.lines) for entry in outbox.take(MUCH)] == [(3, 1)]
 
@@ -71,7 +70,7 @@ def test_lines_fit_again_when_earlier_ones_are_durable() -> None:
     outbox = filled(b"one", b"two", max_bytes=OVERHEAD)
     outbox.take(MUCH)
     outbox.acknowledge(2)
-    outbox.put(b"three")
+    outbox.put([b"three"])
 
     assert lines_of(outbox.take(MUCH)) == [b"three"]
     assert outbox.dropped == 1

@@ -9,7 +9,7 @@ from tooltap.normalizers.contract import Line, normalize, read_recording
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.stream import StreamNormalizer
 from tooltap.normalizers.tapped import Direction
-from tooltap.protocol.events import Event, ToolCall, ToolResult, ToolUpdate
+from tooltap.protocol.events import Event, Message, ToolCall, ToolResult, ToolUpdate, Turn
 from tooltap.protocol.stats import Statistics
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "acp"
@@ -70,6 +70,18 @@ def whole_input(found: list[Event], call_id: str) -> dict[str, Any]:
 def result_of(found: list[Event], call_id: str) -> ToolResult:
     (one,) = [one for one in of(ToolResult, found) if one.call_id == call_id]
     return one
+
+
+def named(found: list[Event]) -> list[tuple[str, str]]:
+    return [(call.input["_happy"]["rawToolName"], call.name) for call in of(ToolCall, found)]
+
+
+def turns(found: list[Event]) -> list[tuple[str | None, str, str | None]]:
+    return [(turn.turn, turn.state, turn.reason) for turn in of(Turn, found)]
+
+
+def spoken(found: list[Event]) -> list[tuple[str, str]]:
+    return [(message.role, message.text) for message in of(Message, found)]
 
 
 # -- messages made by hand ------------------------------------------------------------------------------------------

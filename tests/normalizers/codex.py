@@ -7,6 +7,7 @@ import orjson
 
 from tooltap.normalizers.contract import Line, check_events, normalize, read_recording
 from tooltap.normalizers.items import Context
+from tooltap.normalizers.sniff import sniff
 from tooltap.normalizers.stream import StreamNormalizer
 from tooltap.protocol.events import Event, ToolCall, ToolResult
 from tooltap.protocol.stats import Statistics
@@ -47,11 +48,24 @@ def answer(payload: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in payload.items() if key not in ("_happy", "_raw")}
 
 
-def statistics(lines: list[Line]) -> Statistics:
-    normalizer = StreamNormalizer(Context(stream="s"), "codex-mcp")
+def statistics(lines: list[Line], dialect: str = "codex-mcp") -> Statistics:
+    normalizer = StreamNormalizer(Context(stream="s"), dialect)
     for line in lines:
         normalizer.feed(line.data, line.t, line.direction)
     return normalizer.statistics
+
+
+def plain(*made: dict[str, Any]) -> list[Line]:
+    """Objects as lines of an output or a file."""
+    return [Line(orjson.dumps(one)) for one in made]
+
+
+def sniffed(line: bytes) -> str | None:
+    """What one line alone is taken for, whatever the order of its keys."""
+    value = orjson.loads(line)
+    shuffled = dict(reversed(value.items())) if isinstance(value, dict) else value
+    assert sniff(value) == sniff(shuffled)
+    return sniff(value)
 
 
 def lines(*made: dict[str, Any]) -> list[Line]:

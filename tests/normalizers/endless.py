@@ -40,6 +40,36 @@ def claude_stream() -> Iterator[Any]:
             yield {"type": "system", "subtype": "init", "cwd": f"/w{n}", "model": f"m{n}", "uuid": f"g{n}", **common}
 
 
+def claude_transcript() -> Iterator[Any]:
+    for n in itertools.count():
+
+        def line(kind: str, n: int = n, **more: Any) -> dict[str, Any]:
+            common = {"isSidechain": False, "sessionId": f"s{n // 50}", "cwd": "/w", "version": "2.1.330"}
+            return {"type": kind, "uuid": f"{kind}{n}", "parentUuid": f"p{n}", **common, **more}
+
+        call = {"type": "tool_use", "id": f"toolu_{n}", "name": "Task", "input": {"prompt": f"{n} {TEXT}"}}
+        usage = {"input_tokens": n, "output_tokens": 1}
+        message = {"id": f"m{n}", "role": "assistant", "model": f"m{n}", "content": [call], "usage": usage}
+        if n % 5 == 0:
+            yield line("user", message={"role": "user", "content": TEXT}, promptId=f"q{n}")
+        yield line("assistant", message=message)
+        yield line("user", uuid=f"side{n}", message={"role": "user", "content": f"{n} {TEXT}"}, isSidechain=True)
+        child = {**message, "id": f"k{n}", "content": [{**call, "id": f"child_{n}", "name": "Bash"}]}
+        yield line("assistant", uuid=f"c{n}", parentUuid=f"side{n}", message=child, isSidechain=True)
+        nested = {
+            "type": "assistant",
+            "uuid": f"n{n}",
+            "message": {**child, "id": f"j{n}", "content": [{**call, "id": f"g{n}"}]},
+        }
+        data = {"type": "agent_progress", "agentId": f"a{n}", "message": nested}
+        yield line("progress", data=data, parentToolUseID=f"toolu_{n}")
+        launched = {"isAsync": True, "status": "async_launched", "agentId": f"t{n}"}
+        block = {"type": "tool_result", "tool_use_id": f"toolu_{n}", "content": TEXT}
+        yield line("user", message={"role": "user", "content": [block]}, toolUseResult=launched)
+        yield {"type": "summary", "summary": f"{n} {TEXT}", "leafUuid": f"l{n}"}
+        yield line("system", subtype=f"new_{n}", content=TEXT)
+
+
 def codex_mcp() -> Iterator[Any]:
     for n in itertools.count():
         thread = f"thread{n // 5}"
@@ -66,6 +96,68 @@ def codex_mcp() -> Iterator[Any]:
         yield event({"type": "plan_update", "plan": [{"step": f"{n} {TEXT}", "status": "pending"}]})
         asked = {"message": TEXT, "codex_elicitation": "exec-approval", "codex_call_id": f"c{n}", "threadId": thread}
         yield {"jsonrpc": "2.0", "id": f"e{n}", "method": "elicitation/create", "params": asked}
+
+
+def codex_exec() -> Iterator[Any]:
+    for n in itertools.count():
+        if n % 3 == 0:
+            yield {"type": "thread.started", "thread_id": f"thread{n}"}
+        yield {"type": "turn.started"}
+        yield {"type": "error", "message": f"{n} {TEXT}"}
+        command = {"id": "item_0", "type": "command_execution", "command": f"{n} {TEXT}", "status": "in_progress"}
+        yield {"type": "item.started", "item": command}
+        yield {"type": "item.updated", "item": {**command, "aggregated_output": TEXT * 400}}
+        plan = {"id": f"plan_{n}", "type": "todo_list", "items": [{"text": f"{n} {TEXT}", "completed": False}]}
+        yield {"type": "item.started", "item": plan}
+        yield {"type": "item.completed", "item": {"id": "item_1", "type": "agent_message", "text": f"{n} {TEXT}"}}
+        yield {"type": "item.completed", "item": {"id": "item_2", "type": f"new_{n}", "text": TEXT}}
+        if n % 2:
+            yield {"type": "turn.completed", "usage": {"input_tokens": n, "output_tokens": 1}}
+
+
+def codex_rollout() -> Iterator[Any]:
+    for n in itertools.count():
+
+        def line(kind: str, n: int = n, **payload: Any) -> dict[str, Any]:
+            return {"timestamp": "2026-11-21T20:43:22.825Z", "ordinal": n, "type": kind, "payload": payload}
+
+        if n % 5 == 0:
+            yield line("session_meta", id=f"thread{n}", session_id=f"session{n}", cwd=f"/w{n}")
+        yield line("turn_context", model=f"m{n}", cwd=f"/w{n}", approval_policy="never")
+        yield line("event_msg", type="user_message", message=f"{n} {TEXT}")
+        arguments = orjson.dumps({"cmd": f"{n} {TEXT}"}).decode()
+        yield line("response_item", type="function_call", name="exec_command", arguments=arguments, call_id=f"c{n}")
+        yield line("response_item", type="custom_tool_call", name="exec", input=TEXT, call_id=f"x{n}")
+        command = {"type": "CommandExecution", "id": f"exec-{n}", "command": [TEXT], "status": "completed"}
+        yield line("event_msg", type="item_completed", item=command)
+        yield line("event_msg", type="agent_message", message=f"{n} {TEXT}")
+        yield line("response_item", type="function_call_output", call_id=f"lost{n}", output=TEXT)
+        if n % 3 == 0:
+            yield line("event_msg", type="task_started", turn_id=f"turn{n}")
+
+
+def codex_app_server() -> Iterator[Any]:
+    for n in itertools.count():
+        where = {"threadId": f"thread{n // 5}", "turnId": f"turn{n}"}
+
+        def told(method: str, where: dict[str, str] = where, **params: Any) -> dict[str, Any]:
+            return {"method": method, "params": {**where, **params}}
+
+        yield {"id": f"q{n}", "method": "turn/start", "params": {**where, "input": [{"type": "text", "text": TEXT}]}}
+        yield told("turn/started", turn={"id": f"turn{n}", "rootTurnId": f"turn{n - n % 5}"})
+        command = {"type": "commandExecution", "id": f"c{n}", "command": f"{n} {TEXT}"}
+        yield told("item/started", item=command)
+        yield told("item/commandExecution/outputDelta", itemId=f"c{n}", delta=TEXT * 10)
+        yield told("item/agentMessage/delta", itemId=f"m{n}", delta=TEXT)
+        spawn = {"type": "collabAgentToolCall", "id": f"s{n}", "tool": "spawnAgent", "receiverThreadIds": [f"new{n}"]}
+        yield told("item/completed", item=spawn)
+        yield told("item/completed", item={"type": "agentMessage", "id": f"m{n}", "text": f"{n} {TEXT}"})
+        yield told("turn/diff/updated", diff=f"diff --git a/{n} b/{n}\n{TEXT * 100}")
+        yield told("turn/plan/updated", plan=[{"step": f"{n} {TEXT}", "status": "pending"}])
+        asked = {**where, "itemId": f"c{n}", "command": TEXT}
+        yield {"id": n, "method": "item/commandExecution/requestApproval", "params": asked}
+        if n % 3 == 0:
+            yield told("turn/completed", turn={"id": f"turn{n}", "status": "completed"})
 
 
 def acp() -> Iterator[Any]:
@@ -155,6 +247,74 @@ def openai_chat() -> Iterator[Any]:
             yield {**answer, "choices": [], "usage": {"prompt_tokens": n, "completion_tokens": 1}}
 
 
+def qwen_stream() -> Iterator[Any]:
+    for n, line in enumerate(claude_stream()):
+        yield line
+        if n % 5 == 0:
+            call = {"type": "tool_use", "id": f"proxy_{n}", "name": "tool_call", "input": {"name": f"t{n}"}}
+            message = {"id": f"q{n}", "content": [call, {"type": "text", "text": TEXT}]}
+            yield {"type": "assistant", "message": message, "session_id": "s", "parent_tool_use_id": None}
+            event = {"type": "tool_progress", "tool_use_id": f"proxy_{n}", "content": {"output": TEXT}}
+            yield {"type": "stream_event", "event": event, "session_id": "s", "parent_tool_use_id": None}
+
+
+def kimi_json() -> Iterator[Any]:
+    for n in itertools.count():
+        arguments = orjson.dumps({"command": f"{n} {TEXT}", "run_in_background": True}).decode()
+        call = {"type": "function", "id": f"c{n}", "function": {"name": "Shell", "arguments": arguments}}
+        lost = {**call, "id": f"lost{n}"}
+        yield {"role": "assistant", "content": [{"type": "think", "think": TEXT}], "tool_calls": [call, lost]}
+        yield {"role": "tool", "content": f"task_id: task{n}\nkind: bash\nstatus: running", "tool_call_id": f"c{n}"}
+        yield {"role": "tool", "content": TEXT, "tool_call_id": f"unknown{n}"}
+        if n % 100 == 0:
+            yield {"role": "assistant", "content": TEXT}
+
+
+def pi_json() -> Iterator[Any]:
+    for n in itertools.count():
+        if n % 50 == 0:
+            yield {"type": "session", "version": 3, "id": f"s{n}", "cwd": f"/w{n}"}
+            yield {"type": "agent_start"}
+        delta = {"type": "text_delta", "contentIndex": n, "delta": TEXT}
+        yield {"type": "message_update", "assistantMessageEvent": delta}
+        block = {"type": "toolCall", "id": f"c{n}", "name": "bash", "arguments": {"command": f"{n} {TEXT}"}}
+        message = {"role": "assistant", "content": [block], "model": f"m{n}", "responseId": f"r{n}"}
+        yield {"type": "message_end", "message": message}
+        yield {"type": "tool_execution_start", "toolCallId": f"d{n}", "toolName": "bash", "args": {"command": TEXT}}
+        output = {"content": [{"type": "text", "text": f"{n} {TEXT}"}]}
+        yield {"type": "tool_execution_update", "toolCallId": f"d{n}", "toolName": "bash", "partialResult": output}
+        yield {"type": "tool_execution_end", "toolCallId": f"lost{n}", "toolName": f"t{n}", "result": output}
+
+
+def openai_responses() -> Iterator[Any]:
+    for n in itertools.count():
+        said = {"type": "message", "role": "user", "content": f"{n} {TEXT}"}
+        answer = {"type": "function_call_output", "call_id": f"lost{n}", "output": TEXT}
+        yield {"model": "m", "stream": True, "input": [said, answer]}
+        if n % 50 == 0:
+            response = {"id": f"r{n}", "object": "response", "model": f"m{n}", "output": []}
+            yield {"type": "response.created", "response": response}
+        place = {"output_index": n}
+        call = {"type": "function_call", "id": f"f{n}", "call_id": f"c{n}", "name": "shell", "arguments": ""}
+        yield {"type": "response.output_item.added", **place, "item": call}
+        whole = {**call, "arguments": orjson.dumps({"command": f"{n} {TEXT}"}).decode()}
+        yield {"type": "response.output_item.done", **place, "item": whole}
+        delta = {"item_id": f"i{n}", "content_index": 0, "delta": TEXT}
+        yield {"type": "response.output_text.delta", "output_index": n + 1, **delta}
+        asked = {"type": "mcp_approval_request", "id": f"a{n}", "name": "x", "server_label": "s", "arguments": "{}"}
+        yield {"type": "response.output_item.done", "output_index": n + 2, "item": asked}
+
+
+def tooltap_trace() -> Iterator[Any]:
+    """Every stream of every other dialect at once, and ever new ones."""
+    sources = {name: make() for name, make in ENDLESS.items() if name != "tooltap-trace"}
+    for n in itertools.count(1):
+        for name, source in sources.items():
+            line = orjson.dumps(next(source)).decode()
+            yield {"v": 1, "stream": name, "dialect": name, "n": n, "line": line}
+            yield {"v": 1, "stream": f"{name}{n}", "dialect": name, "n": 1, "line": line}
+
+
 def opencode_bus() -> Iterator[Any]:
     for n in itertools.count():
         session = f"ses_{n // 5}"
@@ -205,16 +365,66 @@ def opencode_run() -> Iterator[Any]:
         yield line("step_finish", type="step-finish", reason="tool-calls", tokens=tokens, cost=0)
 
 
+def copilot_json() -> Iterator[Any]:
+    for n in itertools.count():
+
+        def line(kind: str, n: int = n, agent: str | None = None, **data: Any) -> dict[str, Any]:
+            common = {"id": f"{kind}{n}", "timestamp": "2026-11-21T20:58:02.210Z", "parentId": None}
+            return {"type": kind, "data": data, **common, **({"agentId": agent} if agent else {})}
+
+        if n % 50 == 0:
+            yield line("user.message", content=TEXT, interactionId=f"i{n}", delivery="idle")
+        yield line("session.mcp_servers_loaded", servers=[{"name": f"server{n}", "status": "connected"}])
+        yield line("session.tools_updated", model=f"m{n}")
+        yield line("assistant.message_delta", messageId=f"m{n}", deltaContent=TEXT)
+        call = {"toolCallId": f"c{n}", "name": "bash", "arguments": {"command": f"{n} {TEXT}"}}
+        yield line("assistant.message", messageId=f"n{n}", content=TEXT, toolRequests=[call])
+        yield line("subagent.started", agent=f"a{n}", toolCallId=f"c{n}", agentName="x")
+        yield line("tool.shell_output", toolCallId=f"c{n}", stream="stdout", text=TEXT)
+        child = {"toolCallId": f"d{n}", "toolName": "grep", "arguments": {"pattern": TEXT}}
+        yield line("tool.execution_start", n, f"a{n}", **child)
+        yield line("tool.execution_complete", toolCallId=f"lost{n}", success=True, result={"content": TEXT})
+        yield line("permission.requested", requestId=f"p{n}", permissionRequest={"toolCallId": f"c{n}"})
+
+
+def cline_json() -> Iterator[Any]:
+    for n in itertools.count():
+
+        def event(kind: str, content: str, **more: Any) -> dict[str, Any]:
+            told = {"type": kind, "contentType": content, **more}
+            return {"ts": "2026-11-21T21:05:00.812Z", "type": "agent_event", "event": told}
+
+        if n % 50 == 0:
+            hook = {"hookEventName": "agent_start", "agentId": f"a{n}", "taskId": f"t{n}", "parentAgentId": None}
+            yield {"ts": "2026-11-21T21:05:00.812Z", "type": "hook_event", **hook}
+        yield event("content_start", "text", text=TEXT)
+        call = {"toolCallId": f"c{n}", "toolName": "run_commands"}
+        yield event("content_start", "tool", **call, input={"commands": [f"{n} {TEXT}"]})
+        yield event("content_update", "tool", **call, update={"stream": "stdout", "chunk": TEXT})
+        yield event("content_end", "tool", toolCallId=f"lost{n}", toolName=f"x{n}", output=TEXT)
+
+
 ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
     "acp": acp,
     "claude-stream": claude_stream,
+    "claude-transcript": claude_transcript,
+    "cline-json": cline_json,
+    "codex-app-server": codex_app_server,
+    "codex-exec": codex_exec,
     "codex-mcp": codex_mcp,
+    "codex-rollout": codex_rollout,
+    "copilot-json": copilot_json,
     "gemini-chat": gemini_chat,
     "gemini-stream": gemini_stream,
     "happier-trace": happier_trace,
+    "kimi-json": kimi_json,
     "openai-chat": openai_chat,
+    "openai-responses": openai_responses,
     "opencode-bus": opencode_bus,
     "opencode-run": opencode_run,
+    "pi-json": pi_json,
+    "qwen-stream": qwen_stream,
+    "tooltap-trace": tooltap_trace,
 }
 
 

@@ -12,6 +12,7 @@ from tests.normalizers.acp import (
     OPENCODE,
     agents_side,
     events,
+    named,
     of,
     only,
     read,
@@ -27,7 +28,6 @@ from tests.normalizers.acp import (
 from tooltap.normalizers.items import Context, OutputPiece
 from tooltap.normalizers.stream import StreamNormalizer
 from tooltap.protocol.events import (
-    Event,
     PermissionRequest,
     PermissionResponse,
     ToolCall,
@@ -35,10 +35,6 @@ from tooltap.protocol.events import (
 )
 
 FAILING = "echo partial output; echo 'boom: something broke' >&2; exit 3"
-
-
-def named(found: list[Event]) -> list[tuple[str, str]]:
-    return [(call.input["_happy"]["rawToolName"], call.name) for call in of(ToolCall, found)]
 
 
 # -- the same work, told by different agents ---------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import pytest
 from tests.normalizers.acp import (
     CODEX,
     events,
+    named,
     of,
     only,
     read,
@@ -17,15 +18,9 @@ from tests.normalizers.acp import (
 )
 from tooltap.normalizers.acp_names import mcp_name, raw_name
 from tooltap.protocol.events import (
-    Event,
     ToolCall,
     ToolResult,
 )
-
-
-def named(found: list[Event]) -> list[tuple[str, str]]:
-    return [(call.input["_happy"]["rawToolName"], call.name) for call in of(ToolCall, found)]
-
 
 # -- names -------------------------------------------------------------------------------------------------------------
 

@@ -55,13 +55,15 @@ def test_auto_decides_with_keys_shuffled_and_the_beginning_gone(path: Path) -> N
         normalizer = StreamNormalizer(Context(stream="s"))
         for line in rest:
             normalizer.feed(line.data, line.t, line.direction)
+            if normalizer.dialect is not None:
+                break
         assert normalizer.dialect == dialect_of(path), f"without the first {start} lines"
 
 
 def shuffle_keys(line: Any) -> bytes:
     try:
         value = orjson.loads(line)
-    except orjson.JSONDecodeError:  # a sentinel, or blank
+    except orjson.JSONDecodeError:  # agents print plain text, too, and server-sent events have lines around their data
         return bytes(line)
     return orjson.dumps(_shuffled(value, random.Random(7)))
 
@@ -96,7 +98,10 @@ def damaged(line: Line, data: st.DataObject) -> bytes:
         return line.data
     if kind == "cut" or not line.data.startswith((b"{", b"null", b"true")):  # a sentinel, or blank
         return line.data[: data.draw(st.integers(0, len(line.data)))]
-    value = orjson.loads(line.data)
+    try:
+        value = orjson.loads(line.data)
+    except orjson.JSONDecodeError:
+        return line.data
     places = list(_places(value))
     if not places:
         return line.data

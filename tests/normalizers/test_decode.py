@@ -49,7 +49,7 @@ def test_a_number_beyond_every_range_is_not_lost_as_an_error() -> None:
         (b"", "blank"),
         (b"  \t\r", "blank"),
         (b"\x00\x00\x00", "blank"),
-        (b"[DONE]", "not-json"),
+        (b"[DONE]", "framing"),
         (b"# App-server events log", "not-json"),
         (b"\x7fELF\x02\x01\x01", "not-json"),
         (b'{"a":', "truncated"),
@@ -75,3 +75,17 @@ def test_wide_is_not_deep() -> None:
 
     assert decode_line(line, 3).values == [[[{}]] * 1_000]
     assert decode_line(line, 2).reason == "too-deep"
+
+
+def test_the_data_of_a_server_sent_event_is_read() -> None:
+    assert decode_line(b'data: {"a":1}', 200) == ([{"a": 1}], False, None)
+    assert decode_line(b'data:{"a":1}', 200).values == [{"a": 1}]
+
+
+@pytest.mark.parametrize("line", [b"event: message", b"id: 7", b"retry: 100", b": ping", b"data: [DONE]", b"[DONE]"])
+def test_what_frames_server_sent_events_is_told_apart_from_noise(line: bytes) -> None:
+    assert decode_line(line, 200) == ([], False, "framing")
+
+
+def test_a_line_of_many_prefixes_is_no_json() -> None:
+    assert decode_line(b"data:" * 100_000, 200).reason == "not-json"

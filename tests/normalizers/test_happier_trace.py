@@ -21,7 +21,7 @@ from tooltap.protocol.events import (
     Unparsed,
 )
 
-FIXTURES = Path(__file__).parent.parent / "fixtures" / "happier-trace" / "happier-1"
+FIXTURES = Path(__file__).parent.parent / "fixtures" / "happier-trace" / "happier-1-written"
 
 
 def record(kind: str, payload: Any, **keys: Any) -> dict[str, Any]:

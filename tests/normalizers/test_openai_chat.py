@@ -132,11 +132,11 @@ def test_deltas_become_one_text_and_whole_calls() -> None:
     assert [turn.state for turn in of(Turn, found)] == ["started", "completed"]
 
 
-def test_sentinels_and_blank_lines_are_accounted_for() -> None:
+def test_framing_and_blank_lines_are_accounted_for() -> None:
     stats = statistics("openai-chat", recording("streamed"))
 
     assert stats.unparsed == 0
-    assert stats.skipped == {"sentinel": 2, "blank": 1}
+    assert stats.skipped == {"framing": 2, "blank": 1}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Values of Claude's lines, taken for what they should be; anything else counts as absent."""
+"""Values of providers' lines, taken for what they should be; anything else counts as absent."""
 
 from __future__ import annotations
 

@@ -1,0 +1,166 @@
+"""The README is true: every command in it runs, every example decodes, every name in it exists.
+
+The agents in it are scripts that print a recorded stream of that agent.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.cli.command import CLAUDE, CODEX, DEMO, environment, serving
+from tests.test_layout import FOLDERS, ROOT
+from tooltap.cli.main import COMMANDS
+from tooltap.normalizers.registry import BUILTIN
+from tooltap.protocol.events import ToolCall, decode
+
+README = (ROOT / "README.md").read_text()
+TIMEOUT = 60
+
+
+class Block(NamedTuple):
+    language: str
+    purpose: str
+    text: str
+
+
+BLOCKS = [Block(*found) for found in re.findall(r"^```(\w+) ?(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)]
+
+
+def agent_side(recording: Path) -> bytes:
+    """What the agent printed in a two-way recording."""
+    lines = [json.loads(line) for line in recording.read_bytes().splitlines()]
+    return b"".join(json.dumps(line["line"]).encode() + b"\n" for line in lines if line["dir"] == "out")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with recordings, agents on the path, and a daemon."""
+    home = tmp_path_factory.mktemp("home")
+    programs = home / "bin"
+    programs.mkdir()
+    printed = {
+        "claude": CLAUDE.read_bytes(),
+        "codex": agent_side(CODEX),
+        "gemini": agent_side(DEMO / "gemini.jsonl"),
+        "opencode": agent_side(DEMO / "opencode.jsonl"),
+        "my-acp-agent": agent_side(DEMO / "opencode.jsonl"),
+    }
+    for name, stream in printed.items():
+        (home / f"{name}.stream").write_bytes(stream)
+        write_program(programs / name, f"exec cat {shlex.quote(str(home / name))}.stream")
+    write_program(programs / "tooltap", f'exec {shlex.quote(sys.executable)} -m tooltap.cli "$@"')
+    write_program(programs / "python", f'exec {shlex.quote(sys.executable)} "$@"')
+    if shutil.which("socat") is None:
+        shutil.copy(ROOT / "tests" / "bin" / "socat", programs)
+    (home / "recordings").mkdir()
+    (home / "recordings" / "claude.jsonl").write_bytes(CLAUDE.read_bytes())
+    (home / "recordings" / "codex.jsonl").write_bytes(CODEX.read_bytes())
+    (home / "requests.jsonl").touch()
+    with serving(home / "tooltap.sock", home):
+        yield home
+
+
+def write_program(path: Path, command: str) -> None:
+    path.write_text(f"#!/bin/sh\n{command}\n")
+    path.chmod(0o755)
+
+
+def run(home: Path, *command: str) -> str:
+    path = f"{home / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    variables = environment(PATH=path, HOME=str(home), TOOLTAP_SOCKET=str(home / "tooltap.sock"))
+    finished = subprocess.run(
+        command, cwd=home, env=variables, capture_output=True, text=True, check=False, timeout=TIMEOUT
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert "tooltap: " not in finished.stderr
+    return finished.stdout
+
+
+COMMAND_BLOCKS = [block for block in BLOCKS if block[:2] == ("sh", "")]
+
+
+@pytest.mark.parametrize("block", [block for block in COMMAND_BLOCKS if "socat" not in block.text])
+def test_every_command_runs(block: Block, home: Path) -> None:
+    """Blocks come in the order in which a reader would try them."""
+    run(home, "bash", "-euo", "pipefail", "-c", block.text)
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
+def test_the_shell_examples_show_calls_of_every_agent_and_publish(home: Path) -> None:
+    run(home, "tooltap", "ingest", *map(str, DEMO.glob("*.jsonl")))
+    [block] = [block for block in COMMAND_BLOCKS if "socat" in block.text]
+    calls, published = run(home, "bash", "-euo", "pipefail", "-c", block.text).split('{"op":"welcome"')
+
+    assert {tuple(line.split("\t")[:2]) for line in calls.splitlines()} >= {
+        ("claude", "Bash"),
+        ("codex", "Patch"),
+        ("gemini", "Edit"),
+        ("opencode", "Glob"),
+    }
+    assert '{"op":"done","stream":"my-stream","dialect":"claude-stream"' in published
+
+
+@pytest.mark.parametrize("block", [block for block in BLOCKS if block.language == "python"], ids=["socket", "client"])
+def test_every_program_runs(block: Block, home: Path) -> None:
+    run(home, "tooltap", "ingest", str(CLAUDE))
+
+    assert "claude" in run(home, "python", "-W", "error", "-c", block.text)
+
+
+def test_the_daemon_is_started_as_it_says() -> None:
+    [block] = [block for block in BLOCKS if block.purpose == "daemon"]
+
+    assert block.text == "tooltap serve\n"  # what `serving` runs, but for the places of its files
+
+
+def test_the_make_targets_exist() -> None:
+    [block] = [block for block in BLOCKS if block.purpose == "make"]
+    targets = {*re.findall(r"make (\w+)", block.text), *re.findall(r"`make (\w+)", README)}
+    finished = subprocess.run(
+        ["make", "-n", *targets, "CORPUS=x", "GOLDENS=x"], cwd=ROOT, capture_output=True, check=False
+    )
+
+    assert targets >= {"demo", "test", "check", "corpus"}
+    assert finished.returncode == 0, finished.stderr
+
+
+def test_the_example_event_is_one() -> None:
+    [block] = [block for block in BLOCKS if block.language == "json"]
+    event = decode(block.text)
+
+    assert isinstance(event, ToolCall)
+    assert event.name == event.input["_happy"]["canonicalToolName"]
+
+
+def test_every_dialect_and_folder_and_no_other_is_named() -> None:
+    tables = README.split("| dialect |")[1].split("\n\n")[0]
+
+    assert set(re.findall(r"`([\w-]+)`", "".join(line.split("|")[1] for line in tables.splitlines()[2:]))) == set(
+        BUILTIN
+    )
+    for folder in FOLDERS:
+        assert f"| `{folder}/` |" in README
+
+
+def test_every_command_it_names_is_one_and_every_file_is_there() -> None:
+    assert set(re.findall(r"tooltap ([a-z]+)\b", "\n".join(block.text for block in BLOCKS))) <= set(COMMANDS)
+    for path in re.findall(rf"`((?:{'|'.join(FOLDERS)})/[\w./]*)`", README):
+        assert (ROOT / path).exists(), path
+
+
+def test_every_kind_of_event_is_named() -> None:
+    kinds = {str(kind.__struct_config__.tag) for kind in decode.__globals__["AnyEvent"].__args__}
+    [row] = [line for line in README.splitlines() if line.startswith("| `kind` |")]
+
+    assert set(re.findall(r"`([\w-]+)`", row)) - {"kind"} == kinds

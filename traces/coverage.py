@@ -1,0 +1,79 @@
+"""Which canonical tools are proven for which dialect, and by what: `docs/coverage.md`, made from the fixtures.
+
+    python -m tooltap.traces.coverage FIXTURES > docs/coverage.md
+
+FIXTURES holds `<dialect>/<agent>-<version>/<name>.jsonl`. A tool is proven where a fixture holds a call of it that the
+wire opened, and its result. A folder called `…-written` holds shapes written anew after a source, not recorded.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from tooltap.normalizers.contract import normalize, read_recording
+from tooltap.normalizers.registry import BUILTIN
+from tooltap.normalizers.tool_names import CANONICAL_TOOLS, LATER_TOOLS
+from tooltap.protocol.events import ToolCall, ToolResult
+
+__all__ = ["page"]
+
+MCP = "mcp__…"
+TOOLS = (*CANONICAL_TOOLS, *LATER_TOOLS, MCP)
+WRITTEN = "-written"
+HEAD = """# What is proven
+
+Made from the recorded streams under `tests/fixtures` by `make coverage`; a test keeps it fresh.
+
+A cell names the shortest fixture in which the wire opens a call of that tool and answers it. Fixtures are cut from real
+runs of the agents and versions that are named; those marked \\* are written anew, after shapes seen in the agent's
+source or in others' recordings, and wait for a recording of ours. No cell: no fixture has that tool in that dialect.
+"""
+
+
+def page(fixtures: Path) -> str:
+    """The whole page."""
+    parts = [HEAD, "## Agents and versions\n", "| dialect | recorded | written anew |", "|---|---|---|"]
+    for dialect in sorted(BUILTIN):
+        folders = sorted(path.name for path in (fixtures / dialect).iterdir() if path.is_dir())
+        recorded = ", ".join(name for name in folders if not name.endswith(WRITTEN))
+        written = ", ".join(name.removesuffix(WRITTEN) for name in folders if name.endswith(WRITTEN))
+        parts.append(f"| `{dialect}` | {recorded or '–'} | {written or '–'} |")
+    for dialect in sorted(BUILTIN):
+        proofs = _proofs(fixtures / dialect)
+        parts.append(f"\n## {dialect}\n\n| tool | proven by |\n|---|---|")
+        parts += [f"| `{tool}` | {_cell(proofs[tool])} |" for tool in TOOLS if tool in proofs]
+    return "\n".join(parts) + "\n"
+
+
+def _proofs(folder: Path) -> dict[str, Path]:
+    """Canonical tool -> the recording that proves it, a real one before a written one, a short one before a long."""
+    proofs: dict[str, Path] = {}
+    recordings = sorted(folder.glob("*/*.jsonl"), key=lambda path: (_is_written(path), path.stat().st_size, path.name))
+    for path in recordings:
+        for tool in _answered_tools(path, folder.name):
+            proofs.setdefault(tool, path)
+    return proofs
+
+
+def _answered_tools(path: Path, dialect: str) -> Iterator[str]:
+    called: set[str] = set()
+    for event in normalize(dialect, read_recording(path.read_bytes())):
+        if isinstance(event, ToolCall):
+            called.add(event.call_id)
+        elif isinstance(event, ToolResult) and event.call_id in called and not event.synthetic:
+            yield MCP if event.name.startswith("mcp__") else event.name
+
+
+def _is_written(path: Path) -> bool:
+    return path.parent.name.endswith(WRITTEN)
+
+
+def _cell(path: Path) -> str:
+    mark = " \\*" if _is_written(path) else ""
+    return f"{path.parent.name.removesuffix(WRITTEN)}/{path.stem}{mark}"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page(Path(sys.argv[1])))
