@@ -96,7 +96,7 @@ def damaged(line: Line, data: st.DataObject) -> bytes:
     kind = data.draw(st.sampled_from(["cut", "retype", "drop", "keep"]))
     if kind == "keep":
         return line.data
-    if kind == "cut" or not line.data.startswith((b"{", b"null", b"true")):  # a sentinel, or blank
+    if kind == "cut" or not line.data.startswith((b"{", b"null", b"true")):  # a frame of an event, or blank
         return line.data[: data.draw(st.integers(0, len(line.data)))]
     try:
         value = orjson.loads(line.data)

@@ -192,6 +192,17 @@ def test_calls_without_an_id_and_of_the_time_before_there_were_several() -> None
     assert [(one.call_id, one.output["value"]) for one in of(ToolResult, found)] == [("call-1", "x")]
 
 
+def test_an_agents_tools_have_their_canonical_names() -> None:
+    """Both calls have the id `call_1` on the wire; the first result names its call in a list."""
+    found = chat("agent")
+
+    assert [(one.call_id, one.name) for one in of(ToolCall, found)] == [("call_1", "Bash"), ("t1/call_1", "Read")]
+    first, second = of(ToolResult, found)
+    assert (first.call_id, answer(first.output)) == ("call_1", {"stdout": "1 failed\n"})
+    assert (second.call_id, second.output["file"]["content"]) == ("t1/call_1", "assert 1 == 2")
+    assert [turn.state for turn in of(Turn, found)] == ["started", "completed"]
+
+
 def test_results_that_name_their_calls_in_a_list() -> None:
     answered = {"role": "tool", "tool_call_ids": ["c1"], "content": "x"}
     called = {"role": "assistant", "tool_calls": [use("c1")]}
