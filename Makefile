@@ -39,9 +39,9 @@ corpus: .venv/.runtime
 goldens: .venv/.runtime
 	$(BIN)/python -m tooltap.traces.goldens $(GOLDENS)
 
-# A million lines of every dialect, in which nothing ever ends; `make test` feeds fewer.
+# make endless DIALECTS='acp or codex-mcp': a million lines each, in which nothing ever ends; `make test` feeds fewer.
 endless: .venv/.dev
-	TOOLTAP_ENDLESS_LINES=1000000 $(BIN)/pytest -q -n auto tests/normalizers/test_bounded_state.py
+	TOOLTAP_ENDLESS_LINES=1000000 $(BIN)/pytest -q -n auto tests/normalizers/test_bounded_state.py -k '$(DIALECTS)'
 
 # New damage to every recording, of a kind `make test` has not tried.
 fuzz: .venv/.dev
