@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
-__all__ = ["ask", "in_words", "socket_option", "stream_options"]
+__all__ = ["ask", "in_words", "socket_option", "stream_options", "talk"]
+
+T = TypeVar("T")
 
 ASKED_WRONGLY = ("bad-frame", "unknown-dialect")
 """Errors of the daemon that the command's own arguments have led to."""
@@ -47,14 +49,23 @@ def in_words() -> Iterator[None]:
         raise click.ClickException(str(error)) from None
 
 
-def ask(socket: Path | None, op: str, **arguments: Any) -> Any:
-    """The result of one request."""
+def talk(work: Callable[[], Awaitable[T]]) -> T:
+    """Run a conversation with the daemon."""
+    import asyncio
+
     import anyio
 
-    from tooltap.daemon.client import request
-
-    async def conversation() -> Any:
-        return await request(op, path=socket, **arguments)
+    async def quietly() -> T:
+        # anyio 4.16: data that comes at the moment a connection is closed is an "Exception in callback" on stderr.
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
+        return await work()
 
     with in_words():
-        return anyio.run(conversation)
+        return anyio.run(quietly)
+
+
+def ask(socket: Path | None, op: str, **arguments: Any) -> Any:
+    """The result of one request."""
+    from tooltap.daemon.client import request
+
+    return talk(lambda: request(op, path=socket, **arguments))

@@ -21,7 +21,7 @@ import anyio
 import click
 import orjson
 
-from tooltap.cli.connection import in_words
+from tooltap.cli.connection import talk
 from tooltap.cli.render import Renderer, one_line, wants_colour
 from tooltap.daemon.client import ConnectError, Subscription, connect, ingest, subscribe
 from tooltap.normalizers.recording import Line, Recording
@@ -60,9 +60,9 @@ def command() -> None:
     Daemon, socket and journal are temporary. The exit code is 0 only if a tool call and its result of every agent came
     out of the socket.
     """
-    with tempfile.TemporaryDirectory(prefix="tooltap-") as folder, _daemon(Path(folder)) as socket, in_words():
+    with tempfile.TemporaryDirectory(prefix="tooltap-") as folder, _daemon(Path(folder)) as socket:
         try:
-            pairs = anyio.run(_play, socket)
+            pairs = talk(lambda: _play(socket))
         except TimeoutError:
             raise click.ClickException("the events have not arrived in time") from None
     _show_payloads(pairs)

@@ -8,11 +8,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-import anyio
 import click
 import orjson
 
-from tooltap.cli.connection import in_words, socket_option
+from tooltap.cli.connection import socket_option, talk
 from tooltap.cli.render import Renderer, wants_colour
 from tooltap.daemon.client import Filter, Subscription, subscribe
 from tooltap.protocol.frames import Gap, Live
@@ -91,8 +90,7 @@ def command(
         ) as subscription:
             await printer.print_all(subscription)
 
-    with in_words():
-        anyio.run(follow_events)
+    talk(follow_events)
 
 
 class _Printer:

@@ -106,6 +106,8 @@ class BackgroundDelivery:
     async def _deliver(self) -> None:
         from tooltap.daemon.delivery import Delivery
 
+        # anyio 4.16: data that comes at the moment a connection is closed is an "Exception in callback" on stderr.
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
         delivery = Delivery(self.outbox, self._options, self._socket, self._patience)
         self._running = _Running(asyncio.get_running_loop(), asyncio.current_task(), delivery)
         self._started.set()

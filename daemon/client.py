@@ -254,12 +254,12 @@ class Publisher:
     async def wait_acked(self, lines: int) -> None:
         """Until the first `lines` lines are durable."""
         while self.acked < lines:
-            await self._receive()
+            await self.receive()
 
     async def suspend(self) -> int:
         """Leave without ending the stream; gives how many lines the daemon has. Framing `tapped`."""
         await self._client.finish_writing()
-        while not isinstance(frame := await self._receive(), Suspended):
+        while not isinstance(frame := await self.receive(), Suspended):
             pass
         return frame.lines
 
@@ -269,11 +269,12 @@ class Publisher:
             await self._client.finish_writing()
         else:
             await self.write(b'{"op":"end"}\n')
-        while not isinstance(frame := await self._receive(), Done):
+        while not isinstance(frame := await self.receive(), Done):
             pass
         return frame
 
-    async def _receive(self) -> DaemonFrame | None:
+    async def receive(self) -> DaemonFrame | None:
+        """The next frame: mostly an `Ack`, after which `acked` is up to date."""
         frame = await self._client.receive_frame()
         if isinstance(frame, Ack):
             self.acked = frame.lines

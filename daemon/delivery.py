@@ -21,6 +21,9 @@ from tooltap.protocol.tapped import write_tapped
 __all__ = ["Delivery"]
 
 BATCH = 256 * 1024
+PASSING = ("shutting-down", "too-many-connections")
+"""Errors of a daemon that takes the stream later."""
+END = b'{"op":"end"}\n'
 RETRY_FIRST, RETRY_MOST = 0.05, 0.5
 """Seconds between attempts to reach a daemon that is away."""
 
@@ -36,6 +39,8 @@ class Delivery:
         self._socket = socket
         self._patience = patience
         self._last_seen = -float("inf")
+        self._ended = False
+        """The stream's end has been sent on this connection."""
         self._finished = asyncio.Event()
         self._news = asyncio.Event()
         """There is more to send, or nothing more to come."""
@@ -61,9 +66,10 @@ class Delivery:
                     self.problem = None
                     wait = RETRY_FIRST
                     return await self._deliver(publisher)
-            except ConnectError as error:
+            except (ConnectError, DaemonError) as error:
                 self.problem = error
-                if now() - self._last_seen > self._patience:
+                passing = isinstance(error, ConnectError) or error.code in PASSING
+                if not passing or now() - self._last_seen > self._patience:
                     raise
             except DisconnectedError as error:
                 self.problem = error
@@ -77,31 +83,35 @@ class Delivery:
 
     async def _deliver(self, publisher: Publisher) -> Done:
         self.outbox.resume(publisher.ingesting.lines)
+        self._ended = False
         failures: list[Exception] = []
+        ends: list[Done] = []
         async with anyio.create_task_group() as tasks:
 
-            async def until_failure(work: Callable[[Publisher], Awaitable[None]]) -> None:
+            async def until_failure(work: Callable[[], Awaitable[Done | None]]) -> None:
                 try:
-                    await work(publisher)
+                    if (end := await work()) is not None:
+                        ends.append(end)
                 except (DaemonError, DisconnectedError, OtherInputError) as error:
                     failures.append(error)
-                tasks.cancel_scope.cancel()
+                    tasks.cancel_scope.cancel()
 
-            tasks.start_soon(until_failure, self._receive_acks)
-            tasks.start_soon(until_failure, self._send_lines)
+            tasks.start_soon(until_failure, lambda: self._send_lines(publisher))
+            tasks.start_soon(until_failure, lambda: self._receive_until_done(publisher))
         if failures:
             raise failures[0]
-        done = await publisher.end()
-        self.outbox.acknowledge(self.outbox.lines)
-        return done
+        return ends[0]
 
-    async def _receive_acks(self, publisher: Publisher) -> None:
+    async def _receive_until_done(self, publisher: Publisher) -> Done:
         while True:
-            await publisher.wait_acked(publisher.acked + 1)
+            frame = await publisher.receive()
+            if isinstance(frame, Done) and self._ended:  # before that, somebody else has ended the stream: it goes on
+                self.outbox.acknowledge(self.outbox.lines)
+                return frame
             self.outbox.acknowledge(publisher.acked)
 
     async def _send_lines(self, publisher: Publisher) -> None:
-        """Returns when all lines have been sent. Raises `OtherInputError`."""
+        """Raises `OtherInputError`."""
         known = publisher.ingesting
         while True:
             self._news.clear()
@@ -115,7 +125,8 @@ class Delivery:
             elif known.crc_line is not None and known.crc_line > self.outbox.lines:
                 raise OtherInputError(f"stream {known.stream} had {known.crc_line} lines, this input has fewer")
             else:
-                return
+                self._ended = True
+                return await _write(publisher, END)
 
 
 def _has(publisher: Publisher, entry: Entry) -> bool:
