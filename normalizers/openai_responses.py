@@ -31,6 +31,7 @@ from tooltap.normalizers.responses_items import (
 )
 from tooltap.normalizers.tapped import Direction
 from tooltap.normalizers.tools.payload import objects
+from tooltap.normalizers.values import whole
 from tooltap.protocol.events import Message, Notice, Reasoning, SessionEvent, Usage
 
 __all__ = ["OpenAIResponses"]
@@ -355,8 +356,7 @@ class OpenAIResponses(Parser):
         if not isinstance(delta, str):
             return self.unparsed("unknown-type", value)
         role, key = _TEXT_DELTAS[kind]
-        place, block = str(value.get("output_index")), value.get(key)
-        block = block if isinstance(block, int) else 0
+        place, block = str(value.get("output_index")), whole(value.get(key)) or 0
         mark = "" if role == "assistant" else "s" if key == "summary_index" else "r"
         self.ensure_turn()
         self.texts.append(
@@ -444,4 +444,4 @@ def _usage(usage: Any) -> dict[str, int]:
         "cache_write_tokens": inputs.get("cache_write_tokens"),
         "reasoning_tokens": outputs.get("reasoning_tokens"),
     }
-    return {key: count for key, count in counts.items() if isinstance(count, int) and not isinstance(count, bool)}
+    return {key: count for key, value in counts.items() if (count := whole(value)) is not None}
