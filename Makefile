@@ -11,7 +11,7 @@ venv = $(PYTHON) -m venv $(1)
 install = $(1)/bin/python -m pip install -q --disable-pip-version-check $(2)
 endif
 
-.PHONY: demo test check lint fix corpus goldens coverage endless package clean
+.PHONY: demo test check lint fix corpus goldens coverage endless fuzz package clean
 
 demo: .venv/.runtime
 	$(BIN)/tooltap demo
@@ -42,6 +42,10 @@ goldens: .venv/.runtime
 # A million lines of every dialect, in which nothing ever ends; `make test` feeds fewer.
 endless: .venv/.dev
 	TOOLTAP_ENDLESS_LINES=1000000 $(BIN)/pytest -q -n auto tests/normalizers/test_bounded_state.py
+
+# New damage to every recording, of a kind `make test` has not tried.
+fuzz: .venv/.dev
+	TOOLTAP_HYPOTHESIS=fuzz $(BIN)/pytest -q -n auto --timeout 3600 -k damaged tests/normalizers
 
 # The page that says which tools are proven for which dialect, from the fixtures.
 coverage: .venv/.runtime

@@ -8,7 +8,6 @@ own. What a terminal printed belongs to the call whose content embeds it.
 from __future__ import annotations
 
 import base64
-import binascii
 from typing import Any
 
 from tooltap.normalizers.acp_content import terminal_ids
@@ -140,5 +139,5 @@ def _note_exit(terminal: Terminal, exit_code: Any, signal: Any) -> None:
 def _decoded(data: Any) -> str | None:
     try:
         return base64.b64decode(data, validate=True).decode("utf-8", "replace") if isinstance(data, str) else None
-    except (binascii.Error, ValueError):
+    except ValueError:
         return None

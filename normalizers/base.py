@@ -113,8 +113,11 @@ class Parser(ABC):
             line = whole
         values, self.repaired, reason = decode_line(line, self.context.limits.depth)
         if not values:
-            if reason == "blank" or (reason == FRAMING and FRAMING in self.SKIPS):
-                return skip(reason), self._take()
+            if reason == "blank":
+                return skip("blank"), self._take()
+            if reason == FRAMING and FRAMING in self.SKIPS:
+                self.read_framing(line)
+                return skip(FRAMING), self._take()
             return self._unreadable("not-json" if reason in (None, FRAMING) else reason, line, len(line))
         classes = [self._read(value, line, direction) for value in values]
         if len(classes) == 1:
@@ -182,6 +185,9 @@ class Parser(ABC):
     def read_other(self, value: Any, direction: Direction | None) -> str | None:
         """Read a value that is no object: the line's class, or None where the dialect has no such lines."""
         return None
+
+    def read_framing(self, line: bytes) -> None:  # noqa: B027 -- most dialects need only what is framed
+        """Look at a line of the framing of server-sent events."""
 
     def glance(self, line: bytes) -> str | None:
         """The class of a line that need not be decoded to be skipped."""

@@ -7,7 +7,6 @@ URL); it is kept once.
 from __future__ import annotations
 
 import base64
-import binascii
 from typing import Any
 
 from tooltap.normalizers.base import Parser
@@ -61,7 +60,7 @@ class Bodies:
             return self._kept[body]
         try:
             data = base64.b64decode(body, validate=True)
-        except (binascii.Error, ValueError):
+        except ValueError:
             return None
         mime_type = mime_type if isinstance(mime_type, str) and "/" in mime_type else _UNKNOWN
         output_id = self._parser.put_output(data, mime_type)

@@ -8,7 +8,6 @@ lines that all tools have, commands, and patches; `codex_tools.py` has the rest.
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -222,7 +221,7 @@ class CodexCalls:
         if call is not None:  # after the end there is nothing to preview: a stopped command may go on printing
             try:
                 data = base64.b64decode(str(msg.get("chunk", "")), validate=True)
-            except (binascii.Error, ValueError):
+            except ValueError:
                 data = b""
             self._parser.running.append(call, str(msg.get("stream", "stdout")), data)
         return skip("partial")

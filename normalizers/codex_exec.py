@@ -163,7 +163,7 @@ class CodexExec(CodexParser):
         if kind == "item.completed":
             return self.read_event({"type": "item_completed", "item": core})
         line_class = self.read_event({"type": "item_started", "item": core})
-        call = self.calls.get(core.get("id", ""))
+        call = self.calls.get(text_of(core, "id") or "")
         printed = text_of(core, "aggregated_output")
         if call is not None and kind == "item.updated" and printed is not None:
             self.running.catch_up(call, "stdout", printed)

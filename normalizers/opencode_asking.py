@@ -94,6 +94,10 @@ class Asking:
         if self._state.is_told(_answered(permission_id)):
             return skip("repeated")
         self._state.questions.pop(permission_id, None)
+        call_id = self._parser.permissions.call_of(permission_id)
+        call = self._parser.calls.get(call_id) if call_id is not None else None
+        if call is not None:  # requests do not say whose permission it was
+            self._parser.session, self._parser.agent, self._parser.parent = call.session, call.agent, call.parent
         self._parser.permissions.answer(permission_id, outcome, by="user", **fields)
         return WITH_EVENTS
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
 from tooltap.normalizers.calls import Call
+from tooltap.normalizers.decode import FRAMING
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.opencode_asking import Asking
 from tooltap.normalizers.opencode_errors import notice_failure, outcome_of_reason
@@ -69,6 +70,7 @@ class OpencodeBus(Parser):
             *_SKIPPED.values(),
             "answer",
             "echo",
+            FRAMING,
             "empty",
             "heartbeat",
             "message",

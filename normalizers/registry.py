@@ -29,12 +29,14 @@ BUILTIN = {
     "happier-trace": "tooltap.normalizers.happier_trace:HappierTrace",
     "kimi-json": "tooltap.normalizers.kimi_json:KimiJson",
     "legacy": "tooltap.normalizers.legacy:Legacy",
+    "openai-chat": "tooltap.normalizers.openai_chat:OpenaiChat",
     "openai-responses": "tooltap.normalizers.openai_responses:OpenAIResponses",
     "opencode-bus": "tooltap.normalizers.opencode_bus:OpencodeBus",
     "opencode-run": "tooltap.normalizers.opencode_run:OpencodeRun",
     "pi-json": "tooltap.normalizers.pi_json:PiJson",
     "qwen-stream": "tooltap.normalizers.qwen_stream:QwenStream",
     "tooltap-trace": "tooltap.normalizers.tooltap_trace:TooltapTrace",
+    "vibe-json": "tooltap.normalizers.vibe_json:VibeJson",
 }
 ENTRY_POINTS = "tooltap.dialects"
 

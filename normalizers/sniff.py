@@ -27,8 +27,12 @@ def sniff(value: Any) -> str | None:
 
 
 def _ask_plugin(name: str, value: dict[str, Any]) -> bool:
-    rule: Callable[[dict[str, Any]], bool] | None = getattr(parser_class(name), "sniff", None)
-    return rule is not None and rule(value)
+    """A fault of an installed package must not cost the streams of other agents: it then claims no line."""
+    try:
+        rule: Callable[[dict[str, Any]], bool] | None = getattr(parser_class(name), "sniff", None)
+        return rule is not None and rule(value)
+    except Exception:
+        return False
 
 
 def _is_acp(value: dict[str, Any]) -> bool:
@@ -237,6 +241,21 @@ def _is_happier_trace(value: dict[str, Any]) -> bool:
     )
 
 
+def _is_openai_chat(value: dict[str, Any]) -> bool:
+    choices = value.get("choices")
+    if isinstance(choices, list):
+        if value.get("object") in ("chat.completion", "chat.completion.chunk"):
+            return True
+        first = choices[0] if choices else None
+        return isinstance(first, dict) and any(isinstance(first.get(key), dict) for key in ("delta", "message"))
+    messages = value.get("messages")
+    return (
+        isinstance(messages, list)
+        and isinstance(value.get("model"), str)
+        and any(isinstance(message, dict) and isinstance(message.get("role"), str) for message in messages)
+    )
+
+
 def _is_cline_json(value: dict[str, Any]) -> bool:
     key = _CLINE_JSON_KEYS.get(str(value.get("type")))
     return key is not None and key in value and isinstance(value.get("ts"), str)
@@ -296,6 +315,8 @@ def _is_legacy(value: dict[str, Any]) -> bool:
     if not isinstance(content, dict) or value.get("role") not in ("agent", "user"):
         return False
     return content.get("type") in ("acp", "codex", "output", "event") and isinstance(content.get("data"), dict)
+def _is_vibe_json(value: dict[str, Any]) -> bool:
+    return value.keys() >= {"id", "sessionId", "turnId", "generationStatus", "type"}
 
 
 def _is_openai_responses(value: dict[str, Any]) -> bool:
@@ -384,10 +405,12 @@ RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "happier-trace": _is_happier_trace,
     "kimi-json": _is_kimi_json,
     "legacy": _is_legacy,
+    "openai-chat": _is_openai_chat,
     "openai-responses": _is_openai_responses,
     "opencode-bus": _is_opencode_bus,
     "opencode-run": _is_opencode_run,
     "pi-json": _is_pi_json,
     "qwen-stream": _is_qwen_stream,
     "tooltap-trace": _is_tooltap_trace,
+    "vibe-json": _is_vibe_json,
 }

@@ -8,7 +8,6 @@ not UTF-8; with `"bytes":<n>`, `line` is only the beginning of a line n bytes lo
 from __future__ import annotations
 
 import base64
-import binascii
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -115,7 +114,7 @@ def _body(record: dict[str, Any]) -> bytes:
         raise NotTappedError('neither "line" nor "b64"')
     try:
         return base64.b64decode(encoded, validate=True)
-    except binascii.Error:
+    except ValueError:  # not ASCII, or not base64
         raise NotTappedError('"b64" is not base64') from None
 
 

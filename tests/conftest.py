@@ -1,4 +1,7 @@
-"""With `TOOLTAP_NO_SKIP` set, a test that would be skipped fails: where everything is installed, everything runs."""
+"""With `TOOLTAP_NO_SKIP` set, a test that would be skipped fails: where everything is installed, everything runs.
+
+Generated examples are the same in every run, so that a red run can be repeated; `make fuzz` looks for new ones.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,14 @@ import os
 from collections.abc import Generator
 
 import pytest
+from hypothesis import settings
 
 NO_SKIP = bool(os.environ.get("TOOLTAP_NO_SKIP"))
+
+
+settings.register_profile("repeatable", derandomize=True, database=None)
+settings.register_profile("fuzz", max_examples=2_000)
+settings.load_profile(os.environ.get("TOOLTAP_HYPOTHESIS", "repeatable"))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -228,6 +228,25 @@ def happier_trace() -> Iterator[Any]:
         yield {**common, "kind": "tool-result", "payload": answer}
 
 
+def openai_chat() -> Iterator[Any]:
+    for n in itertools.count():
+        answer = {"id": f"chatcmpl-{n}", "object": "chat.completion.chunk", "model": f"m{n // 5}"}
+
+        def chunk(answer: dict[str, Any] = answer, finish: str | None = None, **delta: Any) -> dict[str, Any]:
+            return {**answer, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+
+        prompt = {"role": "user", "content": f"{n} {TEXT}"}
+        result = {"role": "tool", "tool_call_id": f"lost{n}", "content": TEXT}
+        yield {"model": "m", "messages": [prompt, result]}
+        yield chunk(reasoning=TEXT)
+        yield chunk(content=TEXT)
+        call = {"index": n % 7, "id": f"c{n}", "function": {"name": "bash", "arguments": TEXT}}
+        yield chunk(tool_calls=[call])
+        yield chunk(finish="tool_calls")
+        if n % 5 == 0:
+            yield {**answer, "choices": [], "usage": {"prompt_tokens": n, "completion_tokens": 1}}
+
+
 def qwen_stream() -> Iterator[Any]:
     for n, line in enumerate(claude_stream()):
         yield line
@@ -399,6 +418,22 @@ def cline_json() -> Iterator[Any]:
         yield event("content_end", "tool", toolCallId=f"lost{n}", toolName=f"x{n}", output=TEXT)
 
 
+def vibe_json() -> Iterator[Any]:
+    for n in itertools.count():
+
+        def entry(entry_id: str, kind: str, status: str, n: int = n, **more: Any) -> dict[str, Any]:
+            common = {"id": entry_id, "sessionId": f"s{n // 50}", "turnId": f"t{n // 20}", "createdAt": 10**12}
+            return {**common, "type": kind, "generationStatus": status, **more}
+
+        content = [{"type": "text", "text": TEXT}]
+        yield entry(f"m{n}", "message", "in_progress", role="assistant", content=content)
+        yield entry(f"n{n}", "message", "completed", role="assistant", content=content)
+        detail = {"toolName": "file_system.bash", "input": {"command": f"{n} {TEXT}"}}
+        yield entry(f"e{n}", "effect", "in_progress", detail=detail, state={"status": "running"})
+        asked = {"kind": "approval", "effect": detail, "choices": ["approve", "deny"]}
+        yield entry(f"c{n}", "callback", "in_progress", callbackId=f"p{n}", relatedEntryId=f"f{n}", detail=asked)
+
+
 ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
     "acp": acp,
     "claude-stream": claude_stream,
@@ -414,12 +449,14 @@ ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
     "happier-trace": happier_trace,
     "kimi-json": kimi_json,
     "legacy": legacy,
+    "openai-chat": openai_chat,
     "openai-responses": openai_responses,
     "opencode-bus": opencode_bus,
     "opencode-run": opencode_run,
     "pi-json": pi_json,
     "qwen-stream": qwen_stream,
     "tooltap-trace": tooltap_trace,
+    "vibe-json": vibe_json,
 }
 
 

@@ -79,7 +79,7 @@ def _shuffled(value: Any, source: random.Random) -> Any:
 
 
 @pytest.mark.parametrize("dialect", sorted(BUILTIN))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())
 def test_damaged_recordings_are_survived(dialect: str, data: st.DataObject) -> None:
     path = data.draw(st.sampled_from([path for path in SMALL if dialect_of(path) == dialect]))
@@ -96,7 +96,7 @@ def damaged(line: Line, data: st.DataObject) -> bytes:
     kind = data.draw(st.sampled_from(["cut", "retype", "drop", "keep"]))
     if kind == "keep":
         return line.data
-    if kind == "cut":
+    if kind == "cut" or not line.data.startswith((b"{", b"null", b"true")):  # a frame of an event, or blank
         return line.data[: data.draw(st.integers(0, len(line.data)))]
     try:
         value = orjson.loads(line.data)

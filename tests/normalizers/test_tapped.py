@@ -51,6 +51,7 @@ def test_control_records() -> None:
         (b"[1]", "not an object"),
         (b'{"t":1}', 'neither "line" nor "b64"'),
         (b'{"b64":"***"}', "not base64"),
+        ('{"b64":"é"}'.encode(), "not base64"),
         (b'{"dir":"sideways","line":"x"}', "unknown direction 'sideways'"),
         (b'{"op":"lost","lines":0}', "unknown record 'lost'"),
         (b'{"op":"subscribe"}', "unknown record 'subscribe'"),
