@@ -315,6 +315,8 @@ def _is_legacy(value: dict[str, Any]) -> bool:
     if not isinstance(content, dict) or value.get("role") not in ("agent", "user"):
         return False
     return content.get("type") in ("acp", "codex", "output", "event") and isinstance(content.get("data"), dict)
+
+
 def _is_vibe_json(value: dict[str, Any]) -> bool:
     return value.keys() >= {"id", "sessionId", "turnId", "generationStatus", "type"}
 
