@@ -221,14 +221,23 @@ def _title(value: Any) -> str | None:
 
 
 def _tool_name(name: str, value: Any, call_id: str) -> str:
-    """The name on the wire; where that is none, OpenCode's first title (`todowrite`) or what begins Gemini's id
-    (`replace-1769…`)."""
+    """The name on the wire; where that is none, the first that means a tool of what is said beside it: ACP's kind or
+    first title (OpenCode: `todowrite`), the tool a permission is for, what begins the id (Gemini: `replace-1769…`)."""
     if name.lower() not in _NAMELESS:
         return name
+    said: dict[str, Any] = value if isinstance(value, dict) else {}
+    acp, permission = (said[key] if isinstance(said.get(key), dict) else {} for key in ("_acp", "permission"))
     in_id = _NAME_IN_ID.match(call_id)
-    for said in (_title(value), in_id[1] if in_id else None):
-        if said and canonical_name(said, value, call_id) in CANONICAL_TOOLS:
-            return said
+    for one in (
+        acp.get("kind"),
+        acp.get("title"),
+        said.get("toolName"),
+        permission.get("toolName"),
+        in_id[1] if in_id else None,
+        said.get("description"),
+    ):
+        if isinstance(one, str) and canonical_name(one, value, call_id) in CANONICAL_TOOLS:
+            return one
     return name or UNKNOWN_TOOL
 
 

@@ -11,7 +11,6 @@ place in the output: GitHub Copilot's server gives it another id each time.
 from __future__ import annotations
 
 import re
-import zlib
 from typing import Any
 
 import msgspec
@@ -29,8 +28,10 @@ from tooltap.normalizers.responses_items import (
     own_answer,
     with_image,
 )
+from tooltap.normalizers.responses_requests import PromptsState, first_new, new_prompts
 from tooltap.normalizers.tapped import Direction
 from tooltap.normalizers.tools.payload import objects
+from tooltap.normalizers.values import whole
 from tooltap.protocol.events import Message, Notice, Reasoning, SessionEvent, Usage
 
 __all__ = ["OpenAIResponses"]
@@ -56,7 +57,6 @@ _PIECE = re.compile(r"response\.[\w.]+\.(?:delta|done|added|partial_image)")
 _PROGRESS = re.compile(
     r"response\.(?:queued|in_progress|\w+\.(?:in_progress|searching|interpreting|generating|completed|failed|incomplete))"
 )
-_CLIENT_ROLES = ("user", "system", "developer")
 
 
 class ResponsesState(State, kw_only=True):
@@ -71,10 +71,7 @@ class ResponsesState(State, kw_only=True):
     """Calls of it that are for the client to run."""
     ended: str | None = None
     """Id of the last response that ended."""
-    prompts: int = 0
-    """User messages the last request held …"""
-    prompts_crc: int = 0
-    """… and what they were."""
+    prompts: PromptsState = msgspec.field(default_factory=PromptsState)
     error: str | None = None
     """An error was told that is not yet its turn's end."""
 
@@ -114,44 +111,21 @@ class OpenAIResponses(Parser):
         given = body.get("input")
         items = [{"role": "user", "content": given}] if isinstance(given, str) else objects(given)
         calls = {call.id: (call, item) for item in items if (call := call_of(item)) is not None}
-        new = self._newest(items)
+        new = first_new(items)
         events = len(self.items)
         for number, item in enumerate(items):
             if is_answer(item):
                 self._client_answer(item, calls if number >= new else {})
             elif item.get("type") == "mcp_approval_response":
                 self._approval(item)
-        prompts = self._new_prompts(items, new, continues=body.get("previous_response_id") is not None)
+        continues = body.get("previous_response_id") is not None
+        prompts = new_prompts(items, new, self.state.prompts, continues=continues)
         goes_on = self.state.error is None and len(self.items) > events
         if prompts and self.turn is not None and not goes_on:  # what was running was broken off
             self._end_turn("failed" if self.state.error else "cancelled", self.state.error)
         for prompt in prompts:
             self._prompt(prompt)
         return WITH_EVENTS if len(self.items) > events else skip("history")
-
-    def _newest(self, items: list[dict[str, Any]]) -> int:
-        """Index of the first item since the model's last."""
-        for index in range(len(items) - 1, -1, -1):
-            item = items[index]
-            if not (
-                is_answer(item) or item.get("role") in _CLIENT_ROLES or item.get("type") == "mcp_approval_response"
-            ):
-                return index + 1
-        return 0
-
-    def _new_prompts(self, items: list[dict[str, Any]], new: int, *, continues: bool) -> list[dict[str, Any]]:
-        """The user's messages that no request held before."""
-        state = self.state
-        prompts = [(index, item) for index, item in enumerate(items) if item.get("role") == "user"]
-        crc, known = 0, 0
-        for count, (_, item) in enumerate(prompts, 1):
-            crc = zlib.crc32(msgspec.json.encode(item.get("content")), crc)
-            if count == state.prompts and crc == state.prompts_crc and not continues:
-                known = count
-        state.prompts, state.prompts_crc = len(prompts), crc
-        if known:
-            return [item for _, item in prompts[known:]]
-        return [item for index, item in prompts if index >= new]
 
     def _prompt(self, item: dict[str, Any]) -> None:
         bodies = Bodies(self)
@@ -355,8 +329,7 @@ class OpenAIResponses(Parser):
         if not isinstance(delta, str):
             return self.unparsed("unknown-type", value)
         role, key = _TEXT_DELTAS[kind]
-        place, block = str(value.get("output_index")), value.get(key)
-        block = block if isinstance(block, int) else 0
+        place, block = str(value.get("output_index")), whole(value.get(key)) or 0
         mark = "" if role == "assistant" else "s" if key == "summary_index" else "r"
         self.ensure_turn()
         self.texts.append(
@@ -444,4 +417,4 @@ def _usage(usage: Any) -> dict[str, int]:
         "cache_write_tokens": inputs.get("cache_write_tokens"),
         "reasoning_tokens": outputs.get("reasoning_tokens"),
     }
-    return {key: count for key, count in counts.items() if isinstance(count, int) and not isinstance(count, bool)}
+    return {key: count for key, value in counts.items() if (count := whole(value)) is not None}

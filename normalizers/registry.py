@@ -28,6 +28,7 @@ BUILTIN = {
     "gemini-stream": "tooltap.normalizers.gemini_stream:GeminiStream",
     "happier-trace": "tooltap.normalizers.happier_trace:HappierTrace",
     "kimi-json": "tooltap.normalizers.kimi_json:KimiJson",
+    "legacy": "tooltap.normalizers.legacy:Legacy",
     "openai-chat": "tooltap.normalizers.openai_chat:OpenaiChat",
     "openai-responses": "tooltap.normalizers.openai_responses:OpenAIResponses",
     "opencode-bus": "tooltap.normalizers.opencode_bus:OpencodeBus",

@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 from tooltap.normalizers.codex_text import Answer, read_answer
 from tooltap.normalizers.tools.payload import decode_json, objects
+from tooltap.normalizers.values import whole
 
 __all__ = ["ItemCall", "answer_of", "call_of", "is_answer", "item_text", "own_answer", "with_image"]
 
 _ENVELOPE = frozenset({"id", "type", "status", "call_id"})
-_UNDONE = frozenset({"in_progress", "searching", "interpreting", "generating", "incomplete", None})
+_UNDONE = frozenset({"in_progress", "searching", "interpreting", "generating", "incomplete", "None"})
 _RESULTS = frozenset({"outputs", "results", "output", "data", "mimeType", "error"})
 _NAMES = {
     "local_shell_call": "Bash",
@@ -90,7 +91,7 @@ def own_answer(item: dict[str, Any]) -> Answer | None:
         return Answer(None, "failed", message if isinstance(message, str) else None)
     if kind == "mcp_call":
         return _mcp_answer(item)
-    if status in _UNDONE:
+    if str(status) in _UNDONE:
         return None
     if kind == "web_search_call":
         action = item.get("action")
@@ -141,7 +142,7 @@ def answer_of(item: dict[str, Any]) -> Answer:
 def _shell_answer(runs: list[dict[str, Any]]) -> Answer:
     """One entry a command; the batch failed where one of them did."""
     outcomes = [run["outcome"] for run in runs if isinstance(run.get("outcome"), dict)]
-    codes = [one["exit_code"] for one in outcomes if isinstance(one.get("exit_code"), int)]
+    codes = [code for one in outcomes if (code := whole(one.get("exit_code"))) is not None]
     value: dict[str, Any] = {
         stream: "".join(run[stream] for run in runs if isinstance(run.get(stream), str))
         for stream in ("stdout", "stderr")

@@ -307,6 +307,16 @@ _PI_JSON_KEYS = {
 }
 
 
+def _is_legacy(value: dict[str, Any]) -> bool:
+    """Only by the wrapper: what is in it may be any dialect's."""
+    content = value.get("content")
+    if isinstance(content, dict) and "role" in content:  # as the server gives it, with an id and a time
+        return _is_legacy(content)
+    if not isinstance(content, dict) or value.get("role") not in ("agent", "user"):
+        return False
+    return content.get("type") in ("acp", "codex", "output", "event") and isinstance(content.get("data"), dict)
+
+
 def _is_vibe_json(value: dict[str, Any]) -> bool:
     return value.keys() >= {"id", "sessionId", "turnId", "generationStatus", "type"}
 
@@ -396,6 +406,7 @@ RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "gemini-stream": _is_gemini_stream,
     "happier-trace": _is_happier_trace,
     "kimi-json": _is_kimi_json,
+    "legacy": _is_legacy,
     "openai-chat": _is_openai_chat,
     "openai-responses": _is_openai_responses,
     "opencode-bus": _is_opencode_bus,

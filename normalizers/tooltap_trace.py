@@ -20,6 +20,7 @@ from tooltap.normalizers.items import Context, Item, OutputPiece
 from tooltap.normalizers.registry import UnknownDialectError, dialects, parser_class
 from tooltap.normalizers.sniff import sniff
 from tooltap.normalizers.tapped import Direction, NotTappedError, TappedLine, read_record
+from tooltap.normalizers.values import whole
 from tooltap.protocol.events import Event
 
 __all__ = ["TooltapTrace"]
@@ -76,10 +77,10 @@ class TooltapTrace(Parser):
         return super().dump()
 
     def read(self, value: dict[str, Any], direction: Direction | None) -> str:
-        name, n = value.get("stream"), value.get("n")
+        name, n = value.get("stream"), whole(value.get("n"))
         if value.get("v") != 1 or "kind" in value or not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
             return self.unparsed("unknown-type", value)
-        if not isinstance(n, int) or not 0 < n < LAST_LINE:
+        if n is None or not 0 < n < LAST_LINE:
             return self.unparsed("unknown-type", value)
         try:
             line = read_record(value)

@@ -286,6 +286,20 @@ def pi_json() -> Iterator[Any]:
         yield {"type": "tool_execution_end", "toolCallId": f"lost{n}", "toolName": f"t{n}", "result": output}
 
 
+def legacy() -> Iterator[Any]:
+    transcript = claude_transcript()
+    for n in itertools.count():
+        call = {"type": "tool-call", "callId": f"c{n}", "name": "execute", "input": {"command": TEXT * 10}}
+        yield {"role": "agent", "content": {"type": "acp", "provider": f"p{n}", "data": call}}
+        piece = {"type": "terminal-output", "callId": f"t{n}", "data": TEXT}
+        yield {"role": "agent", "content": {"type": "acp", "provider": "gemini", "data": piece}}
+        asked = {"type": "permission-request", "permissionId": f"p{n}", "toolName": "edit"}
+        yield {"role": "agent", "content": {"type": "acp", "provider": "gemini", "data": asked}}
+        yield {"role": "agent", "content": {"type": "output", "data": next(transcript)}}
+        if n % 50 == 0:
+            yield {"role": "agent", "content": {"type": "acp", "data": {"type": "task_started"}}}
+
+
 def openai_responses() -> Iterator[Any]:
     for n in itertools.count():
         said = {"type": "message", "role": "user", "content": f"{n} {TEXT}"}
@@ -434,6 +448,7 @@ ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
     "gemini-stream": gemini_stream,
     "happier-trace": happier_trace,
     "kimi-json": kimi_json,
+    "legacy": legacy,
     "openai-chat": openai_chat,
     "openai-responses": openai_responses,
     "opencode-bus": opencode_bus,
