@@ -1,7 +1,7 @@
 """Tool calls: identity, updates, results, and what is left open.
 
 A call is known by its id within the stream, never by order. Whatever the provider forgets is made good here: a result
-whose call was never seen gets a synthetic call, a call whose result never comes is closed when its turn or the stream
+whose call was not seen yet gets a synthetic call, which the real one completes if it comes after all, a call whose result never comes is closed when its turn or the stream
 ends, a second terminal report is not a second result, and a real result after a synthetic one says what it replaces.
 """
 
@@ -52,6 +52,8 @@ class Call(msgspec.Struct, omit_defaults=True):
     denied: bool = False
     acknowledged: bool = False
     """Runs in the background: its first result only said so."""
+    made_up: bool = False
+    """Only its result was seen."""
 
 
 class Tombstone(msgspec.Struct, omit_defaults=True):
@@ -66,6 +68,8 @@ class Tombstone(msgspec.Struct, omit_defaults=True):
     origin: tuple[str, str] | None = None
     synthetic_result: str | None = None
     """Event id of the result we made up, while no real one has come."""
+    made_up: bool = False
+    """Only the result was seen."""
 
 
 class CallsState(msgspec.Struct, omit_defaults=True):
@@ -91,7 +95,9 @@ class Calls:
         return self._state.open.get(call_id)
 
     def is_done(self, call_id: str) -> bool:
-        return call_id in self._state.done
+        """Whether the call was seen, and has ended."""
+        tomb = self._state.done.get(call_id)
+        return tomb is not None and not tomb.made_up
 
     def is_over(self, call_id: str) -> bool:
         """Whether the call has its real result, so that another one would repeat it."""
@@ -128,12 +134,14 @@ class Calls:
         outputs: dict[str, Any] | None = None,
     ) -> Call:
         """Emit a new call. `value` is what the tool was called with; `raw` the provider's whole object for the call;
-        `name` the canonical name where the dialect knows better than the table of names."""
+        `name` the canonical name where the dialect knows better than the table of names.
+
+        A call whose result came before it is that result's: what it says is an update of the one made up for it."""
         parser = self._parser
         state = self._state
         while len(state.open) >= parser.context.limits.open_calls:
             self._close(next(iter(state.open.values())), "interrupted")
-        state.done.pop(call_id, None)
+        tomb = state.done.pop(call_id, None)
         name = name or canonical_name(raw_name, value, call_id)
         payload = tool_input(name, value, raw_name)
         call = Call(
@@ -150,6 +158,9 @@ class Calls:
             preview=preview(name, payload, parser.state.cwd),
             digest=_digest(payload),
         )
+        if tomb is not None and tomb.made_up:
+            self._complete(call, payload, raw, tomb)
+            return call
         state.open[call_id] = call
         if call.parent is not None:
             state.children.setdefault(call.parent, {})[call_id] = None
@@ -166,6 +177,21 @@ class Calls:
             outputs=outputs,
         )
         return call
+
+    def _complete(self, call: Call, payload: dict[str, Any], raw: Any, tomb: Tombstone) -> None:
+        """Tell what a call was whose result is told already."""
+        call.session, call.agent, call.parent, call.turn = tomb.session, tomb.agent, tomb.parent, tomb.turn
+        call.origin = tomb.origin
+        self._emit_of(
+            call,
+            ToolUpdate,
+            call_id=call.id,
+            name=call.name,
+            input=self._with_meta(payload, call, raw),
+            title=call.title,
+            preview=call.preview,
+        )
+        self._bury(call, tomb.synthetic_result)
 
     def update(
         self,
@@ -300,7 +326,9 @@ class Calls:
         tomb = self._state.done.get(call_id)
         if tomb is None:
             name = "Unknown" if raw_name == UNKNOWN_TOOL else None
-            return self.open(call_id, raw_name, {}, raw=None, name=name, synthetic=True), None
+            call = self.open(call_id, raw_name, {}, raw=None, name=name, synthetic=True)
+            call.made_up = True
+            return call, None
         if tomb.synthetic_result is None:
             return None, None
         call = Call(
@@ -368,6 +396,7 @@ class Calls:
             turn=call.turn,
             origin=call.origin,
             synthetic_result=synthetic_result,
+            made_up=call.made_up,
         )
         while len(state.done) > self._parser.context.limits.tombstones:
             del state.done[next(iter(state.done))]

@@ -75,13 +75,14 @@ class Blocks:
         """Emit the blocks of one `assistant` line; gives its class. `titles`: call id -> what users are shown."""
         message_id = string(message.get("id"))
         content = _blocks(message.get("content"))
+        is_new = message_id is not None and not self.knows(message_id)
         seen = self._seen(message_id)
         if len(content) == 1 and (index := self._deltas.claim(message_id)) is not None:
             seen.blocks = index
         classes = []
         for block in content:
             self._deltas.drop(message_id, seen.blocks)
-            classes.append(self._assistant_block(block, message_id, seen.blocks, titles))
+            classes.append(self._assistant_block(block, message_id, seen.blocks, titles, is_new=is_new))
             seen.blocks += 1
         return _best_class(classes)
 
@@ -95,7 +96,9 @@ class Blocks:
                 del self._messages[next(iter(self._messages))]
         return seen
 
-    def _assistant_block(self, block: Any, message_id: str | None, index: int, titles: dict[str, str]) -> str:
+    def _assistant_block(
+        self, block: Any, message_id: str | None, index: int, titles: dict[str, str], *, is_new: bool
+    ) -> str:
         kind = string(block.get("type")) or ""
         if kind == "text":
             return self._text(Message, block.get("text"), message_id, index, role="assistant")
@@ -104,7 +107,7 @@ class Blocks:
         if kind == "redacted_thinking":
             return skip("redacted-thinking")
         if kind in _CALLS and isinstance(block.get("id"), str):
-            return self._call(block, titles)
+            return self._call(block, titles, is_new=is_new)
         if kind.endswith("_tool_result") and isinstance(block.get("tool_use_id"), str):
             return self._result(block, block, read_server_answer(block))
         return self._media(block, role="assistant", message_id=message_id, index=index)
@@ -115,7 +118,8 @@ class Blocks:
         self._parser.emit(kind, text=text, message_id=message_id, block=index, **fields)
         return WITH_EVENTS
 
-    def _call(self, block: dict[str, Any], titles: dict[str, str]) -> str:
+    def _call(self, block: dict[str, Any], titles: dict[str, str], *, is_new: bool) -> str:
+        """`is_new`: of a message never seen. Models behind Claude Code that are not Anthropic's use ids again."""
         calls = self._parser.calls
         call_id = block["id"]
         title = titles.get(call_id)
@@ -124,7 +128,7 @@ class Blocks:
         if call is not None:  # opened before by its permission request
             changed = calls.update(call, given, raw=block, title=title)
             return WITH_EVENTS if changed else skip("repeated")
-        if calls.is_done(call_id):
+        if calls.is_done(call_id) and not (is_new and calls.is_over(call_id)):
             return skip("repeated")
         calls.open(call_id, raw_name, given, raw=block, title=title)
         return WITH_EVENTS

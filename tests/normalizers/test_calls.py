@@ -72,6 +72,21 @@ def test_a_result_of_an_unknown_call_first_gets_a_synthetic_call() -> None:
     assert (result.call_id, result.synthetic, result.output["value"]) == ("a", False, "done")
 
 
+def test_a_call_that_comes_after_its_result_completes_the_synthetic_one() -> None:
+    called = {"do": "call", "id": "a", "name": "Bash", "input": {"command": "ls"}}
+    events, classes = run(
+        {"do": "begin"}, {"do": "result", "id": "a", "output": "x"}, called, {"do": "result", "id": "a"}
+    )
+
+    _, call, result, update, _ = events
+    assert (call.synthetic, call.name, result.name) == (True, "Unknown", "Unknown")
+    assert isinstance(update, ToolUpdate)
+    assert (update.call_id, update.name, update.preview, update.turn) == ("a", "Bash", "ls", "t1")
+    assert update.input is not None
+    assert (update.input["command"], update.input["_raw"]) == ("ls", called)
+    assert classes[-1] == "skipped.duplicate-result"
+
+
 def test_a_second_terminal_report_is_not_a_second_result() -> None:
     events, classes = run(
         {"do": "call", "id": "a", "name": "X"}, {"do": "result", "id": "a"}, {"do": "result", "id": "a"}

@@ -96,6 +96,24 @@ def test_a_repeated_line_is_told_once() -> None:
     assert (len(calls(found)), len(results(found))) == (1, 1)
 
 
+def test_an_id_that_a_later_message_uses_again_is_another_call() -> None:
+    """Models behind Claude Code that are not Anthropic's number their calls anew."""
+    found = read(
+        init(),
+        assistant(use("call_0", "Bash", command="one"), message_id="msg_1"),
+        user(tool_result("call_0", "1")),
+        assistant(use("call_0", "Read", file_path="two"), message_id="msg_2"),
+        user(tool_result("call_0", "2")),
+        result(),
+    )
+
+    assert [(call.name, call.preview) for call in calls(found)] == [("Bash", "one"), ("Read", "two")]
+    assert [(ended.name, ended.line, ended.status) for ended in results(found)] == [
+        ("Bash", 3, "completed"),
+        ("Read", 5, "completed"),
+    ]
+
+
 def test_a_call_without_a_result_is_closed_with_its_turn() -> None:
     found = read(init(), assistant(use("a", "Bash", command="x")), result())
 
