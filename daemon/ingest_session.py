@@ -23,9 +23,9 @@ from tooltap.daemon.journal import Commit, Journal, JournalError, StreamConflict
 from tooltap.daemon.live_stream import RECORD_BYTES, LiveStream
 from tooltap.daemon.logs import get_logger
 from tooltap.normalizers.framing import HEAD_BYTES, LongLine, Splitter
-from tooltap.normalizers.tapped import Direction, End, Lost, NotTappedError, read_tapped
 from tooltap.protocol.frames import Ack, DaemonFrame, Done, ErrorCode, ErrorFrame, Suspended
 from tooltap.protocol.stats import Statistics
+from tooltap.protocol.tapped import Direction, End, Lost, NotTappedError, read_tapped
 
 __all__ = ["IngestSession", "Setting", "TraceSink"]
 

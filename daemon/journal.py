@@ -16,9 +16,9 @@ import msgspec
 
 from tooltap.normalizers.bounds import Produced
 from tooltap.normalizers.items import OutputPiece
-from tooltap.normalizers.tapped import Direction
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.stats import Statistics
+from tooltap.protocol.tapped import Direction
 
 __all__ = [
     "Commit",

@@ -17,9 +17,9 @@ from tooltap.normalizers.bounds import Produced
 from tooltap.normalizers.framing import LongLine
 from tooltap.normalizers.items import Context, Limits
 from tooltap.normalizers.stream import Output, StreamNormalizer
-from tooltap.normalizers.tapped import Direction, Lost
 from tooltap.protocol.events import SessionEvent
 from tooltap.protocol.stats import Statistics
+from tooltap.protocol.tapped import Direction, Lost
 
 __all__ = ["RECORD_BYTES", "LiveStream", "Snapshot", "context_of", "ids_of"]
 

@@ -22,7 +22,7 @@ from tooltap.normalizers.permissions import PendingPermission
 from tooltap.normalizers.registry import UnknownDialectError
 from tooltap.normalizers.reset import LeftOpen
 from tooltap.normalizers.stream import AUTO, Output, StreamNormalizer
-from tooltap.normalizers.tapped import Direction
+from tooltap.protocol.tapped import Direction
 
 __all__ = ["resume"]
 

@@ -27,9 +27,9 @@ from tooltap.normalizers.acp_updates import Updates
 from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
 from tooltap.normalizers.calls import Call
 from tooltap.normalizers.items import Context
-from tooltap.normalizers.tapped import Direction
 from tooltap.normalizers.values import record, string
 from tooltap.protocol.events import Message, Notice, OutputRef, SessionEvent
+from tooltap.protocol.tapped import Direction
 
 __all__ = ["Acp"]
 

@@ -22,9 +22,9 @@ from tooltap.normalizers.framing import LongLine
 from tooltap.normalizers.items import Context, Item, OutputPiece
 from tooltap.normalizers.numbers import Numbers
 from tooltap.normalizers.permissions import Permissions, PermissionsState
-from tooltap.normalizers.tapped import Direction
 from tooltap.normalizers.texts import Texts, TextsState
 from tooltap.protocol.events import Event, Notice, OutputRef, SessionEvent, Turn, Unparsed
+from tooltap.protocol.tapped import Direction
 
 __all__ = ["UNPARSED", "WITH_EVENTS", "OpenTurn", "Parser", "State", "skip"]
 

@@ -14,9 +14,9 @@ import msgspec
 import orjson
 
 from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
-from tooltap.normalizers.tapped import Direction
 from tooltap.normalizers.tools import tool_input
 from tooltap.normalizers.values import record, records, string
+from tooltap.protocol.tapped import Direction
 
 __all__ = ["CONTROL_SKIPS", "Control", "ControlState"]
 

@@ -17,10 +17,10 @@ from tooltap.normalizers.claude_control import CONTROL_SKIPS, Control, ControlSt
 from tooltap.normalizers.claude_results import last_words, outcome, used
 from tooltap.normalizers.claude_system import SYSTEM_SKIPS, compacting, rate_limit, read_notice
 from tooltap.normalizers.items import Context
-from tooltap.normalizers.tapped import Direction
 from tooltap.normalizers.times import milliseconds
 from tooltap.normalizers.values import record, records, string, whole
 from tooltap.protocol.events import Event, Message, Notice, SessionEvent
+from tooltap.protocol.tapped import Direction
 
 __all__ = ["PrintParser", "PrintState"]
 

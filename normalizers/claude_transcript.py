@@ -38,10 +38,10 @@ from tooltap.normalizers.claude_transcript_notices import (
 )
 from tooltap.normalizers.claude_usage import Steps, StepsState
 from tooltap.normalizers.items import Context
-from tooltap.normalizers.tapped import Direction
 from tooltap.normalizers.times import milliseconds
 from tooltap.normalizers.values import number, record, records, string, whole
 from tooltap.protocol.events import SessionEvent, Usage
+from tooltap.protocol.tapped import Direction
 
 __all__ = ["ClaudeTranscript"]
 

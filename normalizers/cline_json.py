@@ -18,10 +18,10 @@ from tooltap.normalizers.calls import UNKNOWN_TOOL, Call
 from tooltap.normalizers.cline_results import read_result
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.running import Running, RunningState
-from tooltap.normalizers.tapped import Direction
 from tooltap.normalizers.times import milliseconds
 from tooltap.normalizers.values import number, record, string, whole
 from tooltap.protocol.events import Message, Notice, OutputRef, Reasoning, SessionEvent, Usage
+from tooltap.protocol.tapped import Direction
 
 __all__ = ["ClineJson"]
 

@@ -17,9 +17,9 @@ from tooltap.normalizers.codex_items import snake, snake_keys
 from tooltap.normalizers.codex_notices import codex_mode
 from tooltap.normalizers.codex_notifications import core_event, skip_reason
 from tooltap.normalizers.codex_state import CodexState, Msg, details, object_of, text_of
-from tooltap.normalizers.tapped import Direction
 from tooltap.normalizers.tools.payload import strings
 from tooltap.protocol.events import Notice, SessionEvent
+from tooltap.protocol.tapped import Direction
 
 __all__ = ["CodexAppServer"]
 

@@ -16,8 +16,8 @@ from tooltap.normalizers.codex_items import core_item
 from tooltap.normalizers.codex_notices import codex_mode
 from tooltap.normalizers.codex_state import CodexState, Msg, call_id_of, details, int_of, item_of, object_of, text_of
 from tooltap.normalizers.codex_text import Answer
-from tooltap.normalizers.tapped import Direction
 from tooltap.protocol.events import Message, Notice, SessionEvent, Usage
+from tooltap.protocol.tapped import Direction
 
 __all__ = ["CodexExec"]
 

@@ -14,10 +14,10 @@ import msgspec
 from tooltap.normalizers.base import WITH_EVENTS, skip
 from tooltap.normalizers.codex_base import CODEX_SKIPS, CodexParser
 from tooltap.normalizers.codex_state import CodexState, Msg, object_of, text_of
-from tooltap.normalizers.tapped import Direction
 from tooltap.normalizers.texts import TextBuffer
 from tooltap.normalizers.tools.payload import blocks_text
 from tooltap.protocol.events import Message, Notice
+from tooltap.protocol.tapped import Direction
 
 __all__ = ["CodexMcp"]
 

@@ -17,9 +17,9 @@ from tooltap.normalizers.base import WITH_EVENTS, skip
 from tooltap.normalizers.codex_base import CODEX_SKIPS, CodexParser
 from tooltap.normalizers.codex_notices import codex_mode
 from tooltap.normalizers.codex_state import CodexState, Msg, int_of, object_of, text_of
-from tooltap.normalizers.tapped import Direction
 from tooltap.normalizers.times import milliseconds
 from tooltap.protocol.events import SessionEvent
+from tooltap.protocol.tapped import Direction
 
 __all__ = ["CodexRollout"]
 

@@ -19,10 +19,10 @@ from tooltap.normalizers.copilot_results import read_result
 from tooltap.normalizers.copilot_tables import NOTICES, OUTCOMES, SKIPPED
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.running import Running, RunningState
-from tooltap.normalizers.tapped import Direction
 from tooltap.normalizers.times import milliseconds
 from tooltap.normalizers.values import record, records, string, whole
 from tooltap.protocol.events import Message, Notice, OutputRef, Reasoning, SessionEvent, Usage
+from tooltap.protocol.tapped import Direction
 
 __all__ = ["CopilotJson"]
 

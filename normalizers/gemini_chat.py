@@ -21,9 +21,9 @@ from tooltap.normalizers.bodies import Bodies
 from tooltap.normalizers.gemini_calls import ChatCalls, best_class
 from tooltap.normalizers.gemini_parts import parts_of, records, text_of
 from tooltap.normalizers.items import Context
-from tooltap.normalizers.tapped import Direction
 from tooltap.normalizers.times import milliseconds
 from tooltap.protocol.events import Message, Notice, Reasoning, SessionEvent, Usage
+from tooltap.protocol.tapped import Direction
 
 __all__ = ["GeminiChat"]
 

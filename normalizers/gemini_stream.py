@@ -14,9 +14,9 @@ from tooltap.normalizers.calls import UNKNOWN_TOOL
 from tooltap.normalizers.gemini_results import mcp_name, name_in_id, read_shown
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.names import canonical_name
-from tooltap.normalizers.tapped import Direction
 from tooltap.normalizers.times import milliseconds
 from tooltap.protocol.events import Message, Notice, SessionEvent, Usage
+from tooltap.protocol.tapped import Direction
 
 __all__ = ["GeminiStream"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from tooltap.normalizers.happier_payloads import PAYLOAD_SKIPS, HappierParser
-from tooltap.normalizers.tapped import Direction
+from tooltap.protocol.tapped import Direction
 
 __all__ = ["HappierTrace"]
 

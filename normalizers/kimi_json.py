@@ -16,10 +16,10 @@ from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
 from tooltap.normalizers.bodies import Bodies
 from tooltap.normalizers.calls import Call
 from tooltap.normalizers.kimi_results import TASK_STATUS, notified_result, read_result
-from tooltap.normalizers.tapped import Direction
 from tooltap.normalizers.tools.payload import decode_json
 from tooltap.normalizers.values import record, records, string
 from tooltap.protocol.events import Message, Notice, Reasoning
+from tooltap.protocol.tapped import Direction
 
 __all__ = ["KimiJson"]
 

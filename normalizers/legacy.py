@@ -20,11 +20,11 @@ from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
 from tooltap.normalizers.happier_payloads import PAYLOAD_SKIPS, HappierParser, PayloadsState
 from tooltap.normalizers.items import Context, OutputPiece
 from tooltap.normalizers.registry import parser_class
-from tooltap.normalizers.tapped import Direction
 from tooltap.normalizers.times import milliseconds
 from tooltap.normalizers.tools.payload import decode_json
 from tooltap.normalizers.values import record, records, string, whole
 from tooltap.protocol.events import Message, Notice, Reasoning, ToolCall, ToolResult, ToolUpdate
+from tooltap.protocol.tapped import Direction
 
 __all__ = ["Legacy"]
 

@@ -29,10 +29,10 @@ from tooltap.normalizers.responses_items import (
     with_image,
 )
 from tooltap.normalizers.responses_requests import PromptsState, first_new, new_prompts
-from tooltap.normalizers.tapped import Direction
 from tooltap.normalizers.tools.payload import objects
 from tooltap.normalizers.values import whole
 from tooltap.protocol.events import Message, Notice, Reasoning, SessionEvent, Usage
+from tooltap.protocol.tapped import Direction
 
 __all__ = ["OpenAIResponses"]
 

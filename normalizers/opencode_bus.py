@@ -25,10 +25,10 @@ from tooltap.normalizers.opencode_sessions import Sessions
 from tooltap.normalizers.opencode_state import BusState, Msg, int_of, object_of, text_of
 from tooltap.normalizers.opencode_texts import TextParts
 from tooltap.normalizers.opencode_tools import ToolParts
-from tooltap.normalizers.tapped import Direction
 from tooltap.normalizers.texts import TextBuffer
 from tooltap.normalizers.tools.payload import objects
 from tooltap.protocol.events import Notice
+from tooltap.protocol.tapped import Direction
 
 __all__ = ["OpencodeBus"]
 

@@ -18,8 +18,8 @@ from tooltap.normalizers.opencode_state import Msg, OpencodeState, int_of, objec
 from tooltap.normalizers.opencode_texts import TextParts
 from tooltap.normalizers.opencode_tools import ToolParts
 from tooltap.normalizers.opencode_usage import tokens_used
-from tooltap.normalizers.tapped import Direction
 from tooltap.protocol.events import Usage
+from tooltap.protocol.tapped import Direction
 
 __all__ = ["OpencodeRun"]
 

@@ -18,11 +18,11 @@ from tooltap.normalizers.bodies import Bodies
 from tooltap.normalizers.calls import UNKNOWN_TOOL, Call
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.pi_results import Shown, read_result
-from tooltap.normalizers.tapped import Direction
 from tooltap.normalizers.times import milliseconds
 from tooltap.normalizers.tools.payload import blocks_text
 from tooltap.normalizers.values import number, record, records, string, whole
 from tooltap.protocol.events import Chunk, Message, Notice, OutputRef, Reasoning, SessionEvent, ToolUpdate, Usage
+from tooltap.protocol.tapped import Direction
 
 __all__ = ["PiJson"]
 

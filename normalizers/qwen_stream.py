@@ -14,9 +14,9 @@ from tooltap.normalizers.claude_answers import Answer, text_of
 from tooltap.normalizers.claude_base import message_of
 from tooltap.normalizers.claude_print import PrintParser
 from tooltap.normalizers.qwen_answers import read_qwen_answer
-from tooltap.normalizers.tapped import Direction
 from tooltap.normalizers.values import record, string, whole
 from tooltap.protocol.events import Event, Notice, Usage
+from tooltap.protocol.tapped import Direction
 
 __all__ = ["QwenStream"]
 

@@ -22,10 +22,10 @@ from tooltap.normalizers.items import Context, Item, OutputPiece
 from tooltap.normalizers.registry import parser_class
 from tooltap.normalizers.reset import LeftOpen, go_on
 from tooltap.normalizers.sniff import sniff
-from tooltap.normalizers.tapped import Direction
 from tooltap.normalizers.unknown import Unknown
 from tooltap.protocol.events import ToolCall
 from tooltap.protocol.stats import Statistics, count
+from tooltap.protocol.tapped import Direction
 
 __all__ = ["AUTO", "Output", "StreamNormalizer"]
 

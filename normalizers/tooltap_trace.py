@@ -19,9 +19,9 @@ from tooltap.normalizers.framing import HEAD_BYTES, LongLine
 from tooltap.normalizers.items import Context, Item, OutputPiece
 from tooltap.normalizers.registry import UnknownDialectError, dialects, parser_class
 from tooltap.normalizers.sniff import sniff
-from tooltap.normalizers.tapped import Direction, NotTappedError, TappedLine, read_record
 from tooltap.normalizers.values import whole
 from tooltap.protocol.events import Event
+from tooltap.protocol.tapped import Direction, NotTappedError, TappedLine, read_record
 
 __all__ = ["TooltapTrace"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tooltap.normalizers.base import Parser
-from tooltap.normalizers.tapped import Direction
+from tooltap.protocol.tapped import Direction
 
 __all__ = ["Unknown"]
 

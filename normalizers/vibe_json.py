@@ -14,11 +14,11 @@ import msgspec
 from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
 from tooltap.normalizers.bodies import Bodies
 from tooltap.normalizers.calls import DUPLICATE_RESULT, Call
-from tooltap.normalizers.tapped import Direction
 from tooltap.normalizers.tools.payload import blocks_text
 from tooltap.normalizers.values import number, record, string, whole
 from tooltap.normalizers.vibe_results import read_state
 from tooltap.protocol.events import Message, Reasoning
+from tooltap.protocol.tapped import Direction
 
 __all__ = ["VibeJson"]
 

@@ -15,8 +15,8 @@ from tooltap.daemon.ingest_session import IngestSession
 from tooltap.daemon.journal import Journal
 from tooltap.daemon.journal_sqlite import SqliteJournal
 from tooltap.normalizers.items import Limits
-from tooltap.normalizers.tapped import write_tapped
 from tooltap.protocol.frames import DaemonFrame, Ingest
+from tooltap.protocol.tapped import write_tapped
 
 NOW = 1_700_000_000_000
 

@@ -22,8 +22,8 @@ import pytest
 
 from tests.daemon.lives import Gone, Lives, Publisher, wait_for_ack
 from tests.daemon.running import Wire
-from tooltap.normalizers.tapped import looks_tapped, write_tapped
 from tooltap.protocol.events import with_seq
+from tooltap.protocol.tapped import looks_tapped, write_tapped
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 STREAMS = {

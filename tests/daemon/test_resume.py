@@ -11,11 +11,11 @@ import pytest
 from tests.daemon.publishing import Clock, Publisher, daemon, events, journal_of, publish
 from tests.normalizers.toy import Toy
 from tooltap.daemon import live_stream
-from tooltap.normalizers import sniff
+from tooltap.normalizers import sniff_rules
 from tooltap.normalizers.items import Limits
-from tooltap.normalizers.tapped import Direction
 from tooltap.protocol.events import Notice
 from tooltap.protocol.frames import Done, Ingesting
+from tooltap.protocol.tapped import Direction
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("toy")]
 
@@ -319,14 +319,14 @@ async def test_lines_that_were_held_are_read_when_a_newer_sniffer_knows_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "journal.db"
-    monkeypatch.setitem(sniff.RULES, "toy", lambda value: False)
+    monkeypatch.setitem(sniff_rules.RULES, "toy", lambda value: False)
     async with daemon(path, snapshot_bytes=0) as streams:
         publisher = await publish(streams, dialect="auto")
         await publisher.lines({"do": "say", "text": "a"}, {"do": "say", "text": "b"})
         await publisher.session.finish()
         assert await events(journal_of(streams)) == []
 
-    monkeypatch.setitem(sniff.RULES, "toy", lambda value: "do" in value)
+    monkeypatch.setitem(sniff_rules.RULES, "toy", lambda value: "do" in value)
     for text in ("c", "d"):
         async with daemon(path, snapshot_bytes=1_000_000) as streams:
             publisher = await publish(streams, dialect="auto")

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
-from tooltap.normalizers.tapped import Direction
 from tooltap.protocol.events import Message, SessionEvent, Usage
+from tooltap.protocol.tapped import Direction
 
 
 class AcmeState(State, kw_only=True):

@@ -8,9 +8,9 @@ import orjson
 from tooltap.normalizers.contract import Line, normalize, read_recording
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.stream import StreamNormalizer
-from tooltap.normalizers.tapped import Direction
 from tooltap.protocol.events import Event, Message, ToolCall, ToolResult, ToolUpdate, Turn
 from tooltap.protocol.stats import Statistics
+from tooltap.protocol.tapped import Direction
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "acp"
 CLAUDE = "claude-agent-acp-0.100.0"

@@ -1,11 +1,11 @@
 import pytest
 
-from tooltap.normalizers import registry, sniff
+from tooltap.normalizers import registry, sniff_rules
 
 
 @pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch) -> str:
     """The toy dialect, known to the registry and to `auto` for the length of a test."""
     monkeypatch.setitem(registry.BUILTIN, "toy", "tests.normalizers.toy:Toy")
-    monkeypatch.setitem(sniff.RULES, "toy", lambda value: "do" in value)
+    monkeypatch.setitem(sniff_rules.RULES, "toy", lambda value: "do" in value)
     return "toy"

@@ -8,7 +8,8 @@ import pytest
 
 from tooltap.normalizers.contract import Line, check_recording, normalize, read_recording
 from tooltap.normalizers.items import Context
-from tooltap.normalizers.sniff import RULES, sniff
+from tooltap.normalizers.sniff import sniff
+from tooltap.normalizers.sniff_rules import RULES
 from tooltap.normalizers.stream import StreamNormalizer
 from tooltap.protocol.events import (
     Event,

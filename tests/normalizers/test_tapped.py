@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooltap.normalizers.tapped import (
+from tooltap.protocol.tapped import (
     End,
     Lost,
     NotTappedError,

@@ -4,8 +4,8 @@ from typing import Any
 
 from tooltap.normalizers.base import UNPARSED, WITH_EVENTS, Parser, skip
 from tooltap.normalizers.calls import Call
-from tooltap.normalizers.tapped import Direction
 from tooltap.protocol.events import Message, Notice, OutputRef, Usage
+from tooltap.protocol.tapped import Direction
 
 
 class Toy(Parser):
