@@ -1,8 +1,9 @@
 """Tool calls: identity, updates, results, and what is left open.
 
 A call is known by its id within the stream, never by order. Whatever the provider forgets is made good here: a result
-whose call was not seen yet gets a synthetic call, which the real one completes if it comes after all, a call whose result never comes is closed when its turn or the stream
-ends, a second terminal report is not a second result, and a real result after a synthetic one says what it replaces.
+whose call was not seen yet gets a synthetic call, which the real one completes if it comes after all, a call whose
+result never comes is closed when its turn or the stream ends, a second terminal report is not a second result, and a
+real result after a synthetic one says what it replaces.
 """
 
 from __future__ import annotations
