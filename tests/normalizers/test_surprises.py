@@ -225,6 +225,14 @@ def test_work_told_in_two_protocols_at_once_is_one_call() -> None:
     assert (result.output["stdout"], result.output["exit_code"]) == ("x\n", 0)
 
 
+def test_bare_answers_of_a_one_sided_tap_are_answers_to_requests_that_were_not_seen() -> None:
+    """The agent's output alone: which request an answer belongs to is not in the file."""
+    lines = [acp.line(None, id=number, result=result) for number, result in enumerate([{}, None, {"more": 1}])]
+
+    assert acp.statistics(*lines, acp.line(None, id=3, result={"stopReason": "end_turn"})).skipped == {"answer": 3}
+    assert acp.turns(acp.read(*lines)) == []
+
+
 # -- content ----------------------------------------------------------------------------------------------------------
 
 
@@ -365,3 +373,38 @@ def test_many_subagents_at_once_keep_their_calls_apart() -> None:
     ended = [result for result in claude.results(found) if result.name == "Read"]
     assert {(result.call_id, result.parent) for result in ended} == {(call.call_id, call.parent) for call in reads}
     assert {result.status for result in ended} == {"completed"}
+
+
+# -- servers that speak as OpenAI's does ------------------------------------------------------------------------------
+
+
+def streamed(finish: str | None, **delta: Any) -> dict[str, Any]:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    return {"id": "c", "object": "chat.completion.chunk", "choices": [choice]}
+
+
+@pytest.mark.parametrize("none", [{"tool_calls": None}, {"tool_calls": []}, {}], ids=["null", "empty", "absent"])
+def test_an_answer_without_calls_has_none_however_that_is_said(none: dict[str, Any]) -> None:
+    message = {"role": "assistant", "content": "4", "executed_tools": None, "reasoning_details": [], **none}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    found = read("openai-chat", {"id": "c", "object": "chat.completion", "choices": [choice]})
+    found += read("openai-chat", streamed("", content="4", **none), streamed("stop", content=""))
+
+    assert [message.text for message in claude.of(Message, found)] == ["4", "4"]
+    assert claude.calls(found) == []
+    assert claude.of(Unparsed, found) == []
+
+
+def test_an_empty_reason_to_finish_finishes_nothing() -> None:
+    found = read("openai-chat", streamed("", content="one "), streamed("", content="two"), streamed("stop"))
+
+    assert [message.text for message in claude.of(Message, found)] == ["one two"]
+    assert [turn.state for turn in claude.of(Turn, found)] == ["started", "completed"]
+
+
+def test_a_call_the_host_could_not_read_fails_the_turn_in_its_words() -> None:
+    error = {"message": "Failed to call a function.", "type": "invalid_request_error", "code": "tool_use_failed"}
+    found = read("openai-chat", {"error": {**error, "failed_generation": "<function=look>"}})
+
+    assert [(event.code, event.text) for event in claude.of(Notice, found)] == [("provider-error", error["message"])]
+    assert [turn.state for turn in claude.of(Turn, found)][-1:] == ["failed"]
