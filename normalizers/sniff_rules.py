@@ -259,8 +259,14 @@ def _is_kimi_json(value: dict[str, Any]) -> bool:
     content = value.get("content")
     if not isinstance(content, str | list):  # chat messages as APIs take them have null beside calls
         return False
+    if isinstance(content, list) and any(_record(part).get("type") in _ANTHROPIC_BLOCKS for part in content):
+        return False
     role = value.get("role")
     return role == "assistant" or (role == "tool" and isinstance(value.get("tool_call_id"), str))
+
+
+_ANTHROPIC_BLOCKS = ("redacted_thinking", "thinking", "tool_result", "tool_use")
+"""Parts of bare messages of Anthropic's API."""
 
 
 def _is_pi_json(value: dict[str, Any]) -> bool:

@@ -17,7 +17,7 @@ from tooltap.normalizers.registry import BUILTIN
 from tooltap.normalizers.tool_names import CANONICAL_TOOLS, LATER_TOOLS
 from tooltap.protocol.events import ToolCall, ToolResult
 
-__all__ = ["page"]
+__all__ = ["MCP", "page", "proofs"]
 
 MCP = "mcp__…"
 TOOLS = (*CANONICAL_TOOLS, *LATER_TOOLS, MCP)
@@ -41,20 +41,20 @@ def page(fixtures: Path) -> str:
         written = ", ".join(name.removesuffix(WRITTEN) for name in folders if name.endswith(WRITTEN))
         parts.append(f"| `{dialect}` | {recorded or '–'} | {written or '–'} |")
     for dialect in sorted(BUILTIN):
-        proofs = _proofs(fixtures / dialect)
+        found = proofs(fixtures / dialect)
         parts.append(f"\n## {dialect}\n\n| tool | proven by |\n|---|---|")
-        parts += [f"| `{tool}` | {_cell(proofs[tool])} |" for tool in TOOLS if tool in proofs]
+        parts += [f"| `{tool}` | {_cell(found[tool])} |" for tool in TOOLS if tool in found]
     return "\n".join(parts) + "\n"
 
 
-def _proofs(folder: Path) -> dict[str, Path]:
+def proofs(folder: Path) -> dict[str, Path]:
     """Canonical tool -> the recording that proves it, a real one before a written one, a short one before a long."""
-    proofs: dict[str, Path] = {}
+    found: dict[str, Path] = {}
     recordings = sorted(folder.glob("*/*.jsonl"), key=lambda path: (_is_written(path), path.stat().st_size, path.name))
     for path in recordings:
         for tool in _answered_tools(path, folder.name):
-            proofs.setdefault(tool, path)
-    return proofs
+            found.setdefault(tool, path)
+    return found
 
 
 def _answered_tools(path: Path, dialect: str) -> Iterator[str]:
