@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import fill
+from typing import Any
 
 import msgspec
 
@@ -24,7 +25,7 @@ from tooltap.normalizers.items import Context
 from tooltap.normalizers.registry import UnknownDialectError
 from tooltap.normalizers.stream import AUTO, Output, StreamNormalizer
 from tooltap.normalizers.tool_names import CANONICAL_TOOLS, LATER_TOOLS, PASS_THROUGH
-from tooltap.protocol.events import Event, ToolCall, ToolResult, Unparsed
+from tooltap.protocol.events import Event, ToolCall, ToolResult, ToolUpdate, Unparsed
 
 __all__ = ["Report", "Tally", "run"]
 
@@ -68,8 +69,20 @@ class Tally:
 
 
 @dataclass
+class Filled:
+    """How often each key of a canonical tool's payloads is there."""
+
+    calls: int = 0
+    inputs: Counter[str] = field(default_factory=Counter)
+    results: int = 0
+    outputs: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass
 class Report:
     tallies: dict[str, Tally] = field(default_factory=dict)
+    payloads: dict[str, Filled] = field(default_factory=dict)
+    """By canonical tool, over all dialects."""
     missing: Counter[str] = field(default_factory=Counter)
     """Dialects without a parser -> files."""
     problems: list[str] = field(default_factory=list)
@@ -88,6 +101,7 @@ def run(folder: Path) -> Report:
         events = [output.event for output in _feed(normalizer, lines) if isinstance(output, Produced)]
         tally = report.tallies.setdefault(normalizer.dialect or UNRECOGNISED, Tally())
         _count(tally, normalizer, events)
+        _count_keys(report.payloads, events)
         try:
             check_run(normalizer, events, len(lines))
         except ContractError as error:
@@ -128,6 +142,26 @@ def _count(tally: Tally, normalizer: StreamNormalizer, events: list[Event]) -> N
                 tally.exit_codes[code] += 1
 
 
+def _count_keys(payloads: dict[str, Filled], events: list[Event]) -> None:
+    last: dict[str, ToolCall | ToolUpdate] = {}
+    for event in events:
+        if isinstance(event, ToolCall) or (isinstance(event, ToolUpdate) and event.input is not None):
+            last[event.call_id] = event
+        elif isinstance(event, ToolResult) and not event.synthetic and event.name in CANONICAL_TOOLS:
+            filled = payloads.setdefault(event.name, Filled())
+            filled.results += 1
+            filled.outputs.update(_own_keys(event.output))
+    for event in last.values():
+        if event.name in CANONICAL_TOOLS:
+            filled = payloads.setdefault(event.name, Filled())
+            filled.calls += 1
+            filled.inputs.update(_own_keys(event.input or {}))
+
+
+def _own_keys(payload: dict[str, Any]) -> Iterator[str]:
+    return (key for key in payload if not key.startswith("_"))
+
+
 COLUMNS: dict[str, Callable[[Tally], int]] = {
     "files": lambda tally: tally.files,
     "lines": lambda tally: tally.lines,
@@ -154,6 +188,10 @@ def render(report: Report) -> Iterator[str]:
     for dialect, tally in tallies:
         yield f"\n{dialect}"
         yield from _details(tally)
+    yield "\nkeys of payloads, in % of calls and of results"
+    for tool, filled in sorted(report.payloads.items()):
+        yield _share(f"{tool} input", filled.inputs, filled.calls)
+        yield _share(f"{tool} output", filled.outputs, filled.results)
     if report.missing:
         yield f"\nno parser for: {_listed(report.missing, 'file')}"
     yield ""
@@ -176,6 +214,11 @@ def _details(tally: Tally) -> Iterator[str]:
         reason = PASS_THROUGH.get(name)
         why = f"{reason.agent}: {reason.why}" if reason else "in no table"
         yield f"  passed through: {name} {calls} ({why})"
+
+
+def _share(title: str, keys: Counter[str], total: int) -> str:
+    shown = ", ".join(f"{key} {100 * number // total}" for key, number in keys.most_common()) or "none"
+    return fill(f"{title} ({total}): {shown}", WIDTH, initial_indent="  ", subsequent_indent=" " * 14)
 
 
 def _listed(counts: Counter[str] | Counter[int], unit: str = "") -> str:

@@ -66,6 +66,17 @@ def test_the_report_counts(tmp_path: Path) -> None:
     assert "\nno parser for: hal 1 files\n" in report
 
 
+def test_the_report_shows_how_often_each_key_of_a_tool_is_there(tmp_path: Path) -> None:
+    answer = '{"type":"tool_result","tool_use_id":"c1","content":"hi"}'
+    message = '{"type":"user","session_id":"s","parent_tool_use_id":null,"message":{"role":"user","content":[%s]}}'
+    (tmp_path / "a.jsonl").write_text(CALLS % f"{CALL},{CALL.replace('c1', 'c2')}" + message % answer + "\n")
+
+    code, report, _ = corpus(tmp_path, [{"file": "a.jsonl", "dialect": "claude-stream"}])
+
+    assert code == 0
+    assert "  Bash input (2): command 100\n  Bash output (1): stdout 100\n" in report
+
+
 def test_a_name_no_table_explains_is_shown_as_such(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text(CALLS % CALL.replace("Bash", "frobnicate"))
     _, report, _ = corpus(tmp_path, [{"file": "a.jsonl", "dialect": "claude-stream"}])
