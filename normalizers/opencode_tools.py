@@ -152,9 +152,10 @@ def _completed(name: str, state: Msg, canonical: str) -> _Answer:
 
 def _read_value(state: Msg, metadata: Msg) -> Any:
     """A file's text, wrapped; of a folder its entries, of a picture only that it was read ("Image read …")."""
-    entries = object_of(metadata, "display").get("entries")
-    if isinstance(entries, list):
-        return {"entries": entries}
+    shown = object_of(metadata, "display")
+    if isinstance(shown.get("entries"), list):
+        more = ("offset", "totalEntries", "truncated") if shown.get("truncated") is True else ()
+        return {key: shown[key] for key in ("entries", *more) if key in shown}
     return {"message": state.get("output")} if state.get("attachments") else state.get("output")
 
 

@@ -185,6 +185,19 @@ def test_names_found_folders_read_and_files_written() -> None:
     assert write.input["_happy"]["rawToolName"] == "write"
 
 
+def test_a_folder_read_in_part_says_so() -> None:
+    shown = {"type": "directory", "entries": ["b.py"], "offset": 2, "totalEntries": 3, "truncated": True}
+    state = {"input": {"filePath": "/w"}, "output": "<entries>…</entries>", "metadata": {"display": shown}}
+    (result,) = of(ToolResult, read("opencode-run", tool("read", "c1", status="completed", **state)))
+
+    assert {key: value for key, value in result.output.items() if key[0] != "_"} == {
+        "entries": ["b.py"],
+        "offset": 2,
+        "totalEntries": 3,
+        "truncated": True,
+    }
+
+
 @pytest.mark.parametrize(
     ("error", "status"),
     [
