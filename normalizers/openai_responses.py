@@ -308,7 +308,7 @@ class OpenAIResponses(Parser):
         elif is_answer(item):
             return self._output_item(item) if is_whole else skip("partial")
         elif (call := call_of(item)) is not None:
-            self._call(call, with_image(item), is_whole=is_whole)
+            self._call(call, item, is_whole=is_whole)
         else:
             return self.unparsed("unknown-type", item)
         return WITH_EVENTS if len(self.items) > events else skip("empty")
@@ -346,6 +346,8 @@ class OpenAIResponses(Parser):
         known: Call | None = self.calls.get(call.id)
         if known is None and self.calls.is_over(call.id):
             return
+        bodies = Bodies(self)
+        item = bodies.take(with_image(item))
         if not is_whole:
             if known is None:
                 self.calls.open(call.id, call.raw_name, {}, raw=item, name=call.name, status="pending")
@@ -364,7 +366,7 @@ class OpenAIResponses(Parser):
         if answer is None:
             self._wait_for(call.id)
         else:
-            self._result(call.id, answer, item)
+            self._result(call.id, answer, item, bodies)
 
     def _wait_for(self, call_id: str) -> None:
         waiting = self.state.waiting
@@ -379,8 +381,8 @@ class OpenAIResponses(Parser):
             return self.unparsed("no-call-id", item)
         return self._result(call_id, answer_of(item), item)
 
-    def _result(self, call_id: str, answer: Answer, raw: dict[str, Any]) -> str:
-        bodies = Bodies(self)
+    def _result(self, call_id: str, answer: Answer, raw: dict[str, Any], bodies: Bodies | None = None) -> str:
+        bodies = bodies or Bodies(self)
         value = bodies.take(answer.value)
         return self.calls.result(
             call_id,

@@ -145,7 +145,18 @@ def _completed(name: str, state: Msg, canonical: str) -> _Answer:
     if canonical == "AskUserQuestion":
         questions = [str(one.get("question")) for one in objects(object_of(state, "input").get("questions"))]
         return _Answer({"answers": answers_by_question(questions, metadata.get("answers"))})
+    if canonical == "Read":
+        return _Answer(_read_value(state, metadata))
     return _Answer(_printed_value(state.get("output"), metadata, canonical))
+
+
+def _read_value(state: Msg, metadata: Msg) -> Any:
+    """A file's text, wrapped; of a folder its entries, of a picture only that it was read ("Image read …")."""
+    shown = object_of(metadata, "display")
+    if isinstance(shown.get("entries"), list):
+        more = ("offset", "totalEntries", "truncated") if shown.get("truncated") is True else ()
+        return {key: shown[key] for key in ("entries", *more) if key in shown}
+    return {"message": state.get("output")} if state.get("attachments") else state.get("output")
 
 
 def _failed(state: Msg, canonical: str) -> _Answer:

@@ -17,7 +17,7 @@ __all__ = ["ItemCall", "answer_of", "call_of", "is_answer", "item_text", "own_an
 
 _ENVELOPE = frozenset({"id", "type", "status", "call_id"})
 _UNDONE = frozenset({"in_progress", "searching", "interpreting", "generating", "incomplete", "None"})
-_RESULTS = frozenset({"outputs", "results", "output", "data", "mimeType", "error"})
+_RESULTS = frozenset({"outputs", "results", "output", "result", "data", "mimeType", "error"})
 _NAMES = {
     "local_shell_call": "Bash",
     "shell_call": "Bash",
@@ -102,7 +102,7 @@ def own_answer(item: dict[str, Any]) -> Answer | None:
     if kind == "code_interpreter_call":
         return Answer({"outputs": item.get("outputs")})
     if kind == "image_generation_call":
-        return Answer({key: item[key] for key in ("data", "mimeType") if key in item})
+        return Answer({key: item[key] for key in ("data", "outputId", "mimeType") if key in item})
     return None
 
 

@@ -17,7 +17,7 @@ from tooltap.normalizers.registry import BUILTIN
 from tooltap.normalizers.tool_names import CANONICAL_TOOLS, LATER_TOOLS
 from tooltap.protocol.events import ToolCall, ToolResult
 
-__all__ = ["MCP", "page", "proofs"]
+__all__ = ["MCP", "page", "proofs", "tells"]
 
 MCP = "mcp__…"
 TOOLS = (*CANONICAL_TOOLS, *LATER_TOOLS, MCP)
@@ -26,7 +26,8 @@ HEAD = """# What is proven
 
 Made from the recorded streams under `tests/fixtures` by `make coverage`; a test keeps it fresh.
 
-A cell names the shortest fixture in which the wire opens a call of that tool and answers it. Fixtures are cut from real
+A cell names a fixture in which the wire opens a call of that tool and answers it, with a result that says something if
+there is one. Fixtures are cut from real
 runs of the agents and versions that are named; those marked \\* are written anew, after shapes seen in the agent's
 source or in others' recordings, and wait for a recording of ours. No cell: no fixture has that tool in that dialect.
 """
@@ -48,22 +49,30 @@ def page(fixtures: Path) -> str:
 
 
 def proofs(folder: Path) -> dict[str, Path]:
-    """Canonical tool -> the recording that proves it, a real one before a written one, a short one before a long."""
-    found: dict[str, Path] = {}
-    recordings = sorted(folder.glob("*/*.jsonl"), key=lambda path: (_is_written(path), path.stat().st_size, path.name))
-    for path in recordings:
-        for tool in _answered_tools(path, folder.name):
-            found.setdefault(tool, path)
-    return found
+    """Canonical tool -> the recording that proves it: one that completes and says something before one that does not, a
+    real one before a written one, a short one before a long."""
+    found: dict[str, tuple[tuple[bool, bool, int], Path]] = {}
+    for path in sorted(folder.glob("*/*.jsonl")):
+        for tool, tells in _answered(path, folder.name):
+            rank = (not tells, _is_written(path), path.stat().st_size)
+            if tool not in found or rank < found[tool][0]:
+                found[tool] = (rank, path)
+    return {tool: path for tool, (_, path) in found.items()}
 
 
-def _answered_tools(path: Path, dialect: str) -> Iterator[str]:
+def _answered(path: Path, dialect: str) -> Iterator[tuple[str, bool]]:
+    """(tool, whether the result is a completed one with something in it) of every answered call."""
     called: set[str] = set()
     for event in normalize(dialect, read_recording(path.read_bytes())):
         if isinstance(event, ToolCall):
             called.add(event.call_id)
         elif isinstance(event, ToolResult) and event.call_id in called and not event.synthetic:
-            yield MCP if event.name.startswith("mcp__") else event.name
+            tool = MCP if event.name.startswith("mcp__") else event.name
+            yield tool, tells(event)
+
+
+def tells(result: ToolResult) -> bool:
+    return result.status == "completed" and any(not key.startswith("_") for key in result.output)
 
 
 def _is_written(path: Path) -> bool:

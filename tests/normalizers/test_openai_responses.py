@@ -149,11 +149,21 @@ def test_tools_that_openai_runs_have_their_results_in_the_response() -> None:
 
 
 def test_a_picture_is_kept_aside() -> None:
-    result = next(one for one in recorded("hosted-tools") if isinstance(one, ToolResult) and one.call_id == "ig_01")
+    about = [
+        one for one in recorded("hosted-tools") if isinstance(one, ToolCall | ToolResult) and one.call_id == "ig_01"
+    ]
+    call, result = about
 
+    assert isinstance(call, ToolCall)
+    assert {key: value for key, value in call.input.items() if key[0] != "_"} == {
+        "output_format": "png",
+        "size": "1024x1024",
+    }
+    assert isinstance(result, ToolResult)
     assert result.attachments is not None
+    assert result.output["outputId"] == result.attachments[0].output_id
     assert [(one.mime_type, one.bytes) for one in result.attachments] == [("image/png", 8)]
-    assert "iVBORw0KGgo" not in repr(result)
+    assert "iVBORw0KGgo" not in repr(about)
 
 
 def test_an_approval_and_the_call_it_is_for_are_one_call() -> None:

@@ -71,6 +71,8 @@ def test_pictures_are_attached_and_never_inline() -> None:
 
     assert [(one.mime_type, one.bytes) for one in result.attachments or []] == [("image/png", 70)]
     assert b"iVBORw0KGgo" not in orjson.dumps(result.output)
+    assert result.output["message"] == "Image read successfully"
+    assert "file" not in result.output
 
 
 def test_mcp_tools_are_split_where_the_publisher_or_the_stream_names_the_server() -> None:

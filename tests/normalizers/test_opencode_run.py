@@ -174,13 +174,28 @@ def test_a_list_is_written_and_answered() -> None:
     assert {result.name for result in of(ToolResult, found)} == {"TodoWrite"}
 
 
-def test_names_found_and_files_written() -> None:
-    glob = of(ToolResult, run("glob-and-list"))[0]
+def test_names_found_folders_read_and_files_written() -> None:
+    glob, folder = of(ToolResult, run("glob-and-list"))
     write = of(ToolCall, run("write"))[0]
 
     assert glob.output["matches"] == ["/tmp/ws/src/app.py", "/tmp/ws/src/util.py"]
+    assert (folder.name, folder.output["entries"]) == ("Read", ["app.py", "util.py"])
+    assert "file" not in folder.output
     assert write.input["content"] == "# Notes\n\n- first\n- second\n"
     assert write.input["_happy"]["rawToolName"] == "write"
+
+
+def test_a_folder_read_in_part_says_so() -> None:
+    shown = {"type": "directory", "entries": ["b.py"], "offset": 2, "totalEntries": 3, "truncated": True}
+    state = {"input": {"filePath": "/w"}, "output": "<entries>…</entries>", "metadata": {"display": shown}}
+    (result,) = of(ToolResult, read("opencode-run", tool("read", "c1", status="completed", **state)))
+
+    assert {key: value for key, value in result.output.items() if key[0] != "_"} == {
+        "entries": ["b.py"],
+        "offset": 2,
+        "totalEntries": 3,
+        "truncated": True,
+    }
 
 
 @pytest.mark.parametrize(
