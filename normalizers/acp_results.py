@@ -109,6 +109,8 @@ def _read_plain(name: str, use: ToolUse, update: dict[str, Any], terminal: Termi
         raw = decoded(raw)
     said = _Said(raw, content, unfence(text) if text is not None else None, terminal)
     said, note, status = _take_off_notes(said, str(update.get("status")))
+    if provider == "opencode" and update.get("title") == _OPENCODE_INVALID:
+        return Result(None, "failed", string(record(use.raw_input).get("error")) or _error(said))
     if status == "completed":
         is_shown = said.raw is None and terminal is None
         value = _value(name, said)
@@ -220,6 +222,8 @@ _GEMINI_STOPPED = re.compile(
 )
 _OPENCODE_NOTE = re.compile(r"\n*<shell_metadata>\n(?P<note>.*?)\n</shell_metadata>\s*\Z", re.S)
 _OPENCODE_STOPPED = "User aborted the command"
+_OPENCODE_INVALID = "Invalid Tool"
+"""What it runs in place of a tool that does not exist, or was called wrongly; it always succeeds."""
 
 
 def _take_off_notes(said: _Said, status: str) -> tuple[_Said, str | None, str]:

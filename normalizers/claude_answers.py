@@ -167,6 +167,10 @@ def _shell_twin(twin: dict[str, Any], text: str) -> dict[str, Any]:
     return {**answer, "message": text} if "backgroundTaskId" in answer else answer
 
 
+def _printed_twin(twin: dict[str, Any], text: str) -> dict[str, Any]:
+    return {"exit_code" if key == "exitCode" else key: item for key, item in twin.items()}
+
+
 def _written_twin(twin: dict[str, Any], text: str) -> dict[str, Any]:
     return {"message": text, **{key: item for key, item in twin.items() if key not in _REPEATED}}
 
@@ -177,10 +181,11 @@ def _glob_twin(twin: dict[str, Any], text: str) -> dict[str, Any]:
 
 
 def _grep_twin(twin: dict[str, Any], text: str) -> Any:
+    counts = {key: item for key, item in twin.items() if key not in ("content", "filenames") and item != 0}
     if twin.get("mode") == "files_with_matches":
-        return {"matches": [{"filePath": path} for path in twin.get("filenames", [])]}
-    found = twin.get("content")
-    return found if isinstance(found, str) else _grep_text(text)
+        return {**counts, "matches": [{"filePath": path} for path in twin.get("filenames", [])]}
+    found = twin.get("content") or _grep_text(text)
+    return {**counts, **(found if isinstance(found, dict) else {"content": found})}
 
 
 def _fetch_twin(twin: dict[str, Any], text: str) -> dict[str, Any]:
@@ -208,9 +213,11 @@ def _task_twin(twin: dict[str, Any], text: str) -> dict[str, Any]:
 
 _FROM_TWIN: dict[str, Callable[[dict[str, Any], str], Any]] = {
     "Bash": _shell_twin,
+    "BashOutput": _printed_twin,
     "Edit": _written_twin,
     "Glob": _glob_twin,
     "Grep": _grep_twin,
+    "KillShell": lambda twin, _: twin,
     "MultiEdit": _written_twin,
     "NotebookEdit": _written_twin,
     "Read": lambda twin, _: twin,

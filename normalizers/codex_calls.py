@@ -38,6 +38,8 @@ __all__ = ["CodexCalls", "as_event"]
 _STATUS = {"completed": "completed", "failed": "failed", "declined": "denied"}
 _SCRIPT = "exec"
 """The tool of code mode: JavaScript, from which tools are called."""
+_TOLD_TWICE = ("Bash", "SendMessage", "Task", "TaskOutput", "TaskStop", "resume_agent")
+"""Calls of which the model's arguments and what is run each say something; the arguments are kept until then."""
 _EXEC_KEYS = ("command", "cwd", "parsed_cmd", "source", "process_id", "interaction_input")
 
 
@@ -165,7 +167,7 @@ class CodexCalls:
         if name == _SCRIPT:
             self._parser.thread.script = call_id
         call = self._parser.calls.get(call_id)
-        if call is not None and call.name == "Bash" and isinstance(value, dict):
+        if call is not None and call.name in _TOLD_TWICE and isinstance(value, dict):
             self._parser.calls.remember(call, value)
         return line_class
 

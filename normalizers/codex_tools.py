@@ -214,12 +214,19 @@ class CodexTools:
     # -- other agents ---------------------------------------------------------------------------------------------
 
     def _agent_begin(self, tool: str, msg: Msg) -> str:
-        return self._tools.called(call_id_of(msg), type_word(msg, tool), details(msg, "tool", *_AGENT_INPUT), msg)
+        call = self._parser.calls.get(call_id_of(msg))
+        asked = call.memory if call is not None else {}
+        value = {**asked, **details(msg, "tool", *_AGENT_INPUT)}
+        return self._tools.called(call_id_of(msg), type_word(msg, tool), value, msg)
 
     def _agent_end(self, tool: str, msg: Msg) -> str:
         call_id = call_id_of(msg)
         if self._parser.calls.is_over(call_id):
             return DUPLICATE_RESULT
-        self._agent_begin(tool, msg)
+        call = self._parser.calls.get(call_id)
+        line_class = self._agent_begin(tool, msg)
         status = "failed" if msg.get("status") == "failed" else "completed"
-        return self._tools.ended(call_id, Answer(details(msg, *_AGENT_OUTPUT), status), msg)
+        value = details(msg, *_AGENT_OUTPUT)
+        if call is not None and call.memory and value == {"status": "completed"}:
+            return line_class  # it ended, and no more (0.169): what the model is told follows as the call's output
+        return self._tools.ended(call_id, Answer(value, status), msg)

@@ -81,6 +81,8 @@ def canonical_change(change: Any) -> Payload:
     old = first_text(change, ("old_content", "oldContent", "oldText"))
     new = first_text(change, ("new_content", "newContent", "newText"))
     diff = first_text(change, ("unified_diff", "unifiedDiff", "diff"))
+    if diff is not None and nonblank(change.get("move_path")):  # Codex app-server says it again under the diff
+        diff = diff.removesuffix(f"\n\nMoved to: {change['move_path']}")
     if change.get("type") == "diff":  # ACP: a file without an old text is new
         change["type"] = "add" if old is None else "modify"
     change["type"] = _type(change)

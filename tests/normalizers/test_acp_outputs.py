@@ -10,6 +10,7 @@ from tests.normalizers.acp import (
     answers,
     asks,
     content,
+    events,
     of,
     only,
     prompt,
@@ -73,6 +74,15 @@ def test_an_error_in_the_raw_output_is_told(raw_output: Any, error: str) -> None
     result = answered(tool_update("c1", status="failed", rawOutput=raw_output), kind="read")
 
     assert result.output["errorMessage"] == error
+
+
+def test_opencodes_stand_in_for_a_tool_that_does_not_exist_is_a_failure() -> None:
+    found = events("opencode-1.18.33", "tool-errors")
+    (result,) = [one for one in of(ToolResult, found) if one.name == "no_such_tool"]
+
+    assert (result.status, result.is_error) == ("failed", True)
+    assert list(said(result.output)) == ["errorMessage"]
+    assert result.output["errorMessage"].startswith("Model tried to call unavailable tool 'no_such_tool'.")
 
 
 def test_claudes_background_command_is_only_acknowledged() -> None:

@@ -107,6 +107,14 @@ def test_the_shell_tools_of_1_0_answer_in_tags_and_json() -> None:
     assert done.value == {"status": "completed", "exit_code": 3}
 
 
+@pytest.mark.parametrize("name", ["BashOutput", "KillShell"])
+def test_the_shell_tools_do_not_repeat_as_text_what_the_twin_says(name: str) -> None:
+    twin = {"status": "completed", "stdout": "bg 1", "shell_id": "b1"}
+
+    assert answer(name, "<status>completed</status>", twin).value == twin
+    assert answer("BashOutput", "", {"exitCode": 3}).value == {"exit_code": 3}
+
+
 # -- refusals and errors ----------------------------------------------------------------------------------------------
 
 
@@ -201,12 +209,23 @@ def test_lines_that_were_found() -> None:
     (grep,) = recorded("grep")
     names = {"mode": "files_with_matches", "filenames": ["a.py"], "numFiles": 1}
 
-    assert grep.value.split("\n")[1] == "src/app.py:4:def greet(name):"
-    assert answer("Grep", "Found 1 file\na.py", names).value == {"matches": [{"filePath": "a.py"}]}
+    assert grep.value["content"].split("\n")[1] == "src/app.py:4:def greet(name):"
+    assert {key: item for key, item in grep.value.items() if key != "content"} == {
+        "mode": "content",
+        "numLines": 4,
+        "totalLines": 4,
+    }
+    assert answer("Grep", "Found 1 file\na.py", names).value == {
+        "mode": "files_with_matches",
+        "numFiles": 1,
+        "matches": [{"filePath": "a.py"}],
+    }
     assert answer("Grep", "Found 2 files\na.py\nb.py").value == {
         "matches": [{"filePath": "a.py"}, {"filePath": "b.py"}]
     }
     assert answer("Grep", "No matches found").value == {"matches": []}
+    nothing = {"mode": "content", "numFiles": 0, "filenames": [], "content": "", "numLines": 0}
+    assert answer("Grep", "No matches found", nothing).value == {"mode": "content", "matches": []}
 
 
 @pytest.mark.parametrize("version", [V1, V2])

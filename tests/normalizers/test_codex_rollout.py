@@ -191,6 +191,20 @@ def test_an_agent_that_is_spawned_tells_its_thread_while_the_call_runs() -> None
     assert [(one.code, one.text) for one in of(Notice, found)] == [("subagent", "completed")]
 
 
+def test_waiting_for_agents_keeps_what_the_model_asked_for_and_was_told() -> None:
+    found = events("0.169/spawns")
+    wait = calls(found)[1]
+    (asked,) = (one.input for one in of(ToolUpdate, found) if one.call_id == wait.call_id and one.input is not None)
+    (result,) = (one for one in results(found) if one.call_id == wait.call_id)
+
+    assert (asked["timeout_ms"], asked["tool"]) == (10000, "wait")
+    assert (result.status, result.output["message"], result.output["timed_out"]) == (
+        "completed",
+        "Wait completed.",
+        False,
+    )
+
+
 def test_a_search_is_a_call_and_its_result_though_it_has_no_id() -> None:
     (call,), (result,) = calls(events("0.120/web-search")), results(events("0.120/web-search"))
 

@@ -99,6 +99,13 @@ def test_where_nothing_is_said_nothing_was_found_or_not(value: Any) -> None:
     assert "matches" not in tool_output("Grep", value, "grep")
 
 
+def test_a_match_keeps_its_indentation() -> None:
+    output = tool_output("Grep", "a.py:4:    hit\na.py:5:\thit", "Grep")
+
+    assert output["matches"] == [match("a.py", 4, "    hit"), match("a.py", 5, "\thit")]
+    assert tool_output("Grep", "a.py:4:    hit", "Grep")["matches"] == [match("a.py", 4, "    hit")]
+
+
 def test_context_lines_stay_readable_in_the_text() -> None:
     text = "a.py-3-before\na.py:4:hit\na.py-5-after"
 
