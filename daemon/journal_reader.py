@@ -123,28 +123,7 @@ def _session(connection: sqlite3.Connection, name: str, row: SessionRow) -> dict
         "SELECT streams.stream, state FROM session_streams JOIN streams USING (stream) WHERE session=? ORDER BY 1",
         (name,),
     ).fetchall()
-    states = {state for _, state in of_session}
-    state = next((one for one in ("open", "suspended") if one in states and not row.ended), "ended")
-    values = {
-        "session": name,
-        "provider": row.provider,
-        "agentVersion": row.agent_version,
-        "model": row.model,
-        "title": row.title,
-        "cwd": row.cwd,
-        "state": state,
-        "firstSeq": row.first_seq,
-        "lastSeq": row.last_seq,
-        "firstTs": row.first_ts,
-        "lastTs": row.last_ts,
-        "events": row.events,
-        "calls": row.calls,
-        "streams": [stream for stream, _ in of_session],
-        "costUsd": row.total("cost_usd"),
-        "inputTokens": row.total("input_tokens"),
-        "outputTokens": row.total("output_tokens"),
-    }
-    return {key: value for key, value in values.items() if value is not None}
+    return row.describe(name, dict(of_session))
 
 
 def open_calls(

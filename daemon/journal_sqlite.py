@@ -15,6 +15,7 @@ import anyio
 from tooltap.daemon import journal_reader as reader
 from tooltap.daemon.clock import Clock, wall_clock
 from tooltap.daemon.journal import (
+    REMEMBER_STREAMS_MS,
     Commit,
     Committed,
     Journal,
@@ -33,8 +34,6 @@ from tooltap.protocol.filters import Filter
 __all__ = ["SqliteJournal"]
 
 READERS = 2
-REMEMBER_STREAMS_MS = 90 * 24 * 3600 * 1000
-"""How long the position of an ended stream outlives its last commit, at least."""
 
 T = TypeVar("T")
 
@@ -114,6 +113,12 @@ class SqliteJournal(Journal):
     async def commit(self, commit: Commit) -> None:
         self._check_open()
         await self._writer.put(commit)
+
+    async def listen(self) -> None:
+        """Nobody else commits: there is nothing to wait for."""
+
+    def rest(self) -> None:
+        """What is committed passes through here all the same."""
 
     async def suspend_all(self) -> int:
         now = self._clock()
