@@ -21,7 +21,7 @@ from tooltap.daemon.config import Config
 from tooltap.daemon.hub import Hub
 from tooltap.daemon.ingest import Streams
 from tooltap.daemon.journal import Journal
-from tooltap.daemon.journal_sqlite import SqliteJournal
+from tooltap.daemon.journal_open import open_journal
 from tooltap.daemon.listener import Listener
 from tooltap.daemon.logs import configure, get_logger
 from tooltap.daemon.requests import Requests
@@ -60,12 +60,14 @@ class Daemon:
         """`ready` is called when clients can connect. Raises `ListenError`, `JournalError` and `ConfigError`."""
         config = self.config
         with Listener(config.socket_path) as listener:
-            self.journal = await SqliteJournal.open(config.journal_path, durability=config.durability)
+            self.journal = await open_journal(config)
             trace = TraceWriter.from_environment(os.environ, _trace_failed)
             try:
                 async with anyio.create_task_group() as tasks:
                     await self._start(listener, tasks, trace)
-                    _log.info("listening", socket=str(listener.path), journal=str(config.journal_path), pid=os.getpid())
+                    _log.info(
+                        "listening", socket=str(listener.path), journal=str(config.journal_place), pid=os.getpid()
+                    )
                     ready()
                     await self._stopping.wait()
                     _log.info("shutting down")
@@ -91,7 +93,7 @@ class Daemon:
             "uptimeMs": int((time.monotonic() - self._started) * 1000),
             "socket": str(self.config.socket_path),
             "journal": {
-                "path": str(self.config.journal_path),
+                "path": str(self.config.journal_place),
                 "id": journal.id,
                 "oldest": journal.oldest,
                 "latest": journal.latest,

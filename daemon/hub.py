@@ -95,9 +95,7 @@ class Hub:
 
     async def listen(self) -> None:
         """Before a subscription begins: `latest` is up to now. Raises `JournalError`."""
-        await self.journal.listen()
-        if not self.subscriptions:  # the journal may have rested
-            self.latest = self.journal.latest
+        self.latest = max(self.latest, await self.journal.listen())
 
     def add(self, subscription: Subscription) -> None:
         self.subscriptions.add(subscription)

@@ -173,9 +173,9 @@ class Journal(ABC):
     """Called in the event loop, in `seq` order, with what has been committed."""
 
     @abstractmethod
-    async def listen(self) -> None:
-        """Before a subscription begins: when it returns, `latest` is no older than the call, and `on_commit` is called
-        for all that follows. Raises `JournalError`."""
+    async def listen(self) -> int:
+        """Before a subscription begins: gives the `seq` up to which `on_commit` has been called, which is no older than
+        the question; for what follows it is called. Raises `JournalError`."""
 
     @abstractmethod
     def rest(self) -> None:

@@ -114,11 +114,11 @@ class SqliteJournal(Journal):
         self._check_open()
         await self._writer.put(commit)
 
-    async def listen(self) -> None:
-        """Nobody else commits: there is nothing to wait for."""
+    async def listen(self) -> int:
+        return self._latest
 
     def rest(self) -> None:
-        """What is committed passes through here all the same."""
+        """What is committed is published all the same: nobody else commits here."""
 
     async def suspend_all(self) -> int:
         now = self._clock()
