@@ -11,6 +11,7 @@ import asyncio
 import base64
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, Self, TypeVar
 
 import nats
@@ -105,7 +106,8 @@ class Link:
         self._closed.set()
         if self._reopening is not None:
             self._reopening.cancel()
-        await self._client.close()
+        with suppress(OSError):  # the server went in this moment
+            await self._client.close()
 
     async def insist(
         self, ask: Callable[..., Awaitable[T]], *arguments: Any, patience: float | None = READ_PATIENCE

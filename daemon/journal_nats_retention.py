@@ -40,7 +40,7 @@ async def expire(
             await load(stream)  # its last daemon died before it wrote the row
             continue
         row = stored.row
-        events = row.info.statistics.events
+        events = sum(session.events for session in row.sessions.values())
         left = msgspec.structs.replace(row, expired=True, names=set(), sessions={}, calls={})
         if last is not None:
             await state.raise_expired(end_of(last.seq))

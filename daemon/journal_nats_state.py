@@ -132,11 +132,14 @@ class State:
         return alive
 
     async def turn(self, work: str, seconds: int) -> bool:
-        """Whether this daemon is to do the work; no other is for so long."""
+        """Whether this daemon is to do the work; for so long, no other is."""
+        subject = f"{self._name}.meta.{work}"
+        me = self._daemon.encode()
         try:
-            await self._link.publish(f"{self._name}.meta.{work}", [b""], expected=0, seconds=seconds)
+            await self._link.publish(subject, [me], expected=0, seconds=seconds)
         except FencedError:
-            return False
+            found = await self._link.last(self.stream, subject)
+            return found is not None and found.data == me
         return True
 
     async def expired(self) -> int:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.daemon.events import call, commit, message
-from tooltap.daemon.journal import TailRecord
+from tooltap.daemon.journal import Journal, TailRecord
+from tooltap.daemon.journal_nats import NatsJournal
 from tooltap.daemon.journal_sqlite import SqliteJournal
 from tooltap.normalizers.items import OutputPiece
 from tooltap.protocol.events import decode
@@ -32,13 +33,22 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-async def journal(tmp_path: Path, clock: Clock) -> AsyncIterator[SqliteJournal]:
+async def sqlite_journal(tmp_path: Path, clock: Clock) -> AsyncIterator[SqliteJournal]:
     journal = await SqliteJournal.open(tmp_path / "journal.db", clock=clock)
     yield journal
     await journal.close()
 
 
-async def test_only_ended_streams_older_than_the_limit_lose_their_events(journal: SqliteJournal) -> None:
+@pytest.fixture(params=["sqlite", "nats"])
+async def journal(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> AsyncIterator[Journal]:
+    place = request.getfixturevalue("nats_place") if request.param == "nats" else None
+    path = tmp_path / "journal.db"
+    journal = await (SqliteJournal.open(path, clock=clock) if place is None else NatsJournal.open(place, clock=clock))
+    yield journal
+    await journal.close()
+
+
+async def test_only_ended_streams_older_than_the_limit_lose_their_events(journal: Journal) -> None:
     for stream, state, updated in (
         ("old", "ended", NOW + 1),
         ("unended", "suspended", NOW + 1),
@@ -57,10 +67,15 @@ async def test_only_ended_streams_older_than_the_limit_lose_their_events(journal
         )
         await journal.commit(one)
 
+    before, _ = await journal.read(0)
+
     assert await journal.expire(NOW + 50) == 4
 
-    assert [decode(one.body).stream for one in (await journal.read(0))[0]] == ["unended"] * 2 + ["recent"] * 2
-    assert (journal.oldest, journal.expired, journal.latest) == (3, 6, 8)
+    kept, looked = await journal.read(0)
+    assert [decode(one.body).stream for one in kept] == ["unended"] * 2 + ["recent"] * 2
+    assert [one.seq for one in kept] == [before[n].seq for n in (2, 3, 6, 7)]
+    assert journal.oldest == kept[0].seq
+    assert before[5].seq <= journal.expired < kept[2].seq < kept[3].seq <= journal.latest == looked
     for stream, kept in (("old", False), ("older", False), ("unended", True), ("recent", True)):
         assert (await journal.output(f"{stream}:1:o0", 0, 1, "bytes") is not None) == kept
         stored = await journal.load_stream(stream)
@@ -72,7 +87,7 @@ async def test_only_ended_streams_older_than_the_limit_lose_their_events(journal
     assert await journal.expire(NOW + 50) == 0
 
 
-async def test_a_session_lives_as_long_as_one_of_its_streams(journal: SqliteJournal) -> None:
+async def test_a_session_lives_as_long_as_one_of_its_streams(journal: Journal) -> None:
     await journal.commit(commit(message("a"), state="ended", updated=NOW))
     await journal.commit(commit(message("b", "t"), stream="t", updated=NOW))
 
@@ -82,7 +97,7 @@ async def test_a_session_lives_as_long_as_one_of_its_streams(journal: SqliteJour
     assert session["streams"] == ["t"]
 
 
-async def test_the_position_of_an_ended_stream_is_remembered_for_90_days(journal: SqliteJournal, clock: Clock) -> None:
+async def test_the_position_of_an_ended_stream_is_remembered_for_90_days(journal: Journal, clock: Clock) -> None:
     ended = clock.now
     await journal.commit(commit(message("a"), state="ended", updated=ended, lines=7, crc=5, crc_line=7))
     clock.now += 89 * DAY
@@ -96,16 +111,21 @@ async def test_the_position_of_an_ended_stream_is_remembered_for_90_days(journal
     assert await journal.load_stream("s") is None
 
 
-async def test_a_reopened_stream_is_spared_again(journal: SqliteJournal) -> None:
+async def test_a_reopened_stream_is_spared_again(journal: Journal) -> None:
     await journal.commit(commit(message("a"), state="ended", updated=NOW))
     await journal.expire(NOW + 50)
-    await journal.commit(commit(message("b"), base=1, state="open", updated=NOW + 60))
+    stored = await journal.load_stream("s")
+    assert stored is not None
+    position = stored.info.position
+    await journal.commit(commit(message("b"), base=1, state="open", updated=NOW + 60, position=position))
 
     assert await journal.expire(NOW + 100) == 0
-    assert [one.seq for one in (await journal.read(0))[0]] == [2]
+    (kept,) = (await journal.read(0))[0]
+    assert journal.expired < kept.seq == journal.oldest
 
 
-async def test_retention_gives_space_back(journal: SqliteJournal) -> None:
+async def test_retention_gives_space_back(sqlite_journal: SqliteJournal) -> None:
+    journal = sqlite_journal
     for line in range(20):
         body = OutputPiece(f"s:{line}:o0", 0, b"x" * 300_000, "text/plain")
         await journal.commit(commit(body, message("m" * 50_000), base=line, state="ended", updated=NOW))

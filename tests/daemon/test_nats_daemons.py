@@ -1,0 +1,186 @@
+"""Daemons of several hosts on one NATS journal: publish at any, subscribe at any, kill any, and the server too.
+
+The yardstick is a daemon that nobody killed: its journal, save `seq` and `ts`, is what every subscriber must have seen,
+each event once and in order.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.daemon.lives import Gone, Lives, Publisher, wait_for_ack
+from tests.daemon.nats_server import NatsServer
+from tests.daemon.running import Wire
+from tests.daemon.test_kill9 import KILLED, LINES, STREAMS, records, told_apart, unbroken
+from tooltap.daemon.journal_nats_place import NatsPlace
+
+
+def lives_on(place: NatsPlace, directory: Path, **settings: Any) -> Lives:
+    directory.mkdir()
+    return Lives(directory, journal=str(place), **settings)
+
+
+def replay(lives: Lives) -> list[bytes]:
+    """The whole journal, as a daemon that lives replays it."""
+    with lives.connect() as wire:
+        wire.send("subscribe", after="start", follow=False)
+        return [line for line in wire.lines() if not line.startswith(b'{"op"')]
+
+
+def until_seen(lives: Lives, count: int) -> None:
+    """Until the subscriber of this life has `count` events, then end the daemon."""
+    wire = lives._subscriber
+    while len(lives.seen) < count:
+        line = wire.line()
+        assert line, "the daemon closed the connection"
+        if not line.startswith(b'{"op"'):
+            lives.seen.append(line)
+    lives.stop()
+    lives.wait()
+
+
+def check(found: list[bytes], publishers: list[Publisher]) -> None:
+    events, done = unbroken()
+    assert [orjson.loads(line)["seq"] for line in found] == sorted({orjson.loads(line)["seq"] for line in found})
+    for publisher in publishers:
+        stream = publisher.stream
+        assert [one for one in told_apart(found) if one["stream"] == stream] == [
+            one for one in events if one["stream"] == stream
+        ]
+        assert publisher.done == done[stream]
+    assert {one["stream"] for one in told_apart(found)} == {one.stream for one in publishers}
+
+
+def test_published_at_one_subscribed_at_the_other(tmp_path: Path, nats_place: NatsPlace) -> None:
+    with lives_on(nats_place, tmp_path / "a") as one, lives_on(nats_place, tmp_path / "b") as other:
+        one.start()
+        other.start()
+        publisher = Publisher(one, "acp", records("acp"))
+        publisher.publish(wait_for_ack)
+        found = replay(one)
+
+        assert replay(other) == found
+        until_seen(other, len(found))
+        until_seen(one, len(found))
+        assert one.seen == other.seen == found
+        check(found, [publisher])
+
+
+@pytest.mark.parametrize("snapshot_bytes", [0, 4 * 1024])
+@pytest.mark.parametrize(
+    ("failpoint", "nth", "kills"), [("before-commit", 6, 7), ("after-commit", 6, 6), ("before-ack", 6, 6)]
+)
+def test_a_daemon_killed_at_a_failpoint_is_gone_on_from_at_the_other(
+    tmp_path: Path, nats_place: NatsPlace, failpoint: str, nth: int, kills: int, snapshot_bytes: int
+) -> None:
+    """The publisher changes sides with every kill."""
+    with (
+        lives_on(nats_place, tmp_path / "a", snapshot_bytes=snapshot_bytes) as one,
+        lives_on(nats_place, tmp_path / "b", snapshot_bytes=snapshot_bytes) as other,
+    ):
+        sides = [one, other]
+        publisher = Publisher(one, "acp", records("acp"))
+        one.start(f"{failpoint}:{nth}")
+        for life in range(kills):
+            side, next_side = sides[life % 2], sides[(life + 1) % 2]
+            next_side.start(f"{failpoint}:{nth}" if life + 1 < kills else "")
+            publisher._lives = side
+            with pytest.raises(Gone):
+                publisher.publish(wait_for_ack)
+            side.wait()
+        publisher._lives = last = sides[kills % 2]
+        publisher.publish(wait_for_ack)
+
+        found = replay(last)
+        check(found, [publisher])
+        until_seen(last, len(found))
+        assert last.seen == found
+        assert one.died.count(KILLED) + other.died.count(KILLED) == kills
+        assert max(publisher.resumed_at) < LINES
+
+
+def test_both_contend_for_one_stream(tmp_path: Path, nats_place: NatsPlace) -> None:
+    """Two connections take it from each other all the time; each goes on where the daemon says."""
+    lines = records("acp")
+    with lives_on(nats_place, tmp_path / "a") as one, lives_on(nats_place, tmp_path / "b") as other:
+        one.start()
+        other.start()
+        publishers = [Publisher(one, "acp", lines), Publisher(other, "acp", lines)]
+        taken = threading.Barrier(2)
+        conflicts = 0
+
+        def contend(publisher: Publisher) -> None:
+            nonlocal conflicts
+            taken.wait()
+            while not publisher.done:
+                try:
+                    publisher.publish(wait_for_ack)
+                except (Gone, AssertionError) as error:
+                    assert isinstance(error, Gone) or error.args[0]["code"] == "superseded"
+                    conflicts += 1
+
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(contend, publishers))
+
+        assert conflicts
+        found = replay(one)
+        check(found, publishers)
+        assert replay(other) == found
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_daemons_and_the_server_killed_at_any_moment(tmp_path: Path, seed: int) -> None:
+    """Several publishers at both daemons, while one of the three is killed and started again."""
+    chance = random.Random(seed)
+    (tmp_path / "nats").mkdir()
+    with NatsServer(tmp_path / "nats") as server:
+        place = NatsPlace(servers=(server.url,))
+        with lives_on(place, tmp_path / "a") as one, lives_on(place, tmp_path / "b") as other:
+            sides = [one, other]
+            for side in sides:
+                side.start()
+            publishers = [Publisher(chance.choice(sides), stream, records(stream)) for stream in STREAMS]
+            for life in range(6):
+                sent = threading.Semaphore(0)
+
+                def count(number: int, wire: Wire, sent: threading.Semaphore = sent) -> None:
+                    sent.release()
+                    time.sleep(0.001)  # so that a kill comes in between
+
+                with ThreadPoolExecutor(len(publishers)) as pool:
+                    futures = [pool.submit(one.publish, count) for one in publishers if not one.done]
+                    if not futures:
+                        break
+                    if life < 5:
+                        for _ in range(chance.randint(1, 25)):
+                            sent.acquire(timeout=1)
+                        victim = life % 3
+                        if victim == 0:
+                            server.kill()
+                            server.start()
+                        else:
+                            side = sides[victim - 1]
+                            side.kill()
+                            side.wait()
+                            side.start()
+                for future in futures:
+                    if not isinstance(future.exception(), Gone | None):
+                        raise future.exception()  # type: ignore[misc]
+                for publisher in publishers:
+                    publisher._lives = chance.choice(sides)
+
+            found = replay(one)
+            check(found, publishers)
+            assert replay(other) == found
+            for side in sides:
+                until_seen(side, len(found))
+                assert side.seen == found
+            assert one.died.count(KILLED) + other.died.count(KILLED) >= 2
