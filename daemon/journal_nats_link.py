@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import os
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -76,6 +77,8 @@ class Link:
         """What the client said last of a connection it could not make or use."""
         self._prefix = f"$JS.{place.options.domain}.API" if place.options.domain else "$JS.API"
         self._client: Client
+        self._limits: set[asyncio.Timeout] = set()
+        """Of what waits for an answer."""
         self._ready = asyncio.Event()
         self._refused = asyncio.Event()
         self._closed = asyncio.Event()
@@ -104,6 +107,7 @@ class Link:
 
     async def close(self) -> None:
         self._closed.set()
+        self._ready.set()  # whoever waits is told
         if self._reopening is not None:
             self._reopening.cancel()
         with suppress(OSError):  # the server went in this moment
@@ -119,7 +123,8 @@ class Link:
             try:
                 async with asyncio.timeout_at(deadline):
                     await self._ready.wait()
-                    return await ask(*arguments)
+                    if not self._closed.is_set():
+                        return await ask(*arguments)
             except (AwayError, TimeoutError) as error:
                 if deadline is not None and asyncio.get_running_loop().time() > deadline - wait:
                     raise JournalError(self._unreachable(self.problem or str(error) or NO_ANSWER)) from None
@@ -183,7 +188,7 @@ class Link:
         try:
             call = f"{self._prefix}.DIRECT.GET.{stream}"
             await self._asked(client.publish(call, orjson.dumps(request), reply=inbox))
-            status = await self._asked(asyncio.wait_for(end, ANSWER_TIMEOUT))
+            status = await self._asked(end)
         finally:
             if not client.is_closed:
                 await subscription.unsubscribe()
@@ -234,7 +239,7 @@ class Link:
         return StoredMessage(message["seq"], message["subject"], base64.b64decode(message.get("data", "")))
 
     async def _request(self, subject: str, data: bytes, headers: dict[str, str] | None = None) -> dict[str, Any]:
-        asked = self._client.request(subject, data, timeout=ANSWER_TIMEOUT, headers=headers or None)
+        asked = self._client.request(subject, data, timeout=2 * ANSWER_TIMEOUT, headers=headers or None)
         message = await self._asked(asked)
         answer: dict[str, Any] = orjson.loads(message.data) if message.data else {}
         error = answer.get("error")
@@ -249,7 +254,12 @@ class Link:
 
     async def _asked(self, asked: Awaitable[T]) -> T:
         try:
-            return await asked
+            async with asyncio.timeout(ANSWER_TIMEOUT) as limit:
+                self._limits.add(limit)
+                try:
+                    return await asked
+                finally:
+                    self._limits.discard(limit)
         except nats.errors.MaxPayloadError:
             raise
         except (nats.errors.Error, TimeoutError, OSError) as error:
@@ -304,9 +314,13 @@ class Link:
         self._ready.set()
 
     async def _disconnected(self) -> None:
-        if self._ready.is_set() and not self._closed.is_set():
+        if self._closed.is_set():
+            return
+        if self._ready.is_set():
             _log.warning("the journal is away", journal=str(self.place))
         self._ready.clear()
+        for limit in self._limits:  # what was asked is not answered any more
+            limit.reschedule(0)
 
     def _unreachable(self, why: str) -> str:
         return f"the journal {self.place} cannot be reached: {why}"
@@ -318,8 +332,10 @@ class Link:
 
     async def _given_up(self) -> None:
         """The client has: the server said something that it takes for final, such as that a login was revoked."""
+        if self._closed.is_set():
+            return
         self._ready.clear()
-        if not self._closed.is_set() and self.connections and (self._reopening is None or self._reopening.done()):
+        if self.connections and (self._reopening is None or self._reopening.done()):
             self._reopening = asyncio.create_task(self._reopen())
 
     async def _reopen(self) -> None:
@@ -334,6 +350,8 @@ class Link:
 def _sentence(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return NO_ANSWER
+    if isinstance(error, ConnectionError) and error.errno:
+        return os.strerror(error.errno)
     if isinstance(error, nats.errors.NoRespondersError):
         return "JetStream does not answer there; is it switched on?"
     return str(error).removeprefix("nats: ") or type(error).__name__

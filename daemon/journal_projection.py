@@ -118,8 +118,10 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
             self.usage[scope] = totals.plus(self.usage.get(scope), scope)
 
     def _add_stamps(self, first: int | None, last: int | None) -> None:
-        self.first_ts = min((one for one in (self.first_ts, first) if one is not None), default=None)
-        self.last_ts = max((one for one in (self.last_ts, last) if one is not None), default=None)
+        if first is not None:
+            self.first_ts = first if self.first_ts is None else min(self.first_ts, first)
+        if last is not None:
+            self.last_ts = last if self.last_ts is None else max(self.last_ts, last)
 
 
 class Projection(ABC):

@@ -22,7 +22,7 @@ from tooltap.daemon.app import run
 from tooltap.daemon.config import load_config
 
 _processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload(["tests.daemon.lives"])
+_processes.set_forkserver_preload(["tests.daemon.lives", "tooltap.daemon.journal_nats"])
 
 
 def live(settings: dict[str, Any], environment: dict[str, str], ready: Any) -> None:

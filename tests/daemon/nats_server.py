@@ -18,9 +18,9 @@ PROGRAM = Path(sysconfig.get_path("scripts")) / "nats-server"
 class NatsServer:
     """Its files are in `directory`; `options` are more of its command line. Raises if it does not start."""
 
-    def __init__(self, directory: Path, *options: str) -> None:
+    def __init__(self, directory: Path, *options: str, jetstream: bool = True) -> None:
         self.directory = directory
-        self.options = options
+        self.options = ("-js", "-sd", str(directory / "js"), *options) if jetstream else options
         self.url = ""
         self._process: subprocess.Popen[bytes]
         self.start()
@@ -30,7 +30,7 @@ class NatsServer:
         would stop it."""
         log = self.directory / "server.log"
         port = self.url.rpartition(":")[2] or "-1"
-        command = [str(PROGRAM), "-a", "127.0.0.1", "-p", port, "-js", "-sd", str(self.directory / "js"), *self.options]
+        command = [str(PROGRAM), "-a", "127.0.0.1", "-p", port, *self.options]
         with log.open("wb") as output:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=output)
         deadline = time.monotonic() + TIMEOUT

@@ -16,12 +16,12 @@ from tests.daemon.running import TIMEOUT, Wire
 class DaemonProcess:
     """Its files are in `directory`. `log` is what it has written to stderr so far, read as JSON."""
 
-    def __init__(self, directory: Path, *, journal: Path | None = None, **environment: str) -> None:
+    def __init__(self, directory: Path, *, journal: Path | str | None = None, **environment: str) -> None:
         self.path = directory / "run" / "t.sock"
         self.process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "tooltap.cli", "serve"),
-                *("--socket", self.path, "--journal", f"sqlite:{journal or directory / 'journal.db'}"),
+                *("--socket", self.path, "--journal", journal or directory / "journal.db"),
             ],
             stderr=subprocess.PIPE,
             stdin=subprocess.DEVNULL,

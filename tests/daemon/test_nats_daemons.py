@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -74,12 +73,12 @@ def test_published_at_one_subscribed_at_the_other(tmp_path: Path, nats_place: Na
         check(found, [publisher])
 
 
-@pytest.mark.parametrize("snapshot_bytes", [0, 4 * 1024])
 @pytest.mark.parametrize(
-    ("failpoint", "nth", "kills"), [("before-commit", 6, 7), ("after-commit", 6, 6), ("before-ack", 6, 6)]
+    ("failpoint", "kills", "snapshot_bytes"),
+    [("before-commit", 5, 0), ("after-commit", 4, 4 * 1024), ("after-commit", 4, 0), ("before-ack", 4, 1024 * 1024)],
 )
 def test_a_daemon_killed_at_a_failpoint_is_gone_on_from_at_the_other(
-    tmp_path: Path, nats_place: NatsPlace, failpoint: str, nth: int, kills: int, snapshot_bytes: int
+    tmp_path: Path, nats_place: NatsPlace, failpoint: str, kills: int, snapshot_bytes: int
 ) -> None:
     """The publisher changes sides with every kill."""
     with (
@@ -88,10 +87,10 @@ def test_a_daemon_killed_at_a_failpoint_is_gone_on_from_at_the_other(
     ):
         sides = [one, other]
         publisher = Publisher(one, "acp", records("acp"))
-        one.start(f"{failpoint}:{nth}")
+        one.start(f"{failpoint}:6")
         for life in range(kills):
             side, next_side = sides[life % 2], sides[(life + 1) % 2]
-            next_side.start(f"{failpoint}:{nth}" if life + 1 < kills else "")
+            next_side.start(f"{failpoint}:6" if life + 1 < kills else "")
             publisher._lives = side
             with pytest.raises(Gone):
                 publisher.publish(wait_for_ack)
@@ -123,8 +122,11 @@ def test_both_contend_for_one_stream(tmp_path: Path, nats_place: NatsPlace) -> N
             while not publisher.done:
                 try:
                     publisher.publish(wait_for_ack)
-                except (Gone, AssertionError) as error:
-                    assert isinstance(error, Gone) or error.args[0]["code"] == "superseded"
+                except Gone:
+                    conflicts += 1
+                except AssertionError as error:  # the frame that is an error
+                    if error.args[0]["code"] != "superseded":
+                        raise
                     conflicts += 1
 
         with ThreadPoolExecutor(2) as pool:
@@ -148,29 +150,27 @@ def test_daemons_and_the_server_killed_at_any_moment(tmp_path: Path, seed: int) 
             for side in sides:
                 side.start()
             publishers = [Publisher(chance.choice(sides), stream, records(stream)) for stream in STREAMS]
-            for life in range(6):
+            servers_killed = 0
+            while left := [publisher for publisher in publishers if not publisher.done]:
                 sent = threading.Semaphore(0)
 
                 def count(number: int, wire: Wire, sent: threading.Semaphore = sent) -> None:
                     sent.release()
-                    time.sleep(0.001)  # so that a kill comes in between
+                    wait_for_ack(number, wire)
 
-                with ThreadPoolExecutor(len(publishers)) as pool:
-                    futures = [pool.submit(one.publish, count) for one in publishers if not one.done]
-                    if not futures:
-                        break
-                    if life < 5:
-                        for _ in range(chance.randint(1, 25)):
-                            sent.acquire(timeout=1)
-                        victim = life % 3
-                        if victim == 0:
-                            server.kill()
-                            server.start()
-                        else:
-                            side = sides[victim - 1]
-                            side.kill()
-                            side.wait()
-                            side.start()
+                with ThreadPoolExecutor(len(left)) as pool:
+                    futures = [pool.submit(one.publish, count) for one in left]
+                    for _ in range(chance.randint(1, 15)):
+                        sent.acquire(timeout=1)
+                    if chance.random() < 0.5:
+                        servers_killed += 1
+                        server.kill()
+                        server.start()
+                    victim = left[0]._lives
+                    if one.died.count(KILLED) + other.died.count(KILLED) < 5:
+                        victim.kill()
+                        victim.wait()
+                        victim.start()
                 for future in futures:
                     if not isinstance(future.exception(), Gone | None):
                         raise future.exception()  # type: ignore[misc]
@@ -183,4 +183,5 @@ def test_daemons_and_the_server_killed_at_any_moment(tmp_path: Path, seed: int) 
             for side in sides:
                 until_seen(side, len(found))
                 assert side.seen == found
-            assert one.died.count(KILLED) + other.died.count(KILLED) >= 2
+            assert servers_killed
+            assert one.died.count(KILLED) + other.died.count(KILLED) >= 3
