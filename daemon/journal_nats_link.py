@@ -123,7 +123,7 @@ class Link:
             try:
                 async with asyncio.timeout_at(deadline):
                     await self._ready.wait()
-                    if not self._closed.is_set():
+                    if self._client.is_connected:  # else it will be said in a moment that it is not
                         return await ask(*arguments)
             except (AwayError, TimeoutError) as error:
                 if deadline is not None and asyncio.get_running_loop().time() > deadline - wait:

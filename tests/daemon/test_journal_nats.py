@@ -16,6 +16,7 @@ from tests.daemon.events import call, commit, message
 from tests.daemon.nats_server import NatsServer
 from tooltap.daemon.journal import Committed, JournalError, StoredEvent, StreamConflictError, StreamInfo, TailRecord
 from tooltap.daemon.journal_nats import NatsJournal
+from tooltap.daemon.journal_nats_link import StoredMessage
 from tooltap.daemon.journal_nats_message import EVENTS_A_MESSAGE
 from tooltap.daemon.journal_nats_place import NatsPlace, parse_place
 from tooltap.normalizers.bounds import Produced
@@ -375,3 +376,39 @@ async def test_a_read_gives_whole_messages_and_goes_on_behind_them(nats_place: N
             one.seq for one in await everything(journal)
         ]
         assert (await journal.read(0, Filter(stream=("other",)))) == ([], journal.latest)
+
+
+async def test_a_replica_that_lags_behind_hides_nothing(nats_place: NatsPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(nats_place) as journal:
+        for line in range(5):
+            await journal.commit(commit(message(str(line)), base=line))
+        read = journal._link.read
+
+        async def lag(stream: str, first: int, subject: str, max_bytes: int) -> list[StoredMessage]:
+            return [one for one in await read(stream, first, subject, max_bytes) if one.seq <= 2]
+
+        monkeypatch.setattr(journal._link, "read", lag)
+        assert texts(await everything(journal)) == ["0", "1", "2", "3", "4"]
+        stored = await journal.load_stream("s")
+        assert stored is not None
+        assert stored.info.lines == 5
+
+
+async def test_a_consumer_that_is_lost_is_replaced_without_a_gap(
+    nats_place: NatsPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tooltap.daemon.journal_nats_feed.HEARTBEAT", 0.2)
+    monkeypatch.setattr("tooltap.daemon.journal_nats_feed.SILENCE", 0.5)
+    async with opened(nats_place) as journal:
+        published = Published(journal)
+        await journal.listen()
+        for line in range(6):
+            await journal.commit(commit(message(str(line)), base=line))
+            if line % 2:
+                for name in (await journal._link.api(f"CONSUMER.NAMES.{nats_place.name}"))["consumers"] or []:
+                    await journal._link.api(f"CONSUMER.DELETE.{nats_place.name}.{name}")
+            else:
+                await until(lambda line=line: len(published.events) == line + 1)  # type: ignore[misc]
+        await until(lambda: len(published.events) == 6)
+
+        assert published.events == await everything(journal)
