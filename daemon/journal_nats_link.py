@@ -260,8 +260,8 @@ class Link:
                     return await asked
                 finally:
                     self._limits.discard(limit)
-        except nats.errors.MaxPayloadError:
-            raise
+        except nats.errors.MaxPayloadError:  # lowered since the message was made
+            raise RefusedError(f"the journal {self.place} does not take messages as long as before", 400) from None
         except (nats.errors.Error, TimeoutError, OSError) as error:
             raise AwayError(_sentence(error)) from error
 
