@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Literal, Self, TypeVar
@@ -25,7 +26,7 @@ from tooltap.daemon.journal import (
     StreamInfo,
     StreamState,
 )
-from tooltap.daemon.journal_retention import Step, expire_step, remove_step
+from tooltap.daemon.journal_retention import Step, expire_step, remove_step, size_of_step
 from tooltap.daemon.journal_schema import Durability, JournalLock, connect, create_or_check, get_meta
 from tooltap.daemon.journal_writer import Outcome, Writer
 from tooltap.protocol.filters import Filter
@@ -128,17 +129,21 @@ class SqliteJournal(Journal):
 
     async def expire(self, before: int, max_bytes: int | None = None) -> int:
         forget_before = min(before, self._clock() - REMEMBER_STREAMS_MS)
-        return await self._delete(lambda connection: expire_step(connection, before, forget_before, max_bytes))
+        return await self._delete(
+            lambda connection, limit: expire_step(connection, before, forget_before, max_bytes, limit)
+        )
 
     async def remove_session(self, session: str) -> int:
-        return await self._delete(lambda connection: remove_step(connection, session))
+        return await self._delete(lambda connection, limit: remove_step(connection, session, limit))
 
-    async def _delete(self, step: Callable[[sqlite3.Connection], Step]) -> int:
+    async def _delete(self, step: Callable[[sqlite3.Connection, int], Step]) -> int:
         """A step per transaction, so that commits come in between; gives how many events went."""
-        deleted = 0
+        deleted, committed = 0, self._events
         while True:
             self._check_open()
-            taken: Step = await self._writer.put(step)
+            limit = size_of_step(self._events - committed)
+            committed = self._events
+            taken: Step = await self._writer.put(partial(step, limit=limit))
             deleted += taken.events
             if taken.done:
                 return deleted
