@@ -18,12 +18,14 @@ from tooltap.protocol.events import decode
 
 __all__ = ["Step", "expire_step", "remove_step", "size_of_step"]
 
-EVENTS_A_STEP = 500
-"""Deleted in about 1.5 ms, for which commits wait."""
-MOST_EVENTS_A_STEP = 10_000
-PIECES_A_STEP = 40
+STEP = 500
+"""Cost of a step, in events: deleted in about 1.5 ms, for which commits wait."""
+LONGEST_STEP = 10_000
+PIECE = 12
+STREAM = 10
+"""What it costs to delete a piece of a body, and the rest of a stream."""
 VACUUM_PAGES = 64
-"""Given back in a step, in about 3 ms; 500 events are some 20 pages."""
+"""Given back in a step at least; 500 events are some 20 pages."""
 
 _OUTPUT_ID = re.compile(rb'"outputId":("(?:[^"\\]|\\.)+")')
 
@@ -38,29 +40,32 @@ class Step(NamedTuple):
 
 
 def size_of_step(arrived: int) -> int:
-    """How many events to delete at once, when `arrived` have come since the last step: deleting must outpace them."""
-    return min(max(EVENTS_A_STEP, 2 * arrived), MOST_EVENTS_A_STEP)
+    """What a step may cost when `arrived` events have come since the last one: deleting must outpace them."""
+    return min(max(STEP, 2 * arrived), LONGEST_STEP)
 
 
 def expire_step(
-    connection: sqlite3.Connection, before: int, forget_before: int, max_bytes: int | None, limit: int
+    connection: sqlite3.Connection, before: int, forget_before: int, max_bytes: int | None, budget: int
 ) -> Step:
-    """One transaction's worth. `before`, `forget_before`: ms since the epoch of a stream's last commit; `limit`: of
-    events."""
-    if max_bytes is not None and _used(connection) > max_bytes:
-        before = 2**63 - 1
-    found = connection.execute(
-        "SELECT stream FROM streams WHERE state='ended' AND expired=0 AND updated<? ORDER BY updated LIMIT 1", (before,)
-    ).fetchone()
+    """One transaction's worth. `before`, `forget_before`: ms since the epoch of a stream's last commit."""
     events = 0
-    if found is not None:
-        events = _shrink(connection, found[0], limit)
-    else:
-        connection.execute("DELETE FROM streams WHERE state='ended' AND expired=1 AND updated<?", (forget_before,))
-    return _step(connection, events, done=found is None)
+    while budget > 0:
+        too_much = max_bytes is not None and _used(connection) > max_bytes
+        found = connection.execute(
+            "SELECT stream FROM streams WHERE state='ended' AND expired=0 AND updated<? ORDER BY updated LIMIT 1",
+            (2**63 - 1 if too_much else before,),
+        ).fetchone()
+        if found is None:
+            connection.execute("DELETE FROM streams WHERE state='ended' AND expired=1 AND updated<?", (forget_before,))
+            return _step(connection, events, done=True)
+        # In pieces, so that no more goes than must.
+        deleted, cost = _shrink(connection, found[0], min(budget, STEP))
+        events += deleted
+        budget -= cost
+    return _step(connection, events, done=False)
 
 
-def remove_step(connection: sqlite3.Connection, session: str, limit: int) -> Step:
+def remove_step(connection: sqlite3.Connection, session: str, budget: int) -> Step:
     """One transaction's worth of deleting a session. Raises `NotEndedError`."""
     execute = connection.execute
     streams = execute(
@@ -72,18 +77,18 @@ def remove_step(connection: sqlite3.Connection, session: str, limit: int) -> Ste
     for stream, _ in streams:
         shared = execute("SELECT 1 FROM session_streams WHERE stream=? AND session<>?", (stream, session)).fetchone()
         if shared is None:  # what it said before its session had a name goes with it
-            return _step(connection, _shrink(connection, stream, limit), done=False)
-    events = execute("SELECT seq, body FROM events WHERE session=? ORDER BY seq LIMIT ?", (session, limit))
-    deleted = pieces = 0
-    for seq, body in events.fetchall():
-        pieces += _delete_bodies(connection, body, PIECES_A_STEP - pieces)
-        if pieces >= PIECES_A_STEP:  # the event goes when its bodies have gone
-            return _step(connection, deleted, done=False)
+            return _step(connection, _shrink(connection, stream, budget)[0], done=False)
+    events = execute("SELECT seq, body FROM events WHERE session=? ORDER BY seq LIMIT ?", (session, budget)).fetchall()
+    for number, (seq, body) in enumerate(events):
+        affordable = (budget - number) // PIECE
+        pieces = _delete_bodies(connection, body, affordable)
+        if pieces >= affordable:  # the event goes when its bodies have gone
+            return _step(connection, number, done=False)
+        budget -= PIECE * pieces
         execute("DELETE FROM events WHERE seq=?", (seq,))
         _raise_expired(connection, seq)
-        deleted += 1
-    if deleted:
-        return _step(connection, deleted, done=False)
+    if events:
+        return _step(connection, len(events), done=False)
     for table in ("sessions", "session_streams"):
         execute(f"DELETE FROM {table} WHERE session=?", (session,))
     for stream, _ in streams:
@@ -112,22 +117,23 @@ def _delete_bodies(connection: sqlite3.Connection, event: bytes, limit: int) -> 
     return pieces
 
 
-def _shrink(connection: sqlite3.Connection, stream: str, limit: int) -> int:
-    """Delete some of the stream's events; when none are left its bodies; then what else is kept of it."""
+def _shrink(connection: sqlite3.Connection, stream: str, budget: int) -> tuple[int, int]:
+    """Delete some of the stream's events; when none are left its bodies; then what else is kept of it. Gives how many
+    events went, and what it cost."""
     execute = connection.execute
-    seqs = execute("SELECT seq FROM events WHERE stream=? ORDER BY seq LIMIT ?", (stream, limit)).fetchall()
+    seqs = execute("SELECT seq FROM events WHERE stream=? ORDER BY seq LIMIT ?", (stream, budget)).fetchall()
     if seqs:
         last = seqs[-1][0]
         execute("DELETE FROM events WHERE stream=? AND seq<=?", (stream, last))
         _raise_expired(connection, last)
-        return len(seqs)
+        return len(seqs), len(seqs)
     pieces = execute(
         "DELETE FROM pieces WHERE rowid IN"
         " (SELECT pieces.rowid FROM pieces JOIN bodies ON bodies.id=body WHERE stream=? LIMIT ?)",
-        (stream, PIECES_A_STEP),
+        (stream, max(1, budget // PIECE)),
     )
     if pieces.rowcount:
-        return 0
+        return 0, PIECE * pieces.rowcount
     for table in ("bodies", "snapshots", "tail"):
         execute(f"DELETE FROM {table} WHERE stream=?", (stream,))
     execute(
@@ -137,7 +143,7 @@ def _shrink(connection: sqlite3.Connection, stream: str, limit: int) -> int:
     )
     execute("DELETE FROM session_streams WHERE stream=?", (stream,))
     execute("UPDATE streams SET expired=1 WHERE stream=?", (stream,))
-    return 0
+    return 0, STREAM
 
 
 def _step(connection: sqlite3.Connection, events: int, *, done: bool) -> Step:

@@ -129,21 +129,19 @@ class SqliteJournal(Journal):
 
     async def expire(self, before: int, max_bytes: int | None = None) -> int:
         forget_before = min(before, self._clock() - REMEMBER_STREAMS_MS)
-        return await self._delete(
-            lambda connection, limit: expire_step(connection, before, forget_before, max_bytes, limit)
-        )
+        return await self._delete(partial(expire_step, before=before, forget_before=forget_before, max_bytes=max_bytes))
 
     async def remove_session(self, session: str) -> int:
-        return await self._delete(lambda connection, limit: remove_step(connection, session, limit))
+        return await self._delete(partial(remove_step, session=session))
 
-    async def _delete(self, step: Callable[[sqlite3.Connection, int], Step]) -> int:
+    async def _delete(self, step: Callable[..., Step]) -> int:
         """A step per transaction, so that commits come in between; gives how many events went."""
         deleted, committed = 0, self._events
         while True:
             self._check_open()
-            limit = size_of_step(self._events - committed)
+            budget = size_of_step(self._events - committed)
             committed = self._events
-            taken: Step = await self._writer.put(partial(step, limit=limit))
+            taken: Step = await self._writer.put(partial(step, budget=budget))
             deleted += taken.events
             if taken.done:
                 return deleted
