@@ -15,7 +15,8 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import msgspec
 
-from tooltap.normalizers.calls import Call, Calls, CallsState
+from tooltap.normalizers.calls import Calls
+from tooltap.normalizers.calls_state import Call, CallsState
 from tooltap.normalizers.decode import FRAMING, decode_line
 from tooltap.normalizers.documents import Document, opens_document
 from tooltap.normalizers.framing import LongLine
@@ -274,9 +275,10 @@ class Parser(ABC):
         named, state.named = state.named, False
         state.session = self.session = session
         if before != session:
-            for holder in (*state.turns, *state.calls.open.values(), *state.permissions.pending.values()):
+            for holder in (*state.turns, *state.permissions.pending.values()):
                 if holder.session == before:
                     holder.session = session
+            self.calls.rename_session(before, session)
             self.texts.rename_session(before, session)
             if named:
                 self.emit(SessionEvent, state="updated", alias=before)
@@ -370,7 +372,7 @@ class Parser(ABC):
                 "ts": self.ts,
                 "session": self.session,
                 "agent": self.agent,
-                "parent": self.parent,
+                "parent": self.calls.id_of(self.parent) if self.parent is not None else None,
                 "protocol": protocol,
                 "provider": provider,
                 "dialect": self.dialect,

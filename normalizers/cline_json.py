@@ -14,7 +14,8 @@ import msgspec
 
 from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
 from tooltap.normalizers.bodies import Bodies
-from tooltap.normalizers.calls import UNKNOWN_TOOL, Call
+from tooltap.normalizers.calls import UNKNOWN_TOOL
+from tooltap.normalizers.calls_state import Call
 from tooltap.normalizers.cline_results import read_result
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.running import Running, RunningState
@@ -246,6 +247,8 @@ class ClineJson(Parser):
         call = self.calls.get(call_id)
         if call is not None:
             return WITH_EVENTS if self.calls.update(call, event.get("input"), raw=event) else skip("unchanged")
+        if self.calls.repeats(call_id, name, event.get("input")):
+            return skip("repeated")
         self.calls.open(call_id, name, event.get("input"), raw=event)
         return WITH_EVENTS
 

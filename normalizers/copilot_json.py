@@ -14,7 +14,8 @@ import msgspec
 
 from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
 from tooltap.normalizers.bodies import Bodies
-from tooltap.normalizers.calls import UNKNOWN_TOOL, Call
+from tooltap.normalizers.calls import UNKNOWN_TOOL
+from tooltap.normalizers.calls_state import Call
 from tooltap.normalizers.copilot_results import read_result
 from tooltap.normalizers.copilot_tables import NOTICES, OUTCOMES, SKIPPED
 from tooltap.normalizers.items import Context
@@ -305,6 +306,8 @@ class CopilotJson(Parser):
         if call is not None:
             changed = self.calls.update(call, arguments, raw=data, name=canonical, status=status, title=title)
             return WITH_EVENTS if changed else skip("unchanged")
+        if self.calls.repeats(call_id, name, arguments, name=canonical):
+            return skip("unchanged")
         self.calls.open(call_id, name, arguments, raw=data, name=canonical, status=status, title=title)
         return WITH_EVENTS
 

@@ -93,6 +93,8 @@ class GeminiStream(Parser):
         canonical = mcp_name(name, None, self.context.mcp_servers)
         call = self.calls.get(call_id)
         if call is None:
+            if self.calls.repeats(call_id, name, value.get("parameters"), name=canonical):
+                return skip("unchanged")
             self.calls.open(call_id, name, value.get("parameters"), raw=value, name=canonical)
             return WITH_EVENTS
         changed = self.calls.update(call, value.get("parameters"), raw=value, raw_name=name, name=canonical)

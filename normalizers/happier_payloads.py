@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
-from tooltap.normalizers.calls import DUPLICATE_RESULT, UNKNOWN_TOOL, Call
+from tooltap.normalizers.calls import DUPLICATE_RESULT, UNKNOWN_TOOL
+from tooltap.normalizers.calls_state import Call
 from tooltap.normalizers.claude_answers import read_answer, text_of
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.names import canonical_name
@@ -70,7 +71,7 @@ class HappierParser(Parser):
         value, raw, name = _as_sent(payload.get("input"), _text(payload.get("name")))
         raw_name = _tool_name(name, value, call_id)
         call = self.calls.get(call_id)
-        if call is None and self.calls.is_done(call_id):
+        if call is None and self.calls.repeats(call_id, raw_name, value):
             return skip("duplicate-call")
         if call is None:
             memory = {"bare": True} if _is_bare(value) else None

@@ -51,9 +51,9 @@ class ChatState(State, kw_only=True):
     over: str | None = None
     """Id of the answer that ended last."""
     model: str | None = None
-    aliases: dict[str, str] = msgspec.field(default_factory=dict)
-    """Id of a call on the wire -> its id here, where the wire uses it again."""
     call_count: int = 0
+    nameless: str = ""
+    """Id of the newest call that came without one."""
 
 
 class OpenaiChat(Parser):

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
-from tooltap.normalizers.calls import Call
+from tooltap.normalizers.calls_state import Call
 from tooltap.normalizers.decode import FRAMING
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.opencode_asking import Asking

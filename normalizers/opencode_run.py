@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
-from tooltap.normalizers.calls import Call
+from tooltap.normalizers.calls_state import Call
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.opencode_errors import notice_failure, outcome_of_reason
 from tooltap.normalizers.opencode_state import Msg, OpencodeState, int_of, object_of, text_of

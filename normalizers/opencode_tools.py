@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
 from tooltap.normalizers.bodies import Bodies
-from tooltap.normalizers.calls import DUPLICATE_RESULT, Call
+from tooltap.normalizers.calls import DUPLICATE_RESULT
+from tooltap.normalizers.calls_state import Call
 from tooltap.normalizers.names import canonical_name
 from tooltap.normalizers.opencode_state import Msg, OpencodeState, int_of, object_of, text_of
 from tooltap.normalizers.running import Running
@@ -63,7 +64,7 @@ class ToolParts:
             return self._parser.unparsed("unknown-type", part)
         calls = self._parser.calls
         ended = status in _ENDED
-        if calls.is_over(call_id) or (calls.is_done(call_id) and not ended):
+        if calls.is_done(call_id) and self._is_of(call_id, part) and (calls.is_over(call_id) or not ended):
             return DUPLICATE_RESULT if ended else skip("repeated")
         bodies = Bodies(self._parser)
         part = bodies.take(part)
@@ -91,11 +92,20 @@ class ToolParts:
         status: str | None = _STATUS[state["status"]]
         call = calls.get(call_id)
         if call is None:
-            if calls.is_done(call_id):
+            if calls.is_done(call_id) and self._is_of(call_id, part):
                 return False
             self._parser.ensure_turn()
             server_tool = mcp_name(name, self.servers())
-            calls.open(call_id, name, value, raw=part, name=server_tool, status=_STATUS[state["status"]], title=title)
+            calls.open(
+                call_id,
+                name,
+                value,
+                raw=part,
+                name=server_tool,
+                status=_STATUS[state["status"]],
+                title=title,
+                source=text_of(part, "id") or "",
+            )
             return True
         if state["status"] in _ENDED or call.status == "awaiting-permission":
             title = status = None  # the result says it, or the answer will
@@ -105,6 +115,10 @@ class ToolParts:
         name = call.raw_name if name == _INVALID else name
         server_tool = mcp_name(name, self.servers())
         return calls.update(call, value, raw=part, raw_name=name, name=server_tool, title=title, status=status)
+
+    def _is_of(self, call_id: str, part: Msg) -> bool:
+        """Whether the part is the one that showed the call, and not another call's that has its id."""
+        return self._parser.calls.source_of(call_id) in (text_of(part, "id") or "", "")
 
     def _printed(self, call: Call | None, metadata: Msg) -> bool:
         """The shell tool shows all it has printed so far, again and again."""
