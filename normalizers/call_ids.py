@@ -1,6 +1,7 @@
 """Which call an id on the wire means, where a provider uses its ids again: the newest that has it.
 
-The first call keeps the wire's id, others are `<turn>/<id>`, or `<turn>/<id>-<n>` where the turn has that, too.
+The first call keeps the wire's id, others are `<turn>/<id>`, or `<turn>/<id>-<n>` where the turn has that, too, and
+`<id>-<n>` outside of turns.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class CallIds:
         state = self._state
         state.reused += 1
         turn = self._parser.turn
-        number = state.reused
+        number = max(2, state.reused)  # no fewer have that id: few are tried, however often it comes
         call_id = first = f"{turn}/{wire_id}" if turn is not None else wire_id
         while call_id in state.open or call_id in state.done:
             call_id = f"{first}-{number}"

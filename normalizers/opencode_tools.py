@@ -14,6 +14,7 @@ from tooltap.normalizers.bodies import Bodies
 from tooltap.normalizers.calls import DUPLICATE_RESULT
 from tooltap.normalizers.calls_state import Call
 from tooltap.normalizers.names import canonical_name
+from tooltap.normalizers.opencode_results import listing
 from tooltap.normalizers.opencode_state import Msg, OpencodeState, int_of, object_of, text_of
 from tooltap.normalizers.running import Running
 from tooltap.normalizers.tools.payload import objects, strings
@@ -166,10 +167,8 @@ def _completed(name: str, state: Msg, canonical: str) -> _Answer:
 
 def _read_value(state: Msg, metadata: Msg) -> Any:
     """A file's text, wrapped; of a folder its entries, of a picture only that it was read ("Image read …")."""
-    shown = object_of(metadata, "display")
-    if isinstance(shown.get("entries"), list):
-        more = ("offset", "totalEntries", "truncated") if shown.get("truncated") is True else ()
-        return {key: shown[key] for key in ("entries", *more) if key in shown}
+    if (folder := listing(object_of(metadata, "display"))) is not None:
+        return folder
     return {"message": state.get("output")} if state.get("attachments") else state.get("output")
 
 
