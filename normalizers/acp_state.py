@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.base import State
+from tooltap.normalizers.state import State
 from tooltap.normalizers.texts import TextBuffer
 
 __all__ = ["AcpState", "Asked", "SessionInfo", "Terminal", "keep_newest"]

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
+from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
 from tooltap.normalizers.bodies import Bodies
 from tooltap.normalizers.calls import UNKNOWN_TOOL
 from tooltap.normalizers.calls_state import Call
@@ -20,6 +20,7 @@ from tooltap.normalizers.copilot_results import read_result
 from tooltap.normalizers.copilot_tables import NOTICES, OUTCOMES, SKIPPED
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.running import Running, RunningState
+from tooltap.normalizers.state import State
 from tooltap.normalizers.times import milliseconds
 from tooltap.normalizers.values import record, records, string, whole
 from tooltap.protocol.events import Message, Notice, OutputRef, Reasoning, SessionEvent, Usage

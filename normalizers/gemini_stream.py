@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
+from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
 from tooltap.normalizers.calls import UNKNOWN_TOOL
 from tooltap.normalizers.gemini_results import mcp_name, name_in_id, read_shown
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.names import canonical_name
+from tooltap.normalizers.state import State
 from tooltap.normalizers.times import milliseconds
 from tooltap.protocol.events import Message, Notice, SessionEvent, Usage
 from tooltap.protocol.tapped import Direction

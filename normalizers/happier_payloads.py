@@ -12,13 +12,14 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
+from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
 from tooltap.normalizers.calls import DUPLICATE_RESULT, UNKNOWN_TOOL
 from tooltap.normalizers.calls_state import Call
 from tooltap.normalizers.claude_answers import read_answer, text_of
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.names import canonical_name
 from tooltap.normalizers.running import Running, RunningState
+from tooltap.normalizers.state import State
 from tooltap.normalizers.tool_names import CANONICAL_TOOLS
 from tooltap.normalizers.tools.payload import blocks_text, error_message
 from tooltap.protocol.events import OutputRef

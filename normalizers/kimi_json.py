@@ -12,10 +12,11 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
+from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
 from tooltap.normalizers.bodies import Bodies
 from tooltap.normalizers.calls_state import Call
 from tooltap.normalizers.kimi_results import TASK_STATUS, notified_result, read_result
+from tooltap.normalizers.state import State
 from tooltap.normalizers.tools.payload import decode_json
 from tooltap.normalizers.values import record, records, string
 from tooltap.protocol.events import Message, Notice, Reasoning

@@ -10,12 +10,13 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
+from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
 from tooltap.normalizers.bodies import Bodies
 from tooltap.normalizers.decode import FRAMING
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.openai_calls import CallsById, PendingCall, collect
 from tooltap.normalizers.openai_messages import Msg, digest_of, result_ids, text_of, thought_of, usage_of, uses_of
+from tooltap.normalizers.state import State
 from tooltap.normalizers.tools.payload import objects
 from tooltap.protocol.events import Message, Notice, Reasoning, SessionEvent, Usage
 from tooltap.protocol.tapped import Direction

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.base import UNPARSED, WITH_EVENTS, Parser, State, skip
+from tooltap.normalizers.base import UNPARSED, WITH_EVENTS, Parser, skip
 from tooltap.normalizers.bodies import Bodies
 from tooltap.normalizers.calls import DUPLICATE_RESULT
 from tooltap.normalizers.calls_state import Call
@@ -30,6 +30,7 @@ from tooltap.normalizers.responses_items import (
     with_image,
 )
 from tooltap.normalizers.responses_requests import PromptsState, first_new, new_prompts
+from tooltap.normalizers.state import State
 from tooltap.normalizers.tools.payload import objects
 from tooltap.normalizers.values import whole
 from tooltap.protocol.events import Message, Notice, Reasoning, SessionEvent, Usage

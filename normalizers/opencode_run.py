@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
+from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
 from tooltap.normalizers.calls_state import Call
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.opencode_errors import notice_failure, outcome_of_reason
@@ -18,6 +18,7 @@ from tooltap.normalizers.opencode_state import Msg, OpencodeState, int_of, objec
 from tooltap.normalizers.opencode_texts import TextParts
 from tooltap.normalizers.opencode_tools import ToolParts
 from tooltap.normalizers.opencode_usage import tokens_used
+from tooltap.normalizers.state import State
 from tooltap.protocol.events import Usage
 from tooltap.protocol.tapped import Direction
 

@@ -13,12 +13,13 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
+from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
 from tooltap.normalizers.bodies import Bodies
 from tooltap.normalizers.calls import UNKNOWN_TOOL
 from tooltap.normalizers.calls_state import Call
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.pi_results import Shown, read_result
+from tooltap.normalizers.state import State
 from tooltap.normalizers.times import milliseconds
 from tooltap.normalizers.tools.payload import blocks_text
 from tooltap.normalizers.values import number, record, records, string, whole

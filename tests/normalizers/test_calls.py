@@ -297,7 +297,7 @@ def test_a_call_that_is_said_to_run_on_after_it_was_closed_has_one_result_in_pla
         return parser.feed(orjson.dumps(line))[1]
 
     fed({"do": "call", "id": "a", "name": "X"})
-    (closed,) = parser.close("end")
+    closed: Any = parser.close("end")[0]
     (acknowledged,) = fed({"do": "result", "id": "a", "is_async": True})
     (ended,) = fed({"do": "result", "id": "a", "output": OUTPUT})
 

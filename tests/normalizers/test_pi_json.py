@@ -194,8 +194,8 @@ def test_matches_are_told_without_the_space_that_pi_puts_before_them() -> None:
     (found,) = [one for one in stream("search") if isinstance(one, ToolResult) and one.name == "Grep"]
     text = "a.py-3- before\na.py:4:     hit"
     asked = {"type": "tool_execution_start", "toolCallId": "c", "toolName": "grep", "args": {"pattern": "hit"}}
-    shown = {"type": "tool_execution_end", "toolCallId": "c", "toolName": "grep"}
-    with_context = read("pi-json", asked, {**shown, "result": {"content": [{"type": "text", "text": text}]}, "isError": False})
+    told = {"type": "tool_execution_end", "toolCallId": "c", "toolName": "grep", "isError": False}
+    with_context = read("pi-json", asked, {**told, "result": {"content": [{"type": "text", "text": text}]}})
 
     assert [match["excerpt"] for match in found.output["matches"]] == [
         "- greet people",
