@@ -49,6 +49,8 @@ class ChatState(State, kw_only=True):
     said: dict[int, None] = msgspec.field(default_factory=dict)
     """Digests of the last answers, which requests will repeat."""
     answer: Answer | None = None
+    answered: bool = False
+    """The last request has its answer, so that the same one again is no retry."""
     over: str | None = None
     """Id of the answer that ended last."""
     model: str | None = None
@@ -106,6 +108,9 @@ class OpenaiChat(Parser):
         begins = known == 0
         self.state.history = digests[:HISTORY]
         last_prompt = max((index for index, one in enumerate(messages) if one.get("role") == "user"), default=-1)
+        if known == len(messages) and self.state.answered and last_prompt >= 0:
+            known = last_prompt  # asked once more, for another answer
+        self.state.answered = False
         told = prompted = False
         for index, message in enumerate(messages[known:], known):
             self.replay = begins and index < last_prompt
@@ -205,6 +210,7 @@ class OpenaiChat(Parser):
         message, delta = choice.get("message"), choice.get("delta")
         key = str(choice.get("index") or "")
         if isinstance(message, dict):
+            self.state.answered = True
             told = self._say(message, answer.id)
             for use in uses_of(message):
                 self._calls.open(use)
@@ -215,6 +221,7 @@ class OpenaiChat(Parser):
         reason = choice.get("finish_reason")
         if isinstance(reason, str) and reason:
             answer.finish = reason
+            self.state.answered = True
             told = True
         return told or answer.calls > 0
 

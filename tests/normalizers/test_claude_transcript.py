@@ -479,13 +479,15 @@ def test_subagents_that_were_given_the_same_prompt_belong_to_a_call_each() -> No
     """A resumed session may say the beginning of one again."""
 
     def spawn(call_id: str) -> dict[str, Any]:
-        return said("assistant", use(call_id, "Task", prompt="Count.", subagent_type="x"), uuid=f"u_{call_id}")
+        given = {"prompt": "Count.", "subagent_type": "x"}
+        return said("assistant", {"type": "tool_use", "id": call_id, "name": "Task", "input": given}, uuid=call_id)
 
     def began(name: str) -> dict[str, Any]:
-        return said("user", text("Count."), uuid=f"{name}1", isSidechain=True)
+        return said("user", {"type": "text", "text": "Count."}, uuid=f"{name}1", isSidechain=True)
 
     def answered(name: str) -> dict[str, Any]:
-        return said("assistant", text(name), uuid=f"{name}2", parentUuid=f"{name}1", isSidechain=True)
+        block = {"type": "text", "text": name}
+        return said("assistant", block, uuid=f"{name}2", parentUuid=f"{name}1", isSidechain=True)
 
     found = read(spawn("t1"), spawn("t2"), began("a"), began("b"), began("a"), answered("b"), answered("a"))
 
