@@ -1,21 +1,20 @@
 """What the tests of Codex's dialects share: fixtures as events, and lines made by hand."""
 
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
 
+from tests.normalizers import reading
+from tests.normalizers.reading import of
 from tooltap.normalizers.contract import Line, check_events, normalize, read_recording
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.sniff import sniff
-from tooltap.normalizers.stream import StreamNormalizer
 from tooltap.protocol.events import Event, ToolCall, ToolResult
 from tooltap.protocol.stats import Statistics
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "codex-mcp" / "codex-0.120"
 THREAD = "01a1ffe4-397b-7750-b2a9-211578d3d7e7"
-
-E = TypeVar("E", bound=Event)
 
 
 def recording(name: str) -> list[Line]:
@@ -31,10 +30,6 @@ def events(name: str) -> list[Event]:
     return normalize("codex-mcp", recording(name), Context(stream="s"))
 
 
-def of(kind: type[E], found: list[Event]) -> list[E]:
-    return [event for event in found if isinstance(event, kind)]
-
-
 def calls(found: list[Event]) -> list[ToolCall]:
     return of(ToolCall, found)
 
@@ -43,16 +38,8 @@ def results(found: list[Event]) -> list[ToolResult]:
     return of(ToolResult, found)
 
 
-def answer(payload: dict[str, Any]) -> dict[str, Any]:
-    """A payload without what every payload has."""
-    return {key: value for key, value in payload.items() if key not in ("_happy", "_raw")}
-
-
 def statistics(lines: list[Line], dialect: str = "codex-mcp") -> Statistics:
-    normalizer = StreamNormalizer(Context(stream="s"), dialect)
-    for line in lines:
-        normalizer.feed(line.data, line.t, line.direction)
-    return normalizer.statistics
+    return reading.statistics(dialect, lines)
 
 
 def plain(*made: dict[str, Any]) -> list[Line]:

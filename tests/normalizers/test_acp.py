@@ -19,7 +19,6 @@ from tests.normalizers.acp import (
     chunk,
     events,
     line,
-    of,
     only,
     prompt,
     read,
@@ -31,6 +30,7 @@ from tests.normalizers.acp import (
     turns,
     update,
 )
+from tests.normalizers.reading import of
 from tooltap.normalizers.contract import read_recording
 from tooltap.normalizers.items import Context, OutputPiece
 from tooltap.normalizers.stream import StreamNormalizer

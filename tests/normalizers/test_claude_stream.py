@@ -10,7 +10,6 @@ from tests.normalizers.claude import (
     assistant,
     events,
     init,
-    of,
     read,
     recording,
     result,
@@ -20,6 +19,7 @@ from tests.normalizers.claude import (
     use,
     user,
 )
+from tests.normalizers.reading import of
 from tooltap.normalizers.contract import read_recording
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.stream import StreamNormalizer

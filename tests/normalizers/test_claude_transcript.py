@@ -2,11 +2,12 @@
 
 import random
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
 import pytest
 
+from tests.normalizers.reading import of
 from tooltap.normalizers.contract import Line, check_recording, normalize, read_recording
 from tooltap.normalizers.decode import decode_line
 from tooltap.normalizers.items import Context
@@ -35,8 +36,6 @@ IDS = [f"{path.parent.name}/{path.stem}" for path in ALL]
 V1, V2 = "claude-code-1.0.128", "claude-code-2.1.330"
 SESSION = "11111111-2222-3333-4444-555555555555"
 
-E = TypeVar("E", bound=Event)
-
 
 def recording(name: str, version: str) -> list[Line]:
     return read_recording((FIXTURES / version / f"{name}.jsonl").read_bytes())
@@ -44,10 +43,6 @@ def recording(name: str, version: str) -> list[Line]:
 
 def events(name: str, version: str = V2) -> list[Event]:
     return normalize("claude-transcript", recording(name, version), Context(stream="s"))
-
-
-def of(kind: type[E], found: list[Event]) -> list[E]:
-    return [event for event in found if isinstance(event, kind)]
 
 
 def statistics(lines: list[Line]) -> Statistics:

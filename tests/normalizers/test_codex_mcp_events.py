@@ -10,19 +10,18 @@ import pytest
 
 from tests.normalizers.codex import (
     THREAD,
-    answer,
     calls,
     completed,
     event,
     item,
     lines,
-    of,
     raw,
     read,
     results,
     started,
     statistics,
 )
+from tests.normalizers.reading import answer, of
 from tooltap.normalizers.contract import normalize
 from tooltap.normalizers.items import Context, OutputPiece
 from tooltap.normalizers.stream import StreamNormalizer

@@ -4,12 +4,11 @@ from typing import Any
 
 import pytest
 
-from tests.normalizers.gemini import (
+from tests.normalizers.gemini import RECORDED, WRITTEN, chat
+from tests.normalizers.reading import (
     FIXTURES,
-    WRITTEN,
     answer,
     calls,
-    chat,
     of,
     outline,
     read,
@@ -64,7 +63,7 @@ def test_every_line_of_every_fixture_is_understood(path: Any) -> None:
 
 
 def test_what_is_left_out_is_counted_by_reason() -> None:
-    stats = statistics("gemini-chat", recording("gemini-chat", "read"))
+    stats = statistics("gemini-chat", recording("gemini-chat", "read", RECORDED))
 
     # The context for the model; four changes of `lastUpdated`; the result once more, as the model was given it.
     assert stats.skipped == {"prompt-context": 1, "metadata": 4, "duplicate-result": 1}
@@ -501,7 +500,7 @@ def test_a_document_without_its_end_is_shown_when_the_stream_ends() -> None:
 
 def test_lines_after_a_document_without_its_end_are_read() -> None:
     begun = recording("gemini-chat", "document.json", WRITTEN)[:9]
-    lines = [*begun, *recording("gemini-chat", "read")]
+    lines = [*begun, *recording("gemini-chat", "read", RECORDED)]
 
     found = normalize("gemini-chat", lines, Context(stream="s"))
 
