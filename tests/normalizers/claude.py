@@ -10,7 +10,7 @@ from tests.normalizers.reading import answer as answer
 from tests.normalizers.reading import of as of
 from tooltap.normalizers.contract import Line, normalize, read_recording
 from tooltap.normalizers.items import Context
-from tooltap.protocol.events import Event, ToolCall, ToolResult
+from tooltap.protocol.events import Event, Message, ToolCall, ToolResult, Turn
 from tooltap.protocol.stats import Statistics
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "claude-stream"
@@ -76,3 +76,11 @@ def streamed(event: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 def result(subtype: str = "success", **more: Any) -> dict[str, Any]:
     return {"type": "result", "subtype": subtype, "is_error": subtype != "success", **more}
+
+
+def turns(found: list[Event]) -> list[tuple[str | None, str]]:
+    return [(turn.turn, turn.state) for turn in of(Turn, found)]
+
+
+def said(found: list[Event]) -> list[tuple[str, str]]:
+    return [(message.role, message.text) for message in of(Message, found)]

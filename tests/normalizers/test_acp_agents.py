@@ -26,12 +26,7 @@ from tests.normalizers.acp import (
 from tests.normalizers.reading import answer, of
 from tooltap.normalizers.items import Context, OutputPiece
 from tooltap.normalizers.stream import StreamNormalizer
-from tooltap.protocol.events import (
-    PermissionRequest,
-    PermissionResponse,
-    ToolCall,
-    ToolResult,
-)
+from tooltap.protocol.events import PermissionRequest, PermissionResponse, ToolCall, ToolResult
 
 FAILING = "echo partial output; echo 'boom: something broke' >&2; exit 3"
 

@@ -25,14 +25,7 @@ from tests.normalizers.acp import (
     whole_input,
 )
 from tests.normalizers.reading import answer, of
-from tooltap.protocol.events import (
-    Notice,
-    PermissionRequest,
-    PermissionResponse,
-    ToolCall,
-    ToolResult,
-    ToolUpdate,
-)
+from tooltap.protocol.events import Notice, PermissionRequest, PermissionResponse, ToolCall, ToolResult, ToolUpdate
 
 # -- the life of a call ------------------------------------------------------------------------------------------------
 

@@ -7,10 +7,7 @@ import pytest
 from tests.normalizers.acp import CODEX, events, named, only, read, tool, tool_update, whole_input
 from tests.normalizers.reading import answer, of
 from tooltap.normalizers.acp_names import mcp_name, raw_name
-from tooltap.protocol.events import (
-    ToolCall,
-    ToolResult,
-)
+from tooltap.protocol.events import ToolCall, ToolResult
 
 # -- names -------------------------------------------------------------------------------------------------------------
 

@@ -23,11 +23,7 @@ from tests.normalizers.acp import (
 from tests.normalizers.reading import answer, of
 from tooltap.normalizers.items import Context, OutputPiece
 from tooltap.normalizers.stream import StreamNormalizer
-from tooltap.protocol.events import (
-    ToolCall,
-    ToolResult,
-    ToolUpdate,
-)
+from tooltap.protocol.events import ToolCall, ToolResult, ToolUpdate
 
 # -- outputs -----------------------------------------------------------------------------------------------------------
 

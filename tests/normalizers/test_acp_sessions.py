@@ -25,14 +25,7 @@ from tests.normalizers.acp import (
 )
 from tests.normalizers.reading import of
 from tooltap.normalizers.acp_sessions import provider_name
-from tooltap.protocol.events import (
-    Message,
-    Notice,
-    SessionEvent,
-    ToolCall,
-    ToolResult,
-    Turn,
-)
+from tooltap.protocol.events import Message, Notice, SessionEvent, ToolCall, ToolResult, Turn
 
 
 @pytest.mark.parametrize(
