@@ -4,7 +4,8 @@ import json
 
 import orjson
 
-from tests.normalizers.gemini import WRITTEN, recording
+from tests.normalizers.gemini import RECORDED, WRITTEN
+from tests.normalizers.reading import recording
 from tooltap.normalizers.documents import beginning
 from tooltap.normalizers.gemini_chat import GeminiChat
 from tooltap.normalizers.items import Context, Limits
@@ -60,7 +61,7 @@ def test_a_dialect_of_lines_leaves_braces_alone() -> None:
 
 
 def test_auto_chooses_only_dialects_that_may_come_as_documents() -> None:
-    line = recording("gemini-stream", "read")[0].data
+    line = recording("gemini-stream", "read", RECORDED)[0].data
     assert isinstance(line, bytes)
     normalizer = StreamNormalizer(Context(stream="s"))
 
