@@ -15,7 +15,7 @@ from tooltap.normalizers.base import WITH_EVENTS, State, skip
 from tooltap.normalizers.claude_base import CLAUDE_SKIPS, ClaudeParser, ClaudeState, TurnNotes, message_of
 from tooltap.normalizers.claude_control import CONTROL_SKIPS, Control, ControlState
 from tooltap.normalizers.claude_results import last_words, outcome, used
-from tooltap.normalizers.claude_system import SYSTEM_SKIPS, compacting, rate_limit, read_notice
+from tooltap.normalizers.claude_system import NOTED, SYSTEM_SKIPS, compacting, note, rate_limit, read_notice
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.times import milliseconds
 from tooltap.normalizers.values import record, records, string, whole
@@ -57,9 +57,13 @@ class PrintParser(ClaudeParser):
             "result": self._result,
             "stream_event": self._stream_event,
             "system": self._system,
+            "tool_progress": lambda value, _: self._tasks.elapsed(value),
             "user": self._user,
         }
+        for kind in NOTED:
+            self._lines[kind] = lambda value, _: note(self, str(value["type"]), value)
         self._systems: dict[str, Callable[[dict[str, Any]], str]] = {
+            "commands_changed": self._commands,
             "init": self._init,
             "permission_denied": self._permission_denied,
             "status": self._status,
@@ -125,6 +129,10 @@ class PrintParser(ClaudeParser):
         if isinstance(value.get("permissionMode"), str):
             return self._tell_session({"mode": value["permissionMode"]})
         return skip("status")
+
+    def _commands(self, value: dict[str, Any]) -> str:
+        names = [name for one in records(value.get("commands")) if (name := string(one.get("name")))]
+        return self._tell_session({"commands": names})
 
     def _reset(self, value: dict[str, Any], direction: Direction | None) -> str:
         data = {"newConversation": value.get("new_conversation_id")}
