@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from tooltap.normalizers.base import WITH_EVENTS, State, skip
+from tooltap.normalizers.claude_answers import text_of
 from tooltap.normalizers.claude_base import CLAUDE_SKIPS, ClaudeParser, ClaudeState, TurnNotes, message_of
 from tooltap.normalizers.claude_control import CONTROL_SKIPS, Control, ControlState
 from tooltap.normalizers.claude_results import last_words, outcome, used
@@ -160,6 +161,9 @@ class PrintParser(ClaudeParser):
                 self.start_turn()
                 self.state.prompted = True
         elif value.get("isReplay") is not True:
+            # Some harnesses put the prompt before what the agent printed.
+            is_first = self.turn is None and self.state.started is None
+            self.state.prompted |= is_first and self._is_main and bool(text_of(message_of(value).get("content")))
             self._ensure_turn()
         metas = {str(meta.get("id")): meta for meta in records(value.get("tool_result_meta"))}
         return self._blocks.user(
