@@ -15,18 +15,20 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import msgspec
 
-from tooltap.normalizers.calls import Call, Calls, CallsState
+from tooltap.normalizers.calls import Calls
+from tooltap.normalizers.calls_state import Call
 from tooltap.normalizers.decode import FRAMING, decode_line
 from tooltap.normalizers.documents import Documents
 from tooltap.normalizers.framing import LongLine
 from tooltap.normalizers.items import Context, Item, OutputPiece
 from tooltap.normalizers.numbers import Numbers
-from tooltap.normalizers.permissions import Permissions, PermissionsState
-from tooltap.normalizers.texts import Texts, TextsState
+from tooltap.normalizers.permissions import Permissions
+from tooltap.normalizers.state import OpenTurn, State
+from tooltap.normalizers.texts import Texts
 from tooltap.protocol.events import Event, Notice, OutputRef, SessionEvent, Turn, Unparsed
 from tooltap.protocol.tapped import Direction
 
-__all__ = ["UNPARSED", "WITH_EVENTS", "OpenTurn", "Parser", "State", "skip"]
+__all__ = ["UNPARSED", "WITH_EVENTS", "Parser", "skip"]
 
 WITH_EVENTS = "withEvents"
 UNPARSED = "unparsed"
@@ -37,33 +39,6 @@ UNPARSED_TEXT = 2_000
 def skip(reason: str) -> str:
     """The class of a line that gives no event, for a reason out of the dialect's `SKIPS`."""
     return f"skipped.{reason}"
-
-
-class OpenTurn(msgspec.Struct):
-    id: str
-    session: str
-    agent: str | None = None
-
-
-class State(msgspec.Struct, kw_only=True):
-    """What every parser remembers from line to line."""
-
-    line: int = 0
-    session: str | None = None
-    """The provider's own id of the root session, once seen."""
-    named: bool = False
-    """Events went out under the publisher's name for the session, before the provider's id was seen."""
-    provider: str | None = None
-    """What the stream says of itself."""
-    turns: list[OpenTurn] = []
-    """Oldest first; turns may overlap."""
-    turn_count: int = 0
-    cwd: str | None = None
-    """The session's working directory, where the stream says it; previews show paths relative to it."""
-    calls: CallsState = msgspec.field(default_factory=CallsState)
-    permissions: PermissionsState = msgspec.field(default_factory=PermissionsState)
-    texts: TextsState = msgspec.field(default_factory=TextsState)
-    documents: Documents = msgspec.field(default_factory=Documents)
 
 
 E = TypeVar("E", bound=Event)
@@ -270,9 +245,10 @@ class Parser(ABC):
         named, state.named = state.named, False
         state.session = self.session = session
         if before != session:
-            for holder in (*state.turns, *state.calls.open.values(), *state.permissions.pending.values()):
+            for holder in (*state.turns, *state.permissions.pending.values()):
                 if holder.session == before:
                     holder.session = session
+            self.calls.rename_session(before, session)
             self.texts.rename_session(before, session)
             if named:
                 self.emit(SessionEvent, state="updated", alias=before)
@@ -283,7 +259,7 @@ class Parser(ABC):
         turn_id = turn_id or f"t{state.turn_count}"
         while len(state.turns) >= self.context.limits.open_turns:
             self._give_up(state.turns[0])
-        state.turns.append(OpenTurn(turn_id, self.session, self.agent))
+        state.turns.append(OpenTurn(turn_id, self.session, self.agent, self.origin))
         self.emit(Turn, state="started", synthetic=synthetic)
         return turn_id
 
@@ -310,7 +286,7 @@ class Parser(ABC):
         turns = self.state.turns
         turn = next((one for one in turns if one.session == self.session and turn_id in (None, one.id)), None)
         if turn is None:
-            turn = OpenTurn(turn_id or f"t{max(self.state.turn_count, 1)}", self.session)
+            turn = OpenTurn(turn_id or f"t{max(self.state.turn_count, 1)}", self.session, origin=self.origin)
         self.texts.flush_turn(self.session, turn.id)
         self.permissions.expire_turn(turn.session, turn.id)
         stopped = outcome == "cancelled" and not synthetic  # said by the provider, not concluded by us
@@ -320,6 +296,7 @@ class Parser(ABC):
             self.emit(kind, turn=turn.id, **fields)
         if turn in turns:
             turns.remove(turn)
+        origin = {} if turn.origin is None else {"protocol": turn.origin[0], "provider": turn.origin[1]}
         self.emit(
             Turn,
             turn=turn.id,
@@ -328,6 +305,7 @@ class Parser(ABC):
             duration_ms=duration_ms,
             synthetic=synthetic,
             agent=turn.agent,
+            **origin,
         )
 
     # -- inner workings -----------------------------------------------------------------------------------------
@@ -366,7 +344,7 @@ class Parser(ABC):
                 "ts": self.ts,
                 "session": self.session,
                 "agent": self.agent,
-                "parent": self.parent,
+                "parent": self.calls.id_of(self.parent) if self.parent is not None else None,
                 "protocol": protocol,
                 "provider": provider,
                 "dialect": self.dialect,
@@ -421,10 +399,10 @@ class Parser(ABC):
 
     def _give_up(self, turn: OpenTurn) -> None:
         """End a turn whose end nobody told."""
-        scope = self.session, self.agent
-        self.session, self.agent = turn.session, turn.agent
+        scope = self.session, self.agent, self.origin
+        self.session, self.agent, self.origin = turn.session, turn.agent, turn.origin
         self.end_turn("cancelled", turn_id=turn.id, synthetic=True)
-        self.session, self.agent = scope
+        self.session, self.agent, self.origin = scope
 
     def _end_everything(self) -> None:
         self.texts.flush_all()

@@ -11,13 +11,14 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from tooltap.normalizers.base import WITH_EVENTS, State, skip
+from tooltap.normalizers.base import WITH_EVENTS, skip
 from tooltap.normalizers.claude_answers import text_of
 from tooltap.normalizers.claude_base import CLAUDE_SKIPS, ClaudeParser, ClaudeState, TurnNotes, message_of
 from tooltap.normalizers.claude_control import CONTROL_SKIPS, Control, ControlState
 from tooltap.normalizers.claude_results import last_words, outcome, used
 from tooltap.normalizers.claude_system import NOTED, SYSTEM_SKIPS, compacting, note, rate_limit, read_notice
 from tooltap.normalizers.items import Context
+from tooltap.normalizers.state import State
 from tooltap.normalizers.times import milliseconds
 from tooltap.normalizers.values import record, records, string, whole
 from tooltap.protocol.events import Event, Message, Notice, SessionEvent

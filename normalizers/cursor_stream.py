@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from tooltap.normalizers.base import WITH_EVENTS, State, skip
+from tooltap.normalizers.base import WITH_EVENTS, skip
 from tooltap.normalizers.claude_answers import text_of
 from tooltap.normalizers.claude_base import message_of
 from tooltap.normalizers.claude_print import PrintParser
 from tooltap.normalizers.cursor_results import read_result
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.names import canonical_name
+from tooltap.normalizers.state import State
 from tooltap.normalizers.tools.payload import decode_json
 from tooltap.normalizers.values import record, string, whole
 from tooltap.protocol.events import Event, Usage

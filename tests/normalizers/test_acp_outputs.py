@@ -155,6 +155,22 @@ def test_claude_tells_a_client_with_terminals_the_exit_code_in_text_and_number()
     assert said(only(ToolResult, found).output) == {"stdout": "boom", "exit_code": 3, "errorMessage": "Exit code 3"}
 
 
+@pytest.mark.parametrize("truncated", [False, True])
+def test_a_folder_that_was_listed_in_part_says_so(truncated: bool) -> None:
+    """OpenCode 1.18 shows `offset` and `totalEntries` of every folder; where it is whole, they tell nothing."""
+    part = {"offset": 2, "totalEntries": 3, "truncated": truncated}
+    shown = {"type": "directory", "path": "/w", "entries": ["b.py"], **part}
+    found = read(
+        *set_up("OpenCode"),
+        prompt(3),
+        tool("c1", kind="read", title="read", rawInput={"filePath": "/w"}),
+        tool_update("c1", status="completed", rawOutput={"output": "<entries>…", "metadata": {"display": shown}}),
+    )
+
+    wanted = {"entries": ["b.py"], **(part if truncated else {})}
+    assert said(only(ToolResult, found).output) == wanted
+
+
 def test_a_clients_terminal_belongs_to_the_call_that_shows_it() -> None:
     lines = [
         *set_up(),

@@ -473,3 +473,27 @@ def test_sidechains_among_the_main_agents_lines_belong_to_the_call_with_their_pr
     assert calls["toolu_t1"].agent is None
     assert [result.call_id for result in of(ToolResult, found)] == ["toolu_a", "toolu_b", "toolu_t2", "toolu_t1"]
     assert [state for _, state, _, _ in turns(found)] == ["started", "completed"]
+
+
+def test_subagents_that_were_given_the_same_prompt_belong_to_a_call_each() -> None:
+    """A resumed session may say the beginning of one again."""
+
+    def spawn(call_id: str) -> dict[str, Any]:
+        given = {"prompt": "Count.", "subagent_type": "x"}
+        return said("assistant", {"type": "tool_use", "id": call_id, "name": "Task", "input": given}, uuid=call_id)
+
+    def began(name: str) -> dict[str, Any]:
+        return said("user", {"type": "text", "text": "Count."}, uuid=f"{name}1", isSidechain=True)
+
+    def answered(name: str) -> dict[str, Any]:
+        block = {"type": "text", "text": name}
+        return said("assistant", block, uuid=f"{name}2", parentUuid=f"{name}1", isSidechain=True)
+
+    found = read(spawn("t1"), spawn("t2"), began("a"), began("b"), began("a"), answered("b"), answered("a"))
+
+    assert [(one.text, one.agent, one.parent) for one in of(Message, found) if one.role == "assistant"] == [
+        ("b", "t2", "t2"),
+        ("a", "t1", "t1"),
+    ]
+    later = read(spawn("t1"), began("a"), answered("a"), spawn("t2"), began("b"), answered("b"))
+    assert [one.parent for one in of(Message, later) if one.role == "assistant"] == ["t1", "t2"]

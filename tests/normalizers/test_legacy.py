@@ -220,3 +220,16 @@ def test_what_no_version_stored_is_unparsed() -> None:
     classes = run({"hello": 1}, acp({"type": "tool-call"}), acp({"type": "dance"}), {"role": "agent", "content": 1})[1]
 
     assert classes == ["unparsed"] * 4
+
+
+def test_a_turn_that_nobody_ends_ends_as_its_agents() -> None:
+    events, _ = run(
+        acp({"type": "task_started", "id": "m"}, "gemini"), acp({"type": "message", "message": "Hi."}, "gemini")
+    )
+
+    assert [
+        (event.state, event.synthetic, event.protocol, event.provider) for event in events if isinstance(event, Turn)
+    ] == [
+        ("started", False, "acp", "gemini"),
+        ("cancelled", True, "acp", "gemini"),
+    ]
