@@ -49,17 +49,9 @@ class Documents(msgspec.Struct):
         `objects`: whether an object over many lines may stand outside of an array, too.
         """
         if not self.lines:
-            if not self.in_array and len(line) >= _OPENING_BYTES:
-                return line
-            bare = line.removeprefix(_BOM).strip()
-            if bare == (b"]" if self.in_array else b"["):
-                self.in_array = not self.in_array
-                return b""
-            if self.in_array and not bare.startswith(b"{"):
-                self.in_array = not bare
-                return line
-            if bare != b"{" or not (self.in_array or objects):
-                return bare.removesuffix(b",") if self.in_array else line
+            outside = self._take_outside(line, objects=objects)
+            if outside is not None:
+                return outside
             self.margin = line[: line.index(b"{")]
         self.lines.append(line)
         self.size += len(line) + 1
@@ -69,6 +61,21 @@ class Documents(msgspec.Struct):
         text = self.text.rstrip().removesuffix(b",")
         self.drop()
         return text
+
+    def _take_outside(self, line: bytes, *, objects: bool) -> bytes | None:
+        """What can be read of a line outside of an object; None where it opens one."""
+        if not self.in_array and len(line) >= _OPENING_BYTES:
+            return line
+        bare = line.removeprefix(_BOM).strip()
+        if bare == (b"]" if self.in_array else b"["):
+            self.in_array = not self.in_array
+            return b""
+        if bare == b"{" and (self.in_array or objects):
+            return None
+        if not self.in_array or not bare:
+            return line
+        self.in_array = bare.startswith(b"{")
+        return bare.removesuffix(b",") if self.in_array else line
 
     def drop(self) -> None:
         """Forget the object."""
