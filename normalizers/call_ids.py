@@ -34,11 +34,15 @@ class CallIds:
         state = self._state
         state.reused += 1
         turn = self._parser.turn
+        newest = self.of(wire_id)
+        known = state.open.get(newest) or state.done[newest]
         number = max(2, state.reused)  # no fewer have that id: few are tried, however often it comes
-        call_id = first = f"{turn}/{wire_id}" if turn is not None else wire_id
-        while call_id in state.open or call_id in state.done:
+        first = call_id = f"{turn}/{wire_id}" if turn is not None else wire_id
+        if turn is None or (known.turn == turn and known.wire_id is not None):
             call_id = f"{first}-{number}"
+        while call_id in state.open or call_id in state.done:
             number += 1
+            call_id = f"{first}-{number}"
         state.renamed[self._key(wire_id)] = call_id
         return call_id
 

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.normalizers.toy import Toy
 from tooltap.normalizers.contract import Line, check_recording
+from tooltap.normalizers.items import Context, Limits
 from tooltap.protocol.events import ToolCall, ToolResult
 
 ID = "call_0"
@@ -156,7 +158,7 @@ _RUNS = st.lists(st.tuples(st.integers(1, 2), st.integers(1, 2)), min_size=1, ma
 
 @pytest.mark.parametrize("name", WIRES)
 @given(runs=_RUNS)
-@settings(max_examples=10)
+@settings(max_examples=10, deadline=None)
 def test_calls_with_one_id_are_told_each_once_however_often_their_lines_come(
     name: str, runs: list[tuple[int, int]]
 ) -> None:
@@ -189,3 +191,14 @@ def test_the_same_command_under_the_same_id_in_another_turn_is_another_call() ->
 
     assert [event.call_id for event in found if isinstance(event, ToolCall)] == [ID, f"t2/{ID}"]
     assert [event.call_id for event in found if isinstance(event, ToolResult)] == [ID, f"t2/{ID}"]
+
+
+def test_what_is_remembered_of_ids_that_are_used_again_is_bounded() -> None:
+    parser = Toy(Context(stream="s", limits=Limits(tombstones=8)))
+    ids = []
+    for _ in range(2_000):
+        for line in ({"do": "call", "id": ID, "name": "X"}, {"do": "result", "id": ID}):
+            ids += [item.call_id for item in parser.feed(orjson.dumps(line))[1] if isinstance(item, ToolCall)]
+
+    assert len(set(ids)) == 2_000
+    assert (len(parser.state.calls.done), len(parser.state.calls.renamed)) == (8, 1)

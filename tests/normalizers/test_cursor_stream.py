@@ -6,8 +6,8 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.normalizers.claude import answer, calls, of, results
-from tests.normalizers.opencode import outline
+from tests.normalizers.claude import calls, results
+from tests.normalizers.reading import answer, of, outline
 from tooltap.normalizers.contract import Line, check_recording, read_recording
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.stream import AUTO, StreamNormalizer

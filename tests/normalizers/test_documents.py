@@ -9,8 +9,8 @@ import msgspec
 import orjson
 import pytest
 
-from tests.normalizers.gemini import FIXTURES, WRITTEN, recording
-from tests.normalizers.opencode import outline
+from tests.normalizers.gemini import RECORDED, WRITTEN
+from tests.normalizers.reading import FIXTURES, outline, recording
 from tooltap.normalizers.bounds import Produced
 from tooltap.normalizers.contract import Line, check_recording, read_recording
 from tooltap.normalizers.documents import beginning
@@ -70,7 +70,7 @@ def test_a_dialect_of_lines_leaves_braces_alone() -> None:
 
 
 def test_auto_chooses_only_dialects_that_may_come_as_documents() -> None:
-    line = recording("gemini-stream", "read")[0].data
+    line = recording("gemini-stream", "read", RECORDED)[0].data
     assert isinstance(line, bytes)
     normalizer = StreamNormalizer(Context(stream="s"))
 

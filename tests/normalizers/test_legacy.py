@@ -10,16 +10,7 @@ import orjson
 from tooltap.normalizers.contract import check_recording, read_recording
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.legacy import Legacy
-from tooltap.protocol.events import (
-    Event,
-    Message,
-    Notice,
-    PermissionResponse,
-    Reasoning,
-    ToolCall,
-    ToolResult,
-    Turn,
-)
+from tooltap.protocol.events import Event, Message, Notice, PermissionResponse, Reasoning, ToolCall, ToolResult, Turn
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "legacy" / "happy-written"
 

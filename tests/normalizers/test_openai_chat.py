@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.normalizers.opencode import answer, lines_of, of, outline, read, statistics
+from tests.normalizers.reading import answer, lines_of, of, outline, read, statistics
 from tooltap.normalizers.contract import Line, normalize, read_recording
 from tooltap.normalizers.items import Context
 from tooltap.protocol.events import Event, Message, Notice, Reasoning, ToolCall, ToolResult, Turn, Usage

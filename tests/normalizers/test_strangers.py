@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.normalizers.opencode import outline
+from tests.normalizers.reading import outline
 from tests.normalizers.strangers import STRANGERS
 from tooltap.normalizers.contract import Line, check_survives, normalize
 from tooltap.normalizers.items import Context
