@@ -18,7 +18,7 @@ import msgspec
 from tooltap.normalizers.calls import Calls
 from tooltap.normalizers.calls_state import Call
 from tooltap.normalizers.decode import FRAMING, decode_line
-from tooltap.normalizers.documents import Document, opens_document
+from tooltap.normalizers.documents import Documents
 from tooltap.normalizers.framing import LongLine
 from tooltap.normalizers.items import Context, Item, OutputPiece
 from tooltap.normalizers.numbers import Numbers
@@ -55,6 +55,8 @@ class Parser(ABC):
     state_type: ClassVar[type[State]] = State
     DOCUMENTS: ClassVar[bool] = False
     """Whether an object may come printed over many lines, as files that are JSON documents have it."""
+    ARRAYS: ClassVar[bool] = True
+    """Whether the stream may come as one array, printed over many lines."""
 
     def __init__(self, context: Context, state: State | None = None) -> None:
         self.context = context
@@ -80,7 +82,7 @@ class Parser(ABC):
         self._begin(t)
         if (known := self.glance(line)) is not None:
             return known, self._take()
-        if self.DOCUMENTS:
+        if self.ARRAYS:
             whole = self._collect(line)
             if whole is None:
                 return WITH_EVENTS, self._take()
@@ -93,12 +95,7 @@ class Parser(ABC):
                 self.read_framing(line)
                 return skip(FRAMING), self._take()
             return self._unreadable("not-json" if reason in (None, FRAMING) else reason, line, len(line))
-        classes = [self._read(value, line, direction) for value in values]
-        if len(classes) == 1:
-            return classes[0], self._take()
-        # Two objects torn onto one line: the line is worth its best part.
-        best = WITH_EVENTS if WITH_EVENTS in classes else UNPARSED if UNPARSED in classes else classes[0]
-        return best, self._take()
+        return self._read_all(values, line, t, direction), self._take()
 
     def feed_long(self, line: LongLine, t: int | None = None) -> tuple[str, list[Item]]:
         """A line longer than the limit: its head and length."""
@@ -356,40 +353,41 @@ class Parser(ABC):
             }
         )
 
-    def _read(self, value: Any, line: bytes, direction: Direction | None) -> str:
+    def _read_all(self, values: list[Any], line: bytes, t: int | None, direction: Direction | None) -> str:
+        """Objects torn onto one line, or those of an array: the line is worth its best part."""
+        classes: list[str] = []
+        for value in values:
+            if classes:
+                self._reset_scope(t)
+            classes.append(self._read(value, line, t, direction))
+        return next((one for one in (WITH_EVENTS, UNPARSED) if one in classes), classes[0])
+
+    def _read(self, value: Any, line: bytes, t: int | None, direction: Direction | None) -> str:
         try:
             if isinstance(value, dict):
                 return self.read(value, direction)
             if (line_class := self.read_other(value, direction)) is not None:
                 return line_class
-            self._emit_unparsed("not-an-object", line, len(line))
-            return UNPARSED
         except Exception as error:  # the promise is never to raise: the line is shown, and `make corpus` counts it
             self._emit_unparsed(f"parser-error: {type(error).__name__}", line, len(line))
             return UNPARSED
+        if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+            return self._read_all(value, line, t, direction)
+        self._emit_unparsed("not-an-object", line, len(line))
+        return UNPARSED
 
     def _collect(self, line: bytes) -> bytes | None:
-        """The line, or the whole document of which it is the last; None while a document goes on."""
-        document: Document | None = self.state.document
-        if document is not None and (
-            document.is_broken_by(line) or document.size + len(line) > self.context.limits.line_bytes
-        ):
+        """The line, or the whole object of which it is the last; None while an object goes on."""
+        documents: Documents = self.state.documents
+        if documents.is_broken_by(line) or documents.size + len(line) > self.context.limits.line_bytes:
             self._abandon_document()
-            document = None
-        if document is None:
-            if not opens_document(line):
-                return line
-            document = self.state.document = Document()
-        document.add(line)
-        if not document.is_ended_by(line):
-            return None
-        self.state.document = None
-        return document.text
+        return documents.take(line, objects=self.DOCUMENTS)
 
     def _abandon_document(self) -> None:
-        document, self.state.document = self.state.document, None
-        if document is not None:
-            self._emit_unparsed("truncated", document.text, document.size)
+        documents: Documents = self.state.documents
+        if documents.lines:
+            self._emit_unparsed("truncated", documents.text, documents.size)
+            documents.drop()
 
     def _unreadable(self, reason: str, line: bytes, size: int) -> tuple[str, list[Item]]:
         self._emit_unparsed(reason, line, size)

@@ -50,6 +50,15 @@ class Tasks:
         """`task_started` and `task_progress`."""
         return self._report(value, value.get("description"))
 
+    def elapsed(self, value: dict[str, Any]) -> str:
+        """`tool_progress`: a call that still runs."""
+        call = self._parser.calls.get(str(value.get("tool_use_id")))
+        if call is None:
+            return skip("stale-task")
+        data = {key: value[key] for key in ("elapsed_time_seconds", "task_id") if value.get(key) is not None}
+        self._parser.calls.update(call, progress={"data": data})
+        return WITH_EVENTS
+
     def updated(self, value: dict[str, Any]) -> str:
         patch = record(value.get("patch"))
         return self._report(value, patch.get("error") or patch.get("status"), patch.get("status"))

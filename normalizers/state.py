@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from tooltap.normalizers.calls_state import CallsState
-from tooltap.normalizers.documents import Document
+from tooltap.normalizers.documents import Documents
 from tooltap.normalizers.permissions import PermissionsState
 from tooltap.normalizers.texts import TextsState
 
@@ -36,5 +36,4 @@ class State(msgspec.Struct, kw_only=True):
     calls: CallsState = msgspec.field(default_factory=CallsState)
     permissions: PermissionsState = msgspec.field(default_factory=PermissionsState)
     texts: TextsState = msgspec.field(default_factory=TextsState)
-    document: Document | None = None
-    """The document over many lines that is being received."""
+    documents: Documents = msgspec.field(default_factory=Documents)

@@ -214,6 +214,19 @@ def gemini_chat() -> Iterator[Any]:
             yield {"$rewindTo": f"u{n}"}
 
 
+def cursor_stream() -> Iterator[Any]:
+    for n in itertools.count():
+        common = {"session_id": f"s{n // 50}", "timestamp_ms": n}
+        if n % 50 == 0:
+            yield {"type": "system", "subtype": "init", "apiKeySource": "login", "cwd": f"/w{n}", **common}
+        yield {"type": "thinking", "subtype": "delta", "text": TEXT, **common}
+        said = {"role": "assistant", "content": [{"type": "text", "text": f"{n} {TEXT}"}]}
+        yield {"type": "assistant", "message": said, **common}
+        for kind, told in (("started", {"args": {"command": TEXT}}), ("completed", {"result": {"success": {}}})):
+            call = {"subtype": kind, "call_id": f"{kind}{n}", "tool_call": {"shellToolCall": told}}
+            yield {"type": "tool_call", **call, **common}
+
+
 def qwen_stream() -> Iterator[Any]:
     for n, line in enumerate(claude_stream()):
         yield line
@@ -392,6 +405,7 @@ ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
     "codex-mcp": codex_mcp,
     "codex-rollout": codex_rollout,
     "copilot-json": copilot_json,
+    "cursor-stream": cursor_stream,
     "gemini-chat": gemini_chat,
     "gemini-stream": gemini_stream,
     "happier-trace": happier_trace,
