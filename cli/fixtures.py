@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,16 +51,15 @@ def extract(traces: tuple[Path, ...], folder: Path, allowlist: Path | None, maxi
     delete a file of DIR to choose anew.
     """
     fixtures = _load(folder, allowlist)
+    streams = _streams(traces, dialect)
+    _bring_up_to_date(fixtures)
     before = {example.raw for example in fixtures.examples}
-    with _usage_errors():
-        fixtures.extract(_streams(traces, dialect), maximum)
+    fixtures.extract(streams, maximum)
     _save(fixtures)
-    after = {example.raw for example in fixtures.examples}
-    missing = fixtures.missing()
-    for key, line in missing.items():
-        click.echo(f"{fixtures.allowlist.path}:{line}: no example of {key}", err=True)
-    keys = len(fixtures.allowlist.lines) - len(missing)
-    click.echo(f"{len(after)} examples of {keys} keys, {len(after - before)} of them new", err=True)
+    new = sum(example.raw not in before for example in fixtures.examples)
+    for key, line in fixtures.missing().items():
+        click.echo(f"{fixtures.allowlist.path}:{line}: no example of {key} in these traces", err=True)
+    click.echo(f"{_figures(fixtures)}, {new} new", err=True)
 
 
 @command.command("keys")
@@ -72,8 +69,7 @@ def keys(traces: tuple[Path, ...], dialect: str) -> None:
     """List the keys in traces, each with its number of events: an allowlist to choose from."""
     from tooltap.traces.extracting import count_keys
 
-    with _usage_errors():
-        found = count_keys(_streams(traces, dialect))
+    found = count_keys(_streams(traces, dialect))
     width = max(map(len, found), default=0)
     for key, number in sorted(found.items()):
         click.echo(f"{key:{width}}  # {number}")
@@ -84,8 +80,7 @@ def keys(traces: tuple[Path, ...], dialect: str) -> None:
 @click.pass_context
 def check(context: click.Context, folder: Path) -> None:
     """Compare fixtures with their allowlist, and with what their lines give; exit code 1 if something is wrong."""
-    fixtures = _load(folder)
-    context.exit(_report(list(fixtures.problems())))
+    context.exit(_report(_load(folder)))
 
 
 @command.command("update")
@@ -97,12 +92,9 @@ def update(context: click.Context, folder: Path) -> None:
     Examples of keys the allowlist does not name are dropped. Exit code 1 if something stays wrong.
     """
     fixtures = _load(folder)
-    for key in fixtures.drop_unnamed():
-        click.echo(f"dropped: {key}")
-    for change in fixtures.update():
-        click.echo(change)
+    _bring_up_to_date(fixtures)
     _save(fixtures)
-    context.exit(_report(list(fixtures.problems())))
+    context.exit(_report(fixtures))
 
 
 def _load(folder: Path, allowlist: Path | None = None) -> Fixtures:
@@ -116,19 +108,28 @@ def _load(folder: Path, allowlist: Path | None = None) -> Fixtures:
 
 
 def _streams(paths: tuple[Path, ...], dialect: str) -> list[TracedStream]:
+    """What there is a dialect for."""
+    from tooltap.normalizers.registry import UnknownDialectError, dialects
+    from tooltap.normalizers.stream import AUTO
     from tooltap.traces.streams import read_streams
 
-    return read_streams(paths, dialect)
+    known = {AUTO, *dialects()}
+    if dialect not in known:
+        raise click.BadParameter(str(UnknownDialectError(dialect)), param_hint="--dialect")
+    streams = []
+    for stream in read_streams(paths, dialect):
+        if stream.dialect in known:
+            streams.append(stream)
+        else:
+            click.echo(f"left out {stream.name}: {UnknownDialectError(stream.dialect)}", err=True)
+    return streams
 
 
-@contextmanager
-def _usage_errors() -> Iterator[None]:
-    from tooltap.normalizers.registry import UnknownDialectError
-
-    try:
-        yield
-    except UnknownDialectError as error:
-        raise click.UsageError(str(error), click.get_current_context()) from None
+def _bring_up_to_date(fixtures: Fixtures) -> None:
+    for key in fixtures.drop_unnamed():
+        click.echo(f"{key}: dropped, it is not in {fixtures.allowlist.path}")
+    for change in fixtures.update():
+        click.echo(change)
 
 
 def _save(fixtures: Fixtures) -> None:
@@ -136,7 +137,15 @@ def _save(fixtures: Fixtures) -> None:
         click.echo(f"{'wrote' if path.exists() else 'removed'} {path}", err=True)
 
 
-def _report(problems: list[str]) -> int:
+def _report(fixtures: Fixtures) -> int:
+    """Print what is wrong; gives the exit code."""
+    problems = list(fixtures.problems())
     for problem in problems:
         click.echo(problem)
+    click.echo(f"{_figures(fixtures)}, {len(problems) or 'no'} problem{'s'[: len(problems) != 1]}", err=True)
     return 1 if problems else 0
+
+
+def _figures(fixtures: Fixtures) -> str:
+    keys = len({example.key for example in fixtures.examples})
+    return f"{len(fixtures.examples)} examples of {keys} keys"

@@ -14,10 +14,11 @@ from urllib.parse import quote
 
 from tooltap.protocol.events import AnyEvent
 
-__all__ = ["ALLOWLIST", "Allowlist", "AllowlistError", "RawNames", "base_key"]
+__all__ = ["ALLOWLIST", "Allowlist", "AllowlistError", "RawNames", "base_key", "fault_of"]
 
 ALLOWLIST = "allowlist.txt"
 KINDS = frozenset(str(kind.__struct_config__.tag) for kind in AnyEvent.__args__)
+KEY = re.compile(r"(?!\.)[^/\s]+/(?!\.)[^/\s]+/(?P<kind>[^/\s]+)(?:/[^/\s]+)?")
 OF_TOOLS = frozenset({"tool-call", "tool-update", "tool-result", "permission-request"})
 """Kinds with a tool in their key."""
 
@@ -44,12 +45,22 @@ class RawNames:
         call_id = event.get("callId")
         if said is not None and call_id is not None:
             self._of_calls.setdefault(call_id, said)
-        return said or self._of_calls.get(call_id) or event.get("name")
+        return said or self._of_calls.get(str(call_id)) or event.get("name")
 
 
 def base_key(key: str) -> str:
     """The key without its tool."""
     return "/".join(key.split("/")[:3])
+
+
+def fault_of(key: str) -> str | None:
+    """Why it is no key; None: it is one."""
+    found = KEY.fullmatch(key)
+    if found is None:
+        return f"{key!r} is no key, which is protocol/provider/kind or protocol/provider/kind/tool"
+    if found["kind"] not in KINDS:
+        return f"there is no kind {found['kind']!r} of events, only {', '.join(sorted(KINDS))}"
+    return None
 
 
 def _quoted(part: str) -> str:

@@ -23,7 +23,7 @@ from tooltap.protocol.tapped import NotTappedError
 from tooltap.traces.choosing import choose
 from tooltap.traces.examples import Example, Given
 from tooltap.traces.extracting import find_examples
-from tooltap.traces.fixture_keys import ALLOWLIST, Allowlist
+from tooltap.traces.fixture_keys import ALLOWLIST, Allowlist, fault_of
 from tooltap.traces.streams import TracedStream
 
 __all__ = ["FixtureError", "Fixtures"]
@@ -56,13 +56,19 @@ class Fixtures:
         for path in sorted(folder.glob("*/*.json")):
             fixtures._read[path] = path.read_bytes()
             try:
-                fixtures.examples += msgspec.convert(orjson.loads(fixtures._read[path]), list[Example])
+                examples = msgspec.convert(orjson.loads(fixtures._read[path]), list[Example])
             except (orjson.JSONDecodeError, msgspec.ValidationError) as error:
                 raise FixtureError(f"{path}: {error}") from None
+            if faults := [fault for example in examples if (fault := fault_of(example.key)) is not None]:
+                raise FixtureError(f"{path}: {faults[0]}")
+            fixtures.examples += examples
         return fixtures
 
     def extract(self, streams: list[TracedStream], maximum: int) -> None:
-        """Choose among the examples there are and those in the streams. Raises `UnknownDialectError`."""
+        """Choose among the examples there are, which are to be up to date, and those in the streams.
+
+        Raises `UnknownDialectError`.
+        """
         found = find_examples(streams, self.allowlist, maximum)
         for example in self.examples:
             found.setdefault(example.key, []).append(example)
