@@ -13,6 +13,13 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+
+class _UnusableError(click.ClickException):
+    """A file of DIR is at fault, not the command line."""
+
+    exit_code = 2
+
+
 traces_argument = click.argument(
     "traces", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="TRACE..."
 )
@@ -31,7 +38,7 @@ def command() -> None:
     """
 
 
-@command.command("extract")
+@command.command("extract", short_help="Choose the most telling examples in traces.")
 @traces_argument
 @click.option("--out", "folder", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Where to.")
 @click.option(
@@ -52,7 +59,8 @@ def extract(traces: tuple[Path, ...], folder: Path, allowlist: Path | None, maxi
     """
     fixtures = _load(folder, allowlist)
     streams = _streams(traces, dialect)
-    _bring_up_to_date(fixtures)
+    for change in fixtures.update():
+        click.echo(change)
     before = {example.raw for example in fixtures.examples}
     fixtures.extract(streams, maximum)
     _save(fixtures)
@@ -62,7 +70,7 @@ def extract(traces: tuple[Path, ...], folder: Path, allowlist: Path | None, maxi
     click.echo(f"{_figures(fixtures)}, {new} new", err=True)
 
 
-@command.command("keys")
+@command.command("keys", short_help="List the keys in traces.")
 @traces_argument
 @dialect_option
 def keys(traces: tuple[Path, ...], dialect: str) -> None:
@@ -75,7 +83,7 @@ def keys(traces: tuple[Path, ...], dialect: str) -> None:
         click.echo(f"{key:{width}}  # {number}")
 
 
-@command.command("check")
+@command.command("check", short_help="Compare fixtures with what their lines give.")
 @folder_argument
 @click.pass_context
 def check(context: click.Context, folder: Path) -> None:
@@ -83,7 +91,7 @@ def check(context: click.Context, folder: Path) -> None:
     context.exit(_report(_load(folder)))
 
 
-@command.command("update")
+@command.command("update", short_help="Make the events what the lines give today.")
 @folder_argument
 @click.pass_context
 def update(context: click.Context, folder: Path) -> None:
@@ -92,7 +100,8 @@ def update(context: click.Context, folder: Path) -> None:
     Examples of keys the allowlist does not name are dropped. Exit code 1 if something stays wrong.
     """
     fixtures = _load(folder)
-    _bring_up_to_date(fixtures)
+    for change in fixtures.update():
+        click.echo(change)
     _save(fixtures)
     context.exit(_report(fixtures))
 
@@ -104,7 +113,7 @@ def _load(folder: Path, allowlist: Path | None = None) -> Fixtures:
     try:
         return Fixtures.load(folder, allowlist)
     except (AllowlistError, FixtureError) as error:
-        raise click.UsageError(str(error), click.get_current_context()) from None
+        raise _UnusableError(str(error)) from None
 
 
 def _streams(paths: tuple[Path, ...], dialect: str) -> list[TracedStream]:
@@ -123,13 +132,6 @@ def _streams(paths: tuple[Path, ...], dialect: str) -> list[TracedStream]:
         else:
             click.echo(f"left out {stream.name}: {UnknownDialectError(stream.dialect)}", err=True)
     return streams
-
-
-def _bring_up_to_date(fixtures: Fixtures) -> None:
-    for key in fixtures.drop_unnamed():
-        click.echo(f"{key}: dropped, it is not in {fixtures.allowlist.path}")
-    for change in fixtures.update():
-        click.echo(change)
 
 
 def _save(fixtures: Fixtures) -> None:

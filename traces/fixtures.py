@@ -64,6 +64,24 @@ class Fixtures:
             fixtures.examples += examples
         return fixtures
 
+    def update(self) -> list[str]:
+        """Make every expectation what the current normalizer gives, and drop examples that are not on the allowlist.
+
+        Gives what changed, each in one sentence, with the difference below it.
+        """
+        dropped = {example.key for example in self.examples} - set(self.allowlist.lines)
+        self.examples = [example for example in self.examples if example.key not in dropped]
+        changes = [f"{self._path(key)}: {key} dropped, it is not in {self.allowlist.path}" for key in sorted(dropped)]
+        for title, example in self._titled():
+            try:
+                events = example.run()
+            except (UnknownDialectError, NotTappedError):
+                continue  # a problem, and no other expectation
+            if events != example.events:
+                changes.append(f"{title}: gives other events\n{_difference(example.events, events)}")
+                example.events = events
+        return changes
+
     def extract(self, streams: list[TracedStream], maximum: int) -> None:
         """Choose among the examples there are, which are to be up to date, and those in the streams.
 
@@ -73,24 +91,6 @@ class Fixtures:
         for example in self.examples:
             found.setdefault(example.key, []).append(example)
         self.examples = [example for examples in found.values() for example in choose(examples, maximum)]
-        self.drop_unnamed()
-
-    def drop_unnamed(self) -> list[str]:
-        """Drop the examples the allowlist does not name; gives their keys."""
-        dropped = {example.key for example in self.examples} - set(self.allowlist.lines)
-        self.examples = [example for example in self.examples if example.key not in dropped]
-        return sorted(dropped)
-
-    def update(self) -> Iterator[str]:
-        """Make every expectation what the current normalizer gives; what changed, with the difference below it."""
-        for title, example in self._titled():
-            try:
-                events = example.run()
-            except (UnknownDialectError, NotTappedError):
-                continue  # a problem, and no other expectation
-            if events != example.events:
-                yield f"{title}: gives other events\n{_difference(example.events, events)}"
-                example.events = events
 
     def missing(self) -> dict[str, int]:
         """Keys of the allowlist without an example -> their line in it."""
@@ -139,7 +139,7 @@ class Fixtures:
         for example in sorted(self.examples, key=_order):
             files[self._path(example.key)].append(example)
         written = {path: _written(examples) for path, examples in files.items()}
-        return {self.folder / ALLOWLIST: self.allowlist.text.encode(), **written}
+        return {self.folder / ALLOWLIST: self.allowlist.data, **written}
 
     def _titled(self) -> Iterator[tuple[str, Example]]:
         """(file, key and number, example), in the order of the files."""
