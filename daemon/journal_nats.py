@@ -49,7 +49,7 @@ from tooltap.daemon.journal_nats_message import (
 )
 from tooltap.daemon.journal_nats_outputs import Outputs
 from tooltap.daemon.journal_nats_place import NatsPlace
-from tooltap.daemon.journal_nats_retention import expire
+from tooltap.daemon.journal_nats_retention import Retention
 from tooltap.daemon.journal_nats_rows import Row, read_event
 from tooltap.daemon.journal_nats_setup import set_up
 from tooltap.daemon.journal_nats_state import Kept, State, sessions_of
@@ -87,12 +87,15 @@ class NatsJournal(Journal):
         self._log = Log(link)
         self._state = State(link, self._daemon)
         self._outputs = Outputs(self._log)
+        self._retention = Retention(link, self._log, self._state, self.load_stream)
         self._feed: Feed | None = None
         self._own: dict[str, Commit] = {}
         """Commits on their way, for what only this daemon has of them: their partials."""
         self._held: OrderedDict[tuple[str, int], Held] = OrderedDict()
         """By stream, and `StreamInfo.position` of whoever loaded it."""
         self._kept: OrderedDict[str, Kept] = OrderedDict()
+        self._states: dict[str, StreamState] = {}
+        """Of the streams this daemon has committed to; the unended ones, and some of the others."""
         self._oldest = 1
         self._latest = self._expired = 0
         self._reads = self._commits = self._events = self._bytes = 0
@@ -174,6 +177,7 @@ class NatsJournal(Journal):
             last = await self._store(stream, groups, expected)
         except BaseException:
             self._own.pop(commit_id, None)
+            self._states.pop(stream, None)
             if self._kept.get(stream) is kept:
                 del self._kept[stream]
                 self._state.drop(stream)
@@ -183,6 +187,7 @@ class NatsJournal(Journal):
         self._held.move_to_end(key)
         if len(self._held) > STREAMS_IN_MEMORY:
             self._held.popitem(last=False)
+        self._count(commit.info)
         first = last - len(groups) + 1
         self._bring_up(kept, commit, first, groups)
         self._latest = max(self._latest, end_of(last))
@@ -202,6 +207,13 @@ class NatsJournal(Journal):
             raise StreamConflictError(f"stream {stream} has been gone on with elsewhere")
 
         return await self._link.insist(store, patience=None)
+
+    def _count(self, info: StreamInfo) -> None:
+        """An ended stream comes last, and is forgotten first."""
+        self._states.pop(info.stream, None)
+        self._states[info.stream] = info.state
+        if len(self._states) > STREAMS_IN_MEMORY and info.state == "ended":
+            del self._states[info.stream]
 
     async def _keep(self, stream: str, info: StreamInfo) -> Kept:
         kept = self._kept.get(stream)
@@ -244,17 +256,22 @@ class NatsJournal(Journal):
         last = await self._log.last(stream)
         return last is not None and decode_group(last.data).commit.startswith(f"{self._daemon}/")
 
-    async def expire(self, before: int) -> int:
+    async def expire(self, before: int, max_bytes: int | None = None) -> int:
         forget_before = min(before, self._clock() - REMEMBER_STREAMS_MS)
 
         async def take_turn() -> int:
             if not await self._state.turn("retention", RETENTION_TURN):
                 return 0
-            return await expire(self._link, self._log, self._state, self.load_stream, before, forget_before)
+            return await self._retention.expire(before, forget_before, max_bytes)
 
         expired = await self._link.insist(take_turn)
         await self._link.insist(self._refresh)
         return expired
+
+    async def remove_session(self, session: str) -> int:
+        removed = await self._link.insist(self._retention.remove_session, session)
+        await self._link.insist(self._refresh)
+        return removed
 
     # -- what is committed, here and elsewhere ------------------------------------------------------------------
 
@@ -353,9 +370,13 @@ class NatsJournal(Journal):
             self._state.change(loaded.kept)
         return loaded.stored
 
-    async def streams(self, state: StreamState | None = None) -> list[StreamInfo]:
+    async def streams(self, state: StreamState | None = None, limit: int | None = None) -> list[StreamInfo]:
         rows = await self._link.insist(self._state.rows)
-        return [row.info for row in rows if state in (None, row.info.state)]
+        return [row.info for row in rows if state in (None, row.info.state)][:limit]
+
+    async def count_streams(self, *states: StreamState) -> int:
+        """Of the streams this daemon has committed to: others have their own bound."""
+        return sum(state in states for state in self._states.values())
 
     async def sessions(self, *, limit: int = 100, before: int | None = None) -> list[dict[str, Any]]:
         rows = await self._link.insist(self._state.rows)

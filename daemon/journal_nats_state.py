@@ -106,7 +106,8 @@ class State:
         self._rows.pop(subject, None)
 
     async def rows(self) -> list[Row]:
-        """All rows, those of other daemons up to a second old; an open stream whose daemon is gone is suspended."""
+        """All rows, newest commit first, those of other daemons up to a second old; an open stream whose daemon is
+        gone is suspended."""
         await self.write()
         while found := await self._link.read(self.stream, self._read + 1, f"{self._name}.row.>", READ_BYTES):
             for message in found:
@@ -182,7 +183,7 @@ def _decode(rows: list[bytes], alive: set[str]) -> list[Row]:
     for row in decoded:
         if row.info.state == "open" and row.owner not in alive:
             row.info.state = "suspended"
-    decoded.sort(key=lambda row: row.info.updated)
+    decoded.sort(key=lambda row: row.info.updated, reverse=True)
     return decoded
 
 

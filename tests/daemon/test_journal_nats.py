@@ -412,3 +412,13 @@ async def test_a_consumer_that_is_lost_is_replaced_without_a_gap(
         await until(lambda: len(published.events) == 6)
 
         assert published.events == await everything(journal)
+
+
+async def test_a_session_that_shares_its_stream_is_not_removed_and_it_says_why(nats_place: NatsPlace) -> None:
+    async with opened(nats_place) as journal:
+        both = [message("a", session="one"), message("b", session="two")]
+        await journal.commit(commit(*both, state="ended"))
+
+        with pytest.raises(JournalError, match="session one shares stream s with session two"):
+            await journal.remove_session("one")
+        assert len(await everything(journal)) == 2

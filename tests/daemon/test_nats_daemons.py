@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.daemon.lives import Gone, Lives, Publisher, wait_for_ack
+from tests.daemon.lives import SUBSCRIBERS, Gone, Lives, Publisher, wait_for_ack
 from tests.daemon.nats_server import NatsServer
 from tests.daemon.running import Wire
 from tests.daemon.test_kill9 import KILLED, LINES, STREAMS, records, told_apart, unbroken
@@ -34,16 +34,12 @@ def replay(lives: Lives) -> list[bytes]:
         return [line for line in wire.lines() if not line.startswith(b'{"op"')]
 
 
-def until_seen(lives: Lives, count: int) -> None:
-    """Until the subscriber of this life has `count` events, then end the daemon."""
-    wire = lives._subscriber
-    while len(lives.seen) < count:
-        line = wire.line()
-        assert line, "the daemon closed the connection"
-        if not line.startswith(b'{"op"'):
-            lives.seen.append(line)
+def check_subscribers(lives: Lives, found: list[bytes]) -> None:
+    """Each has seen the journal, from all lives of its daemon; the daemon ends."""
+    lives.until_seen(len(found))
     lives.stop()
     lives.wait()
+    assert lives.seen == [found] * SUBSCRIBERS
 
 
 def check(found: list[bytes], publishers: list[Publisher]) -> None:
@@ -62,15 +58,14 @@ def test_published_at_one_subscribed_at_the_other(tmp_path: Path, nats_place: Na
     with lives_on(nats_place, tmp_path / "a") as one, lives_on(nats_place, tmp_path / "b") as other:
         one.start()
         other.start()
-        publisher = Publisher(one, "acp", records("acp"))
+        publisher = Publisher(one, "acp-0", records("acp-0"))
         publisher.publish(wait_for_ack)
         found = replay(one)
 
         assert replay(other) == found
-        until_seen(other, len(found))
-        until_seen(one, len(found))
-        assert one.seen == other.seen == found
         check(found, [publisher])
+        check_subscribers(one, found)
+        check_subscribers(other, found)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +81,7 @@ def test_a_daemon_killed_at_a_failpoint_is_gone_on_from_at_the_other(
         lives_on(nats_place, tmp_path / "b", snapshot_bytes=snapshot_bytes) as other,
     ):
         sides = [one, other]
-        publisher = Publisher(one, "acp", records("acp"))
+        publisher = Publisher(one, "acp-0", records("acp-0"))
         one.start(f"{failpoint}:6")
         for life in range(kills):
             side, next_side = sides[life % 2], sides[(life + 1) % 2]
@@ -100,19 +95,18 @@ def test_a_daemon_killed_at_a_failpoint_is_gone_on_from_at_the_other(
 
         found = replay(last)
         check(found, [publisher])
-        until_seen(last, len(found))
-        assert last.seen == found
+        check_subscribers(last, found)
         assert one.died.count(KILLED) + other.died.count(KILLED) == kills
         assert max(publisher.resumed_at) < LINES
 
 
 def test_both_contend_for_one_stream(tmp_path: Path, nats_place: NatsPlace) -> None:
     """Two connections take it from each other all the time; each goes on where the daemon says."""
-    lines = records("acp")
+    lines = records("acp-0")
     with lives_on(nats_place, tmp_path / "a") as one, lives_on(nats_place, tmp_path / "b") as other:
         one.start()
         other.start()
-        publishers = [Publisher(one, "acp", lines), Publisher(other, "acp", lines)]
+        publishers = [Publisher(one, "acp-0", lines), Publisher(other, "acp-0", lines)]
         taken = threading.Barrier(2)
         conflicts = 0
 
@@ -182,7 +176,6 @@ def test_daemons_and_the_server_killed_at_any_moment(tmp_path: Path, seed: int) 
             check(found, publishers)
             assert replay(other) == found
             for side in sides:
-                until_seen(side, len(found))
-                assert side.seen == found
+                check_subscribers(side, found)
             assert servers_killed
             assert one.died.count(KILLED) + other.died.count(KILLED) >= 3
