@@ -29,7 +29,10 @@ WINDOW = 20_000
 MAX_SLICE = 1024 * 1024
 """Longest slice of an output body."""
 
+# Made here: two threads that decode one type for the first time crash msgspec 0.22.
 _tail_decoder = msgspec.msgpack.Decoder(list[TailRecord])
+_info_decoder = msgspec.json.Decoder(StreamInfo)
+_session_decoder = msgspec.json.Decoder(SessionRow)
 
 
 def read(
@@ -113,7 +116,7 @@ def count_streams(connection: sqlite3.Connection, states: tuple[StreamState, ...
 
 
 def _info(state: StreamState, updated: int, data: bytes) -> StreamInfo:
-    info = msgspec.json.decode(data, type=StreamInfo)
+    info = _info_decoder.decode(data)
     info.state, info.updated = state, updated
     return info
 
@@ -123,7 +126,7 @@ def sessions(connection: sqlite3.Connection, limit: int, before: int | None) -> 
         "SELECT session, data FROM sessions WHERE last_seq<? ORDER BY last_seq DESC LIMIT ?",
         (before if before is not None else 2**63 - 1, limit),
     ).fetchall()
-    return [_session(connection, name, msgspec.json.decode(data, type=SessionRow)) for name, data in rows]
+    return [_session(connection, name, _session_decoder.decode(data)) for name, data in rows]
 
 
 def _session(connection: sqlite3.Connection, name: str, row: SessionRow) -> dict[str, Any]:

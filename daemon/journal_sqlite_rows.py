@@ -18,6 +18,8 @@ __all__ = ["SqliteProjection"]
 
 SESSIONS_IN_MEMORY = 1_000
 
+_session_decoder = msgspec.json.Decoder(SessionRow)
+
 
 class SqliteProjection(Projection):
     """`flush` writes what it kept in memory, `reset` forgets it (a rollback)."""
@@ -72,7 +74,7 @@ class SqliteProjection(Projection):
         if row is None:
             found = self._connection.execute("SELECT data FROM sessions WHERE session=?", (name,)).fetchone()
             if found is not None:
-                row = self._sessions[name] = msgspec.json.decode(found[0], type=SessionRow)
+                row = self._sessions[name] = _session_decoder.decode(found[0])
         return row
 
     def _keep(self, name: str, row: SessionRow, stream: str) -> None:
