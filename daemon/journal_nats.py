@@ -371,6 +371,7 @@ class NatsJournal(Journal):
         return loaded.stored
 
     async def streams(self, state: StreamState | None = None, limit: int | None = None) -> list[StreamInfo]:
+        await self._link.insist(self._refresh)  # whoever asks for all streams wants to see how the journal stands
         rows = await self._link.insist(self._state.rows)
         return [row.info for row in rows if state in (None, row.info.state)][:limit]
 
