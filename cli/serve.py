@@ -24,6 +24,8 @@ POLL = 0.02
 @click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="A TOML file; flags win over it.")
 @click.option("--durability", type=click.Choice(["process", "power"]), help="What acknowledged lines survive.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="How much is logged.")
+@click.option("--trace-file-bytes", type=int, metavar="N", help="Begin a new trace file when one is this long.")
+@click.option("--trace-total-bytes", type=int, metavar="N", help="Remove the oldest traces when all are longer.")
 @socket_option
 @click.pass_context
 def command(
@@ -32,6 +34,8 @@ def command(
     config: Path | None,
     durability: str | None,
     log_level: str | None,
+    trace_file_bytes: int | None,
+    trace_total_bytes: int | None,
     socket: Path | None,
 ) -> None:
     """Run the daemon: tap, journal, serve.
@@ -53,6 +57,8 @@ def command(
             journal=journal,
             durability=durability,
             log_level=log_level,
+            trace_file_bytes=trace_file_bytes,
+            trace_total_bytes=trace_total_bytes,
         )
         run(settings)
     except ConfigError as error:

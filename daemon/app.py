@@ -34,7 +34,6 @@ DAY_MS = 24 * 3600 * 1000
 RETENTION_PERIOD = 600.0
 CLOSING_PERIOD = 15.0
 """Seconds: how late a suspended stream may be closed."""
-FLUSH_PERIOD = 1.0
 SPARE_FILES = 64
 """Descriptors for everything that is not a connection."""
 
@@ -50,6 +49,7 @@ class Daemon:
         self.hub: Hub
         self.server: Server
         self._streams: Streams
+        self._trace: TraceWriter | None = None
         self._stopping = anyio.Event()
         self._started = time.monotonic()
 
@@ -61,10 +61,16 @@ class Daemon:
         config = self.config
         with Listener(config.socket_path) as listener:
             self.journal = await SqliteJournal.open(config.journal_path, durability=config.durability)
-            trace = TraceWriter.from_environment(os.environ, _trace_failed)
+            trace = self._trace = TraceWriter.from_environment(
+                os.environ,
+                lambda sentence: _log.warning("trace", problem=sentence),
+                file_bytes=config.trace_file_bytes,
+                total_bytes=config.trace_total_bytes,
+                buffer_bytes=config.trace_buffer_bytes,
+            )
             try:
                 async with anyio.create_task_group() as tasks:
-                    await self._start(listener, tasks, trace)
+                    await self._start(listener, tasks)
                     _log.info("listening", socket=str(listener.path), journal=str(config.journal_path), pid=os.getpid())
                     ready()
                     await self._stopping.wait()
@@ -105,6 +111,7 @@ class Daemon:
             ],
             "connections": {"open": self.server.connections, "publishing": len(self._streams.sessions)},
             "subscribers": [one.statistics() for one in hub.subscriptions],
+            "trace": None if self._trace is None else self._trace.statistics(),
             "limits": {
                 key: value
                 for key, value in msgspec.to_builtins(self.config).items()
@@ -112,7 +119,7 @@ class Daemon:
             },
         }
 
-    async def _start(self, listener: Listener, tasks: TaskGroup, trace: TraceWriter | None) -> None:
+    async def _start(self, listener: Listener, tasks: TaskGroup) -> None:
         config = self.config
         self.hub = Hub(self.journal, tasks)
         self.journal.on_commit = self.hub.publish
@@ -125,7 +132,7 @@ class Daemon:
             in_flight_bytes=config.ingest_bytes,
             suspend_timeout_ms=int(config.suspend_timeout * 1000),
             partials_wanted=lambda: self.hub.partials_wanted,
-            trace=trace,
+            trace=self._trace,
         )
         requests = Requests(self.journal, statistics=self.statistics, end_stream=self._streams.end)
         self.server = Server(config, self.hub, requests, self._streams, tasks)
@@ -133,9 +140,8 @@ class Daemon:
         tasks.start_soon(_regularly, min(config.suspend_timeout / 4, CLOSING_PERIOD), self._close_overdue)
         if config.retention_days:
             tasks.start_soon(_regularly, RETENTION_PERIOD, self._expire)
-        if trace is not None:
-            _log.info("tracing", file=str(trace.path))
-            tasks.start_soon(_regularly, FLUSH_PERIOD, trace.flush)
+        if self._trace is not None:
+            _log.info("tracing", file=str(self._trace.path))
 
     async def _close_overdue(self) -> None:
         if closed := await self._streams.close_overdue():
@@ -155,10 +161,6 @@ async def _regularly(period: float, work: Callable[[], Awaitable[None] | None]) 
         except Exception:
             _log.exception("regular work failed", work=str(work))
         await anyio.sleep(period)
-
-
-def _trace_failed(reason: str) -> None:
-    _log.warning("tracing stops", reason=reason)
 
 
 def run(config: Config, ready: Callable[[], None] = lambda: None) -> None:

@@ -46,6 +46,12 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Events of streams that ended longer ago are deleted; 0 keeps everything."""
     snapshot_bytes: Annotated[int, msgspec.Meta(ge=0)] = 1_048_576
     """A stream's tail is replaced by a snapshot when it is longer than this, and than four times the last snapshot."""
+    trace_file_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 64 * 1024 * 1024
+    """A trace is put away and begun anew when it is this long; at most a quarter of `trace_total_bytes`."""
+    trace_total_bytes: Annotated[int, msgspec.Meta(ge=16_384)] = 1024 * 1024 * 1024
+    """All traces of a folder together; beyond, the oldest are removed."""
+    trace_buffer_bytes: Positive = 16 * 1024 * 1024
+    """Lines that wait to be traced; when the disk is slower than that, the newest are left out."""
     shutdown_timeout: Seconds = 2.0
     """How long a shutdown waits for what has been read to be committed and written out."""
     stream: Limits = Limits()

@@ -15,15 +15,17 @@ import anyio
 from anyio.abc import TaskGroup
 
 from tooltap.daemon.clock import Clock, wall_clock
-from tooltap.daemon.ingest_session import IngestSession, Setting, TraceSink
+from tooltap.daemon.ingest_session import IngestSession, Setting
 from tooltap.daemon.journal import Journal, JournalError, StoredStream, StreamInfo
 from tooltap.daemon.live_stream import LiveStream, context_of
 from tooltap.daemon.resume import resume
+from tooltap.daemon.tracing import StreamTrace
 from tooltap.normalizers.items import Limits
 from tooltap.normalizers.registry import UnknownDialectError
 from tooltap.normalizers.stream import StreamNormalizer
 from tooltap.protocol.frames import DaemonFrame, FrameError, Ingest, Ingesting
 from tooltap.protocol.stats import Statistics
+from tooltap.traces.writer import TraceWriter
 
 __all__ = ["Streams"]
 
@@ -43,7 +45,7 @@ class Streams:
         suspend_timeout_ms: int = 15 * 60 * 1000,
         clock: Clock = wall_clock,
         partials_wanted: Callable[[], bool] = lambda: False,
-        trace: TraceSink | None = None,
+        trace: TraceWriter | None = None,
     ) -> None:
         self.sessions: dict[str, IngestSession] = {}
         """Stream -> the session that owns it."""
@@ -140,7 +142,10 @@ class Streams:
             return stored.info.statistics
         live = await self._resume(stored)
         live.close(reason, self._clock())
-        await self._journal.commit(live.take(self._clock()))
+        commit = live.take(self._clock())
+        await self._journal.commit(commit)
+        if self._setting.trace is not None:
+            StreamTrace(self._setting.trace, live).add(commit)
         return live.statistics
 
     def _new(self, stream: str, request: Ingest) -> LiveStream:
