@@ -28,6 +28,7 @@ COMMANDS = {
     "run": "Run an agent, pass its output through untouched, and tap it.",
     "ingest": "Feed recorded or piped lines to the daemon, each file a stream of its own.",
     "normalize": "Turn raw lines into event lines, without a daemon.",
+    "replay": "Put a trace through the current normalizers.",
     "tail": "Follow events.",
     "sessions": "List the sessions in the journal.",
     "show": "Show one event.",

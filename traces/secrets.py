@@ -80,7 +80,8 @@ RULES = (
 CLUES = tuple(
     re.compile(clue)
     for clue in (
-        rb"-(?<=[abeikoprstX-]-)(?:(?<=sk-)|(?<=glpat-)|(?<=GOCSPX-)|(?<=xox[abeoprs]-)|(?<=pypi-)AgEI|(?<=-----)BEGIN )",
+        rb"-(?<=[abeikoprstX-]-)(?:(?<=sk-)|(?<=glpat-)|(?<=GOCSPX-)|(?<=xox[abeoprs]-)|(?<=pypi-)AgEI"
+        rb"|(?<=-----)BEGIN )",
         rb"_(?<=[bfhkmoprstuA-Z0-9]_)(?:(?<=gh[pousr]_)|(?<=github_)pat_|(?<=npm_)|(?<=hf_)|(?<=k_)live_"
         rb"|(?<=[A-Z0-9]_)(?:KEY|TOKEN|SECRET|PASSW))",
         rb"\.(?:eyJ|(?<=ya29\.)|(?<=SG\.)|slack\.com/services/)",

@@ -1,0 +1,148 @@
+"""`tooltap replay`: a trace through the current normalizers, and what that changes of what the journal holds."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from tooltap.cli.accounting import accounting_options, report
+from tooltap.cli.connection import ask, socket_option, talk
+from tooltap.cli.diff import render
+from tooltap.normalizers.bounds import Produced
+from tooltap.normalizers.items import Limits
+from tooltap.normalizers.registry import UnknownDialectError
+from tooltap.traces.event_diff import EventDiff
+from tooltap.traces.files import expand
+from tooltap.traces.reader import TraceReader
+from tooltap.traces.record import TraceRecord
+from tooltap.traces.replay import Replay, survey
+
+__all__ = ["command"]
+
+SAME, DIFFERS, TROUBLE = 0, 1, 2
+
+
+class _Trouble(click.ClickException):
+    exit_code = TROUBLE
+
+
+@click.command("replay")
+@click.argument("traces", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="TRACE...")
+@click.option("--diff", is_flag=True, help="Compare with the events the running daemon's journal holds.")
+@click.option("--journal", type=click.Path(path_type=Path), metavar="FILE", help="Compare with this journal's events.")
+@click.option("--json", "as_json", is_flag=True, help="The comparison as one JSON object.")
+@socket_option
+@accounting_options
+@click.pass_context
+def command(
+    context: click.Context,
+    traces: tuple[Path, ...],
+    diff: bool,
+    journal: Path | None,
+    as_json: bool,
+    socket: Path | None,
+    stats: bool,
+    stats_json: bool,
+) -> None:
+    """Put a trace through the current normalizers.
+
+    Each TRACE is a file, with all that was rotated away from it, or a folder of traces. Its streams come out as event
+    lines, under the names and ids they had.
+
+    With --diff or --journal the events are compared instead with those the journal holds: what a new version of
+    tooltap changes, before it is used. Exit code 0: nothing, 1: something, 2: it cannot be told.
+    """
+    if as_json and not (diff or journal):
+        raise click.UsageError("--json belongs to --diff or --journal")
+    try:
+        files = expand(traces)
+        if diff or journal:
+            difference = _compare(files, journal, socket)
+            for line in render(difference, as_json=as_json):
+                click.echo(line)
+            context.exit(DIFFERS if difference.changes else SAME)
+        replay = Replay(Limits())
+        for record in _records(files):
+            _write(replay.feed(record))
+        _write(replay.finish())
+    except (UnknownDialectError, OSError) as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        place = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
+        raise _Trouble(place) from None
+    report(replay.done, stats=stats, stats_json=stats_json)
+
+
+def _records(files: list[Path]) -> Iterator[TraceRecord]:
+    """All records in order; what is damaged is said."""
+    found = False
+    damaged: list[TraceReader] = []
+    for path in files:
+        reader = TraceReader(path)
+        for record in reader.records():
+            found = True
+            yield record
+        damaged += [reader] * (reader.damaged > 0)
+    if not found:
+        raise _Trouble(f"{files[0]} is no trace of tooltap's; `tooltap normalize` reads recorded streams")
+    for reader in damaged:
+        click.echo(f"tooltap: {reader.path}: {reader.damaged} damaged record(s) left out", err=True)
+
+
+def _write(outputs: list[Any]) -> None:
+    for output in outputs:
+        if isinstance(output, Produced):
+            sys.stdout.buffer.write(output.body + b"\n")
+
+
+def _compare(files: list[Path], journal: Path | None, socket: Path | None) -> EventDiff:
+    covered = survey(_records(files))
+    difference = EventDiff(covered)
+    if journal is not None:
+        _read_file(difference, list(covered), journal)
+        limits = Limits()
+    else:
+        limits = _read_daemon(difference, list(covered), socket)
+    if not difference.seen:
+        raise _Trouble("the journal holds no event of the trace's streams")
+    replay = Replay(limits)
+    for record in (record for path in files for record in TraceReader(path).records()):
+        outputs = replay.feed(record)
+        if record.stream in difference.seen and replay.run(record.stream) == covered[record.stream].runs:
+            for output in outputs:
+                if isinstance(output, Produced):
+                    difference.after(output.body)
+    difference.finish()
+    return difference
+
+
+def _read_file(difference: EventDiff, streams: list[str], journal: Path) -> None:
+    from tooltap.daemon.journal import JournalError
+    from tooltap.daemon.journal_events import from_file
+
+    try:
+        for line in from_file(streams, journal):
+            difference.before(line)
+    except JournalError as error:
+        raise _Trouble(str(error)) from None
+
+
+def _read_daemon(difference: EventDiff, streams: list[str], socket: Path | None) -> Limits:
+    """The daemon's limits."""
+    from tooltap.daemon.journal_events import from_daemon
+
+    async def read() -> None:
+        async for line in from_daemon(streams, socket):
+            difference.before(line)
+
+    try:
+        limits = ask(socket, "stats")["limits"]["stream"]
+        talk(read)
+    except click.ClickException as error:
+        raise _Trouble(error.message) from None
+    return msgspec.convert(limits, Limits)
