@@ -69,6 +69,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (home / "requests.jsonl").touch()
     tracing = {"HAPPIER_STACK_TOOL_TRACE": "1", "HAPPIER_STACK_TOOL_TRACE_DIR": str(home / "traces")}
     with serving(home / "tooltap.sock", home, **tracing):
+        run(home, "tooltap", "ingest", "recordings/claude.jsonl")
         yield home
 
 
@@ -99,7 +100,6 @@ def test_every_command_runs(block: Block, home: Path) -> None:
 
 def test_a_trace_is_replayed_and_compared(home: Path) -> None:
     [block] = [block for block in BLOCKS if block.purpose == "trace"]
-    run(home, "tooltap", "ingest", str(CLAUDE))
 
     while " 0 records" in run(home, "tooltap", "stats"):
         pass
