@@ -53,7 +53,9 @@ MADE_UP = frozenset(
         "schema",
         "structuredContent",
         "structured_content",
+        "toolResponse",
         "toolUseResult",
+        "tool_params",
         "tool_input",
         "tool_response",
         "tool_use_result",
@@ -61,7 +63,7 @@ MADE_UP = frozenset(
 )
 """Objects under these keys are arguments and results of tools, or other peoples' data: the tool's, not the wire's."""
 
-_WORD = re.compile(r"[A-Za-z$][\w./$:-]{0,63}")
+_WORD = re.compile(r"[A-Za-z_$][\w./$:-]{0,63}")
 _NAME = re.compile(r"[A-Za-z_$@][\w$-]{0,47}")
 _DIGIT = re.compile(r"\d")
 

@@ -1,0 +1,66 @@
+"""What of an event a provider can change: its key (`protocol/provider/kind[/tool]`) and its payload.
+
+The payload of a call or a permission request is its `input`, that of a result its `output`, without what we put in; no
+other event has one. The payload of a canonical tool has to fit the tool's struct.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from tooltap.protocol.events import Event, PermissionRequest, ToolCall, ToolResult, ToolUpdate
+from tooltap.protocol.payloads import OpenStruct
+from tooltap.protocol.tools import TOOLS
+from tooltap.traces.shapes import OBJECT, Shape, shape_of
+
+__all__ = ["key_of", "misfits", "payload_of", "payload_shape"]
+
+OURS = frozenset({"_happy", "_raw", "_acp"})
+
+
+def key_of(event: Event) -> str:
+    kind = str(type(event).__struct_config__.tag)
+    name = getattr(event, "name", None)
+    return "/".join((event.protocol, event.provider, kind, *([name] if name else [])))
+
+
+def payload_of(event: Event) -> dict[str, Any] | None:
+    """None for an event that has none."""
+    payload: dict[str, Any] | None = None
+    if isinstance(event, ToolCall | ToolUpdate | PermissionRequest):
+        payload = event.input
+    elif isinstance(event, ToolResult):
+        payload = event.output
+    return None if payload is None else {key: value for key, value in payload.items() if key not in OURS}
+
+
+def payload_shape(event: Event) -> Shape:
+    """What a tool that is not canonical takes and gives is its own: an object."""
+    payload = payload_of(event)
+    if payload is None:
+        return Shape()
+    return shape_of(payload) if getattr(event, "name", None) in TOOLS else Shape({OBJECT})
+
+
+def misfits(event: Event) -> list[str]:
+    """Where the payload is not what the struct of its canonical tool says, as paths: `$.todos[].status`."""
+    payload, types = payload_of(event), TOOLS.get(getattr(event, "name", None) or "")
+    if payload is None or types is None:
+        return []
+    struct = types.result if isinstance(event, ToolResult) else types.input
+    return list(dict.fromkeys(_misfits(struct.from_payload(payload), "$")))
+
+
+def _misfits(value: Any, path: str) -> Iterator[str]:
+    if isinstance(value, OpenStruct):
+        for field in msgspec.structs.fields(value):
+            if field.name != "extra":
+                if value.extra.get(field.encode_name) is not None:
+                    yield f"{path}.{field.encode_name}"
+                yield from _misfits(getattr(value, field.name), f"{path}.{field.encode_name}")
+    elif isinstance(value, list):
+        for item in value:
+            yield from _misfits(item, f"{path}[]")
