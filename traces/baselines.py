@@ -34,6 +34,8 @@ __all__ = ["PACKAGED", "Agent", "Baseline", "BaselineError", "Failure", "Observe
 PACKAGED = Path(str(files("tooltap.traces"))) / "static" / "baselines"
 UNKNOWN = "unknown"
 FORMAT = 1
+ENOUGH = 5
+"""Examples of a message type that must have had a key for it to be missed in another."""
 EVERY = "*"
 """All scenarios of the file."""
 
@@ -126,15 +128,15 @@ class Baseline:
 
     def record(self, scenarios: dict[str, Observed]) -> None:
         """Take these scenarios in, in place of what was known of them."""
-        if self.scenarios <= scenarios.keys():
-            self.lines = Shape()
+        lines = Shape()
         for key, payloads in list(self.payloads.items()):
             for payload in payloads:
                 payload.scenarios -= scenarios.keys()
             self.payloads[key] = [payload for payload in payloads if payload.scenarios]
+        known_before = self.scenarios - scenarios.keys()
         for scenario, observed in sorted(scenarios.items()):
             self.scenarios.add(scenario)
-            self.lines.add(observed.lines)
+            lines.add(observed.lines)
             for key, shape in observed.payloads.items():
                 known = self.payloads.setdefault(key, [])
                 same = next((payload for payload in known if payload.shape == shape), None)
@@ -143,6 +145,11 @@ class Baseline:
                 else:
                     same.scenarios.add(scenario)
         self.payloads = {key: payloads for key, payloads in self.payloads.items() if payloads}
+        lines.demand(ENOUGH)
+        if known_before:
+            self.lines.add(lines)
+        else:
+            self.lines = lines
 
     @property
     def place(self) -> Path:
@@ -253,4 +260,4 @@ def _sorted(payloads: list[Payload]) -> list[Payload]:
 
 def _lines(values: Iterable[Any]) -> bytes:
     written = [orjson.dumps(value) for value in values]
-    return b"[" + b",".join(b"\n  " + one for one in written) + b"]"
+    return b"[" + b",".join(b"\n" + one for one in written) + b"]"

@@ -16,7 +16,7 @@ from tooltap.protocol.payloads import OpenStruct
 from tooltap.protocol.tools import TOOLS
 from tooltap.traces.shapes import OBJECT, Shape, shape_of
 
-__all__ = ["key_of", "misfits", "payload_of", "payload_shape"]
+__all__ = ["fields_of", "key_of", "misfits", "payload_of", "payload_shape"]
 
 OURS = frozenset({"_happy", "_raw", "_acp"})
 
@@ -45,13 +45,25 @@ def payload_shape(event: Event) -> Shape:
     return shape_of(payload) if getattr(event, "name", None) in TOOLS else Shape({OBJECT})
 
 
+def fields_of(event: Event) -> frozenset[str]:
+    """The keys that the canonical tool has a field for."""
+    struct = _struct_of(event)
+    return frozenset(field.encode_name for field in msgspec.structs.fields(struct)) if struct else frozenset()
+
+
 def misfits(event: Event) -> list[str]:
     """Where the payload is not what the struct of its canonical tool says, as paths: `$.todos[].status`."""
-    payload, types = payload_of(event), TOOLS.get(getattr(event, "name", None) or "")
-    if payload is None or types is None:
+    payload, struct = payload_of(event), _struct_of(event)
+    if payload is None or struct is None:
         return []
-    struct = types.result if isinstance(event, ToolResult) else types.input
     return list(dict.fromkeys(_misfits(struct.from_payload(payload), "$")))
+
+
+def _struct_of(event: Event) -> type[OpenStruct] | None:
+    types = TOOLS.get(getattr(event, "name", None) or "")
+    if types is None:
+        return None
+    return types.result if isinstance(event, ToolResult) else types.input
 
 
 def _misfits(value: Any, path: str) -> Iterator[str]:

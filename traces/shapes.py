@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-__all__ = ["ANYTHING", "Change", "Shape", "brief", "compare", "example", "render", "shape_of"]
+__all__ = ["ANYTHING", "Change", "Shape", "brief", "compare", "example", "has_key", "render", "shape_of"]
 
 ANYTHING = "…"
 """The type of what lies too deep to be looked at."""
@@ -33,7 +33,7 @@ MAX_DEPTH = 12
 MAX_KEYS = 64
 MAX_VARIANTS = 96
 
-TAG_KEYS = ("type", "subtype", "method", "sessionUpdate", "role", "object")
+TAG_KEYS = ("type", "subtype", "method", "sessionUpdate", "role", "object", "operation")
 MADE_UP = frozenset(
     {
         "args",
@@ -66,6 +66,7 @@ MADE_UP = frozenset(
 _WORD = re.compile(r"[A-Za-z_$][\w./$:-]{0,63}")
 _NAME = re.compile(r"[A-Za-z_$@][\w$-]{0,47}")
 _DIGIT = re.compile(r"\d")
+_STEP = re.compile(r"\.(?P<key>[^.<\[]+)|(?P<item>\[\])|<(?P<tag>[^>]*)>")
 
 
 def _is_name(key: str) -> bool:
@@ -82,6 +83,7 @@ class Fields:
 
     keys: dict[str, Shape] = field(default_factory=dict)
     optional: set[str] = field(default_factory=set)
+    examples: int = field(default=1, compare=False)
 
     @property
     def tag(self) -> str:
@@ -92,6 +94,7 @@ class Fields:
     def add(self, other: Fields, *, demands: bool) -> None:
         if demands:
             self.optional |= other.optional | (self.keys.keys() - other.keys.keys())
+            self.examples += other.examples
         for key, shape in other.keys.items():
             if key in self.keys:
                 self.keys[key].add(shape, demands=demands)
@@ -139,9 +142,19 @@ class Shape:
                 self.variants[tag].add(fields, demands=demands)
             elif len(self.variants) < MAX_VARIANTS:
                 keys = {key: shape.copy() for key, shape in fields.keys.items()}
-                self.variants[tag] = Fields(keys, set(fields.optional))
+                self.variants[tag] = Fields(keys, set(fields.optional), fields.examples)
             else:
                 self.types.add(OBJECT)
+
+    def demand(self, examples: int) -> None:
+        """Make optional whatever has been there in fewer examples than that: it may have been so by chance."""
+        if self.item is not None:
+            self.item.demand(examples)
+        for fields in self.variants.values():
+            if fields.examples < examples:
+                fields.optional = set(fields.keys)
+            for shape in fields.keys.values():
+                shape.demand(examples)
 
     # -- as JSON ------------------------------------------------------------------------------------------------
 
@@ -279,6 +292,24 @@ def _compare_fields(known: Fields, found: Fields, path: str) -> Iterator[Change]
             yield Change("vanished-key", f"{path}.{key}", brief(known.keys[key]), "")
 
 
+def has_key(shape: Shape, path: str) -> bool:
+    """Whether some example had the key at a change's path."""
+    shapes = [shape]
+    for step in _STEP.finditer(path):
+        shapes = [below for one in shapes for below in _below(one, step)]
+    return bool(shapes)
+
+
+def _below(shape: Shape, step: re.Match[str]) -> Iterator[Shape]:
+    if step["item"]:
+        if shape.item is not None:
+            yield shape.item
+    elif step["key"]:
+        yield from (fields.keys[step["key"]] for fields in shape.variants.values() if step["key"] in fields.keys)
+    elif step["tag"] in shape.variants:
+        yield Shape(variants={step["tag"]: shape.variants[step["tag"]]})
+
+
 def brief(shape: Shape, width: int = 60) -> str:
     """A shape in a few words: `string or null`, `[string]`, `{type, text, …}`."""
     parts = sorted(one.removeprefix("=") if one.startswith("=") else one for one in shape.types)
@@ -301,9 +332,6 @@ def render(changes: list[Change]) -> Iterator[str]:
             yield f"~ {path}  {change.known} → {change.found}"
         else:
             yield f"+ {path}  {change.found}"
-
-
-_STEP = re.compile(r"\.(?P<key>[^.<\[]+)|(?P<item>\[\])|<(?P<tag>[^>]*)>")
 
 
 def example(value: Any, path: str) -> Any:
