@@ -26,6 +26,8 @@ from tooltap.daemon.listener import Listener
 from tooltap.daemon.logs import configure, get_logger
 from tooltap.daemon.requests import Requests
 from tooltap.daemon.server import Server
+from tooltap.traces.baselines import PACKAGED, load
+from tooltap.traces.drift import Drift, Finding
 from tooltap.traces.writer import TraceWriter
 
 __all__ = ["Daemon", "run"]
@@ -50,6 +52,12 @@ class Daemon:
         self.hub: Hub
         self.server: Server
         self._streams: Streams
+        self._drift = Drift(
+            lambda dialect: load(PACKAGED, dialect),
+            thorough=False,
+            silent_lines=config.silent_lines,
+            on_new=_drifted,
+        )
         self._stopping = anyio.Event()
         self._started = time.monotonic()
 
@@ -104,6 +112,7 @@ class Daemon:
                 for one in reversed(streams)
             ],
             "connections": {"open": self.server.connections, "publishing": len(self._streams.sessions)},
+            "drift": msgspec.to_builtins(self._drift.report()),
             "subscribers": [one.statistics() for one in hub.subscriptions],
             "limits": {
                 key: value
@@ -126,6 +135,7 @@ class Daemon:
             suspend_timeout_ms=int(config.suspend_timeout * 1000),
             partials_wanted=lambda: self.hub.partials_wanted,
             trace=trace,
+            drift=self._drift,
         )
         requests = Requests(self.journal, statistics=self.statistics, end_stream=self._streams.end)
         self.server = Server(config, self.hub, requests, self._streams, tasks)
@@ -159,6 +169,10 @@ async def _regularly(period: float, work: Callable[[], Awaitable[None] | None]) 
 
 def _trace_failed(reason: str) -> None:
     _log.warning("tracing stops", reason=reason)
+
+
+def _drifted(finding: Finding) -> None:
+    _log.warning("an agent's stream is not what it was", **msgspec.structs.asdict(finding))
 
 
 def run(config: Config, ready: Callable[[], None] = lambda: None) -> None:

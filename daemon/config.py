@@ -46,6 +46,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Events of streams that ended longer ago are deleted; 0 keeps everything."""
     snapshot_bytes: Annotated[int, msgspec.Meta(ge=0)] = 1_048_576
     """A stream's tail is replaced by a snapshot when it is longer than this, and than four times the last snapshot."""
+    silent_lines: Positive = 40
+    """A stream that ends after so many lines without a message or a call is reported as drift; one that goes on, after
+    four times as many."""
     shutdown_timeout: Seconds = 2.0
     """How long a shutdown waits for what has been read to be committed and written out."""
     stream: Limits = Limits()

@@ -24,13 +24,14 @@ from tooltap.normalizers.registry import UnknownDialectError
 from tooltap.normalizers.stream import StreamNormalizer
 from tooltap.protocol.frames import DaemonFrame, FrameError, Ingest, Ingesting
 from tooltap.protocol.stats import Statistics
+from tooltap.traces.drift import Drift
 
 __all__ = ["Streams"]
 
 
 class Streams:
     """`tasks` carries the commits, which outlive their connections. `snapshot_bytes`: a tail longer than this is
-    replaced by a snapshot. The other options are those of `Setting`."""
+    replaced by a snapshot. `drift` looks at all lines. The other options are those of `Setting`."""
 
     def __init__(
         self,
@@ -44,6 +45,7 @@ class Streams:
         clock: Clock = wall_clock,
         partials_wanted: Callable[[], bool] = lambda: False,
         trace: TraceSink | None = None,
+        drift: Drift | None = None,
     ) -> None:
         self.sessions: dict[str, IngestSession] = {}
         """Stream -> the session that owns it."""
@@ -52,6 +54,7 @@ class Streams:
         self._snapshot_bytes = snapshot_bytes
         self._suspend_timeout_ms = suspend_timeout_ms
         self._clock = clock
+        self._drift = drift
         self._locks: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
         self._setting = Setting(
             journal=journal,
@@ -158,11 +161,18 @@ class Streams:
             normalizer = StreamNormalizer(context_of(info, self._limits), request.dialect)
         except UnknownDialectError as error:
             raise FrameError("unknown-dialect", str(error)) from None
-        return LiveStream(info, normalizer, committed_state=None, snapshot_bytes=self._snapshot_bytes)
+        return LiveStream(
+            info, normalizer, committed_state=None, snapshot_bytes=self._snapshot_bytes, drift=self._drift
+        )
 
     async def _resume(self, stored: StoredStream) -> LiveStream:
         return await resume(
-            self._journal, stored, limits=self._limits, snapshot_bytes=self._snapshot_bytes, now=self._clock()
+            self._journal,
+            stored,
+            limits=self._limits,
+            snapshot_bytes=self._snapshot_bytes,
+            now=self._clock(),
+            drift=self._drift,
         )
 
 

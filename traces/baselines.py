@@ -2,7 +2,7 @@
 
 A baseline is one file for one dialect, provider and version of the agent. It says
 
-- of every scenario: which keys of events it gave (`protocol/provider/kind[/tool]`), and the shape of their payloads,
+- of every scenario: which keys it gave (`protocol/provider/kind[/tool]`), and the shape of each one's payloads,
 - of all scenarios together: the shape of the raw lines, by message type.
 
 `record` writes them, `check` holds recordings against them. Those that come with the package are what `drift.py` takes
@@ -22,14 +22,29 @@ import orjson
 
 from tooltap.normalizers.bounds import Produced
 from tooltap.normalizers.items import Context
-from tooltap.normalizers.stream import Output, StreamNormalizer
+from tooltap.normalizers.registry import dialects
+from tooltap.normalizers.stream import AUTO, Output, StreamNormalizer
 from tooltap.protocol.events import SessionEvent
 from tooltap.protocol.tapped import Direction
+from tooltap.traces.fixture_keys import RawNames
 from tooltap.traces.payloads import key_of, misfits, payload_shape
 from tooltap.traces.shapes import Change, Shape, compare, shape_of
 from tooltap.traces.streams import TracedStream
 
-__all__ = ["PACKAGED", "Agent", "Baseline", "BaselineError", "Failure", "Observed", "check", "load", "observe"]
+__all__ = [
+    "PACKAGED",
+    "Agent",
+    "Baseline",
+    "BaselineError",
+    "Failure",
+    "Observed",
+    "age",
+    "check",
+    "load",
+    "nearest",
+    "normalizer_of",
+    "observe",
+]
 
 PACKAGED = Path(str(files("tooltap.traces"))) / "static" / "baselines"
 UNKNOWN = "unknown"
@@ -75,12 +90,18 @@ class Observed:
             self.misfits[key] = sorted({*self.misfits.get(key, []), *paths})
 
 
-def observe(stream: TracedStream, *, provider: str | None = None, version: str | None = None) -> Observed:
-    """Run a stream through its parser. `provider` and `version`: what the caller knows, before what the stream says.
+def normalizer_of(stream: TracedStream, provider: str | None) -> StreamNormalizer:
+    """For a recorded stream. `provider`: what the caller knows, before what the trace says. A dialect nobody has (any
+    more) is sniffed."""
+    context = Context(stream=stream.name, provider=provider or stream.provider)
+    return StreamNormalizer(context, stream.dialect if stream.dialect in dialects() else AUTO)
 
-    Raises `UnknownDialectError`."""
-    normalizer = StreamNormalizer(Context(stream=stream.name, provider=provider or stream.provider), stream.dialect)
+
+def observe(stream: TracedStream, *, provider: str | None = None, version: str | None = None) -> Observed:
+    """Run a stream through its parser. `provider` and `version`: what the caller knows, before what the stream says."""
+    normalizer = normalizer_of(stream, provider)
     observed = Observed(Agent("", "", ""))
+    names = RawNames()
     said = version or stream.agent_version
 
     def look(value: dict[str, Any], direction: Direction | None) -> None:
@@ -95,7 +116,7 @@ def observe(stream: TracedStream, *, provider: str | None = None, version: str |
     for event in (output.event for output in outputs if isinstance(output, Produced)):
         if isinstance(event, SessionEvent):
             said = said or event.agent_version
-        key = key_of(event)
+        key = key_of(event, names)
         observed.payloads.setdefault(key, Shape()).add(payload_shape(event))
         if paths := misfits(event):
             observed.misfits[key] = sorted({*observed.misfits.get(key, []), *paths})
@@ -248,10 +269,16 @@ def check(baseline: Baseline, scenarios: dict[str, Observed], *, strict: bool) -
         yield Failure(baseline.agent, "", "changed-lines", "raw lines", changes)
 
 
-def newest_first(baselines: Iterable[Baseline]) -> list[Baseline]:
-    return sorted(
-        baselines, key=lambda one: [int(part) for part in re.findall(r"\d+", one.agent.version)], reverse=True
-    )
+def nearest(baselines: Iterable[Baseline], agent: Agent) -> Baseline | None:
+    """The baseline of the agent's version, else of the newest before it, else of the oldest there is."""
+    ours = sorted((one for one in baselines if one.agent[:2] == agent[:2]), key=lambda one: age(one.agent.version))
+    before = [one for one in ours if agent.version == UNKNOWN or age(one.agent.version) <= age(agent.version)]
+    return next(iter([*before[-1:], *ours]), None)
+
+
+def age(version: str) -> list[int]:
+    """Orders versions by their numbers."""
+    return [int(part) for part in re.findall(r"\d+", version)]
 
 
 def _sorted(payloads: list[Payload]) -> list[Payload]:

@@ -18,6 +18,7 @@ Walking over a whole line costs more than parsing it, which a daemon cannot affo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from math import inf
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -39,23 +40,32 @@ from tooltap.protocol.events import (
     Unparsed,
 )
 from tooltap.protocol.tapped import Direction
-from tooltap.traces.baselines import ENOUGH, UNKNOWN, Agent, Baseline, newest_first
+from tooltap.traces.baselines import ENOUGH, UNKNOWN, Agent, Baseline, age, nearest, normalizer_of
+from tooltap.traces.fixture_keys import RawNames
 from tooltap.traces.payloads import fields_of, key_of, misfits, payload_of, payload_shape
-from tooltap.traces.secrets import mask_secrets
+from tooltap.traces.redact import Redactor
 from tooltap.traces.shapes import Change, Shape, compare, example, has_key, shape_of
+from tooltap.traces.streams import TracedStream
 
-__all__ = ["AgentSeen", "Drift", "Finding", "Report", "StreamWatch"]
+__all__ = ["AgentSeen", "Drift", "Finding", "Report", "StreamWatch", "look_at"]
 
-MAX_FINDINGS = 500
+MAX_FINDINGS = 300
 MAX_SEEN = 4_096
 """Different sets of keys that are told apart when walks are saved."""
 MAX_AGENTS = 200
 EXAMPLE = 120
-"""Characters of an example."""
+"""Characters of an example …"""
+EXAMINED = 20_000
+"""… cut from so many, which are redacted before."""
 SILENT_LINES = 40
 """A stream of so many lines without a message or a call is an alarm."""
 BROKEN = 0.1
-"""Share of lines that cannot be read from which that is an alarm, whatever the reason."""
+"""Share of lines that cannot be read from which that is an alarm, whatever the reason, of at least …"""
+BROKEN_LINES = 20
+"""… so many."""
+WHILE_OPEN = 4
+"""A stream that has not ended is given so many times as long to give something."""
+YIELD = frozenset({"message", "reasoning", "tool-call"})
 NAMED = frozenset({*CANONICAL_TOOLS, *LATER_TOOLS})
 ALARMING_REASONS = ("unknown-type", "parser-error")
 
@@ -75,7 +85,7 @@ class Finding(msgspec.Struct, rename="camel"):
     text: str
     """What is the matter."""
     example: str
-    """Secrets masked, cut."""
+    """Redacted and cut."""
     first: str
     """`<stream>:<line>` where it was found first."""
     count: int = 1
@@ -110,7 +120,7 @@ class Known(msgspec.Struct):
     """What the baselines say of one version of an agent."""
 
     version: str | None = None
-    lines: Shape | None = None
+    lines: Shape = msgspec.field(default_factory=Shape)
     payloads: dict[str, Shape] = {}
 
 
@@ -142,11 +152,10 @@ class Drift:
         return StreamWatch(self, normalizer, version)
 
     def report(self) -> Report:
-        findings = sorted(
-            map(self._settled, self._findings.values()),
-            key=lambda one: (one.severity, one.provider, one.dialect, one.version, -one.count),
-        )
-        return Report(list(self._agents.values()), findings, self._omitted)
+        findings = [self._settled(finding) for finding in self._findings.values()]
+        findings.sort(key=lambda one: (one.severity, one.provider, one.dialect, one.version, -one.count))
+        agents = [agent for agent in self._agents.values() if agent.streams]
+        return Report(agents, findings, self._omitted)
 
     def _settled(self, finding: Finding) -> Finding:
         agent = Agent(finding.dialect, finding.provider, finding.version)
@@ -156,11 +165,11 @@ class Drift:
 
     def walk(self, agent: Agent, value: dict[str, Any]) -> Iterator[Change]:
         """Where a line is not what is known."""
-        known = self.known(agent).lines
-        if known is not None:
+        known = self.known(agent)
+        if known.version is not None:
             shape = shape_of(value)
             self._lines.setdefault(agent, Shape()).add(shape)
-            yield from compare(known, shape)
+            yield from compare(known.lines, shape)
 
     def agent(self, agent: Agent) -> AgentSeen:
         if agent not in self._agents and len(self._agents) >= MAX_AGENTS:
@@ -170,13 +179,11 @@ class Drift:
         return self._agents[agent]
 
     def known(self, agent: Agent) -> Known:
-        """All that is known of an agent; what must be there is what the same version had, else the newest."""
+        """All that is known of an agent."""
         if agent not in self._known:
             if len(self._known) >= MAX_AGENTS:
                 return Known()
-            self._known[agent] = _known(
-                [one for one in self._baselines(agent.dialect) if one.agent.provider == agent.provider], agent.version
-            )
+            self._known[agent] = _known(self._baselines(agent.dialect), agent)
         return self._known[agent]
 
     def is_due(self, signature: Any) -> bool:
@@ -199,11 +206,19 @@ class Drift:
         if len(self._findings) >= MAX_FINDINGS:
             self._omitted += 1
             return
-        shown = mask_secrets(shown.encode(errors="replace")).decode(errors="replace")
-        shown = shown if len(shown) <= EXAMPLE else f"{shown[: EXAMPLE - 1]}…"
-        finding = Finding(severity, kind, *agent, place=place, text=text, example=shown, first=first)
+        finding = Finding(severity, kind, *agent, place=place, text=text, example=_redacted(shown), first=first)
         self._findings[agent, kind, place] = finding
         self._on_new(finding)
+
+
+def look_at(drift: Drift, stream: TracedStream, *, provider: str | None = None, version: str | None = None) -> None:
+    """Look at a whole recorded stream. `provider` and `version`: what the caller knows, before what the stream says."""
+    normalizer = normalizer_of(stream, provider)
+    watch = drift.watch(normalizer, version or stream.agent_version)
+    for line in stream.lines:
+        watch.took(normalizer.feed(line.data, line.t, line.direction))
+    watch.took(normalizer.close("end"))
+    watch.close()
 
 
 class StreamWatch:
@@ -219,10 +234,9 @@ class StreamWatch:
         """Objects to be walked over when it is known what their line gave: who printed it may be in it."""
         self._unanswered: dict[str | None, list[ToolResult]] = {}
         """Turn -> results we made up for its calls."""
-        self._has_yielded = False
-        self._explains_itself = False
-        """The provider says that it failed."""
-        self._is_new = True
+        self._names = RawNames()
+        self._has_yielded = not YIELD.isdisjoint(normalizer.statistics.kinds)
+        self._seen: AgentSeen | None = None
         normalizer.watch(self.look)
 
     def look(self, value: dict[str, Any], direction: Direction | None) -> None:
@@ -232,17 +246,14 @@ class StreamWatch:
 
     def took(self, outputs: Iterable[Output]) -> None:
         """What the lines since the last time gave."""
+        if self._normalizer.holds_lines:
+            return
         events = [output.event for output in outputs if isinstance(output, Produced)]
         for event in events:
             if isinstance(event, SessionEvent) and event.agent_version:
                 self._version = self._version or event.agent_version
-        statistics = self._normalizer.statistics
-        agent = Agent(self._normalizer.dialect or UNKNOWN, statistics.provider, self._version or UNKNOWN)
-        seen = self._drift.agent(agent)
-        seen.streams += self._is_new
-        seen.lines += statistics.lines - self._lines
-        seen.unparsed += statistics.unparsed - self._unparsed
-        self._is_new, self._lines, self._unparsed = False, statistics.lines, statistics.unparsed
+        agent = self._agent()
+        seen = self._seen_of(agent)
         pending, self._pending = self._pending, []
         if pending:
             is_unknown = any(isinstance(event, Unparsed) for event in events)
@@ -251,17 +262,38 @@ class StreamWatch:
         for event in events:
             if not getattr(event, "partial", False) and not event.replay:
                 self._count(agent, seen, event)
+        self._look_for_silence(WHILE_OPEN * self._drift.silent_lines)
 
     def close(self) -> None:
         """The stream has ended."""
-        statistics = self._normalizer.statistics
-        if self._has_yielded or self._explains_itself or statistics.lines < self._drift.silent_lines:
-            return
-        agent = Agent(self._normalizer.dialect or UNKNOWN, statistics.provider, self._version or UNKNOWN)
-        text = f"{statistics.lines} lines gave no message and no call"
-        self._add(agent, "alarm", "zero-yield", "$", text, f"skipped: {statistics.skipped}")
+        self._look_for_silence(self._drift.silent_lines)
 
     # -- inner workings -----------------------------------------------------------------------------------------
+
+    def _look_for_silence(self, lines: int) -> None:
+        statistics = self._normalizer.statistics
+        if self._has_yielded or statistics.lines < lines:
+            return
+        self._has_yielded = True  # said once
+        text = f"{statistics.lines} lines gave no message and no call"
+        self._add(self._agent(), "alarm", "zero-yield", "$", text, f"skipped: {statistics.skipped}")
+
+    def _agent(self) -> Agent:
+        normalizer = self._normalizer
+        return Agent(normalizer.dialect or UNKNOWN, normalizer.statistics.provider, self._version or UNKNOWN)
+
+    def _seen_of(self, agent: Agent) -> AgentSeen:
+        """The agent's account, with this stream's lines up to now."""
+        seen, statistics = self._drift.agent(agent), self._normalizer.statistics
+        if seen is not self._seen:  # who it is, a stream may say late
+            if self._seen is not None:
+                self._seen.streams -= 1
+            self._seen = seen
+            seen.streams += 1
+        seen.lines += statistics.lines - self._lines
+        seen.unparsed += statistics.unparsed - self._unparsed
+        self._lines, self._unparsed = statistics.lines, statistics.unparsed
+        return seen
 
     def _compare_line(self, agent: Agent, value: dict[str, Any], is_unknown: bool) -> None:
         for change in self._drift.walk(agent, value):
@@ -282,7 +314,7 @@ class StreamWatch:
         elif isinstance(event, Unparsed):
             self._count_unparsed(agent, seen, event)
         elif isinstance(event, Turn):
-            self._explains_itself |= event.state == "failed" and not event.synthetic
+            self._has_yielded |= event.state == "failed" and not event.synthetic  # the provider says why there is none
             for result in self._unanswered.pop(event.turn, []):
                 if event.state == "completed" and not event.synthetic:
                     seen.dropped += 1
@@ -299,7 +331,8 @@ class StreamWatch:
                 self._compare_payload(agent, event)
 
     def _count_unparsed(self, agent: Agent, seen: AgentSeen, event: Unparsed) -> None:
-        is_alarming = event.reason.startswith(ALARMING_REASONS) or seen.unparsed > BROKEN * seen.lines
+        is_broken = seen.lines >= BROKEN_LINES and seen.unparsed > BROKEN * seen.lines
+        is_alarming = is_broken or event.reason.startswith(ALARMING_REASONS)
         text = f"lines that cannot be read: {event.reason}"
         self._add(agent, "alarm" if is_alarming else "notice", "unparsed", event.reason, text, event.text, event)
 
@@ -307,9 +340,9 @@ class StreamWatch:
         payload = payload_of(event)
         if payload is None or event.name is None:
             return
-        key = key_of(event)
-        if not self._drift.is_due((key, *payload)):
+        if not self._drift.is_due((type(event), event.provider, event.name, *payload)):
             return
+        key = key_of(event, self._names)
         known = self._drift.known(agent)
         has_worked = not isinstance(event, ToolResult) or event.status == "completed"
         for path in misfits(event):
@@ -335,29 +368,35 @@ class StreamWatch:
         self._drift.add(agent, severity, kind, place, text, shown, first)
 
 
-def _known(baselines: list[Baseline], version: str) -> Known:
-    if not baselines:
+def _known(baselines: list[Baseline], agent: Agent) -> Known:
+    """What the baselines of all versions had may be there; what the nearest before it always had, must. Of an unknown
+    version, what all of them always had."""
+    chosen = nearest(baselines, agent)
+    if chosen is None:
         return Known()
-    ordered = newest_first(baselines)
-    nearest = next((one for one in ordered if one.agent.version == version), ordered[0])
-    known = Known(nearest.agent.version, nearest.lines.copy(), {})
-    for baseline in [nearest, *(one for one in ordered if one is not nearest)]:
-        known.lines = known.lines or Shape()
-        known.lines.add(baseline.lines, demands=False)
+    known = Known(chosen.agent.version, chosen.lines.copy())
+    if agent.version != UNKNOWN and age(agent.version) < age(chosen.agent.version):
+        known.lines.demand(inf)
+    for baseline in [chosen, *(one for one in baselines if one is not chosen and one.agent[:2] == agent[:2])]:
+        demands = baseline is chosen or agent.version == UNKNOWN
+        known.lines.add(baseline.lines, demands=demands)
         for key, payloads in baseline.payloads.items():
-            demands = baseline is nearest
             for payload in payloads:
-                shape = known.payloads.setdefault(key, payload.shape.copy())
-                shape.add(payload.shape, demands=demands)
-            if demands and sum(len(payload.scenarios) for payload in payloads) < ENOUGH:
+                known.payloads.setdefault(key, payload.shape.copy()).add(payload.shape, demands=demands)
+            if sum(len(payload.scenarios) for payload in payloads) < ENOUGH:
                 known.payloads[key].demand(ENOUGH)
     return known
 
 
 def _signature(value: dict[str, Any]) -> int:
     """Tells apart, cheaply, objects whose keys differ at the first two levels, and those of another type."""
-    below = tuple((item.get("type"), item.get("sessionUpdate"), *item) for item in value.values() if type(item) is dict)
-    return hash((value.get("type"), value.get("method"), *value, *below))
+    below = [key for item in value.values() if type(item) is dict for key in (_type_of(item), *item)]
+    return hash((_type_of(value), *value, *below))
+
+
+def _type_of(value: dict[str, Any]) -> str | None:
+    word = value.get("type") or value.get("method") or value.get("sessionUpdate")
+    return word if type(word) is str else None
 
 
 def _severity(change: Change, is_unknown: bool) -> Severity:
@@ -378,6 +417,14 @@ def _text(change: Change) -> str:
             return f"a type never seen: {change.found}"
         case _:
             return f"a key never seen: {change.found}"
+
+
+def _redacted(text: str) -> str:
+    line = text[:EXAMINED].encode(errors="replace")
+    redactor = Redactor()
+    redactor.learn(line)
+    shown = redactor.redact(line).decode(errors="replace")
+    return shown if len(shown) <= EXAMPLE else f"{shown[: EXAMPLE - 1]}…"
 
 
 def _shown(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""What of an event a provider can change: its key (`protocol/provider/kind[/tool]`) and its payload.
+"""What of an event a provider can change: its key (`fixture_keys.py`) and its payload.
 
 The payload of a call or a permission request is its `input`, that of a result its `output`, without what we put in; no
 other event has one. The payload of a canonical tool has to fit the tool's struct.
@@ -14,6 +14,7 @@ import msgspec
 from tooltap.protocol.events import Event, PermissionRequest, ToolCall, ToolResult, ToolUpdate
 from tooltap.protocol.payloads import OpenStruct
 from tooltap.protocol.tools import TOOLS
+from tooltap.traces.fixture_keys import RawNames
 from tooltap.traces.shapes import OBJECT, Shape, shape_of
 
 __all__ = ["fields_of", "key_of", "misfits", "payload_of", "payload_shape"]
@@ -21,10 +22,14 @@ __all__ = ["fields_of", "key_of", "misfits", "payload_of", "payload_shape"]
 OURS = frozenset({"_happy", "_raw", "_acp"})
 
 
-def key_of(event: Event) -> str:
-    kind = str(type(event).__struct_config__.tag)
-    name = getattr(event, "name", None)
-    return "/".join((event.protocol, event.provider, kind, *([name] if name else [])))
+def key_of(event: Event, names: RawNames) -> str:
+    """The key of the event's fixtures. `names`: of its stream, which is to see all its events in order."""
+    parts = {
+        "kind": str(type(event).__struct_config__.tag),
+        "callId": getattr(event, "call_id", None),
+        **{name: getattr(event, name, None) for name in ("protocol", "provider", "name", "input", "output")},
+    }
+    return names.key(parts)
 
 
 def payload_of(event: Event) -> dict[str, Any] | None:

@@ -146,7 +146,7 @@ class Shape:
             else:
                 self.types.add(OBJECT)
 
-    def demand(self, examples: int) -> None:
+    def demand(self, examples: float) -> None:
         """Make optional whatever has been there in fewer examples than that: it may have been so by chance."""
         if self.item is not None:
             self.item.demand(examples)
