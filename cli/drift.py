@@ -83,7 +83,7 @@ def command(
 
 
 def _look_at(drift: Drift, paths: tuple[Path, ...], dialect: str, provider: str | None, version: str | None) -> Report:
-    from tooltap.traces.drift import look_at
+    from tooltap.traces.drift_watch import look_at
     from tooltap.traces.streams import read_streams
 
     with in_words():

@@ -21,6 +21,7 @@ from tooltap.protocol.events import SessionEvent
 from tooltap.protocol.stats import Statistics
 from tooltap.protocol.tapped import Direction, Lost
 from tooltap.traces.drift import Drift
+from tooltap.traces.drift_watch import StreamWatch
 
 __all__ = ["RECORD_BYTES", "LiveStream", "Snapshot", "context_of", "ids_of"]
 
@@ -85,7 +86,7 @@ class LiveStream:
         self._tail: list[TailRecord] = []
         self._outputs: list[Output] = []
         self._add(outputs)
-        self._watch = None if drift is None else drift.watch(normalizer, info.agent_version)
+        self._watch = None if drift is None else StreamWatch(drift, normalizer, info.agent_version)
 
     @property
     def dirty(self) -> bool:
@@ -130,6 +131,8 @@ class LiveStream:
         base_lines, info.lines = info.lines, self.normalizer.lines
         info.dialect = self.normalizer.dialect
         info.updated = now
+        if self._watch is not None:
+            self._watch.account()
         snapshot = self._snapshot() if self._snapshot_is_due() else None
         # The writer encodes this in its thread, while the next lines are counted here.
         frozen = msgspec.structs.replace(info, statistics=self.statistics)

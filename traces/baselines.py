@@ -83,9 +83,9 @@ class Observed:
     """Key -> the paths of its payload that do not fit the canonical tool."""
 
     def add(self, other: Observed) -> None:
-        self.lines.add(other.lines)
+        self.lines.add(other.lines.copy())
         for key, shape in other.payloads.items():
-            self.payloads.setdefault(key, Shape()).add(shape)
+            self.payloads.setdefault(key, Shape()).add(shape.copy())
         for key, paths in other.misfits.items():
             self.misfits[key] = sorted({*self.misfits.get(key, []), *paths})
 
@@ -157,7 +157,7 @@ class Baseline:
         known_before = self.scenarios - scenarios.keys()
         for scenario, observed in sorted(scenarios.items()):
             self.scenarios.add(scenario)
-            lines.add(observed.lines)
+            lines.add(observed.lines.copy())
             for key, shape in observed.payloads.items():
                 known = self.payloads.setdefault(key, [])
                 same = next((payload for payload in known if payload.shape == shape), None)
@@ -253,7 +253,7 @@ def check(baseline: Baseline, scenarios: dict[str, Observed], *, strict: bool) -
     for scenario, observed in sorted(scenarios.items()):
         if scenario not in baseline.scenarios:
             continue
-        lines.add(observed.lines)
+        lines.add(observed.lines.copy())
         known = baseline.keys(scenario)
         for key in sorted(known.keys() - observed.payloads.keys()):
             yield Failure(observed.agent, scenario, "missing-key", key, [])

@@ -99,7 +99,7 @@ class Fields:
             if key in self.keys:
                 self.keys[key].add(shape, demands=demands)
             else:
-                self.put(key, shape.copy())
+                self.put(key, shape)
                 self.optional.add(key)
 
     def put(self, key: str, shape: Shape) -> None:
@@ -127,22 +127,25 @@ class Shape:
         return only[1:] if only.startswith("=") else None
 
     def copy(self) -> Shape:
-        shape = Shape()
-        shape.add(self)
-        return shape
+        variants = {
+            tag: Fields({key: one.copy() for key, one in fields.keys.items()}, set(fields.optional), fields.examples)
+            for tag, fields in self.variants.items()
+        }
+        return Shape(set(self.types), None if self.item is None else self.item.copy(), variants)
 
     def add(self, other: Shape, *, demands: bool = True) -> None:
-        """Take in what `other` is. Without `demands`, a key that `other` lacks does not become optional by that."""
+        """Take in what `other` is; its parts become parts of this one. Without `demands`, a key that `other` lacks does
+        not become optional by that."""
         self.types |= other.types
-        if other.item is not None:
-            self.item = self.item or Shape()
+        if self.item is None:
+            self.item = other.item
+        elif other.item is not None:
             self.item.add(other.item, demands=demands)
         for tag, fields in other.variants.items():
             if tag in self.variants:
                 self.variants[tag].add(fields, demands=demands)
             elif len(self.variants) < MAX_VARIANTS:
-                keys = {key: shape.copy() for key, shape in fields.keys.items()}
-                self.variants[tag] = Fields(keys, set(fields.optional), fields.examples)
+                self.variants[tag] = fields
             else:
                 self.types.add(OBJECT)
 
