@@ -11,7 +11,7 @@ venv = $(PYTHON) -m venv $(1)
 install = $(1)/bin/python -m pip install -q --disable-pip-version-check $(2)
 endif
 
-.PHONY: demo test bench check lint fix corpus goldens coverage endless fuzz soak package clean
+.PHONY: demo test bench check lint fix corpus goldens coverage baselines endless fuzz soak package clean
 
 demo: .venv/.runtime
 	$(BIN)/tooltap demo
@@ -58,6 +58,14 @@ soak: .venv/.dev
 # The page that says which tools are proven for which dialect, from the fixtures.
 coverage: .venv/.runtime
 	$(BIN)/python -m tooltap.traces.coverage tests/fixtures > docs/coverage.md
+
+# make baselines CAPTURES=<folder with a folder for each agent, in it recordings and a meta.json with its version>
+baselines: .venv/.runtime
+	rm -rf traces/static/baselines
+	for meta in $(CAPTURES)/*/meta.json; do \
+		version=$$($(BIN)/python -c 'import json, sys; print(json.load(open(sys.argv[1]))["version"])' "$$meta") && \
+		$(BIN)/tooltap baseline record --out traces/static/baselines --agent-version "$$version" "$${meta%/*}" || exit 1; \
+	done
 
 # The sdist, the wheel built from it, and that wheel at work in an empty environment, out of reach of the sources.
 package: .venv/.dev

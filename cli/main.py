@@ -32,7 +32,10 @@ COMMANDS = {
     "tail": "Follow events.",
     "sessions": "List the sessions in the journal.",
     "show": "Show one event.",
+    "baseline": "Record what agents' streams look like, and check whether they still do.",
+    "drift": "Show where agents' streams are not what they were.",
     "stats": "Show what the daemon has done, stream by stream.",
+    "fixtures": "Extract fixtures from traces, check them, bring them up to date.",
 }
 """Name -> the line `tooltap --help` shows; the subcommand's own help begins with it."""
 

@@ -25,6 +25,8 @@ from tooltap.daemon.listener import Listener
 from tooltap.daemon.logs import configure, get_logger
 from tooltap.daemon.requests import Requests
 from tooltap.daemon.server import Server
+from tooltap.traces.baselines import PACKAGED, load
+from tooltap.traces.drift import Drift, Finding
 from tooltap.traces.writer import TraceWriter
 
 __all__ = ["Daemon", "run"]
@@ -50,6 +52,12 @@ class Daemon:
         self.server: Server
         self._streams: Streams
         self._trace: TraceWriter | None = None
+        self._drift = Drift(
+            lambda dialect: load(PACKAGED, dialect),
+            thorough=False,
+            silent_lines=config.silent_lines,
+            on_new=_drifted,
+        )
         self._stopping = anyio.Event()
         self._started = time.monotonic()
 
@@ -108,6 +116,7 @@ class Daemon:
                 {"state": one.state, "updated": one.updated, **msgspec.to_builtins(one.statistics)} for one in streams
             ],
             "connections": {"open": self.server.connections, "publishing": len(self._streams.sessions)},
+            "drift": msgspec.to_builtins(self._drift.report()),
             "subscribers": [one.statistics() for one in hub.subscriptions],
             "trace": None if self._trace is None else self._trace.statistics(),
             "limits": {
@@ -132,6 +141,7 @@ class Daemon:
             max_streams=config.max_streams,
             partials_wanted=lambda: self.hub.partials_wanted,
             trace=self._trace,
+            drift=self._drift,
         )
         requests = Requests(self.journal, statistics=self.statistics, end_stream=self._streams.end)
         self.server = Server(config, self.hub, requests, self._streams, tasks)
@@ -160,6 +170,10 @@ async def _regularly(period: float, work: Callable[[], Awaitable[None] | None]) 
         except Exception:
             _log.exception("regular work failed", work=str(work))
         await anyio.sleep(period)
+
+
+def _drifted(finding: Finding) -> None:
+    _log.warning("an agent's stream is not what it was", **msgspec.structs.asdict(finding))
 
 
 def run(config: Config, ready: Callable[[], None] = lambda: None) -> None:

@@ -58,6 +58,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """All traces of a folder together; beyond, the oldest are removed."""
     trace_buffer_bytes: Positive = 16 * 1024 * 1024
     """Lines that wait to be traced; when the disk is slower than that, the newest are left out."""
+    silent_lines: Positive = 40
+    """A stream that ends after so many lines without a message or a call is reported as drift; one that goes on, after
+    four times as many."""
     shutdown_timeout: Seconds = 2.0
     """How long a shutdown waits for what has been read to be committed and written out."""
     stream: Limits = Limits()

@@ -25,6 +25,7 @@ from tooltap.normalizers.registry import UnknownDialectError
 from tooltap.normalizers.stream import StreamNormalizer
 from tooltap.protocol.frames import DaemonFrame, FrameError, Ingest, Ingesting
 from tooltap.protocol.stats import Statistics
+from tooltap.traces.drift import Drift
 from tooltap.traces.writer import TraceWriter
 
 __all__ = ["Streams"]
@@ -32,7 +33,8 @@ __all__ = ["Streams"]
 
 class Streams:
     """`tasks` carries the commits, which outlive their connections. `snapshot_bytes`: a tail longer than this is
-    replaced by a snapshot. `max_streams`: one more unended one is refused. The other options are those of `Setting`."""
+    replaced by a snapshot. `max_streams`: one more unended one is refused. `drift` looks at all lines. The other options
+    are those of `Setting`."""
 
     def __init__(
         self,
@@ -47,6 +49,7 @@ class Streams:
         clock: Clock = wall_clock,
         partials_wanted: Callable[[], bool] = lambda: False,
         trace: TraceWriter | None = None,
+        drift: Drift | None = None,
     ) -> None:
         self.sessions: dict[str, IngestSession] = {}
         """Stream -> the session that owns it."""
@@ -56,6 +59,7 @@ class Streams:
         self._suspend_timeout_ms = suspend_timeout_ms
         self._max_streams = max_streams
         self._clock = clock
+        self._drift = drift
         self._locks: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
         self._setting = Setting(
             journal=journal,
@@ -174,11 +178,18 @@ class Streams:
             normalizer = StreamNormalizer(context_of(info, self._limits), request.dialect)
         except UnknownDialectError as error:
             raise FrameError("unknown-dialect", str(error)) from None
-        return LiveStream(info, normalizer, committed_state=None, snapshot_bytes=self._snapshot_bytes)
+        return LiveStream(
+            info, normalizer, committed_state=None, snapshot_bytes=self._snapshot_bytes, drift=self._drift
+        )
 
     async def _resume(self, stored: StoredStream) -> LiveStream:
         return await resume(
-            self._journal, stored, limits=self._limits, snapshot_bytes=self._snapshot_bytes, now=self._clock()
+            self._journal,
+            stored,
+            limits=self._limits,
+            snapshot_bytes=self._snapshot_bytes,
+            now=self._clock(),
+            drift=self._drift,
         )
 
 

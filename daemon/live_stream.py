@@ -20,6 +20,8 @@ from tooltap.normalizers.stream import Output, StreamNormalizer
 from tooltap.protocol.events import SessionEvent
 from tooltap.protocol.stats import Statistics
 from tooltap.protocol.tapped import Direction, Lost
+from tooltap.traces.drift import Drift
+from tooltap.traces.drift_watch import StreamWatch
 
 __all__ = ["RECORD_BYTES", "LiveStream", "Snapshot", "context_of", "ids_of"]
 
@@ -59,7 +61,7 @@ def ids_of(outputs: Sequence[Output], ids: int) -> int:
 
 class LiveStream:
     """`committed_state`: None for a stream the journal does not know. `outputs`: made by no new line (a reset, lines
-    held before), to go out with the next commit."""
+    held before), to go out with the next commit. `drift` looks on."""
 
     def __init__(
         self,
@@ -72,6 +74,7 @@ class LiveStream:
         snapshot_size: int = 0,
         outputs: Sequence[Output] = (),
         needs_snapshot: bool = False,
+        drift: Drift | None = None,
     ) -> None:
         self.info = info
         self.normalizer = normalizer
@@ -83,6 +86,7 @@ class LiveStream:
         self._tail: list[TailRecord] = []
         self._outputs: list[Output] = []
         self._add(outputs)
+        self._watch = None if drift is None else StreamWatch(drift, normalizer, info.agent_version)
 
     @property
     def dirty(self) -> bool:
@@ -118,6 +122,8 @@ class LiveStream:
         self._take_in(self.normalizer.close(reason, t))
         self._record(TailRecord("close", t=t, reason=reason))
         self.info.state = "ended"
+        if self._watch is not None:
+            self._watch.close()
 
     def take(self, now: int) -> Commit:
         """All since the last commit. It must be committed before the next one is taken."""
@@ -125,6 +131,8 @@ class LiveStream:
         base_lines, info.lines = info.lines, self.normalizer.lines
         info.dialect = self.normalizer.dialect
         info.updated = now
+        if self._watch is not None:
+            self._watch.account()
         snapshot = self._snapshot() if self._snapshot_is_due() else None
         # The writer encodes this in its thread, while the next lines are counted here.
         frozen = msgspec.structs.replace(info, statistics=self.statistics)
@@ -146,6 +154,8 @@ class LiveStream:
     def _take_in(self, outputs: Sequence[Output]) -> None:
         self.info.state = "open"
         self._add(outputs)
+        if self._watch is not None:
+            self._watch.took(outputs)
 
     def _add(self, outputs: Sequence[Output]) -> None:
         self._outputs += outputs

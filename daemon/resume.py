@@ -23,12 +23,13 @@ from tooltap.normalizers.registry import UnknownDialectError
 from tooltap.normalizers.reset import LeftOpen
 from tooltap.normalizers.stream import AUTO, Output, StreamNormalizer
 from tooltap.protocol.tapped import Direction
+from tooltap.traces.drift import Drift
 
 __all__ = ["resume"]
 
 
 async def resume(
-    journal: Journal, stored: StoredStream, *, limits: Limits, snapshot_bytes: int, now: int
+    journal: Journal, stored: StoredStream, *, limits: Limits, snapshot_bytes: int, now: int, drift: Drift | None = None
 ) -> LiveStream:
     # In a thread: a long tail takes its time, and the other streams go on.
     rebuilt = await anyio.to_thread.run_sync(_rebuild, stored, limits)
@@ -42,6 +43,7 @@ async def resume(
             tail_bytes=sum(len(record.line) for record in stored.tail),
             snapshot_size=len(stored.snapshot or b""),
             outputs=outputs,
+            drift=drift,
         )
     normalizer = _fresh(stored.info, limits)
     left = _left_open(stored.info, await journal.open_calls(stream=stored.info.stream))
@@ -53,6 +55,7 @@ async def resume(
         snapshot_bytes=snapshot_bytes,
         outputs=outputs,
         needs_snapshot=True,
+        drift=drift,
     )
 
 

@@ -13,7 +13,7 @@ from typing import Self, TypeAlias
 
 import msgspec
 
-from tooltap.normalizers.base import Parser
+from tooltap.normalizers.base import Parser, Watch
 from tooltap.normalizers.bounds import Produced, bound
 from tooltap.normalizers.decode import decode_line
 from tooltap.normalizers.documents import beginning
@@ -84,6 +84,10 @@ class StreamNormalizer:
         self._partials = wanted
         self._parser.partials = wanted
 
+    def watch(self, watch: Watch) -> None:
+        """Have every object shown to `watch` when it is parsed."""
+        self._parser.watch = watch
+
     def feed(self, line: bytes | LongLine, t: int | None = None, direction: Direction | None = None) -> list[Output]:
         """Take in one line, without its newline; gives what is to be stored and shown, in order."""
         if not self._sniffing:
@@ -96,6 +100,7 @@ class StreamNormalizer:
             parser = parser_class(chosen)(self.context)
             parser.state.line = self._parser.state.line
             parser.partials = self._partials
+            parser.watch = self._parser.watch
             self._parser = parser
             self._sniffing = False
             self.statistics.dialect = chosen

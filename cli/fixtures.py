@@ -1,0 +1,142 @@
+"""`tooltap fixtures`: curated examples of what providers send, and what they must become."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from tooltap.traces.fixtures import Fixtures
+    from tooltap.traces.streams import TracedStream
+
+__all__ = ["command"]
+
+traces_argument = click.argument(
+    "traces", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="TRACE..."
+)
+dialect_option = click.option(
+    "--dialect", metavar="NAME", default="auto", show_default=True, help="Of recordings; traces say it themselves."
+)
+folder_argument = click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+
+
+@click.group("fixtures")
+def command() -> None:
+    """Extract fixtures from traces, check them, bring them up to date.
+
+    DIR holds allowlist.txt, the keys that are wanted (protocol/provider/kind[/tool], one a line, "#" for comments), and
+    the examples of each: raw lines, and the events they give.
+    """
+
+
+@command.command("extract")
+@traces_argument
+@click.option("--out", "folder", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Where to.")
+@click.option(
+    "--allowlist",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The keys that are wanted; becomes DIR/allowlist.txt.  [default: DIR/allowlist.txt]",
+)
+@click.option(
+    "--max", "maximum", type=click.IntRange(min=1), default=3, show_default=True, help="Examples kept of each key."
+)
+@dialect_option
+def extract(traces: tuple[Path, ...], folder: Path, allowlist: Path | None, maximum: int, dialect: str) -> None:
+    """Choose the most telling examples in traces, without anything private.
+
+    A TRACE is one of tooltap or Happier, or a recorded stream. What is in DIR already competes with what is found:
+    delete a file of DIR to choose anew.
+    """
+    fixtures = _load(folder, allowlist)
+    before = {example.raw for example in fixtures.examples}
+    with _usage_errors():
+        fixtures.extract(_streams(traces, dialect), maximum)
+    _save(fixtures)
+    after = {example.raw for example in fixtures.examples}
+    missing = fixtures.missing()
+    for key, line in missing.items():
+        click.echo(f"{fixtures.allowlist.path}:{line}: no example of {key}", err=True)
+    keys = len(fixtures.allowlist.lines) - len(missing)
+    click.echo(f"{len(after)} examples of {keys} keys, {len(after - before)} of them new", err=True)
+
+
+@command.command("keys")
+@traces_argument
+@dialect_option
+def keys(traces: tuple[Path, ...], dialect: str) -> None:
+    """List the keys in traces, each with its number of events: an allowlist to choose from."""
+    from tooltap.traces.extracting import count_keys
+
+    with _usage_errors():
+        found = count_keys(_streams(traces, dialect))
+    width = max(map(len, found), default=0)
+    for key, number in sorted(found.items()):
+        click.echo(f"{key:{width}}  # {number}")
+
+
+@command.command("check")
+@folder_argument
+@click.pass_context
+def check(context: click.Context, folder: Path) -> None:
+    """Compare fixtures with their allowlist, and with what their lines give; exit code 1 if something is wrong."""
+    fixtures = _load(folder)
+    context.exit(_report(list(fixtures.problems())))
+
+
+@command.command("update")
+@folder_argument
+@click.pass_context
+def update(context: click.Context, folder: Path) -> None:
+    """Make the events what the raw lines give today, and say what changed.
+
+    Examples of keys the allowlist does not name are dropped. Exit code 1 if something stays wrong.
+    """
+    fixtures = _load(folder)
+    for key in fixtures.drop_unnamed():
+        click.echo(f"dropped: {key}")
+    for change in fixtures.update():
+        click.echo(change)
+    _save(fixtures)
+    context.exit(_report(list(fixtures.problems())))
+
+
+def _load(folder: Path, allowlist: Path | None = None) -> Fixtures:
+    from tooltap.traces.fixture_keys import AllowlistError
+    from tooltap.traces.fixtures import FixtureError, Fixtures
+
+    try:
+        return Fixtures.load(folder, allowlist)
+    except (AllowlistError, FixtureError) as error:
+        raise click.UsageError(str(error), click.get_current_context()) from None
+
+
+def _streams(paths: tuple[Path, ...], dialect: str) -> list[TracedStream]:
+    from tooltap.traces.streams import read_streams
+
+    return read_streams(paths, dialect)
+
+
+@contextmanager
+def _usage_errors() -> Iterator[None]:
+    from tooltap.normalizers.registry import UnknownDialectError
+
+    try:
+        yield
+    except UnknownDialectError as error:
+        raise click.UsageError(str(error), click.get_current_context()) from None
+
+
+def _save(fixtures: Fixtures) -> None:
+    for path in fixtures.save():
+        click.echo(f"{'wrote' if path.exists() else 'removed'} {path}", err=True)
+
+
+def _report(problems: list[str]) -> int:
+    for problem in problems:
+        click.echo(problem)
+    return 1 if problems else 0
