@@ -11,7 +11,7 @@ venv = $(PYTHON) -m venv $(1)
 install = $(1)/bin/python -m pip install -q --disable-pip-version-check $(2)
 endif
 
-.PHONY: demo test bench check lint fix corpus goldens coverage baselines endless fuzz soak package clean
+.PHONY: demo test bench check lint fix corpus goldens coverage baselines fixtures endless fuzz soak package clean
 
 demo: .venv/.runtime
 	$(BIN)/tooltap demo
@@ -66,6 +66,10 @@ baselines: .venv/.runtime
 		version=$$($(BIN)/python -c 'import json, sys; print(json.load(open(sys.argv[1]))["version"])' "$$meta") && \
 		$(BIN)/tooltap baseline record --out traces/static/baselines --agent-version "$$version" "$${meta%/*}" || exit 1; \
 	done
+
+# What the curated lines give today, after a change of the normalizers; says what changed, and what is still wrong.
+fixtures: .venv/.runtime
+	$(BIN)/tooltap fixtures update tests/fixtures/curated
 
 # The sdist, the wheel built from it, and that wheel at work in an empty environment, out of reach of the sources.
 package: .venv/.dev

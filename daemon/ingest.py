@@ -33,8 +33,8 @@ __all__ = ["Streams"]
 
 class Streams:
     """`tasks` carries the commits, which outlive their connections. `snapshot_bytes`: a tail longer than this is
-    replaced by a snapshot. `max_streams`: one more unended one is refused. `drift` looks at all lines. The other options
-    are those of `Setting`."""
+    replaced by a snapshot. `max_streams`: one more unended one is refused. `drift` looks at all lines. The other
+    options are those of `Setting`."""
 
     def __init__(
         self,

@@ -28,19 +28,30 @@ class Found(NamedTuple):
     event: Given
     key: str
     """The event's own, of which the allowlist may name only the beginning."""
+    call: Given | None
+    """The call it is about; of a call, itself."""
+
+    def says(self) -> tuple[str, bytes, bytes | None]:
+        """What must not be lost with the lines that are left out."""
+        return self.key, meaning(self.event), None if self.call is None else meaning(self.call)
+
+
+class Place(NamedTuple):
+    found: Found
     agent_version: str | None
     lines: list[Line]
     """All lines of the stream; the event's own is `event["line"]`, counted from 1."""
 
+    @property
+    def last_line(self) -> tuple[int, bytes]:
+        """The event's own, the shorter the smaller."""
+        line = _bytes(self.lines[self.found.event["line"] - 1])
+        return len(line), line
+
 
 def count_keys(streams: Iterable[TracedStream]) -> Counter[str]:
     """Key -> its events. Raises `UnknownDialectError`."""
-    keys: Counter[str] = Counter()
-    for stream in streams:
-        names = RawNames()
-        for events in events_of_lines(stream.lines, stream.dialect, stream.provider):
-            keys.update(names.key(event) for event in events)
-    return keys
+    return Counter(found.key for stream in streams for found in _events(stream.lines, stream.dialect, stream.provider))
 
 
 def find_examples(streams: list[TracedStream], allowlist: Allowlist, maximum: int) -> dict[str, list[Example]]:
@@ -49,54 +60,58 @@ def find_examples(streams: list[TracedStream], allowlist: Allowlist, maximum: in
     for stream in streams:
         for line in stream.lines:
             redactor.learn(_bytes(line))
-    found: defaultdict[str, defaultdict[Variant, dict[Rank, list[Found]]]]
-    found = defaultdict(lambda: defaultdict(dict))
+    best: defaultdict[str, defaultdict[Variant, dict[Rank, list[Place]]]]
+    best = defaultdict(lambda: defaultdict(dict))
     for stream in streams:
-        lines = [_redacted(line, redactor) for line in stream.lines]
-        for key, one in _wanted(stream, lines, allowlist):
-            group = found[key][variant(one.agent_version, one.event["dialect"], one.event)]
-            place = rank(one.event)
-            equal = group.setdefault(place, [one])
-            if _last(one) <= _last(equal[0]):
-                group[place] = [one] if _last(one) < _last(equal[0]) else [*equal, one]
+        for place in _places(stream, [_redacted(line, redactor) for line in stream.lines]):
+            if (key := allowlist.chosen(place.found.key)) is None:
+                continue
+            event = place.found.event
+            group = best[key][variant(place.agent_version, event["dialect"], event)]
+            equal = group.setdefault(rank(event), [])
+            if not equal or place.last_line < equal[0].last_line:
+                equal[:] = [place]
+            elif place.last_line == equal[0].last_line:
+                equal.append(place)
             if len(group) > maximum:
                 del group[max(group)]
     return {
-        key: [_example(key, one) for group in groups.values() for equal in group.values() for one in equal]
-        for key, groups in found.items()
+        key: [_example(key, place) for group in groups.values() for equal in group.values() for place in equal]
+        for key, groups in best.items()
     }
 
 
-def _wanted(stream: TracedStream, lines: list[Line], allowlist: Allowlist) -> Iterator[tuple[str, Found]]:
-    names, version = RawNames(), stream.agent_version
-    for events in events_of_lines(lines, stream.dialect, stream.provider):
+def _places(stream: TracedStream, lines: list[Line]) -> Iterator[Place]:
+    version = stream.agent_version
+    for found in _events(lines, stream.dialect, stream.provider):
+        version = found.event.get("agentVersion", version)
+        yield Place(found, version, lines)
+
+
+def _events(lines: list[Line], dialect: str, provider: str | None) -> Iterator[Found]:
+    names = RawNames()
+    calls: dict[str, Given] = {}
+    for events in events_of_lines(lines, dialect, provider):
         for event in events:
-            version = event.get("agentVersion", version)
-            key = names.key(event)
-            if (chosen := allowlist.chosen(key)) is not None:
-                yield chosen, Found(event, key, version, lines)
+            if event["kind"] == "tool-call":
+                calls[event["callId"]] = event
+            yield Found(event, names.key(event), calls.get(event.get("callId", "")))
 
 
-def _last(found: Found) -> tuple[int, bytes]:
-    last = _bytes(found.lines[found.event["line"] - 1])
-    return len(last), last
-
-
-def _example(key: str, found: Found) -> Example:
-    dialect, provider, wanted = found.event["dialect"], found.event["provider"], (found.key, meaning(found.event))
-
-    def gives_it(lines: list[Line]) -> bool:
-        names, given = RawNames(), []
-        for events in events_of_lines(lines, dialect, provider):
-            given = [(names.key(event), meaning(event)) for event in events]
-        return wanted in given
-
+def _example(key: str, place: Place) -> Example:
+    """The fewest lines that still give the event, about the same call."""
+    event, said = place.found.event, place.found.says()
+    dialect, provider = event["dialect"], event["provider"]
+    lines = reduced(
+        place.lines[: event["line"]],
+        lambda lines: any(found.says() == said for found in _events(lines, dialect, provider)),
+    )
     example = Example(
         key=key,
         dialect=dialect,
         provider=provider,
-        agent_version=found.agent_version,
-        lines=[store_line(line) for line in reduced(found.lines[: found.event["line"]], gives_it)],
+        agent_version=place.agent_version,
+        lines=[store_line(line) for line in lines],
         events=[],
     )
     example.events = example.run()

@@ -80,12 +80,12 @@ _OTHER = r"(?!(?:user|Shared|Public)(?![\w.-]))"
 """A folder that is not our replacement, nor everybody's."""
 
 TEXT_RULES = (
+    Rule((":",), re.compile(rf"\b([A-Za-z]:(?:\\+|/)Users(?:\\+|/)){_OTHER}{_NAME}"), r"\1user"),
     Rule(
         ("/home", "/Users/"),
         re.compile(rf"(?:(?<![\w.])/home|/Users)/{_OTHER}{_NAME}|/tmp/home-{_NAME}"),
         "/home/user",
     ),
-    Rule((":",), re.compile(rf"\b([A-Za-z]:(?:\\+|/)Users(?:\\+|/)){_OTHER}{_NAME}"), r"\1user"),
     # the folders Claude Code names after folders: ~/.claude/projects/-home-alice-src
     Rule(("-home-", "-Users-"), re.compile(r"(?<![\w-])-(?:home|Users)-(?!user(?!\w))\w+"), "-home-user"),
     # the user of `git@github.com:…` is nobody
@@ -130,7 +130,11 @@ class Redactor:
 
     def learn(self, line: bytes) -> None:
         known = len(self._names)
-        for text in _strings(_decoded(line)[1]):
+        try:
+            texts = list(_strings(_decoded(line)[1]))
+        except RecursionError:
+            texts = [_text_of(line)]
+        for text in texts:
             for anchors, pattern, replacement in LEARNED_FROM:
                 for name in pattern.findall(text) if any(anchor in text for anchor in anchors) else ():
                     if len(name) >= SHORTEST_NAME and name.lower() not in TOO_COMMON and name != replacement:
@@ -142,7 +146,11 @@ class Redactor:
     def redact(self, line: bytes) -> bytes:
         """The line without what is private; the same object where there is nothing."""
         framing, value = _decoded(line)
-        redacted = self._value(value, "")
+        try:
+            redacted = self._value(value, "")
+        except RecursionError:  # no parser reads that either
+            framing, value = b"", _text_of(line)
+            redacted = self._text(value)
         if redacted != value:
             line = framing + (redacted.encode(errors="surrogateescape") if isinstance(value, str) else _json(redacted))
         return mask_secrets(line)
@@ -193,8 +201,12 @@ def _decoded(line: bytes) -> tuple[bytes, Any]:
     framing = b"data: " if line.startswith(b"data: ") else b""  # of server-sent events
     value = _loads(line[len(framing) :])
     if value is None or isinstance(value, str):
-        return b"", line.decode(errors="surrogateescape")
+        return b"", _text_of(line)
     return framing, value
+
+
+def _text_of(line: bytes) -> str:
+    return line.decode(errors="surrogateescape")
 
 
 def _loads(text: str | bytes) -> Any:
