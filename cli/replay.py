@@ -20,7 +20,7 @@ from tooltap.traces.event_diff import EventDiff
 from tooltap.traces.files import expand
 from tooltap.traces.reader import TraceReader
 from tooltap.traces.record import TraceRecord
-from tooltap.traces.replay import Replay, survey
+from tooltap.traces.replay import Covered, Replay, survey
 
 __all__ = ["command"]
 
@@ -102,47 +102,53 @@ def _write(outputs: list[Any]) -> None:
 
 def _compare(files: list[Path], journal: Path | None, socket: Path | None) -> EventDiff:
     covered = survey(_records(files))
-    difference = EventDiff(covered)
     if journal is not None:
-        _read_file(difference, list(covered), journal)
-        limits = Limits()
+        difference = EventDiff(covered, _last_runs(files, covered, Limits()))
+        _read_file(difference, journal)
     else:
-        limits = _read_daemon(difference, list(covered), socket)
+        difference = EventDiff(covered, _last_runs(files, covered, _limits(socket)))
+        _read_daemon(difference, socket)
     if not difference.seen:
         raise _Trouble("the journal holds no event of the trace's streams")
-    replay = Replay(limits)
-    for record in (record for path in files for record in TraceReader(path).records()):
-        outputs = replay.feed(record)
-        if record.stream in difference.seen and replay.run(record.stream) == covered[record.stream].runs:
-            for output in outputs:
-                if isinstance(output, Produced):
-                    difference.after(output.body)
     difference.finish()
     return difference
 
 
-def _read_file(difference: EventDiff, streams: list[str], journal: Path) -> None:
+def _last_runs(files: list[Path], covered: dict[str, Covered], limits: Limits) -> Iterator[bytes]:
+    replay = Replay(limits)
+    for record in (record for path in files for record in TraceReader(path).records()):
+        outputs = replay.feed(record)
+        if replay.run(record.stream) == covered[record.stream].runs:
+            yield from (output.body for output in outputs if isinstance(output, Produced))
+
+
+def _read_file(difference: EventDiff, journal: Path) -> None:
     from tooltap.daemon.journal import JournalError
     from tooltap.daemon.journal_events import from_file
 
     try:
-        for line in from_file(streams, journal):
-            difference.before(line)
+        for line in from_file(list(difference.covered), journal):
+            difference.take(line)
     except JournalError as error:
         raise _Trouble(str(error)) from None
 
 
-def _read_daemon(difference: EventDiff, streams: list[str], socket: Path | None) -> Limits:
-    """The daemon's limits."""
+def _limits(socket: Path | None) -> Limits:
+    """Those the daemon cuts long texts by."""
+    try:
+        return msgspec.convert(ask(socket, "stats")["limits"]["stream"], Limits)
+    except click.ClickException as error:
+        raise _Trouble(error.message) from None
+
+
+def _read_daemon(difference: EventDiff, socket: Path | None) -> None:
     from tooltap.daemon.journal_events import from_daemon
 
     async def read() -> None:
-        async for line in from_daemon(streams, socket):
-            difference.before(line)
+        async for line in from_daemon(list(difference.covered), socket):
+            difference.take(line)
 
     try:
-        limits = ask(socket, "stats")["limits"]["stream"]
         talk(read)
     except click.ClickException as error:
         raise _Trouble(error.message) from None
-    return msgspec.convert(limits, Limits)

@@ -56,49 +56,65 @@ class Tally(msgspec.Struct):
     changed: int = 0
 
 
+class _Head(msgspec.Struct):
+    stream: str
+    line: int
+    id: str
+
+    @property
+    def mark(self) -> str:
+        """`c` or `d` for an event made by no line."""
+        middle = self.id.removeprefix(f"{self.stream}:").split(":")[0]
+        return middle[-1] if middle[-1:].isalpha() else ""
+
+
+_heads = msgspec.json.Decoder(_Head)
+
+
 class _Stream:
     def __init__(self) -> None:
-        self.lines: dict[int, tuple[list[Event], list[Event]]] = {}
+        self.lines: dict[int, tuple[list[bytes], list[bytes]]] = {}
         """Line -> its events before and after, until both sides have gone on."""
         self.at = [0, 0]
 
 
 class EventDiff:
-    """Fed both sides, each stream's events in their order; a line is compared when both have gone beyond it.
+    """Takes both sides turn by turn: they come in about the same order, so that little is held in memory. A line is
+    compared when both sides have gone beyond it.
 
-    `covered`: what the trace holds of each stream; the journal's events of other lines are left alone.
+    `covered`: what the trace holds of each stream; the journal's events of other lines are left alone. `replayed`: the
+    events of those streams' last runs.
     """
 
-    def __init__(self, covered: Mapping[str, Covered]) -> None:
+    def __init__(self, covered: Mapping[str, Covered], replayed: Iterator[bytes]) -> None:
         self.covered = covered
+        self._replayed = replayed
         self._streams: dict[str, _Stream] = defaultdict(_Stream)
         self.seen: set[str] = set()
         """Streams the journal holds events of."""
         self.changes: list[Change] = []
         self.tallies: dict[str, Tally] = defaultdict(Tally)
 
-    def before(self, body: bytes) -> None:
-        """An event of the journal."""
-        event: Event = orjson.loads(body)
-        covered = self.covered.get(event["stream"])
+    def take(self, body: bytes) -> None:
+        """The journal's next event. Raises what `replayed` does."""
+        head = _heads.decode(body)
+        covered = self.covered.get(head.stream)
         if covered is None:
             return
-        self.seen.add(event["stream"])
-        line, mark = _place(event)
-        if not covered.first <= line <= covered.last or (mark == "c" and line == covered.last and not covered.closed):
+        self.seen.add(head.stream)
+        at_end = head.line == covered.last and head.mark == "c"
+        if not covered.first <= head.line <= covered.last or (at_end and not covered.closed):
             return
-        if covered.masked:
-            event = orjson.loads(mask_secrets(body))
-        self._add(0, event, line, mark)
-
-    def after(self, body: bytes) -> None:
-        """An event of the replay."""
-        event: Event = orjson.loads(body)
-        self._add(1, event, *_place(event))
+        self._add(0, head, mask_secrets(body) if covered.masked else body)
+        if (other := next(self._replayed, None)) is not None:
+            self._add(1, _heads.decode(other), other)
 
     def finish(self) -> None:
+        """The journal has no more. Raises what `replayed` does."""
+        for body in self._replayed:
+            self._add(1, _heads.decode(body), body)
         for name, stream in self._streams.items():
-            for line in sorted(stream.lines):
+            for line in sorted(stream.lines) if name in self.seen else ():
                 self._settle(name, *stream.lines[line])
         self._streams.clear()
         self.changes.sort(key=lambda one: (one.stream, one.line))
@@ -108,23 +124,23 @@ class EventDiff:
         tallies = self.tallies.values()
         return Tally(*(sum(getattr(one, name) for one in tallies) for name in Tally.__struct_fields__))
 
-    def _add(self, side: int, event: Event, line: int, mark: str) -> None:
-        if mark == "d":  # made when a daemon took the stream up again, not by a line
+    def _add(self, side: int, head: _Head, body: bytes) -> None:
+        if head.mark == "d":  # made when a daemon took the stream up again, not by a line
             return
-        name = event["stream"]
-        stream = self._streams[name]
-        stream.lines.setdefault(line, ([], []))[side].append(event)
-        if line > stream.at[side]:
-            stream.at[side] = line
+        stream = self._streams[head.stream]
+        stream.lines.setdefault(head.line, ([], []))[side].append(body)
+        if head.line > stream.at[side]:
+            stream.at[side] = head.line
             for done in [number for number in stream.lines if number < min(stream.at)]:
-                self._settle(name, *stream.lines.pop(done))
+                self._settle(head.stream, *stream.lines.pop(done))
 
-    def _settle(self, name: str, before: list[Event], after: list[Event]) -> None:
+    def _settle(self, name: str, before: list[bytes], after: list[bytes]) -> None:
         """Compare the events of one line."""
         pairs: dict[Any, tuple[list[Event], list[Event]]] = defaultdict(lambda: ([], []))
-        for side, events in enumerate((before, after)):
-            for event in events:
-                pairs[_identity(event)][side].append(event)
+        for side, bodies in enumerate((before, after)):
+            for body in bodies:
+                event: Event = orjson.loads(body)
+                pairs[_identity(event, _heads.decode(body).mark)][side].append(event)
         for olds, news in pairs.values():
             for old, new in zip(olds, news, strict=False):
                 self._compare(name, old, new)
@@ -147,15 +163,8 @@ class EventDiff:
         self.changes.append(Change(change=change, **place, **details))
 
 
-def _place(event: Event) -> tuple[int, str]:
-    """The line of an event, and the mark of one that no line made."""
-    middle = event["id"].removeprefix(event["stream"] + ":").split(":")[0]
-    return int(event["line"]), middle[-1] if middle[-1:].isalpha() else ""
-
-
-def _identity(event: Event) -> tuple[Any, ...]:
-    about = (event.get(key) for key in ("callId", "permissionId"))
-    return (_place(event)[1], event["kind"], *about)
+def _identity(event: Event, mark: str) -> tuple[Any, ...]:
+    return (mark, event["kind"], event.get("callId"), event.get("permissionId"))
 
 
 def _about(event: Event) -> str:

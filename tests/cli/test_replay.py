@@ -13,11 +13,12 @@ import pytest
 from tests.cli.command import CLAUDE, CODEX, DEMO, here, sentence, tooltap
 from tests.daemon.running import Running, running
 from tooltap.normalizers.base import Parser
+from tooltap.normalizers.registry import BUILTIN
 from tooltap.protocol.events import ToolCall
 from tooltap.traces.files import parts
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
-ONE_OF_EACH = [min(folder.glob("*/*.jsonl")) for folder in sorted(FIXTURES.iterdir()) if folder.is_dir()]
+ONE_OF_EACH = [min((FIXTURES / dialect).glob("*/*.jsonl")) for dialect in BUILTIN]
 
 
 @pytest.fixture
