@@ -144,10 +144,14 @@ def _report(fixtures: Fixtures) -> int:
     problems = list(fixtures.problems())
     for problem in problems:
         click.echo(problem)
-    click.echo(f"{_figures(fixtures)}, {len(problems) or 'no'} problem{'s'[: len(problems) != 1]}", err=True)
+    click.echo(f"{_figures(fixtures)}, {_number(len(problems), 'problem')}", err=True)
     return 1 if problems else 0
 
 
 def _figures(fixtures: Fixtures) -> str:
     keys = len({example.key for example in fixtures.examples})
-    return f"{len(fixtures.examples)} examples of {keys} keys"
+    return f"{_number(len(fixtures.examples), 'example')} of {_number(keys, 'key')}"
+
+
+def _number(number: int, things: str) -> str:
+    return f"{number or 'no'} {things}{'' if number == 1 else 's'}"

@@ -69,10 +69,10 @@ class Rank(NamedTuple):
     said: bytes
 
 
-def rank(event: Given) -> Rank:
-    """The more telling one, then the shorter one; and one of any two that differ."""
-    said = meaning(event)
-    return Rank(-score(event), len(said), said)
+def rank(events: list[Given]) -> Rank:
+    """The more telling, then the shorter; and one of any two that differ. `events`: what an example is kept for."""
+    said = b"\n".join(sorted(map(meaning, events)))
+    return Rank(-max(map(score, events)), len(said), said)
 
 
 TELLING_APART = ("name", "status", "state", "role", "code", "scope", "outcome", "type", "reason")
@@ -83,16 +83,16 @@ class Variant(NamedTuple):
 
     agent_version: str
     dialect: str
-    said: tuple[str, ...]
+    said: tuple[tuple[str, ...], ...]
 
     @property
     def newest_first(self) -> tuple[int, ...]:
         return tuple(-int(number) for number in re.findall(r"\d+", self.agent_version)) or (1,)
 
 
-def variant(agent_version: str | None, dialect: str, event: Given) -> Variant:
-    said = tuple(str(event.get(field, "")) for field in TELLING_APART)
-    return Variant(agent_version or "", dialect, said)
+def variant(agent_version: str | None, dialect: str, events: list[Given]) -> Variant:
+    said = {tuple(str(event.get(field, "")) for field in TELLING_APART) for event in events}
+    return Variant(agent_version or "", dialect, tuple(sorted(said)))
 
 
 def choose(examples: Iterable[Example], maximum: int) -> list[Example]:
@@ -102,8 +102,8 @@ def choose(examples: Iterable[Example], maximum: int) -> list[Example]:
     """
     groups: defaultdict[Variant, dict[Rank, Example]] = defaultdict(dict)
     for example in examples:
-        if (event := example.kept_for()) is not None:
-            group, place = groups[variant(example.agent_version, example.dialect, event)], rank(event)
+        if events := example.kept_for():
+            group, place = groups[variant(example.agent_version, example.dialect, events)], rank(events)
             group[place] = min(group.get(place, example), example, key=_shortest)
     order = [
         ((turn, kind.newest_first, place, kind), example)
@@ -112,8 +112,8 @@ def choose(examples: Iterable[Example], maximum: int) -> list[Example]:
     ]
     turns: Counter[str] = Counter()
     dealt = []
-    for place, example in sorted(order, key=itemgetter(0)):
-        dealt.append((turns[example.dialect], place, example))
+    for within, example in sorted(order, key=itemgetter(0)):
+        dealt.append((turns[example.dialect], within, example))
         turns[example.dialect] += 1
     return [example for *_, example in sorted(dealt, key=itemgetter(0, 1))[:maximum]]
 

@@ -50,14 +50,12 @@ class Example(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True, 
         """Its lines, to be compared."""
         return orjson.dumps(self.lines)
 
-    def kept_for(self) -> Given | None:
-        """The event it is an example of: the last one with its key."""
+    def kept_for(self) -> list[Given]:
+        """The events it is an example of: those of its last line that have its key."""
         names = RawNames()
-        found = None
-        for event in self.events:
-            if self.key in ((key := names.key(event)), base_key(key)):
-                found = event
-        return found
+        keys = [(event, names.key(event)) for event in self.events]
+        last = len(self.lines)
+        return [event for event, key in keys if event["line"] == last and self.key in (key, base_key(key))]
 
 
 def events_of_lines(lines: Iterable[Line], dialect: str, provider: str | None) -> Iterator[list[Given]]:

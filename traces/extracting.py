@@ -1,13 +1,14 @@
 """Traced streams -> the examples worth keeping of the keys that are wanted.
 
-The events of all streams are looked at first; only for those that may be chosen is the little stream made that gives
-the same event.
+What could be an example is a line, for the events it gives under one key. All of them are looked at first; only for
+those that may be chosen is the little stream made that gives the same events.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import NamedTuple
 
 from tooltap.normalizers.framing import LongLine
@@ -23,11 +24,10 @@ __all__ = ["count_keys", "find_examples"]
 
 
 class Found(NamedTuple):
-    """An event and where it was given."""
+    """An event with what it takes from events before it."""
 
     event: Given
     key: str
-    """The event's own, of which the allowlist may name only the beginning."""
     call: Given | None
     """The call it is about; of a call, itself."""
 
@@ -37,15 +37,26 @@ class Found(NamedTuple):
 
 
 class Place(NamedTuple):
-    found: Found
+    """A line, for the events it gives under one key of the allowlist."""
+
+    found: list[Found]
     agent_version: str | None
     lines: list[Line]
-    """All lines of the stream; the event's own is `event["line"]`, counted from 1."""
+    """All lines of the stream."""
+
+    @property
+    def line(self) -> int:
+        """Counted from 1."""
+        return int(self.found[0].event["line"])
+
+    @property
+    def dialect(self) -> str:
+        return str(self.found[0].event["dialect"])
 
     @property
     def last_line(self) -> tuple[int, bytes]:
-        """The event's own, the shorter the smaller."""
-        line = _bytes(self.lines[self.found.event["line"] - 1])
+        """The line itself, the shorter the smaller."""
+        line = _bytes(self.lines[self.line - 1])
         return len(line), line
 
 
@@ -63,12 +74,10 @@ def find_examples(streams: list[TracedStream], allowlist: Allowlist, maximum: in
     best: defaultdict[str, defaultdict[Variant, dict[Rank, list[Place]]]]
     best = defaultdict(lambda: defaultdict(dict))
     for stream in streams:
-        for place in _places(stream, [_redacted(line, redactor) for line in stream.lines]):
-            if (key := allowlist.chosen(place.found.key)) is None:
-                continue
-            event = place.found.event
-            group = best[key][variant(place.agent_version, event["dialect"], event)]
-            equal = group.setdefault(rank(event), [])
+        for key, place in _places(stream, [_redacted(line, redactor) for line in stream.lines], allowlist):
+            events = [found.event for found in place.found]
+            group = best[key][variant(place.agent_version, place.dialect, events)]
+            equal = group.setdefault(rank(events), [])
             if not equal or place.last_line < equal[0].last_line:
                 equal[:] = [place]
             elif place.last_line == equal[0].last_line:
@@ -81,11 +90,16 @@ def find_examples(streams: list[TracedStream], allowlist: Allowlist, maximum: in
     }
 
 
-def _places(stream: TracedStream, lines: list[Line]) -> Iterator[Place]:
+def _places(stream: TracedStream, lines: list[Line], allowlist: Allowlist) -> Iterator[tuple[str, Place]]:
+    """(key of the allowlist, place)"""
     version = stream.agent_version
-    for found in _events(lines, stream.dialect, stream.provider):
-        version = found.event.get("agentVersion", version)
-        yield Place(found, version, lines)
+    for _, events in groupby(_events(lines, stream.dialect, stream.provider), lambda found: found.event["line"]):
+        places: dict[str, Place] = {}
+        for found in events:
+            version = found.event.get("agentVersion", version)
+            if (key := allowlist.chosen(found.key)) is not None:
+                places.setdefault(key, Place([], version, lines)).found.append(found)
+        yield from places.items()
 
 
 def _events(lines: list[Line], dialect: str, provider: str | None) -> Iterator[Found]:
@@ -99,16 +113,18 @@ def _events(lines: list[Line], dialect: str, provider: str | None) -> Iterator[F
 
 
 def _example(key: str, place: Place) -> Example:
-    """The fewest lines that still give the event, about the same call."""
-    event, said = place.found.event, place.found.says()
-    dialect, provider = event["dialect"], event["provider"]
-    lines = reduced(
-        place.lines[: event["line"]],
-        lambda lines: any(found.says() == said for found in _events(lines, dialect, provider)),
-    )
+    """The fewest lines of which the last still gives these events, about the same calls."""
+    provider, keys = place.found[0].event["provider"], {found.key for found in place.found}
+    said = [found.says() for found in place.found]
+
+    def says_it(lines: list[Line]) -> bool:
+        given = (found for found in _events(lines, place.dialect, provider) if found.event["line"] == len(lines))
+        return [found.says() for found in given if found.key in keys] == said
+
+    lines = reduced(place.lines[: place.line], says_it)
     example = Example(
         key=key,
-        dialect=dialect,
+        dialect=place.dialect,
         provider=provider,
         agent_version=place.agent_version,
         lines=[store_line(line) for line in lines],

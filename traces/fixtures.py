@@ -111,8 +111,8 @@ class Fixtures:
                 continue
             if events != example.events:
                 yield f"{title}: its lines give other events\n{_difference(example.events, events)}"
-            elif example.kept_for() is None:
-                yield f"{title}: none of its events has that key"
+            elif not example.kept_for():
+                yield f"{title}: its last line gives no event of that key"
         for path, data in self._files().items():
             if self._read.get(path) != data:
                 yield f"{path}: not as `tooltap fixtures update` writes it"

@@ -16,7 +16,14 @@ KEY = "acp/gemini/tool-result/read_file"
 
 def event(call: str = "c", status: str = "completed", **more: Any) -> dict[str, Any]:
     output = {"_happy": {"rawToolName": "read_file"}, **more.pop("output", {})}
-    envelope = {"protocol": "acp", "provider": "gemini", "kind": "tool-result", "callId": call, "name": "Read"}
+    envelope = {
+        "line": 1,
+        "protocol": "acp",
+        "provider": "gemini",
+        "kind": "tool-result",
+        "callId": call,
+        "name": "Read",
+    }
     return {**envelope, "status": status, "output": output, **more}
 
 
@@ -27,7 +34,7 @@ def example(number: int = 0, version: str | None = "1.0", dialect: str = "acp", 
     )
 
 
-TELLING = {
+TELLING: dict[str, dict[str, Any]] = {
     "we inferred it": {"synthetic": True},
     "the agent sent it again": {"replay": True},
     "a payload that says something": {"output": {"ok": True}},
