@@ -103,10 +103,10 @@ def _write(outputs: list[Any]) -> None:
 def _compare(files: list[Path], journal: Path | None, socket: Path | None) -> EventDiff:
     covered = survey(_records(files))
     if journal is not None:
-        difference = EventDiff(covered, _last_runs(files, covered, Limits()))
+        difference = EventDiff(covered, _replayed(files, covered, Limits()))
         _read_file(difference, journal)
     else:
-        difference = EventDiff(covered, _last_runs(files, covered, _limits(socket)))
+        difference = EventDiff(covered, _replayed(files, covered, _limits(socket)))
         _read_daemon(difference, socket)
     if not difference.seen:
         raise _Trouble("the journal holds no event of the trace's streams")
@@ -114,12 +114,12 @@ def _compare(files: list[Path], journal: Path | None, socket: Path | None) -> Ev
     return difference
 
 
-def _last_runs(files: list[Path], covered: dict[str, Covered], limits: Limits) -> Iterator[bytes]:
+def _replayed(files: list[Path], covered: dict[str, Covered], limits: Limits) -> Iterator[bytes]:
     replay = Replay(limits)
-    for record in (record for path in files for record in TraceReader(path).records()):
-        outputs = replay.feed(record)
-        if replay.run(record.stream) == covered[record.stream].runs:
-            yield from (output.body for output in outputs if isinstance(output, Produced))
+    records = (record for path in files for record in TraceReader(path).records())
+    for position, record in enumerate(records):
+        if position >= covered[record.stream].start:
+            yield from (output.body for output in replay.feed(record) if isinstance(output, Produced))
 
 
 def _read_file(difference: EventDiff, journal: Path) -> None:

@@ -6,9 +6,9 @@ record carries it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from tooltap.daemon.journal import Commit, StreamInfo
+from tooltap.daemon.journal import Commit, StreamInfo, TailRecord
 from tooltap.daemon.live_stream import RECORD_BYTES, LiveStream
 from tooltap.traces.record import Told, TraceRecord
 from tooltap.traces.writer import TraceWriter
@@ -42,15 +42,17 @@ class StreamTrace:
         for commit in self._held:
             if commit.tail:
                 size = sum(len(record.line) + RECORD_BYTES for record in commit.tail)
-                records = _records(commit, self._live.normalizer.dialect, self._held[-1].info, self._told)
+                dialect, known = self._live.normalizer.dialect, self._held[-1].info
+                records = _records(commit.tail, commit.base_lines, dialect, known, self._told)
                 self._writer.write(records, len(commit.tail), size)
         self._held = []
 
 
-def _records(commit: Commit, dialect: str | None, known: StreamInfo, told: Told | None) -> Iterator[TraceRecord]:
-    """`known`: the stream as far as it is known by now."""
-    number = commit.base_lines
-    for one in commit.tail:
+def _records(
+    tail: Sequence[TailRecord], number: int, dialect: str | None, known: StreamInfo, told: Told | None
+) -> Iterator[TraceRecord]:
+    """`number`: lines before these. `known`: the stream as far as it is known by now."""
+    for one in tail:
         number += {"lost": one.lines, "close": 0}.get(one.kind, 1)
         record = TraceRecord(
             v=1,

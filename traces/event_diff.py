@@ -83,7 +83,7 @@ class EventDiff:
     compared when both sides have gone beyond it.
 
     `covered`: what the trace holds of each stream; the journal's events of other lines are left alone. `replayed`: the
-    events of those streams' last runs.
+    events of what is covered.
     """
 
     def __init__(self, covered: Mapping[str, Covered], replayed: Iterator[bytes]) -> None:

@@ -26,8 +26,9 @@ class Covered:
     first: int
     """Number of its first line in the trace."""
     last: int
-    runs: int = 1
-    """How often it begins with line 1 in the trace: the daemon had got a new journal."""
+    start: int
+    """Position of its first record among all of the trace: what was traced under the same name before that was another
+    stream, in another journal."""
     timed: bool = True
     """Every line has its time of receipt."""
     masked: bool = False
@@ -36,13 +37,12 @@ class Covered:
 
 
 def survey(records: Iterable[TraceRecord]) -> dict[str, Covered]:
-    """Stream -> what the trace holds of its last run."""
+    """Stream -> what the trace holds of it."""
     streams: dict[str, Covered] = {}
-    for record in records:
+    for position, record in enumerate(records):
         known = streams.get(record.stream)
         if known is None or (_begins(record) and known.last > 1):
-            runs = known.runs + 1 if known is not None else 1
-            known = streams[record.stream] = Covered(first=record.n, last=record.n, runs=runs)
+            known = streams[record.stream] = Covered(first=record.n, last=record.n, start=position)
         known.last = max(known.last, record.n)
         known.closed = record.op == "close"
         known.timed &= record.t is not None
@@ -54,7 +54,6 @@ def survey(records: Iterable[TraceRecord]) -> dict[str, Covered]:
 class _Stream:
     normalizer: StreamNormalizer
     last: int = 0
-    run: int = 1
 
 
 class Replay:
@@ -71,21 +70,14 @@ class Replay:
         stream = self._streams.get(record.stream)
         if stream is not None and _begins(record) and stream.last > 1:
             outputs = self._end(record.stream)
-            begun = self._begin(record, stream.run + 1)
-            return outputs + self._feed(begun, record)
-        if stream is None:
-            stream = self._begin(record, 1)
-        return self._feed(stream, record)
-
-    def run(self, stream: str) -> int:
-        """Which run of a stream its last record belonged to, from 1."""
-        return self._streams[stream].run
+            return outputs + self._feed(self._begin(record), record)
+        return self._feed(stream or self._begin(record), record)
 
     def finish(self) -> list[Output]:
         """The trace ends, and with it every stream that has not ended before."""
         return [output for name in list(self._streams) for output in self._end(name)]
 
-    def _begin(self, record: TraceRecord, run: int) -> _Stream:
+    def _begin(self, record: TraceRecord) -> _Stream:
         told = record.told or Told()
         context = Context(
             stream=record.stream,
@@ -96,7 +88,7 @@ class Replay:
             mcp_servers=told.mcp_servers,
             limits=self._limits,
         )
-        stream = _Stream(StreamNormalizer(context, record.dialect or AUTO), run=run)
+        stream = _Stream(StreamNormalizer(context, record.dialect or AUTO))
         before = record.n - (record.lines or 0 if record.op == "lost" else record.op is None)
         if before > 0:  # the beginning has been rotated away, or tracing was switched on later
             stream.normalizer.go_on(before, stream.normalizer.statistics, LeftOpen(), record.t)

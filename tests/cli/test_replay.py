@@ -221,6 +221,20 @@ def test_a_torn_record_and_a_file_given_twice_are_said_and_skipped(daemon: Runni
     assert here("replay", "--diff", "--socket", daemon.path, trace).returncode == 0
 
 
+def test_a_name_used_in_an_older_journal_is_another_stream(daemon: Running, trace: Path, tmp_path: Path) -> None:
+    ingest(daemon, "--stream", "claude", CLAUDE)
+    traced(daemon, 6)
+    records = [json.loads(line) for line in trace.read_bytes().splitlines()]
+    older = [{**one, "line": one["line"].replace("tool_use", "old_use")} for one in records[:4]]
+    both = tmp_path / "both.jsonl"
+    both.write_text("".join(json.dumps(one) + "\n" for one in older + records))
+
+    compared = here("replay", "--diff", "--socket", daemon.path, both)
+
+    assert (compared.returncode, compared.stdout.decode()) == (0, "8 events of 1 stream, no difference\n")
+    assert len(events(here("replay", both).stdout)) > 8
+
+
 def test_the_accounting_is_that_of_the_streams(daemon: Running, trace: Path) -> None:
     ingest(daemon, "--stream", "claude", CLAUDE)
     traced(daemon, 6)

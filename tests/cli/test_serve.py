@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sqlite3
 from pathlib import Path
@@ -139,6 +140,22 @@ def test_a_trace_that_cannot_be_written_stops_no_event(socket: Path, tmp_path: P
 
     assert json.loads(fed.stderr)["events"] == 8
     assert log.count(b"cannot be written") == 1
+
+
+def test_a_trace_on_a_disk_that_is_stuck_stops_no_event_and_no_shutdown(socket: Path, tmp_path: Path) -> None:
+    """A pipe nobody reads from takes 64 KiB and blocks its writer then."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    long = tmp_path / "long.jsonl"
+    long.write_text(f'{{"type":"x","text":"{"x" * 200_000}"}}\n')
+    variables = {"HAPPIER_STACK_TOOL_TRACE": "1", "HAPPIER_STACK_TOOL_TRACE_FILE": str(pipe)}
+    with serving(socket, tmp_path, **variables) as daemon:
+        assert tooltap("ingest", "--socket", socket, long).returncode == 0
+        fed = tooltap("ingest", "--socket", socket, "--stats-json", CLAUDE)
+        daemon.send_signal(signal.SIGTERM)
+        code, _, _ = daemon.end()
+
+    assert (json.loads(fed.stderr)["events"], code) == (8, 0)
 
 
 def test_a_daemon_on_a_terminal_socket_that_is_a_file_says_so(tmp_path: Path) -> None:
