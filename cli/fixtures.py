@@ -130,7 +130,7 @@ def _streams(paths: tuple[Path, ...], dialect: str) -> list[TracedStream]:
         if stream.dialect in known:
             streams.append(stream)
         else:
-            click.echo(f"left out {stream.name}: {UnknownDialectError(stream.dialect)}", err=True)
+            click.echo(f"left out {stream.name}: there is no dialect {stream.dialect!r}", err=True)
     return streams
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from tooltap.normalizers.framing import LongLine
 from tooltap.normalizers.recording import Line
+from tooltap.normalizers.unknown import Unknown
 from tooltap.traces.choosing import Rank, Variant, rank, variant
 from tooltap.traces.examples import Example, Given, events_of_lines, meaning, store_line
 from tooltap.traces.fixture_keys import Allowlist, RawNames
@@ -103,10 +104,13 @@ def _places(stream: TracedStream, lines: list[Line], allowlist: Allowlist) -> It
 
 
 def _events(lines: list[Line], dialect: str, provider: str | None) -> Iterator[Found]:
+    """What can be an example: not the lines before any dialect was recognised."""
     names = RawNames()
     calls: dict[str, Given] = {}
     for events in events_of_lines(lines, dialect, provider):
         for event in events:
+            if event["dialect"] == Unknown.dialect:
+                continue
             if event["kind"] == "tool-call":
                 calls[event["callId"]] = event
             yield Found(event, names.key(event), calls.get(event.get("callId", "")))

@@ -8,6 +8,7 @@ gives it today. Characters that would not survive in a key or a file name are pe
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -64,6 +65,7 @@ def fault_of(key: str) -> str | None:
     return None
 
 
+@lru_cache
 def _quoted(part: str) -> str:
     return re.sub(r"^\.", "%2E", quote(part, safe=":+@~"))
 

@@ -14,6 +14,7 @@ from tests.normalizers.test_contract import RECORDINGS, SMALL, dialect_of, name_
 from tests.traces.tracing import record, trace
 from tooltap.normalizers.contract import read_recording
 from tooltap.normalizers.framing import LongLine
+from tooltap.normalizers.recording import Line
 from tooltap.normalizers.registry import BUILTIN
 from tooltap.traces.examples import Example, events_of_lines, meaning, read_line, store_line
 from tooltap.traces.extracting import count_keys, find_examples
@@ -169,6 +170,15 @@ def test_examples_of_two_versions_stand_beside_each_other_and_say_so(tmp_path: P
     extract(folder, [new], maximum=2)
 
     assert [example.agent_version for example in Fixtures.load(folder).examples] == ["1.0.128", "2.1.330"]
+
+
+def test_lines_before_the_dialect_is_recognised_are_no_examples(tmp_path: Path) -> None:
+    """Twenty lines decide nothing and become unparsed, of no dialect that could be named beside them."""
+    late = TracedStream("late", "auto", lines=[*[Line(b'{"a":1}')] * 20, *streams_of([SHELL])[0].lines])
+    extract(every_key(tmp_path / "late", [late]), [late])
+    extract(every_key(tmp_path / "whole", streams_of([SHELL])), streams_of([SHELL]))
+
+    assert files(tmp_path / "late") == files(tmp_path / "whole")
 
 
 def test_nothing_private_gets_into_a_fixture(tmp_path: Path) -> None:

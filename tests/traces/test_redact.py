@@ -211,3 +211,13 @@ def test_any_json_stays_json_of_its_shape(value: Any) -> None:
     assert redactor.redact(once) == once
     assert b"/home/alice" not in once
     assert shape(once) == shape(line)
+
+
+@pytest.mark.parametrize("piece", [b"a@", b"://a.", b"/home/", b"/home/a.", b"a.b@c.", b"Linux a ", b"a@b:", b"-home-"])
+def test_redacting_is_linear(piece: bytes) -> None:
+    """A quadratic pattern would run for minutes here, and into the test's time limit."""
+    line = piece * (500_000 // len(piece))
+    redactor = Redactor()
+    redactor.learn(line)
+
+    assert redactor.redact(line)
