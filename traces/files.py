@@ -6,41 +6,43 @@ The newest records are in the file the trace is named after. When it is full it 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
+from glob import escape
 from pathlib import Path
 
-__all__ = ["budgeted", "expand", "is_rotated", "next_rotated", "parts"]
+__all__ = ["budgeted", "expand", "next_rotated", "parts"]
 
 OWN = "tooltap-*-pid-*.jsonl"
 """Files named by `writer.trace_path`; whatever else lies in their folder is not ours."""
-NUMBER = re.compile(r".*\.(\d{4,})")
-
-
-def is_rotated(path: Path) -> bool:
-    return NUMBER.fullmatch(path.stem if path.suffix == ".jsonl" else path.name) is not None
-
-
-def rotated(path: Path) -> list[Path]:
-    """What was rotated away from a trace, oldest first."""
-    found = []
-    for other in path.parent.glob(f"{_escaped(path.stem)}.*{_escaped(path.suffix)}"):
-        number = other.name[len(path.stem) + 1 : len(other.name) - len(path.suffix)]
-        if number.isdecimal() and len(number) >= 4:
-            found.append((int(number), other))
-    return [other for _, other in sorted(found)]
-
-
-def next_rotated(path: Path) -> Path:
-    """The name under which the trace is put away when it is full."""
-    done = rotated(path)
-    last = int(done[-1].name[len(path.stem) + 1 :].split(".")[0]) if done else 0
-    return path.with_name(f"{path.stem}.{last + 1:04}{path.suffix}")
+NUMBERED = re.compile(r"(?P<stem>.+)\.(?P<number>\d{4,})(?P<suffix>\.[^.]*)?")
 
 
 def parts(path: Path) -> list[Path]:
     """All files of a trace that are there, oldest first; of a rotated file itself alone."""
-    return rotated(path) + [path] * path.exists()
+    return _rotated(path) + [path] * path.exists()
+
+
+def next_rotated(path: Path) -> Path:
+    """The name under which the trace is put away when it is full."""
+    done = _rotated(path)
+    last = _split(done[-1])[1] if done else 0
+    return path.with_name(f"{path.stem}.{last + 1:04}{path.suffix}")
+
+
+def _rotated(path: Path) -> list[Path]:
+    """What was rotated away from a trace, oldest first."""
+    found = [(_split(other), other) for other in path.parent.glob(f"{escape(path.stem)}.*")]
+    return [other for (trace, number), other in sorted(found) if trace == path and number]
+
+
+def _split(path: Path) -> tuple[Path, int]:
+    """The trace a file is a part of, and its number; 0 for the newest part, which has none."""
+    found = NUMBERED.fullmatch(path.name)
+    if found is None:
+        return path, 0
+    return path.with_name(found["stem"] + (found["suffix"] or "")), int(found["number"])
 
 
 def budgeted(path: Path) -> list[Path]:
@@ -51,27 +53,20 @@ def budgeted(path: Path) -> list[Path]:
 
 
 def expand(paths: Iterable[Path]) -> list[Path]:
-    """The files a user means who names traces and folders of traces: each once, those of one trace oldest first.
+    """The files a user means who names traces and folders of traces: each once, those of one trace together and oldest
+    first, in whatever order they are named.
 
     Raises `FileNotFoundError` for a name under which there is nothing, and for a folder without a trace.
     """
     files: list[Path] = []
     for path in paths:
         if path.is_dir():
-            traces = {_base(file) for file in path.glob("*.jsonl")}
-            found = [part for trace in sorted(traces) for part in parts(trace)]
+            there = {_split(file)[0] for file in path.glob("*.jsonl")}
+            found = [part for trace in sorted(there) for part in parts(trace)]
         else:
             found = parts(path)
         if not found:
             raise FileNotFoundError(2, "no trace there" if path.is_dir() else "No such file or directory", str(path))
         files += found
-    return list(dict.fromkeys(files))
-
-
-def _base(path: Path) -> Path:
-    """The trace a file is a part of."""
-    return path.with_name(path.stem.rsplit(".", 1)[0] + path.suffix) if is_rotated(path) else path
-
-
-def _escaped(name: str) -> str:
-    return re.sub(r"([*?\[])", r"[\1]", name)
+    traces = [_split(file)[0] for file in files]
+    return sorted({*files}, key=lambda file: (traces.index(_split(file)[0]), _split(file)[1] or math.inf))

@@ -112,12 +112,20 @@ def test_a_user_names_a_trace_a_part_or_a_folder(tmp_path: Path) -> None:
     assert expand([path]) == parts(path)
     assert expand([first]) == [first]
     assert expand([first, path]) == expand(sorted(tmp_path.glob("t.*"))) == parts(path)
+    assert expand([path, other, *reversed(parts(path))]) == [*parts(path), other]
     assert expand([tmp_path]) == [other, *parts(path)]
     with pytest.raises(FileNotFoundError):
         expand([tmp_path / "none.jsonl"])
     (tmp_path / "empty").mkdir()
     with pytest.raises(FileNotFoundError, match="no trace there"):
         expand([tmp_path / "empty"])
+
+
+def test_names_of_any_form_are_numbered(tmp_path: Path) -> None:
+    for name, numbered in (("trace", "trace.0001"), ("a.b.log", "a.b.0001.log"), ("[x]*.jsonl", "[x]*.0001.jsonl")):
+        path = tmp_path / name
+        trace(path, *(record(n, b"x" * 850) for n in range(1, 6)), file_bytes=4_096)
+        assert [one.name for one in parts(path)] == [numbered, name]
 
 
 def test_after_9999_files_numbers_get_longer(tmp_path: Path) -> None:
