@@ -18,7 +18,7 @@ import msgspec
 
 from tooltap import __version__
 
-__all__ = ["Figure", "Options", "alternate", "machine", "median", "table"]
+__all__ = ["Figure", "Options", "alternate", "cpu_seconds", "machine", "median", "table"]
 
 T = TypeVar("T")
 
@@ -63,6 +63,17 @@ def median(name: str, samples: Iterable[float], unit: str, **reach: float | str)
     return msgspec.convert(
         {"name": name, "value": statistics.median(listed), "unit": unit, "samples": listed, **reach}, Figure
     )
+
+
+def cpu_seconds(pid: int) -> float:
+    """Processor time a process has used so far, to a hundredth."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            user, system = file.read().rsplit(")", 1)[1].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+    except FileNotFoundError:  # macOS: minutes:seconds
+        minutes, seconds = _said("ps", "-o", "cputime=", "-p", str(pid)).split(":")[-2:]
+        return 60 * int(minutes) + float(seconds)
 
 
 def machine() -> dict[str, str | int | float]:
