@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from structlog.testing import capture_logs
 
 from tests.cli.command import here
 from tests.daemon.running import running
 from tests.traces.altering import FIXTURES, altered, rename
+from tooltap.cli.inputs import recording_id
+from tooltap.traces.drift import Drift
+from tooltap.traces.shapes import Change
 
 SHELL = FIXTURES / "codex-exec" / "codex-0.169" / "shell-fails.jsonl"
 GONE = "$<item.completed>.item<command_execution>.aggregated_output"
@@ -50,6 +54,31 @@ def test_what_is_new_is_in_stats_and_in_the_log_once(tmp_path: Path) -> None:
     [logged] = [entry for entry in logs if entry.get("place") == GONE]
     assert logged["log_level"] == "warning"
     assert (logged["provider"], logged["first"]) == ("codex", "one:4")
+
+
+def test_a_fault_of_looking_costs_no_line(tmp_path: Path) -> None:
+    def broken(self: Drift, *arguments: object) -> list[Change]:
+        raise RuntimeError("a fault")
+
+    with mock.patch.object(Drift, "changes", broken), capture_logs() as logs, running(tmp_path) as daemon:
+        finished = here("ingest", "--socket", daemon.path, "--stats", SHELL)
+
+    assert finished.returncode == 0
+    assert b"6 lines" in finished.stderr
+    assert [entry["stream"] for entry in logs if entry["log_level"] == "error"] == [recording_id(str(SHELL))]
+
+
+def test_a_session_that_gives_nothing_is_an_alarm_before_it_ends(tmp_path: Path) -> None:
+    """Lines that are recognised, but of a type that was renamed: 8 of them where `silent_lines` is 2."""
+    lines = b'{"type":"thread.started","thread_id":"t"}\n' + b'{"type":"ItemCompleted","item":{}}\n' * 7
+    with running(tmp_path, silent_lines=2) as daemon, daemon.connect() as wire:
+        wire.send("ingest", stream="silent", dialect="codex-exec")
+        wire.write(lines)
+        while wire.until("ack")[-1]["lines"] < 8:
+            pass
+        findings = drift_of(daemon.path)["findings"]
+
+    assert "8 lines gave no message and no call" in {one["text"] for one in findings if one["kind"] == "zero-yield"}
 
 
 def test_files_and_a_socket_together_are_wrong_usage(tmp_path: Path) -> None:
