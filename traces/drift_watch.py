@@ -38,8 +38,8 @@ __all__ = ["StreamWatch", "look_at"]
 
 EAGER = 32
 """Of so many objects at the beginning of a stream the keys are looked at, then …"""
-STRIDE = 8
-"""… of each eighth, if not `thorough`."""
+STRIDE = 16
+"""… of each 16th, if not `thorough`."""
 WHILE_OPEN = 4
 """A stream that has not ended is given so many times as long to give something."""
 BROKEN = 0.1
