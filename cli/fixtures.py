@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +12,13 @@ if TYPE_CHECKING:
     from tooltap.traces.streams import TracedStream
 
 __all__ = ["command"]
+
+
+class _UnusableError(click.ClickException):
+    """A file of DIR is at fault, not the command line."""
+
+    exit_code = 2
+
 
 traces_argument = click.argument(
     "traces", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="TRACE..."
@@ -33,7 +38,7 @@ def command() -> None:
     """
 
 
-@command.command("extract")
+@command.command("extract", short_help="Choose the most telling examples in traces.")
 @traces_argument
 @click.option("--out", "folder", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Where to.")
 @click.option(
@@ -53,42 +58,40 @@ def extract(traces: tuple[Path, ...], folder: Path, allowlist: Path | None, maxi
     delete a file of DIR to choose anew.
     """
     fixtures = _load(folder, allowlist)
+    streams = _streams(traces, dialect)
+    for change in fixtures.update():
+        click.echo(change)
     before = {example.raw for example in fixtures.examples}
-    with _usage_errors():
-        fixtures.extract(_streams(traces, dialect), maximum)
+    fixtures.extract(streams, maximum)
     _save(fixtures)
-    after = {example.raw for example in fixtures.examples}
-    missing = fixtures.missing()
-    for key, line in missing.items():
-        click.echo(f"{fixtures.allowlist.path}:{line}: no example of {key}", err=True)
-    keys = len(fixtures.allowlist.lines) - len(missing)
-    click.echo(f"{len(after)} examples of {keys} keys, {len(after - before)} of them new", err=True)
+    new = sum(example.raw not in before for example in fixtures.examples)
+    for key, line in fixtures.missing().items():
+        click.echo(f"{fixtures.allowlist.path}:{line}: no example of {key} in these traces", err=True)
+    click.echo(f"{_figures(fixtures)}, {new} new", err=True)
 
 
-@command.command("keys")
+@command.command("keys", short_help="List the keys in traces.")
 @traces_argument
 @dialect_option
 def keys(traces: tuple[Path, ...], dialect: str) -> None:
     """List the keys in traces, each with its number of events: an allowlist to choose from."""
     from tooltap.traces.extracting import count_keys
 
-    with _usage_errors():
-        found = count_keys(_streams(traces, dialect))
+    found = count_keys(_streams(traces, dialect))
     width = max(map(len, found), default=0)
     for key, number in sorted(found.items()):
         click.echo(f"{key:{width}}  # {number}")
 
 
-@command.command("check")
+@command.command("check", short_help="Compare fixtures with what their lines give.")
 @folder_argument
 @click.pass_context
 def check(context: click.Context, folder: Path) -> None:
     """Compare fixtures with their allowlist, and with what their lines give; exit code 1 if something is wrong."""
-    fixtures = _load(folder)
-    context.exit(_report(list(fixtures.problems())))
+    context.exit(_report(_load(folder)))
 
 
-@command.command("update")
+@command.command("update", short_help="Make the events what the lines give today.")
 @folder_argument
 @click.pass_context
 def update(context: click.Context, folder: Path) -> None:
@@ -97,12 +100,10 @@ def update(context: click.Context, folder: Path) -> None:
     Examples of keys the allowlist does not name are dropped. Exit code 1 if something stays wrong.
     """
     fixtures = _load(folder)
-    for key in fixtures.drop_unnamed():
-        click.echo(f"dropped: {key}")
     for change in fixtures.update():
         click.echo(change)
     _save(fixtures)
-    context.exit(_report(list(fixtures.problems())))
+    context.exit(_report(fixtures))
 
 
 def _load(folder: Path, allowlist: Path | None = None) -> Fixtures:
@@ -112,23 +113,25 @@ def _load(folder: Path, allowlist: Path | None = None) -> Fixtures:
     try:
         return Fixtures.load(folder, allowlist)
     except (AllowlistError, FixtureError) as error:
-        raise click.UsageError(str(error), click.get_current_context()) from None
+        raise _UnusableError(str(error)) from None
 
 
 def _streams(paths: tuple[Path, ...], dialect: str) -> list[TracedStream]:
+    """What there is a dialect for."""
+    from tooltap.normalizers.registry import UnknownDialectError, dialects
+    from tooltap.normalizers.stream import AUTO
     from tooltap.traces.streams import read_streams
 
-    return read_streams(paths, dialect)
-
-
-@contextmanager
-def _usage_errors() -> Iterator[None]:
-    from tooltap.normalizers.registry import UnknownDialectError
-
-    try:
-        yield
-    except UnknownDialectError as error:
-        raise click.UsageError(str(error), click.get_current_context()) from None
+    known = {AUTO, *dialects()}
+    if dialect not in known:
+        raise click.BadParameter(str(UnknownDialectError(dialect)), param_hint="--dialect")
+    streams = []
+    for stream in read_streams(paths, dialect):
+        if stream.dialect in known:
+            streams.append(stream)
+        else:
+            click.echo(f"left out {stream.name}: there is no dialect {stream.dialect!r}", err=True)
+    return streams
 
 
 def _save(fixtures: Fixtures) -> None:
@@ -136,7 +139,19 @@ def _save(fixtures: Fixtures) -> None:
         click.echo(f"{'wrote' if path.exists() else 'removed'} {path}", err=True)
 
 
-def _report(problems: list[str]) -> int:
+def _report(fixtures: Fixtures) -> int:
+    """Print what is wrong; gives the exit code."""
+    problems = list(fixtures.problems())
     for problem in problems:
         click.echo(problem)
+    click.echo(f"{_figures(fixtures)}, {_number(len(problems), 'problem')}", err=True)
     return 1 if problems else 0
+
+
+def _figures(fixtures: Fixtures) -> str:
+    keys = len({example.key for example in fixtures.examples})
+    return f"{_number(len(fixtures.examples), 'example')} of {_number(keys, 'key')}"
+
+
+def _number(number: int, things: str) -> str:
+    return f"{number or 'no'} {things}{'' if number == 1 else 's'}"

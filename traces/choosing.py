@@ -1,4 +1,4 @@
-"""Which examples of a key are kept: different ones first, of the newest version first, and the most telling of each.
+"""Which examples of a key are kept: one of each dialect first, then different ones, the newest and most telling first.
 
 Everything is decided by what an example says, never by where or when it was found, so that the order of the input
 changes nothing, and adding examples to those chosen before gives what choosing from all of them would have given.
@@ -7,8 +7,9 @@ changes nothing, and adding examples to those chosen before gives what choosing 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import orjson
@@ -68,10 +69,10 @@ class Rank(NamedTuple):
     said: bytes
 
 
-def rank(event: Given) -> Rank:
-    """The more telling one, then the shorter one; and one of any two that differ."""
-    said = meaning(event)
-    return Rank(-score(event), len(said), said)
+def rank(events: list[Given]) -> Rank:
+    """The more telling, then the shorter; and one of any two that differ. `events`: what an example is kept for."""
+    said = b"\n".join(sorted(map(meaning, events)))
+    return Rank(-max(map(score, events)), len(said), said)
 
 
 TELLING_APART = ("name", "status", "state", "role", "code", "scope", "outcome", "type", "reason")
@@ -82,32 +83,39 @@ class Variant(NamedTuple):
 
     agent_version: str
     dialect: str
-    said: tuple[str, ...]
+    said: tuple[tuple[str, ...], ...]
 
     @property
     def newest_first(self) -> tuple[int, ...]:
         return tuple(-int(number) for number in re.findall(r"\d+", self.agent_version)) or (1,)
 
 
-def variant(agent_version: str | None, dialect: str, event: Given) -> Variant:
-    said = tuple(str(event.get(field, "")) for field in TELLING_APART)
-    return Variant(agent_version or "", dialect, said)
+def variant(agent_version: str | None, dialect: str, events: list[Given]) -> Variant:
+    said = {tuple(str(event.get(field, "")) for field in TELLING_APART) for event in events}
+    return Variant(agent_version or "", dialect, tuple(sorted(said)))
 
 
 def choose(examples: Iterable[Example], maximum: int) -> list[Example]:
-    """The best of each variant, then the second best of each, and so on; of those that say the same, one."""
+    """The best of each dialect, the second best of each, and so on; of those that say the same, one.
+
+    Within a dialect the best of each variant come before the second best of any.
+    """
     groups: defaultdict[Variant, dict[Rank, Example]] = defaultdict(dict)
     for example in examples:
-        if (event := example.kept_for()) is not None:
-            group, place = groups[variant(example.agent_version, example.dialect, event)], rank(event)
+        if events := example.kept_for():
+            group, place = groups[variant(example.agent_version, example.dialect, events)], rank(events)
             group[place] = min(group.get(place, example), example, key=_shortest)
     order = [
-        (turn, kind.newest_first, place, kind, example)
+        ((turn, kind.newest_first, place, kind), example)
         for kind, group in groups.items()
-        for turn, (place, example) in enumerate(sorted(group.items(), key=lambda one: one[0]))
+        for turn, (place, example) in enumerate(sorted(group.items(), key=itemgetter(0)))
     ]
-    order.sort(key=lambda one: one[:-1])
-    return [example for *_, example in order[:maximum]]
+    turns: Counter[str] = Counter()
+    dealt = []
+    for within, example in sorted(order, key=itemgetter(0)):
+        dealt.append((turns[example.dialect], within, example))
+        turns[example.dialect] += 1
+    return [example for *_, example in sorted(dealt, key=itemgetter(0, 1))[:maximum]]
 
 
 def _shortest(example: Example) -> tuple[int, bytes, int, bytes]:

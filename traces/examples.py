@@ -24,7 +24,7 @@ from tooltap.traces.fixture_keys import RawNames, base_key
 __all__ = ["Example", "Given", "events_of_lines", "meaning", "read_line", "store_line"]
 
 STREAM = "example"
-IDENTITY = {"callId", "id", "line", "messageId", "outputId", "permissionId", "replaces", "session", "ts", "turn"}
+IDENTITY = {"callId", "id", "line", "messageId", "permissionId", "replaces", "session", "ts", "turn"}
 """What an event is called and belongs to, which differs from run to run, in contrast to what it says."""
 
 Given = dict[str, Any]
@@ -50,14 +50,12 @@ class Example(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True, 
         """Its lines, to be compared."""
         return orjson.dumps(self.lines)
 
-    def kept_for(self) -> Given | None:
-        """The event it is an example of: the last one with its key."""
+    def kept_for(self) -> list[Given]:
+        """The events it is an example of: those of its last line that have its key."""
         names = RawNames()
-        found = None
-        for event in self.events:
-            if self.key in ((key := names.key(event)), base_key(key)):
-                found = event
-        return found
+        keys = [(event, names.key(event)) for event in self.events]
+        last = len(self.lines)
+        return [event for event, key in keys if event["line"] == last and self.key in (key, base_key(key))]
 
 
 def events_of_lines(lines: Iterable[Line], dialect: str, provider: str | None) -> Iterator[list[Given]]:
@@ -76,18 +74,14 @@ def _given(produced: Produced) -> Given:
 
 def meaning(event: Given) -> bytes:
     """What the event says, whatever stream it is of: equal for equal facts."""
-    said = _nameless(event)
-    if "display" in event:
-        said["display"] = _nameless(event["display"])
-    if "outputs" in event:
-        said["outputs"] = {pointer: _nameless(output) for pointer, output in event["outputs"].items()}
-    if "attachments" in event:
-        said["attachments"] = [_nameless(attachment) for attachment in event["attachments"]]
+    said = {key: _without_output_ids(value) for key, value in event.items() if key not in IDENTITY}
     return orjson.dumps(said, option=orjson.OPT_SORT_KEYS)
 
 
-def _nameless(value: dict[str, Any]) -> dict[str, Any]:
-    return {key: item for key, item in value.items() if key not in IDENTITY}
+def _without_output_ids(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_output_ids(item) for key, item in value.items() if key != "outputId"}
+    return [_without_output_ids(item) for item in value] if isinstance(value, list) else value
 
 
 def store_line(line: Line) -> dict[str, Any]:

@@ -1,17 +1,19 @@
 """Traced streams -> the examples worth keeping of the keys that are wanted.
 
-The events of all streams are looked at first; only for those that may be chosen is the little stream made that gives
-the same event.
+What could be an example is a line, for the events it gives under one key. All of them are looked at first; only for
+those that may be chosen is the little stream made that gives the same events.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import NamedTuple
 
 from tooltap.normalizers.framing import LongLine
 from tooltap.normalizers.recording import Line
+from tooltap.normalizers.unknown import Unknown
 from tooltap.traces.choosing import Rank, Variant, rank, variant
 from tooltap.traces.examples import Example, Given, events_of_lines, meaning, store_line
 from tooltap.traces.fixture_keys import Allowlist, RawNames
@@ -23,24 +25,45 @@ __all__ = ["count_keys", "find_examples"]
 
 
 class Found(NamedTuple):
-    """An event and where it was given."""
+    """An event with what it takes from events before it."""
 
     event: Given
     key: str
-    """The event's own, of which the allowlist may name only the beginning."""
+    call: Given | None
+    """The call it is about; of a call, itself."""
+
+    def says(self) -> tuple[str, bytes, bytes | None]:
+        """What must not be lost with the lines that are left out."""
+        return self.key, meaning(self.event), None if self.call is None else meaning(self.call)
+
+
+class Place(NamedTuple):
+    """A line, for the events it gives under one key of the allowlist."""
+
+    found: list[Found]
     agent_version: str | None
     lines: list[Line]
-    """All lines of the stream; the event's own is `event["line"]`, counted from 1."""
+    """All lines of the stream."""
+
+    @property
+    def line(self) -> int:
+        """Counted from 1."""
+        return int(self.found[0].event["line"])
+
+    @property
+    def dialect(self) -> str:
+        return str(self.found[0].event["dialect"])
+
+    @property
+    def last_line(self) -> tuple[int, bytes]:
+        """The line itself, the shorter the smaller."""
+        line = _bytes(self.lines[self.line - 1])
+        return len(line), line
 
 
 def count_keys(streams: Iterable[TracedStream]) -> Counter[str]:
     """Key -> its events. Raises `UnknownDialectError`."""
-    keys: Counter[str] = Counter()
-    for stream in streams:
-        names = RawNames()
-        for events in events_of_lines(stream.lines, stream.dialect, stream.provider):
-            keys.update(names.key(event) for event in events)
-    return keys
+    return Counter(found.key for stream in streams for found in _events(stream.lines, stream.dialect, stream.provider))
 
 
 def find_examples(streams: list[TracedStream], allowlist: Allowlist, maximum: int) -> dict[str, list[Example]]:
@@ -49,54 +72,66 @@ def find_examples(streams: list[TracedStream], allowlist: Allowlist, maximum: in
     for stream in streams:
         for line in stream.lines:
             redactor.learn(_bytes(line))
-    found: defaultdict[str, defaultdict[Variant, dict[Rank, list[Found]]]]
-    found = defaultdict(lambda: defaultdict(dict))
+    best: defaultdict[str, defaultdict[Variant, dict[Rank, list[Place]]]]
+    best = defaultdict(lambda: defaultdict(dict))
     for stream in streams:
-        lines = [_redacted(line, redactor) for line in stream.lines]
-        for key, one in _wanted(stream, lines, allowlist):
-            group = found[key][variant(one.agent_version, one.event["dialect"], one.event)]
-            place = rank(one.event)
-            equal = group.setdefault(place, [one])
-            if _last(one) <= _last(equal[0]):
-                group[place] = [one] if _last(one) < _last(equal[0]) else [*equal, one]
+        for key, place in _places(stream, [_redacted(line, redactor) for line in stream.lines], allowlist):
+            events = [found.event for found in place.found]
+            group = best[key][variant(place.agent_version, place.dialect, events)]
+            equal = group.setdefault(rank(events), [])
+            if not equal or place.last_line < equal[0].last_line:
+                equal[:] = [place]
+            elif place.last_line == equal[0].last_line:
+                equal.append(place)
             if len(group) > maximum:
                 del group[max(group)]
     return {
-        key: [_example(key, one) for group in groups.values() for equal in group.values() for one in equal]
-        for key, groups in found.items()
+        key: [_example(key, place) for group in groups.values() for equal in group.values() for place in equal]
+        for key, groups in best.items()
     }
 
 
-def _wanted(stream: TracedStream, lines: list[Line], allowlist: Allowlist) -> Iterator[tuple[str, Found]]:
-    names, version = RawNames(), stream.agent_version
-    for events in events_of_lines(lines, stream.dialect, stream.provider):
+def _places(stream: TracedStream, lines: list[Line], allowlist: Allowlist) -> Iterator[tuple[str, Place]]:
+    """(key of the allowlist, place)"""
+    version = stream.agent_version
+    for _, events in groupby(_events(lines, stream.dialect, stream.provider), lambda found: found.event["line"]):
+        places: dict[str, Place] = {}
+        for found in events:
+            version = found.event.get("agentVersion", version)
+            if (key := allowlist.chosen(found.key)) is not None:
+                places.setdefault(key, Place([], version, lines)).found.append(found)
+        yield from places.items()
+
+
+def _events(lines: list[Line], dialect: str, provider: str | None) -> Iterator[Found]:
+    """What can be an example: not the lines before any dialect was recognised."""
+    names = RawNames()
+    calls: dict[str, Given] = {}
+    for events in events_of_lines(lines, dialect, provider):
         for event in events:
-            version = event.get("agentVersion", version)
-            key = names.key(event)
-            if (chosen := allowlist.chosen(key)) is not None:
-                yield chosen, Found(event, key, version, lines)
+            if event["dialect"] == Unknown.dialect:
+                continue
+            if event["kind"] == "tool-call":
+                calls[event["callId"]] = event
+            yield Found(event, names.key(event), calls.get(event.get("callId", "")))
 
 
-def _last(found: Found) -> tuple[int, bytes]:
-    last = _bytes(found.lines[found.event["line"] - 1])
-    return len(last), last
+def _example(key: str, place: Place) -> Example:
+    """The fewest lines of which the last still gives these events, about the same calls."""
+    provider, keys = place.found[0].event["provider"], {found.key for found in place.found}
+    said = [found.says() for found in place.found]
 
+    def says_it(lines: list[Line]) -> bool:
+        given = (found for found in _events(lines, place.dialect, provider) if found.event["line"] == len(lines))
+        return [found.says() for found in given if found.key in keys] == said
 
-def _example(key: str, found: Found) -> Example:
-    dialect, provider, wanted = found.event["dialect"], found.event["provider"], (found.key, meaning(found.event))
-
-    def gives_it(lines: list[Line]) -> bool:
-        names, given = RawNames(), []
-        for events in events_of_lines(lines, dialect, provider):
-            given = [(names.key(event), meaning(event)) for event in events]
-        return wanted in given
-
+    lines = reduced(place.lines[: place.line], says_it)
     example = Example(
         key=key,
-        dialect=dialect,
+        dialect=place.dialect,
         provider=provider,
-        agent_version=found.agent_version,
-        lines=[store_line(line) for line in reduced(found.lines[: found.event["line"]], gives_it)],
+        agent_version=place.agent_version,
+        lines=[store_line(line) for line in lines],
         events=[],
     )
     example.events = example.run()

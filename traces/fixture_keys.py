@@ -8,16 +8,19 @@ gives it today. Characters that would not survive in a key or a file name are pe
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from tooltap.protocol.events import AnyEvent
 
-__all__ = ["ALLOWLIST", "Allowlist", "AllowlistError", "RawNames", "base_key"]
+__all__ = ["ALLOWLIST", "Allowlist", "AllowlistError", "RawNames", "base_key", "fault_of"]
 
 ALLOWLIST = "allowlist.txt"
 KINDS = frozenset(str(kind.__struct_config__.tag) for kind in AnyEvent.__args__)
+KEY = re.compile(r"(?!\.)[^/\s]+/(?!\.)[^/\s]+/(?P<kind>[^/\s]+)(?:/[^/\s]+)?")
+COMMENT = re.compile(r"(?:^|\s)#.*")
 OF_TOOLS = frozenset({"tool-call", "tool-update", "tool-result", "permission-request"})
 """Kinds with a tool in their key."""
 
@@ -44,7 +47,7 @@ class RawNames:
         call_id = event.get("callId")
         if said is not None and call_id is not None:
             self._of_calls.setdefault(call_id, said)
-        return said or self._of_calls.get(call_id) or event.get("name")
+        return said or self._of_calls.get(str(call_id)) or event.get("name")
 
 
 def base_key(key: str) -> str:
@@ -52,15 +55,27 @@ def base_key(key: str) -> str:
     return "/".join(key.split("/")[:3])
 
 
+def fault_of(key: str) -> str | None:
+    """Why it is no key; None: it is one."""
+    found = KEY.fullmatch(key)
+    if found is None:
+        return f"{key!r} is no key, which is protocol/provider/kind or protocol/provider/kind/tool"
+    if found["kind"] not in KINDS:
+        return f"there is no kind {found['kind']!r} of events, only {', '.join(sorted(KINDS))}"
+    return None
+
+
+@lru_cache
 def _quoted(part: str) -> str:
     return re.sub(r"^\.", "%2E", quote(part, safe=":+@~"))
 
 
 class Allowlist(NamedTuple):
     path: Path
-    text: str
+    data: bytes
+    """The file as it is."""
     lines: dict[str, int]
-    """Key -> line of the file."""
+    """Key -> its line in the file."""
 
     def chosen(self, key: str) -> str | None:
         """What the event's examples are filed under: its key, else its key without the tool; None: not wanted."""
@@ -68,28 +83,25 @@ class Allowlist(NamedTuple):
 
     @classmethod
     def read(cls, path: Path) -> Allowlist:
-        """One key a line; blank lines and those that begin with `#` say nothing. Raises `AllowlistError`."""
+        """One key a line; `#` begins a comment. Raises `AllowlistError`."""
         try:
-            text = path.read_text()
+            data = path.read_bytes()
+            text = data.decode("utf-8-sig")
+        except FileNotFoundError:
+            raise AllowlistError(f"{path}: there is no such file; `tooltap fixtures keys TRACE` lists keys") from None
         except OSError as error:
             raise AllowlistError(f"{path}: {error.strerror}") from None
         except UnicodeDecodeError:
-            raise AllowlistError(f"{path}: not UTF-8 text") from None
+            raise AllowlistError(f"{path}: not text in UTF-8") from None
         lines: dict[str, int] = {}
         for number, line in enumerate(text.splitlines(), 1):
-            key = re.split(r"(?:^|\s)#", line, maxsplit=1)[0].strip()
-            if not key:
+            if not (key := COMMENT.sub("", line).strip()):
                 continue
-            parts = key.split("/")
-            if len(parts) not in (3, 4) or not all(parts) or re.search(r"\s", key):
-                raise AllowlistError(f"{path}:{number}: {key!r} is no key such as protocol/provider/kind/tool")
-            if parts[2] not in KINDS:
-                raise AllowlistError(
-                    f"{path}:{number}: there is no kind {parts[2]!r}; kinds are {', '.join(sorted(KINDS))}"
-                )
+            if (fault := fault_of(key)) is not None:
+                raise AllowlistError(f"{path}:{number}: {fault}")
             if key in lines:
                 raise AllowlistError(f"{path}:{number}: {key} is in line {lines[key]} already")
             lines[key] = number
         if not lines:
             raise AllowlistError(f"{path}: names no key")
-        return cls(path, text, lines)
+        return cls(path, data, lines)

@@ -23,7 +23,7 @@ from tooltap.protocol.tapped import NotTappedError
 from tooltap.traces.choosing import choose
 from tooltap.traces.examples import Example, Given
 from tooltap.traces.extracting import find_examples
-from tooltap.traces.fixture_keys import ALLOWLIST, Allowlist
+from tooltap.traces.fixture_keys import ALLOWLIST, Allowlist, fault_of
 from tooltap.traces.streams import TracedStream
 
 __all__ = ["FixtureError", "Fixtures"]
@@ -56,35 +56,41 @@ class Fixtures:
         for path in sorted(folder.glob("*/*.json")):
             fixtures._read[path] = path.read_bytes()
             try:
-                fixtures.examples += msgspec.convert(orjson.loads(fixtures._read[path]), list[Example])
+                examples = msgspec.convert(orjson.loads(fixtures._read[path]), list[Example])
             except (orjson.JSONDecodeError, msgspec.ValidationError) as error:
                 raise FixtureError(f"{path}: {error}") from None
+            if faults := [fault for example in examples if (fault := fault_of(example.key)) is not None]:
+                raise FixtureError(f"{path}: {faults[0]}")
+            fixtures.examples += examples
         return fixtures
 
-    def extract(self, streams: list[TracedStream], maximum: int) -> None:
-        """Choose among the examples there are and those in the streams. Raises `UnknownDialectError`."""
-        found = find_examples(streams, self.allowlist, maximum)
-        for example in self.examples:
-            found.setdefault(example.key, []).append(example)
-        self.examples = [example for examples in found.values() for example in choose(examples, maximum)]
-        self.drop_unnamed()
+    def update(self) -> list[str]:
+        """Make every expectation what the current normalizer gives, and drop examples that are not on the allowlist.
 
-    def drop_unnamed(self) -> list[str]:
-        """Drop the examples the allowlist does not name; gives their keys."""
+        Gives what changed, each in one sentence, with the difference below it.
+        """
         dropped = {example.key for example in self.examples} - set(self.allowlist.lines)
         self.examples = [example for example in self.examples if example.key not in dropped]
-        return sorted(dropped)
-
-    def update(self) -> Iterator[str]:
-        """Make every expectation what the current normalizer gives; what changed, with the difference below it."""
+        changes = [f"{self._path(key)}: {key} dropped, it is not in {self.allowlist.path}" for key in sorted(dropped)]
         for title, example in self._titled():
             try:
                 events = example.run()
             except (UnknownDialectError, NotTappedError):
                 continue  # a problem, and no other expectation
             if events != example.events:
-                yield f"{title}: gives other events\n{_difference(example.events, events)}"
+                changes.append(f"{title}: gives other events\n{_difference(example.events, events)}")
                 example.events = events
+        return changes
+
+    def extract(self, streams: list[TracedStream], maximum: int) -> None:
+        """Choose among the examples there are, which are to be up to date, and those in the streams.
+
+        Raises `UnknownDialectError`.
+        """
+        found = find_examples(streams, self.allowlist, maximum)
+        for example in self.examples:
+            found.setdefault(example.key, []).append(example)
+        self.examples = [example for examples in found.values() for example in choose(examples, maximum)]
 
     def missing(self) -> dict[str, int]:
         """Keys of the allowlist without an example -> their line in it."""
@@ -105,8 +111,8 @@ class Fixtures:
                 continue
             if events != example.events:
                 yield f"{title}: its lines give other events\n{_difference(example.events, events)}"
-            elif example.kept_for() is None:
-                yield f"{title}: none of its events has that key"
+            elif not example.kept_for():
+                yield f"{title}: its last line gives no event of that key"
         for path, data in self._files().items():
             if self._read.get(path) != data:
                 yield f"{path}: not as `tooltap fixtures update` writes it"
@@ -133,7 +139,7 @@ class Fixtures:
         for example in sorted(self.examples, key=_order):
             files[self._path(example.key)].append(example)
         written = {path: _written(examples) for path, examples in files.items()}
-        return {self.folder / ALLOWLIST: self.allowlist.text.encode(), **written}
+        return {self.folder / ALLOWLIST: self.allowlist.data, **written}
 
     def _titled(self) -> Iterator[tuple[str, Example]]:
         """(file, key and number, example), in the order of the files."""

@@ -69,8 +69,6 @@ NAME_KEYS = {
 
 
 class Rule(NamedTuple):
-    anchors: tuple[str, ...]
-    """The pattern cannot match where none of these is."""
     pattern: re.Pattern[str]
     replacement: str
 
@@ -80,39 +78,36 @@ _OTHER = r"(?!(?:user|Shared|Public)(?![\w.-]))"
 """A folder that is not our replacement, nor everybody's."""
 
 TEXT_RULES = (
-    Rule(
-        ("/home", "/Users/"),
-        re.compile(rf"(?:(?<![\w.])/home|/Users)/{_OTHER}{_NAME}|/tmp/home-{_NAME}"),
-        "/home/user",
-    ),
-    Rule((":",), re.compile(rf"\b([A-Za-z]:(?:\\+|/)Users(?:\\+|/)){_OTHER}{_NAME}"), r"\1user"),
+    Rule(re.compile(rf"\b([A-Za-z]:(?:\\+|/)Users(?:\\+|/)){_OTHER}{_NAME}"), r"\1user"),
+    Rule(re.compile(rf"(?:(?<![\w.])/home|/Users)/{_OTHER}{_NAME}|/tmp/home-{_NAME}"), "/home/user"),
     # the folders Claude Code names after folders: ~/.claude/projects/-home-alice-src
-    Rule(("-home-", "-Users-"), re.compile(r"(?<![\w-])-(?:home|Users)-(?!user(?!\w))\w+"), "-home-user"),
+    Rule(re.compile(r"(?<![\w-])-(?:home|Users)-(?!user(?!\w))\w+"), "-home-user"),
     # the user of `git@github.com:…` is nobody
     Rule(
-        ("@",),
         re.compile(r"(?<![\w.+-])(?!git@|user@example\.com)[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,8}[A-Za-z]{2,24}\b(?!:)"),
         "user@example.com",
     ),
     Rule(
-        ("@",),
         re.compile(r"(?<![\w.+-])(?!git@|user@host:)[A-Za-z_][\w-]{0,31}@[A-Za-z0-9][\w.-]{0,63}:(?=[~/])"),
         "user@host:",
     ),
     Rule(
-        ("://",),
         re.compile(r"(?<=://)(?!host\.)[\w.-]{1,200}\.(?:corp|home|internal|intranet|lan|local)(?![\w.-])"),
         "host.internal",
     ),
 )
 LEARNED_FROM = (
-    Rule(("/home/", "/Users/"), re.compile(rf"(?:(?<![\w.])/home|/Users)/{_OTHER}({_NAME})"), "user"),
-    Rule((":",), re.compile(rf"\b[A-Za-z]:(?:\\+|/)Users(?:\\+|/){_OTHER}({_NAME})"), "user"),
-    Rule(("@",), re.compile(r"(?<![\w.+-])(?!git@)([A-Za-z_][\w-]{0,31})(?=@[A-Za-z0-9][\w.-]{0,63}:[~/])"), "user"),
-    Rule(("@",), re.compile(r"(?<!git@)(?<=@)([A-Za-z0-9][\w.-]{0,63})(?=:[~/])"), "host"),
-    Rule(("Linux ", "Darwin "), re.compile(r"\b(?:Linux|Darwin) ([A-Za-z][\w.-]{2,63}) \d+\.\d+"), "host"),
+    Rule(re.compile(rf"(?:(?<![\w.])/home|/Users)/{_OTHER}({_NAME})"), "user"),
+    Rule(re.compile(rf"\b[A-Za-z]:(?:\\+|/)Users(?:\\+|/){_OTHER}({_NAME})"), "user"),
+    Rule(re.compile(r"(?<![\w.+-])(?!git@)([A-Za-z_][\w-]{0,31})(?=@[A-Za-z0-9][\w.-]{0,63}:[~/])"), "user"),
+    Rule(re.compile(r"(?<!git@)(?<=@)([A-Za-z0-9][\w.-]{0,63})(?=:[~/])"), "host"),
+    Rule(re.compile(r"\b(?:Linux|Darwin) ([A-Za-z][\w.-]{2,63}) \d+\.\d+"), "host"),
 )
 """Where group 1 can be nothing but a name -> what takes its place everywhere."""
+SUSPECT = re.compile(r"@|://|home|Users|Linux |Darwin ")
+"""Is where any of these rules matches."""
+SUSPECT_BYTES = re.compile(SUSPECT.pattern.encode())
+MOST_NAMES = 1_000
 TOO_COMMON = {"admin", "agent", "app", "build", "dev", "home", "host", "localhost", "node", "root", "runner", "test"}
 """Names that say nothing of their owner, and that other things are called by."""
 SHORTEST_NAME = 3
@@ -129,20 +124,35 @@ class Redactor:
         self._words: re.Pattern[str] | None = None
 
     def learn(self, line: bytes) -> None:
+        if SUSPECT_BYTES.search(line) is None:
+            return
         known = len(self._names)
-        for text in _strings(_decoded(line)[1]):
-            for anchors, pattern, replacement in LEARNED_FROM:
-                for name in pattern.findall(text) if any(anchor in text for anchor in anchors) else ():
-                    if len(name) >= SHORTEST_NAME and name.lower() not in TOO_COMMON and name != replacement:
-                        self._names[name] = min(replacement, self._names.get(name, replacement))
+        try:
+            texts = list(_strings(_decoded(line)[1]))
+        except RecursionError:
+            texts = [_text_of(line)]
+        for text in filter(SUSPECT.search, texts):
+            for pattern, replacement in LEARNED_FROM:
+                for name in pattern.findall(text):
+                    self._learn_name(name, replacement)
         if len(self._names) > known:
             longest_first = sorted(self._names, key=lambda name: (-len(name), name))
             self._words = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, longest_first))})(?![\w-])")
 
+    def _learn_name(self, name: str, replacement: str) -> None:
+        if len(name) < SHORTEST_NAME or name.lower() in TOO_COMMON or name == replacement:
+            return
+        if name in self._names or len(self._names) < MOST_NAMES:
+            self._names[name] = min(replacement, self._names.get(name, replacement))
+
     def redact(self, line: bytes) -> bytes:
         """The line without what is private; the same object where there is nothing."""
         framing, value = _decoded(line)
-        redacted = self._value(value, "")
+        try:
+            redacted = self._value(value, "")
+        except RecursionError:  # no parser reads that either
+            framing, value = b"", _text_of(line)
+            redacted = self._text(value)
         if redacted != value:
             line = framing + (redacted.encode(errors="surrogateescape") if isinstance(value, str) else _json(redacted))
         return mask_secrets(line)
@@ -180,8 +190,8 @@ class Redactor:
         return self._text(text)
 
     def _text(self, text: str) -> str:
-        for anchors, pattern, replacement in TEXT_RULES:
-            if any(anchor in text for anchor in anchors):
+        if SUSPECT.search(text):
+            for pattern, replacement in TEXT_RULES:
                 text = pattern.sub(replacement, text)
         if self._words is not None and not text.isidentifier():  # a word alone is rather one of the format's
             text = self._words.sub(lambda match: self._names[match.group()], text)
@@ -193,8 +203,12 @@ def _decoded(line: bytes) -> tuple[bytes, Any]:
     framing = b"data: " if line.startswith(b"data: ") else b""  # of server-sent events
     value = _loads(line[len(framing) :])
     if value is None or isinstance(value, str):
-        return b"", line.decode(errors="surrogateescape")
+        return b"", _text_of(line)
     return framing, value
+
+
+def _text_of(line: bytes) -> str:
+    return line.decode(errors="surrogateescape")
 
 
 def _loads(text: str | bytes) -> Any:
