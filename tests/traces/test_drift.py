@@ -11,6 +11,8 @@ import pytest
 
 from tests.cli.command import here
 from tests.traces.altering import FIXTURES, altered, objects, pascal, rename, replaced
+from tooltap.traces.baselines import Agent
+from tooltap.traces.drift import MAX_AGENTS, MAX_FINDINGS, Drift
 
 RECORDED = sorted(
     folder
@@ -258,3 +260,15 @@ def test_what_is_printed_says_the_same(tmp_path: Path) -> None:
         "  always was there, is missing: string",
     ]
     assert b"compared with 0.169.0" in finished.stderr
+
+
+def test_findings_and_agents_stay_bounded() -> None:
+    known = Drift(lambda dialect: [])
+    for number in range(MAX_FINDINGS + 5):
+        known.add(Agent("acp", "mine", "1"), "notice", "new-key", f"$.key{number}", "new", "{}", "s:1")
+    for number in range(MAX_AGENTS + 5):
+        known.seen(Agent("acp", "mine", str(number))).streams += 1
+
+    report = known.report()
+    assert (len(report.findings), report.omitted) == (MAX_FINDINGS, 5)
+    assert len(report.agents) == MAX_AGENTS + 1
