@@ -59,6 +59,10 @@ soak: .venv/.dev
 coverage: .venv/.runtime
 	$(BIN)/python -m tooltap.traces.coverage tests/fixtures > docs/coverage.md
 
+# What the curated lines give today, after a change of the normalizers; says what changed, and what is still wrong.
+fixtures: .venv/.runtime
+	$(BIN)/tooltap fixtures update tests/fixtures/curated
+
 # make baselines CAPTURES=<folder with a folder for each agent, in it recordings and a meta.json with its version>
 baselines: .venv/.runtime
 	rm -rf traces/static/baselines
@@ -66,10 +70,6 @@ baselines: .venv/.runtime
 		version=$$($(BIN)/python -c 'import json, sys; print(json.load(open(sys.argv[1]))["version"])' "$$meta") && \
 		$(BIN)/tooltap baseline record --out traces/static/baselines --agent-version "$$version" "$${meta%/*}" || exit 1; \
 	done
-
-# What the curated lines give today, after a change of the normalizers; says what changed, and what is still wrong.
-fixtures: .venv/.runtime
-	$(BIN)/tooltap fixtures update tests/fixtures/curated
 
 # The sdist, the wheel built from it, and that wheel at work in an empty environment, out of reach of the sources.
 package: .venv/.dev

@@ -8,11 +8,12 @@ then is those lines, and is sniffed again.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from tooltap.daemon.journal import Commit, StreamInfo, StreamState, TailRecord
+from tooltap.daemon.logs import get_logger
 from tooltap.normalizers.bounds import Produced
 from tooltap.normalizers.framing import LongLine
 from tooltap.normalizers.items import Context, Limits
@@ -24,6 +25,8 @@ from tooltap.traces.drift import Drift
 from tooltap.traces.drift_watch import StreamWatch
 
 __all__ = ["RECORD_BYTES", "LiveStream", "Snapshot", "context_of", "ids_of"]
+
+_log = get_logger("streams")
 
 SNAPSHOT_FORMAT = 1
 RECORD_BYTES = 64
@@ -122,8 +125,7 @@ class LiveStream:
         self._take_in(self.normalizer.close(reason, t))
         self._record(TailRecord("close", t=t, reason=reason))
         self.info.state = "ended"
-        if self._watch is not None:
-            self._watch.close()
+        self._look(lambda watch: watch.close())
 
     def take(self, now: int) -> Commit:
         """All since the last commit. It must be committed before the next one is taken."""
@@ -131,8 +133,7 @@ class LiveStream:
         base_lines, info.lines = info.lines, self.normalizer.lines
         info.dialect = self.normalizer.dialect
         info.updated = now
-        if self._watch is not None:
-            self._watch.account()
+        self._look(lambda watch: watch.account())
         snapshot = self._snapshot() if self._snapshot_is_due() else None
         # The writer encodes this in its thread, while the next lines are counted here.
         frozen = msgspec.structs.replace(info, statistics=self.statistics)
@@ -154,8 +155,18 @@ class LiveStream:
     def _take_in(self, outputs: Sequence[Output]) -> None:
         self.info.state = "open"
         self._add(outputs)
-        if self._watch is not None:
-            self._watch.took(outputs)
+        self._look(lambda watch: watch.took(outputs))
+
+    def _look(self, look: Callable[[StreamWatch], None]) -> None:
+        """Looking on must not harm the stream."""
+        if self._watch is None:
+            return
+        try:
+            look(self._watch)
+        except Exception:
+            _log.exception("looking for drift failed, this stream is not looked at any more", stream=self.info.stream)
+            self._watch = None
+            self.normalizer.watch(None)
 
     def _add(self, outputs: Sequence[Output]) -> None:
         self._outputs += outputs

@@ -101,8 +101,8 @@ class StreamNormalizer:
         self._partials = wanted
         self._parser.partials = wanted
 
-    def watch(self, watch: Watch) -> None:
-        """Have every object shown to `watch` when it is parsed."""
+    def watch(self, watch: Watch | None) -> None:
+        """Have every object shown to `watch` when it is parsed; None: no more."""
         self._parser.watch = watch
 
     def feed(self, line: bytes | LongLine, t: int | None = None, direction: Direction | None = None) -> list[Output]:

@@ -12,12 +12,12 @@ A finding is an `alarm` where something that we read is lost or read wrongly, an
 nothing yet.
 
 Walking over a whole line costs more than parsing it, which a daemon cannot afford: not `thorough`, only the 1st, 2nd,
-4th, 8th, … line with the same keys is walked over.
+4th, 8th, … and each 256th line with the same keys is walked over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from math import inf
 from typing import Any, Literal, TypeAlias
 
@@ -25,13 +25,14 @@ import msgspec
 
 from tooltap.traces.baselines import ENOUGH, UNKNOWN, Agent, Baseline, age, nearest
 from tooltap.traces.redact import Redactor
-from tooltap.traces.shapes import Change, Shape, compare, has_key, shape_of
+from tooltap.traces.shapes import Change, Shape, compare, has_key
 
 __all__ = ["AgentSeen", "Drift", "Finding", "Report", "Severity"]
 
 MAX_FINDINGS = 300
 MAX_SEEN = 4_096
 """Different sets of keys that are told apart when walks are saved."""
+REGULARLY = 256
 MAX_AGENTS = 200
 EXAMPLE = 120
 """Characters of an example …"""
@@ -108,13 +109,13 @@ class Drift:
     ) -> None:
         self.silent_lines = silent_lines
         self._baselines = baselines
-        self._thorough = thorough
+        self.thorough = thorough
         self._on_new = on_new
         self._known: dict[Agent, Known] = {}
         self._agents: dict[Agent, AgentSeen] = {}
         self._findings: dict[tuple[Agent, str, str], Finding] = {}
-        self._lines: dict[Agent, Shape] = {}
-        """What has been walked over, to tell a key that is gone from one that is not always there."""
+        self._walked: dict[tuple[Agent, str], Shape] = {}
+        """Lines, and payloads by key, to tell what is gone from what is not always there."""
         self._seen: dict[Any, int] = {}
         self._omitted = 0
 
@@ -126,17 +127,21 @@ class Drift:
 
     def _settled(self, finding: Finding) -> Finding:
         agent = Agent(finding.dialect, finding.provider, finding.version)
-        if finding.kind == "vanished-key" and has_key(self._lines.get(agent, Shape()), finding.place):
+        key, _, path = finding.place.rpartition(" ")
+        if finding.kind == "vanished-key" and has_key(self._walked.get((agent, key), Shape()), path):
             return msgspec.structs.replace(finding, severity="notice", text=f"{finding.text} (from some)")
         return finding
 
-    def walk(self, agent: Agent, value: dict[str, Any]) -> Iterator[Change]:
-        """Where a line is not what is known."""
+    def changes(self, agent: Agent, shape: Shape, key: str = "") -> list[Change]:
+        """Where a line, or the payload of an event with that key, is not what is known of it."""
         known = self.known(agent)
-        if known.version is not None:
-            shape = shape_of(value)
-            yield from compare(known.lines, shape)
-            self._lines.setdefault(agent, Shape()).add(shape)
+        wanted = known.payloads.get(key) if key else known.lines
+        if known.version is None or wanted is None:
+            return []
+        found = list(compare(wanted, shape))
+        if (agent, key) in self._walked or len(self._walked) < MAX_SEEN:
+            self._walked.setdefault((agent, key), Shape()).add(shape)
+        return found
 
     def seen(self, agent: Agent) -> AgentSeen:
         """The account of an agent."""
@@ -156,13 +161,13 @@ class Drift:
 
     def is_due(self, signature: Any) -> bool:
         """Whether a value with these keys is to be walked over."""
-        if self._thorough:
+        if self.thorough:
             return True
         times = self._seen.get(signature, 0) + 1
         if times == 1 and len(self._seen) >= MAX_SEEN:
             return False
         self._seen[signature] = times
-        return times & (times - 1) == 0
+        return times & (times - 1) == 0 or times % REGULARLY == 0
 
     def add(self, agent: Agent, severity: Severity, kind: str, place: str, text: str, shown: str, first: str) -> None:
         finding = self._findings.get((agent, kind, place))
@@ -194,7 +199,7 @@ def _known(baselines: list[Baseline], agent: Agent) -> Known:
         for key, payloads in baseline.payloads.items():
             for payload in payloads:
                 known.payloads.setdefault(key, payload.shape.copy()).add(payload.shape.copy(), demands=demands)
-            if sum(len(payload.scenarios) for payload in payloads) < ENOUGH:
+            if demands and sum(len(payload.scenarios) for payload in payloads) < ENOUGH:
                 known.payloads[key].demand(ENOUGH)
     return known
 

@@ -31,11 +31,15 @@ from tooltap.traces.baselines import UNKNOWN, Agent, normalizer_of
 from tooltap.traces.drift import AgentSeen, Drift, Severity
 from tooltap.traces.fixture_keys import RawNames
 from tooltap.traces.payloads import fields_of, key_of, misfits, payload_of, payload_shape
-from tooltap.traces.shapes import Change, compare, example
+from tooltap.traces.shapes import Change, example, shape_of
 from tooltap.traces.streams import TracedStream
 
 __all__ = ["StreamWatch", "look_at"]
 
+EAGER = 32
+"""Of so many objects at the beginning of a stream the keys are looked at, then …"""
+STRIDE = 16
+"""… of each 16th, if not `thorough`."""
 WHILE_OPEN = 4
 """A stream that has not ended is given so many times as long to give something."""
 BROKEN = 0.1
@@ -69,6 +73,7 @@ class StreamWatch:
         self._version = version
         self._due: list[dict[str, Any]] = []
         """Objects of this line to be walked over, when it is known what the line gave: who printed it may be in it."""
+        self._objects = 0
         self._unanswered: list[ToolResult] = []
         """Results we made up for calls of a turn that is ending."""
         self._names = RawNames()
@@ -118,6 +123,9 @@ class StreamWatch:
     # -- for each line ------------------------------------------------------------------------------------------
 
     def _look(self, value: dict[str, Any], direction: Direction | None) -> None:
+        self._objects += 1
+        if self._objects > EAGER and self._objects % STRIDE and not self._drift.thorough:
+            return
         if direction in (None, "out") and self._drift.is_due(_signature(value)):  # what a client says is not drift
             self._due.append(value)
 
@@ -164,7 +172,7 @@ class StreamWatch:
     # -- for the few that are due -------------------------------------------------------------------------------
 
     def _compare_line(self, value: dict[str, Any], is_unknown: bool) -> None:
-        for change in self._drift.walk(self._agent(), value):
+        for change in self._drift.changes(self._agent(), shape_of(value)):
             shown = _shown(example(value, change.path))
             self._add(_severity(change, is_unknown), change.kind, change.path, _text(change), shown)
 
@@ -176,18 +184,21 @@ class StreamWatch:
         for path in misfits(event):
             text = "is not what the canonical tool has there"
             self._add("alarm", "misfit", f"{key} {path}", text, _shown(example(payload, path)), event)
-        known = self._drift.known(self._agent()).payloads.get(key)
-        if known is not None:
-            must_be_there = fields_of(event)
-            if isinstance(event, ToolResult) and event.status != "completed":
-                must_be_there = frozenset()
-            for change in compare(known, payload_shape(event)):
-                if change.kind == "vanished-key" and change.path.rpartition(".")[2] not in must_be_there:
-                    continue  # what else a tool has to say depends on what it did
-                shown = _shown(example(payload, change.path))
-                self._add(_severity(change, False), change.kind, f"{key} {change.path}", _text(change), shown, event)
-        elif isinstance(event, ToolCall) and event.name not in NAMED and not event.name.startswith("mcp__"):
+        must_be_there = fields_of(event)
+        if isinstance(event, ToolResult) and event.status != "completed":
+            must_be_there = frozenset()
+        for change in self._drift.changes(self._agent(), payload_shape(event), key):
+            if change.kind == "vanished-key" and change.path.rpartition(".")[2] not in must_be_there:
+                continue  # what else a tool has to say depends on what it did
+            shown = _shown(example(payload, change.path))
+            self._add(_severity(change, False), change.kind, f"{key} {change.path}", _text(change), shown, event)
+        if isinstance(event, ToolCall) and not self._is_named(event, key):
             self._add("notice", "unnamed-tool", event.name, "a tool without a canonical name", _shown(payload), event)
+
+    def _is_named(self, event: ToolCall, key: str) -> bool:
+        """Or known to have no canonical name."""
+        is_known = key in self._drift.known(self._agent()).payloads
+        return is_known or event.name in NAMED or event.name.startswith("mcp__")
 
     def _look_for_silence(self, lines: int) -> None:
         statistics = self._normalizer.statistics
@@ -227,14 +238,21 @@ COUNTS: dict[type, Callable[[StreamWatch, Any], None]] = {
 
 
 def _signature(value: dict[str, Any]) -> int:
-    """Tells apart, cheaply, objects whose keys differ at the first two levels, and those of another type."""
-    below = [key for item in value.values() if type(item) is dict for key in (_type_of(item), *item)]
-    return hash((_type_of(value), *value, *below))
+    """Tells apart, cheaply, lines with other keys at the first three levels, or of another type."""
+    parts: list[Any] = []
+    _collect(value, parts, 2)
+    return hash(tuple(parts))
 
 
-def _type_of(value: dict[str, Any]) -> str | None:
-    word = value.get("type") or value.get("method") or value.get("sessionUpdate")
-    return word if type(word) is str else None
+def _collect(value: dict[str, Any], parts: list[Any], depth: int) -> None:
+    parts += value
+    if type(word := value.get("type") or value.get("sessionUpdate") or value.get("method")) is str:
+        parts.append(word)
+    for item in value.values():
+        if type(item) is dict and depth:
+            _collect(item, parts, depth - 1)
+        elif type(item) is list and item and type(item[0]) is dict and type(word := item[0].get("type")) is str:
+            parts.append(word)
 
 
 def _severity(change: Change, is_unknown: bool) -> Severity:
