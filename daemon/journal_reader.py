@@ -22,7 +22,7 @@ from tooltap.daemon.journal import (
 from tooltap.daemon.journal_projection import CALL, PERMISSION, SessionRow
 from tooltap.protocol.filters import Filter
 
-__all__ = ["load_stream", "open_calls", "read", "read_event", "read_output", "sessions", "streams"]
+__all__ = ["load_stream", "open_calls", "read", "read_event", "read_output", "sessions", "streams", "streams_of"]
 
 WINDOW = 20_000
 """Events looked at by one statement where no index leads to the wanted ones."""
@@ -101,6 +101,13 @@ def load_stream(connection: sqlite3.Connection, stream: str) -> StoredStream | N
 def streams(connection: sqlite3.Connection, state: StreamState | None) -> list[StreamInfo]:
     where, values = ("", ()) if state is None else ("WHERE state=?", (state,))
     rows = connection.execute(f"SELECT state, updated, info FROM streams {where} ORDER BY updated", values)
+    return [_info(*row) for row in rows.fetchall()]
+
+
+def streams_of(connection: sqlite3.Connection, session: str) -> list[StreamInfo]:
+    rows = connection.execute(
+        "SELECT state, updated, info FROM session_streams JOIN streams USING (stream) WHERE session=?", (session,)
+    )
     return [_info(*row) for row in rows.fetchall()]
 
 

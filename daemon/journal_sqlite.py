@@ -188,6 +188,9 @@ class SqliteJournal(Journal):
     async def streams(self, state: StreamState | None = None) -> list[StreamInfo]:
         return await self._look(reader.streams, state)
 
+    async def streams_of(self, session: str) -> list[StreamInfo]:
+        return await self._look(reader.streams_of, session)
+
     async def sessions(self, *, limit: int = 100, before: int | None = None) -> list[dict[str, Any]]:
         return await self._look(reader.sessions, limit, before)
 

@@ -9,6 +9,7 @@ nothing they are `unparsed`, and a later decisive line sets the dialect from the
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Self, TypeAlias
 
 import msgspec
@@ -27,9 +28,11 @@ from tooltap.protocol.events import ToolCall
 from tooltap.protocol.stats import Statistics, count
 from tooltap.protocol.tapped import Direction
 
-__all__ = ["AUTO", "Output", "StreamNormalizer"]
+__all__ = ["AUTO", "TOLD_ELSEWHERE", "Output", "StreamNormalizer"]
 
 AUTO = "auto"
+TOLD_ELSEWHERE = "skipped.told-elsewhere"
+"""The class of a line whose events were left out; a reason of streams, not of dialects."""
 
 Output: TypeAlias = Produced | OutputPiece
 
@@ -58,6 +61,8 @@ class StreamNormalizer:
         self._partials = context.partials
         self._sniffing = dialect == AUTO
         self._parser: Parser = Unknown(context) if dialect == AUTO else parser_class(dialect)(context)
+        self.left_out = False
+        """Whether the last line's events were left out."""
         self.statistics = Statistics(
             stream=context.stream,
             dialect=AUTO if self._sniffing else dialect,
@@ -84,10 +89,20 @@ class StreamNormalizer:
         self._partials = wanted
         self._parser.partials = wanted
 
-    def feed(self, line: bytes | LongLine, t: int | None = None, direction: Direction | None = None) -> list[Output]:
-        """Take in one line, without its newline; gives what is to be stored and shown, in order."""
+    def feed(
+        self,
+        line: bytes | LongLine,
+        t: int | None = None,
+        direction: Direction | None = None,
+        leave_out: Callable[[Sequence[Item]], bool] | None = None,
+    ) -> list[Output]:
+        """Take in one line, without its newline; gives what is to be stored and shown, in order.
+
+        `leave_out`: whether what the line gives is told already; the parser has seen it then, and nothing else comes
+        of it. Only for streams whose dialect was named: what `auto` holds is always told.
+        """
         if not self._sniffing:
-            return self._parse(line, t, direction)
+            return self._parse(line, t, direction, leave_out)
         head, size = (line.head, line.size) if isinstance(line, LongLine) else (line, None)
         self._held.append(HeldLine(head, size, t, direction))
         chosen = None if size is not None else self._decide(head)
@@ -154,13 +169,22 @@ class StreamNormalizer:
             outputs += self._parse(line, one.t, one.direction)
         return outputs
 
-    def _parse(self, line: bytes | LongLine, t: int | None, direction: Direction | None) -> list[Output]:
+    def _parse(
+        self,
+        line: bytes | LongLine,
+        t: int | None,
+        direction: Direction | None,
+        leave_out: Callable[[Sequence[Item]], bool] | None = None,
+    ) -> list[Output]:
         if isinstance(line, LongLine):
             line_class, items = self._parser.feed_long(line, t)
             size = line.size
         else:
             line_class, items = self._parser.feed(line, t, direction)
             size = len(line)
+        self.left_out = bool(items) and leave_out is not None and leave_out(items)
+        if self.left_out:
+            line_class, items = TOLD_ELSEWHERE, []
         self.statistics.count_line(line_class, size)
         self.statistics.repaired += self._parser.repaired
         return self._finish(items)
