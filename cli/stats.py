@@ -41,5 +41,10 @@ def summary(statistics: dict[str, Any]) -> str:
             f"connections: {statistics['connections']['open']},"
             f" publishing {statistics['connections']['publishing']},"
             f" subscribed {len(statistics['subscribers'])}",
+            *(
+                f"following: {one['files']} files, {one['open']} open, {one['waiting']} waiting"
+                for one in [statistics.get("following")]
+                if one is not None
+            ),
         ]
     )

@@ -18,6 +18,7 @@ from anyio.abc import TaskGroup
 from tooltap import __version__
 from tooltap.daemon.clock import wall_clock
 from tooltap.daemon.config import Config
+from tooltap.daemon.follower import Follower
 from tooltap.daemon.hub import Hub
 from tooltap.daemon.ingest import Streams
 from tooltap.daemon.journal import Journal
@@ -50,6 +51,8 @@ class Daemon:
         self.hub: Hub
         self.server: Server
         self._streams: Streams
+        self._follower: Follower | None = None
+        self._following = anyio.CancelScope()
         self._stopping = anyio.Event()
         self._started = time.monotonic()
 
@@ -69,6 +72,7 @@ class Daemon:
                     ready()
                     await self._stopping.wait()
                     _log.info("shutting down")
+                    self._following.cancel()
                     with anyio.move_on_after(config.shutdown_timeout):
                         await self.server.stop()
                     self.server.abort()
@@ -104,6 +108,7 @@ class Daemon:
                 for one in reversed(streams)
             ],
             "connections": {"open": self.server.connections, "publishing": len(self._streams.sessions)},
+            **({"following": self._follower.statistics()} if self._follower is not None else {}),
             "subscribers": [one.statistics() for one in hub.subscriptions],
             "limits": {
                 key: value
@@ -131,11 +136,24 @@ class Daemon:
         self.server = Server(config, self.hub, requests, self._streams, tasks)
         await self.server.start(listener)
         tasks.start_soon(_regularly, min(config.suspend_timeout / 4, CLOSING_PERIOD), self._close_overdue)
+        if config.follow.agents:
+            self._follower = Follower(
+                self._streams,
+                self.journal,
+                config.follow,
+                line_bytes=config.stream.line_bytes,
+                suspend_timeout_ms=int(config.suspend_timeout * 1000),
+            )
+            tasks.start_soon(self._run_follower, self._follower)
         if config.retention_days:
             tasks.start_soon(_regularly, RETENTION_PERIOD, self._expire)
         if trace is not None:
             _log.info("tracing", file=str(trace.path))
             tasks.start_soon(_regularly, FLUSH_PERIOD, trace.flush)
+
+    async def _run_follower(self, follower: Follower) -> None:
+        with self._following:
+            await follower.run()
 
     async def _close_overdue(self) -> None:
         if closed := await self._streams.close_overdue():

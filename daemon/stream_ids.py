@@ -7,7 +7,7 @@ import os
 import re
 from pathlib import Path
 
-__all__ = ["name_of_id", "recording_id", "stream_name"]
+__all__ = ["name_of_id", "real_path_id", "recording_id", "stream_name"]
 
 MAX_NAME = 160
 """Leaves room for what follows within the 200 characters of a stream id: hashes, and a number."""
@@ -21,7 +21,12 @@ def stream_name(path: str) -> str:
 
 def recording_id(path: str) -> str:
     """The stream id of a file fed to the daemon: the same file again is the same stream, a namesake is another."""
-    digest = hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()
+    return real_path_id(os.path.realpath(path))
+
+
+def real_path_id(path: str) -> str:
+    """The same for a path without symbolic links."""
+    digest = hashlib.sha256(os.fsencode(path)).hexdigest()
     return f"{stream_name(path)}~{digest[:12]}"
 
 
