@@ -7,11 +7,11 @@ time; that costs a listing of the folders, and reads no file.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
 from collections.abc import Callable, Iterable
-from pathlib import Path
 
 from watchfiles import watch
 
@@ -23,7 +23,8 @@ DEBOUNCE_MS = 50
 STEP_MS = 20
 TIMEOUT_MS = 1_000
 """How often a quiet watch is looked after."""
-POLL_MS = 500
+POLL = 1.0
+"""Seconds between looks where nothing is reported."""
 
 
 def watch_root(
@@ -38,48 +39,47 @@ def watch_root(
     """Until `stop` is set. `found` is told of every file, and again when it may have changed. A folder that does not
     exist is waited for. `rescan`: seconds."""
     while not stop.is_set():
-        found(list(scan(root, root.path, trouble)))
+        found(scan(root, root.path, trouble))
         identity = _identity(root.path)
-        if identity is None:
-            stop.wait(TIMEOUT_MS / 1000)
+        if polling or identity is None:
+            # watchfiles polls as well, but takes two changes within a second for one (1.3).
+            stop.wait(POLL)
             continue
         try:
-            _watch(root, identity, polling, rescan, stop, found, trouble)
+            _watch(root, identity, rescan, stop, found, trouble)
         except FileNotFoundError:
             continue
         except (OSError, RuntimeError) as error:  # the system watches no more, or not this file system
-            trouble(OSError(None, f"changes are looked for by polling: {error}", root.path))
+            trouble(OSError(None, f"looked through again and again, as it cannot be watched: {error}", root.path))
             polling = True
 
 
 def _watch(
     root: Root,
     identity: tuple[int, int],
-    polling: bool,
     rescan: float,
     stop: threading.Event,
     found: Callable[[Iterable[Found]], None],
     trouble: Callable[[OSError], None],
 ) -> None:
     """Until the folder is another one."""
-    looked = 0.0
+    looked = -math.inf  # something may have changed before the watch was set
     for changes in watch(
-        Path(root.path),
+        root.path,
         watch_filter=None,
         debounce=DEBOUNCE_MS,
         step=STEP_MS,
         stop_event=stop,
         rust_timeout=TIMEOUT_MS,
         yield_on_timeout=True,
-        force_polling=polling or None,
-        poll_delay_ms=POLL_MS,
+        force_polling=False,
         ignore_permission_denied=True,
     ):
         if changes:
-            found([one for _, path in sorted(changes) for one in look_at(root, path, trouble)])
+            found(one for _, path in sorted(changes) for one in look_at(root, path, trouble))
         if time.monotonic() - looked >= rescan:
             looked = time.monotonic()
-            found(list(scan(root, root.path, trouble)))
+            found(scan(root, root.path, trouble))
         if _identity(root.path) != identity:
             return
 
