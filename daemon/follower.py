@@ -127,7 +127,7 @@ class Follower:
 
     def statistics(self) -> dict[str, int]:
         """For `stats`: files known, worked on, and waiting to be read."""
-        waiting = sum(entry.queued for entry in self._entries.values())
+        waiting = len(self._later) + sum(entry.queued for entry in self._entries.values())
         return {"files": len(self._entries), "open": len(self._open), "waiting": waiting}
 
     # -- what the threads tell ----------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from tests.daemon.following import (
     prompt_line,
 )
 from tests.daemon.running import Running, running
-from tooltap.daemon import followed_bytes, followed_file
+from tooltap.daemon import follow_watch, followed_bytes, followed_file
 from tooltap.daemon.stream_ids import recording_id
 
 LINES = lines_of(CLAUDE)
@@ -223,6 +223,26 @@ def test_a_file_that_cannot_be_read_is_one_warning(
         | {"area": "follow"}
     ]
     assert stats["following"]["open"] == 3
+
+
+def test_where_nothing_can_be_watched_it_looks_again_and_again(
+    projects: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system's refusal is staged: its limit of watches is not ours to change."""
+
+    def watch(*paths: str, **options: Any) -> None:
+        raise OSError("OS file watch limit reached.")
+
+    monkeypatch.setattr(follow_watch, "watch", watch)
+    with capture_logs() as log, following(tmp_path) as daemon:
+        append(projects / "a.jsonl", [LINES[2]])
+        wait(daemon, lambda stats: bool(stats["perStream"]))
+        append(projects / "a.jsonl", [prompt_line("More", 0)])
+        wait(daemon, lambda stats: stats["perStream"][0]["lines"] == 2)
+
+    [warning] = [entry for entry in log if entry["log_level"] == "warning"]
+    assert warning["file"] == str(projects.parent)
+    assert "OS file watch limit reached" in warning["reason"]
 
 
 def test_polling_finds_changes_as_well(projects: Path, tmp_path: Path) -> None:
