@@ -29,7 +29,7 @@ from tooltap.normalizers.framing import HEAD_BYTES, LongLine, Splitter
 from tooltap.normalizers.items import Context, Item
 from tooltap.normalizers.stream import StreamNormalizer
 from tooltap.protocol.events import Event
-from tooltap.protocol.frames import Ingest
+from tooltap.protocol.frames import DaemonFrame, ErrorFrame, Ingest
 
 __all__ = ["FollowedFile", "NotYetError", "Setting", "is_document", "open_file", "read_to"]
 
@@ -69,8 +69,11 @@ def read_to(info: StreamInfo) -> int:
     return info.statistics.bytes + info.statistics.lines
 
 
-async def open_file(path: str, root: Root, setting: Setting, *, settled: bool) -> FollowedFile | None:
-    """Go on with a file, or begin with it; None while it has no whole line. `settled`: it has been there for a while.
+async def open_file(
+    path: str, root: Root, setting: Setting, *, settled: bool, failed: Callable[[ErrorFrame], None]
+) -> FollowedFile | None:
+    """Go on with a file, or begin with it; None while it has no whole line. `settled`: it has been waited with already.
+    `failed` is called when what was read does not get into the journal, or somebody else takes the stream over.
 
     Raises `NotYetError`, `OSError`, `FrameError`, `JournalError`.
     """
@@ -80,7 +83,7 @@ async def open_file(path: str, root: Root, setting: Setting, *, settled: bool) -
     if not lines or (is_document(path) and not _is_object(head)):
         return None
     stream, info, position = await _find_stream(path, lines[0], setting)
-    if info is None and not settled:
+    if info is None and not settled and setting.clock() - mtime < setting.follow.grace * 1000:
         raise NotYetError(setting.follow.grace)
     if stream in setting.streams.sessions:  # somebody feeds this file to us
         raise NotYetError(RETRY)
@@ -91,7 +94,12 @@ async def open_file(path: str, root: Root, setting: Setting, *, settled: bool) -
     first_t = mtime if info is None or info.first_t is None else info.first_t
     await _covered(setting, session, stream, first_t)
     request = Ingest(stream=stream, framing="tapped", dialect=root.place.dialect, session=session)
-    ingest = await setting.streams.open(request, lambda frame: None)
+
+    def send(frame: DaemonFrame) -> None:
+        if isinstance(frame, ErrorFrame):
+            failed(frame)
+
+    ingest = await setting.streams.open(request, send)
     return FollowedFile(path, ingest, session, first_t, position, mtime, setting)
 
 

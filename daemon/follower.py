@@ -14,6 +14,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import anyio
 from anyio import to_thread
@@ -29,7 +30,7 @@ from tooltap.daemon.ingest import Streams
 from tooltap.daemon.journal import Journal, JournalError
 from tooltap.daemon.logs import get_logger
 from tooltap.daemon.stream_ids import real_path_id
-from tooltap.protocol.frames import FrameError
+from tooltap.protocol.frames import ErrorFrame, FrameError
 
 __all__ = ["Follower"]
 
@@ -139,15 +140,14 @@ class Follower:
                 self._loop.call_soon_threadsafe(self._notice_all, root, everything[start : start + CHUNK])
 
         def trouble(error: OSError) -> None:
-            self._loop.call_soon_threadsafe(self._complain, error.filename, error)
+            self._loop.call_soon_threadsafe(self._complain, error.filename, error.strerror)
 
         try:
             watch_root(
                 root, polling=self._follow.polling, rescan=self._follow.rescan, stop=stop, found=found, trouble=trouble
             )
-        except RuntimeError:  # the loop is gone
-            if not stop.is_set():
-                raise
+        except Exception:
+            _log.exception("a folder is followed no longer", folder=root.path)
 
     def _notice_all(self, root: Root, files: list[Found]) -> None:
         for found in files:
@@ -181,11 +181,11 @@ class Follower:
             entry.queued = True
             queue.append(path)
 
-    def _complain(self, path: str, error: Exception) -> None:
+    def _complain(self, path: str, reason: str) -> None:
         """Once for each file."""
         if path not in self._troubles:
             self._troubles.add(path)
-            _log.warning("cannot be followed", file=path, reason=getattr(error, "strerror", None) or str(error))
+            _log.warning("cannot be followed", file=path, reason=reason)
 
     # -- taking turns -------------------------------------------------------------------------------------------
 
@@ -198,10 +198,12 @@ class Follower:
             path = self._turns.popleft()
             entry = self._entries[path]
             entry.changed = False
-            if await self._turn(path, entry) or (entry.changed and entry.queued):
+            more = await self._turn(path, entry)
+            if self._entries.get(path) is not entry:  # gone
+                continue
+            entry.queued = more or entry.changed
+            if entry.queued:
                 self._turns.append(path)
-            else:
-                entry.queued = False
             await checkpoint()
 
     def _fill(self) -> None:
@@ -238,11 +240,11 @@ class Follower:
             await self._close(path)
             self._entries.pop(path, None)
         except OSError as error:  # it is tried again when the folders are next looked through
-            self._complain(path, error)
+            self._complain(path, error.strerror or str(error))
             await self._close(path)
             self._entries.pop(path, None)
         except (FrameError, JournalError) as error:
-            self._complain(path, error)
+            self._complain(path, str(error))
             await self._close(path)
             self._look_later(path, RETRY)
         except Exception:
@@ -255,7 +257,8 @@ class Follower:
             await self._close(path)
         if entry.file is None:
             await self._make_room()
-            entry.file = await open_file(path, entry.root, self._setting, settled=entry.settled)
+            failed = partial(self._failed, path)
+            entry.file = await open_file(path, entry.root, self._setting, settled=entry.settled, failed=failed)
             if entry.file is None:
                 return False
         entry.touched = time.monotonic()
@@ -278,14 +281,25 @@ class Follower:
             pass
 
     async def _make_room(self) -> None:
+        busy = set(self._turns)  # without the file that needs the room
         while len(self._open) >= self._follow.files:
-            await self._close(next(path for path, entry in self._open.items() if not entry.queued))
+            await self._close(next(path for path in self._open if path not in busy))
 
     async def _close(self, path: str) -> None:
         entry = self._open.pop(path, None)
         if entry is not None and entry.file is not None:
             file, entry.file = entry.file, None
-            await file.close()
+            try:
+                await file.close()
+            except Exception:
+                _log.exception("a file could not be let go", file=path)
+
+    def _failed(self, path: str, frame: ErrorFrame) -> None:
+        """What was read is not in the journal: it is read again, unless somebody else has taken the stream over."""
+        if frame.code != "superseded":
+            self._complain(path, frame.message)
+        self._look_later(path, RETRY)
+        self._wake.set()
 
     def _look_later(self, path: str, seconds: float) -> None:
         heapq.heappush(self._later, (time.monotonic() + seconds, path))

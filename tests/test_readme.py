@@ -68,6 +68,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (home / "recordings" / "codex.jsonl").write_bytes(CODEX.read_bytes())
     (home / "requests.jsonl").touch()
     with serving(home / "tooltap.sock", home):
+        run(home, "tooltap", "ingest", str(CLAUDE))  # events to look at, whichever examples run here
         yield home
 
 

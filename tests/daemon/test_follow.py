@@ -23,6 +23,7 @@ from tests.daemon.following import (
     ids,
     lines_of,
     make_old,
+    publish,
 )
 from tooltap.daemon.stream_ids import recording_id
 
@@ -179,5 +180,25 @@ def test_a_folder_that_is_made_later_or_replaced_is_followed(tmp_path: Path) -> 
         for name in ("one", "two"):
             follower.projects.mkdir(parents=True)
             append(follower.projects / f"{name}.jsonl", LINES)
-            follower.told(lambda events, name=name: any(event["stream"].startswith(name) for event in events))
+            stats = follower.read(follower.projects / f"{name}.jsonl", len(LINES))
             shutil.rmtree(follower.projects.parent)
+            follower.wait_stats(lambda stats: not stats["following"]["open"])
+
+    assert stats["stream"].startswith("two~")
+
+
+def test_somebody_else_may_feed_the_file_meanwhile(follower: Follower) -> None:
+    """`tooltap ingest` of a followed file takes its stream over; then it is followed on."""
+    append(follower.session, LINES[:5])
+    follower.read(follower.session, 5)
+    with follower.connect() as wire:
+        publish(wire, recording_id(str(follower.session)), [line.rstrip(b"\n") for line in LINES[5:10]])
+        append(follower.session, LINES[5:])
+        wire.send("end")
+        wire.until("done")
+
+    assert (
+        ids(follower.told_title(follower.session, "the end"))[-1]
+        == expected(follower.session, "claude-transcript", LINES)[-1]
+    )
+    assert [(one["lines"], one["kinds"]["tool-call"]) for one in follower.stats()["perStream"]] == [(len(LINES) + 1, 1)]
