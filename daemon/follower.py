@@ -112,6 +112,7 @@ class Follower:
             for info in await self._journal.streams()
             if info.asked_dialect in FILE_DIALECTS
         }
+        _log.info("following", folders=[root.path for root in self._roots], backfill=self._follow.backfill)
         stop = threading.Event()
         threads = [threading.Thread(target=self._watch, args=(root, stop), daemon=True) for root in self._roots]
         for thread in threads:
@@ -140,7 +141,7 @@ class Follower:
                 self._loop.call_soon_threadsafe(self._notice_all, root, everything[start : start + CHUNK])
 
         def trouble(error: OSError) -> None:
-            self._loop.call_soon_threadsafe(self._complain, error.filename, error.strerror)
+            self._loop.call_soon_threadsafe(self._complain, error.filename, error.strerror or str(error))
 
         try:
             watch_root(

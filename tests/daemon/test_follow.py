@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -109,6 +110,35 @@ def test_a_daemon_killed_in_the_middle_of_a_commit_tells_each_line_once(tmp_path
 
     assert ids(events) == expected(follower.session, "claude-transcript", LINES)
     assert follower.hits() == [point]
+
+
+def test_killed_again_and_again_while_files_of_all_agents_grow_it_tells_each_line_once(tmp_path: Path) -> None:
+    """The files grow by pieces that end anywhere; the daemon is wherever it happens to be when it is killed."""
+    chance = random.Random(5)
+    follower = Follower(tmp_path, turn_bytes=2_000)
+    follower.settings["snapshot_bytes"] = 4_096
+    files = {
+        follower.session: (CLAUDE, "claude-transcript", CLAUDE_SESSION),
+        follower.rollouts / "rollout-1.jsonl": (CODEX, "codex-rollout", "01a1ffd9-ba6f-7181-86d4-0540301f722d"),
+        follower.chats / "session-1.jsonl": (GEMINI, "gemini-chat", "a774addb-e820-460e-877b-2418090c3cb4"),
+    }
+    rest = {path: source.read_bytes() for path, (source, _, _) in files.items()}
+    wanted = {
+        path: expected(path, dialect, lines_of(source), session) for path, (source, dialect, session) in files.items()
+    }
+    with follower:
+        while any(rest.values()):
+            path = chance.choice([path for path in rest if rest[path]])
+            size = chance.randrange(1, 3_000)
+            append(path, [rest[path][:size]])
+            rest[path] = rest[path][size:]
+            if chance.random() < 0.3:
+                follower.restart(follower.kill)
+        events = follower.told(lambda events: len(events) >= sum(map(len, wanted.values())))
+
+    assert len(follower.died) >= 6
+    for path, of_file in wanted.items():
+        assert ids(event for event in events if event["stream"] == recording_id(str(path))) == of_file
 
 
 def test_a_last_line_without_its_newline_is_told_when_the_file_is_at_rest(tmp_path: Path) -> None:

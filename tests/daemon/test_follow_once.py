@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from tests.cli.command import tooltap
 from tests.daemon.events import info
 from tests.daemon.following import (
     CLAUDE,
@@ -45,6 +46,22 @@ def test_what_a_run_tells_is_not_told_from_the_file_neither_while_it_runs_nor_af
 
     assert (left_out["events"], left_out["skipped"]["told-elsewhere"]) == (0, 5)
     assert prompts_from_file(told) == ["Long after"]
+
+
+def test_an_agent_under_tooltap_run_that_keeps_a_file_is_told_once(tmp_path: Path) -> None:
+    follower = Follower(tmp_path, grace=2.0)
+    kept, printed = tmp_path / "kept", tmp_path / "printed"
+    append(printed, PRINT)
+    with follower:
+        append(kept, moved_to_now(LINES))
+        script = f"head -n 10 {kept} >> {follower.session}; cat {printed}; tail -n +11 {kept} >> {follower.session}"
+        run = tooltap("run", "--socket", follower.settings["socket"], "--", "sh", "-c", script)
+        followed = follower.read(follower.session, len(LINES))
+        told = follower.told(lambda events: any(event["kind"] == "tool-result" for event in events))
+
+    assert (run.returncode, run.stdout) == (0, printed.read_bytes())
+    assert followed["events"] == 0
+    assert {event["stream"].partition("-")[0] for event in told} == {"run"}
 
 
 def test_a_session_that_was_followed_first_is_left_to_the_run_that_takes_it_over(tmp_path: Path) -> None:
