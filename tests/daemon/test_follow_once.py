@@ -31,9 +31,10 @@ def prompts_from_file(events: list[dict[str, Any]]) -> list[str]:
 
 def test_what_a_run_tells_is_not_told_from_the_file_neither_while_it_runs_nor_afterwards(tmp_path: Path) -> None:
     """What is written to the session long after is told again."""
-    lines = moved_to_now(LINES)
-    with Follower(tmp_path, grace=2.0) as follower, follower.connect() as wire:
+    with Follower(tmp_path, grace=0.5) as follower, follower.connect() as wire:
         publish(wire, "run-1", PRINT)
+        lines = moved_to_now(LINES)
+        last = prompt_line("At the end", 0)
         append(follower.session, lines[:20])
         follower.read(follower.session, 20)
         wire.send("end")
@@ -41,7 +42,7 @@ def test_what_a_run_tells_is_not_told_from_the_file_neither_while_it_runs_nor_af
         append(follower.session, lines[20:])
         left_out = follower.read(follower.session, len(LINES))
         follower.restart(follower.kill)
-        append(follower.session, [prompt_line("Right after", 0), prompt_line("Long after", 60)])
+        append(follower.session, [last, prompt_line("Long after", 60)])
         told = follower.told(lambda events: bool(prompts_from_file(events)))
 
     assert (left_out["events"], left_out["skipped"]["told-elsewhere"]) == (0, 5)
@@ -49,18 +50,17 @@ def test_what_a_run_tells_is_not_told_from_the_file_neither_while_it_runs_nor_af
 
 
 def test_an_agent_under_tooltap_run_that_keeps_a_file_is_told_once(tmp_path: Path) -> None:
-    follower = Follower(tmp_path, grace=2.0)
-    kept, printed = tmp_path / "kept", tmp_path / "printed"
-    append(printed, PRINT)
+    """Its lines have the time at which they are written."""
+    follower = Follower(tmp_path, grace=4.0)
     with follower:
-        append(kept, moved_to_now(LINES))
-        script = f"head -n 10 {kept} >> {follower.session}; cat {printed}; tail -n +11 {kept} >> {follower.session}"
-        run = tooltap("run", "--socket", follower.settings["socket"], "--", "sh", "-c", script)
+        now = "$(date -u +%Y-%m-%dT%H:%M:%SZ)"
+        keep = f"""sed 's/"timestamp":"[^"]*"/"timestamp":"'{now}'"/' {CLAUDE} >> {follower.session}"""
+        run = tooltap("run", "--socket", follower.settings["socket"], "--", "sh", "-c", f"cat {PRINTED}; {keep}")
         followed = follower.read(follower.session, len(LINES))
         told = follower.told(lambda events: any(event["kind"] == "tool-result" for event in events))
 
-    assert (run.returncode, run.stdout) == (0, printed.read_bytes())
-    assert followed["events"] == 0
+    assert (run.returncode, run.stdout) == (0, PRINTED.read_bytes())
+    assert (followed["events"], followed["skipped"]["told-elsewhere"]) == (0, 5)
     assert {event["stream"].partition("-")[0] for event in told} == {"run"}
 
 
@@ -112,7 +112,7 @@ def test_while_a_publisher_is_away_its_session_waits(tmp_path: Path) -> None:
 
 
 def test_a_new_file_waits_for_the_run_that_may_tell_its_session(tmp_path: Path) -> None:
-    with Follower(tmp_path, grace=1.0) as follower, follower.connect() as wire:
+    with Follower(tmp_path, grace=4.0) as follower, follower.connect() as wire:
         append(follower.session, moved_to_now(LINES))
         publish(wire, "run-1", PRINT)
         left_out = follower.read(follower.session, len(LINES))
