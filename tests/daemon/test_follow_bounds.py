@@ -126,9 +126,13 @@ def test_without_backfill_a_session_is_told_from_the_start_of_the_daemon_on(proj
             pass
         [stats] = daemon.stats()["perStream"]
 
+    append(projects / "a.jsonl", [prompt_line("While nobody followed", 0)])
+    with following(tmp_path, backfill="none") as daemon:
+        [later] = wait(daemon, lambda stats: stats["perStream"][0]["lines"] == 4)["perStream"]
+
     assert first["text"] == "After"
     assert first["session"] == CLAUDE_SESSION
-    assert stats["skipped"]["told-elsewhere"] == 2
+    assert stats["skipped"]["told-elsewhere"] == later["skipped"]["told-elsewhere"] == 2
 
 
 def test_only_so_many_files_are_worked_on_at_once(projects: Path, tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ def test_what_a_run_tells_is_not_told_from_the_file_neither_while_it_runs_nor_af
 
     assert (left_out["events"], left_out["skipped"]["told-elsewhere"]) == (0, 5)
     assert prompts_from_file(told) == ["Long after"]
+    assert "parser-reset" not in {event.get("code") for event in told}  # rebuilt, with what was left out
 
 
 def test_an_agent_under_tooltap_run_that_keeps_a_file_is_told_once(tmp_path: Path) -> None:
