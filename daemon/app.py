@@ -17,6 +17,7 @@ from anyio.abc import TaskGroup
 from tooltap import __version__
 from tooltap.daemon.clock import wall_clock
 from tooltap.daemon.config import Config
+from tooltap.daemon.follower import Follower
 from tooltap.daemon.hub import Hub
 from tooltap.daemon.ingest import Streams
 from tooltap.daemon.journal import Journal, StreamState
@@ -58,6 +59,8 @@ class Daemon:
             silent_lines=config.silent_lines,
             on_new=_drifted,
         )
+        self._follower: Follower | None = None
+        self._following = anyio.CancelScope()
         self._stopping = anyio.Event()
         self._started = time.monotonic()
 
@@ -77,6 +80,7 @@ class Daemon:
                     ready()
                     await self._stopping.wait()
                     _log.info("shutting down")
+                    self._following.cancel()
                     with anyio.move_on_after(config.shutdown_timeout):
                         await self.server.stop()
                     self.server.abort()
@@ -111,6 +115,7 @@ class Daemon:
             ],
             "connections": {"open": self.server.connections, "publishing": len(self._streams.sessions)},
             "drift": msgspec.to_builtins(self._drift.report()),
+            **({"following": self._follower.statistics()} if self._follower is not None else {}),
             "subscribers": [one.statistics() for one in hub.subscriptions],
             "limits": {
                 key: value
@@ -140,10 +145,23 @@ class Daemon:
         self.server = Server(config, self.hub, requests, self._streams, tasks)
         await self.server.start(listener)
         tasks.start_soon(_regularly, min(config.suspend_timeout / 4, CLOSING_PERIOD), self._close_overdue)
+        if config.follow.agents:
+            self._follower = Follower(
+                self._streams,
+                self.journal,
+                config.follow,
+                line_bytes=config.stream.line_bytes,
+                suspend_timeout_ms=int(config.suspend_timeout * 1000),
+            )
+            tasks.start_soon(self._run_follower, self._follower)
         tasks.start_soon(_regularly, config.retention_interval, self._expire)
         if trace is not None:
             _log.info("tracing", file=str(trace.path))
             tasks.start_soon(_regularly, FLUSH_PERIOD, trace.flush)
+
+    async def _run_follower(self, follower: Follower) -> None:
+        with self._following:
+            await follower.run()
 
     async def _close_overdue(self) -> None:
         if closed := await self._streams.close_overdue():
