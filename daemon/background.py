@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tooltap.daemon.outbox import Outbox, StreamOptions
 
 if TYPE_CHECKING:
-    from tooltap.daemon.delivery import Delivery
+    from tooltap.daemon.delivery import Delivery, ReadSpool
     from tooltap.protocol.frames import Done
 
 __all__ = ["BackgroundDelivery"]
@@ -32,7 +32,15 @@ class _Running(NamedTuple):
 class BackgroundDelivery:
     """Its methods are for one thread: the one that puts lines into the outbox, and then calls `wake`."""
 
-    def __init__(self, outbox: Outbox, options: StreamOptions, socket: Path | None, *, patience: float) -> None:
+    def __init__(
+        self,
+        outbox: Outbox,
+        options: StreamOptions,
+        socket: Path | None,
+        *,
+        patience: float,
+        read_spool: ReadSpool | None = None,
+    ) -> None:
         self.outbox = outbox
         self.done: Done | None = None
         """The statistics, once the end of the stream is durable."""
@@ -41,6 +49,7 @@ class BackgroundDelivery:
         self._options = options
         self._socket = socket
         self._patience = patience
+        self._read_spool = read_spool
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._running: _Running | None = None
         self._started = threading.Event()
@@ -108,7 +117,7 @@ class BackgroundDelivery:
 
         # anyio 4.16: data that comes at the moment a connection is closed is an "Exception in callback" on stderr.
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
-        delivery = Delivery(self.outbox, self._options, self._socket, self._patience)
+        delivery = Delivery(self.outbox, self._options, self._socket, self._patience, self._read_spool)
         self._running = _Running(asyncio.get_running_loop(), asyncio.current_task(), delivery)
         self._started.set()
         self.done = await delivery.run()

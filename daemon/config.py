@@ -44,6 +44,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """A suspended stream is closed after this long."""
     retention_days: Annotated[float, msgspec.Meta(ge=0)] = 30.0
     """Events of streams that ended longer ago are deleted; 0 keeps everything."""
+    drain_interval: Seconds = 5.0
+    """Spools that `run` and `proxy` have left behind are looked for this often."""
     snapshot_bytes: Annotated[int, msgspec.Meta(ge=0)] = 1_048_576
     """A stream's tail is replaced by a snapshot when it is longer than this, and than four times the last snapshot."""
     shutdown_timeout: Seconds = 2.0

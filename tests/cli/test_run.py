@@ -169,12 +169,12 @@ def test_a_child_the_agent_leaves_behind_does_not_keep_us_and_can_go_on_printing
 # -- whatever the daemon does ---------------------------------------------------------------------------------------
 
 
-def test_without_a_daemon_the_agent_runs_and_one_sentence_says_what_was_missed(tmp_path: Path) -> None:
+def test_without_a_daemon_the_agent_runs_and_one_sentence_says_what_waits(tmp_path: Path) -> None:
     finished = tooltap("run", "--socket", tmp_path / "none.sock", "--", "cat", CLAUDE)
 
     assert (finished.returncode, finished.stdout) == (0, CLAUDE.read_bytes())
     assert sentence(finished) == (
-        f"5 of 5 lines did not get through: no daemon is listening at {tmp_path / 'none.sock'};"
+        f"5 of 5 lines wait in the spool: no daemon is listening at {tmp_path / 'none.sock'};"
         " start one with `tooltap serve`"
     )
 
@@ -183,7 +183,7 @@ def test_an_unknown_dialect_is_said_at_the_end(daemon: Running) -> None:
     finished = tooltap("run", "--socket", daemon.path, "--dialect", "klingon", "--", "cat", CLAUDE)
 
     assert (finished.returncode, finished.stdout) == (0, CLAUDE.read_bytes())
-    assert "5 of 5 lines did not get through: there is no dialect 'klingon'" in sentence(finished)
+    assert "5 of 5 lines wait in the spool: there is no dialect 'klingon'" in sentence(finished)
 
 
 def test_a_daemon_that_never_reads_holds_nothing_up(tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_a_daemon_that_never_reads_holds_nothing_up(tmp_path: Path) -> None:
         finished = tooltap("run", "--socket", path, *agent("print(('x' * 99 + chr(10)) * 80_000, end='')"))
 
     assert (finished.returncode, finished.stdout) == (0, line * 80_000)
-    assert sentence(finished).startswith("80000 of 80000 lines did not get through")
+    assert sentence(finished).startswith("80000 of 80000 lines wait in the spool: ")
 
 
 def test_a_daemon_that_is_killed_and_started_again_gets_everything_once(tmp_path: Path) -> None:

@@ -1,0 +1,89 @@
+"""Copies an outbox to a spool. In a thread of its own: a disk that is slow, full or hanging holds up nobody else.
+
+Where the spool is full or cannot be written, lines wait in the outbox, which drops the newest ones when it is full as
+well. The spool begins again whenever all that is in it is durable, so that it stays small while the daemon keeps up.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from itertools import accumulate
+from pathlib import Path
+
+from tooltap.daemon.outbox import Entry, Outbox, SpoolLimits, StreamOptions
+from tooltap.daemon.records import encode
+from tooltap.daemon.spool import Ending, Header, Spool, SpoolError, spools
+from tooltap.protocol.frames import Ingest
+
+__all__ = ["Spooler"]
+
+BATCH = 256 * 1024
+RETRY = 0.5
+"""Seconds until a spool is tried again that could not be written."""
+
+
+class Spooler:
+    """`socket`: of the daemon that the lines are for."""
+
+    def __init__(self, outbox: Outbox, options: StreamOptions, socket: Path, limits: SpoolLimits) -> None:
+        self._outbox = outbox
+        ingest = Ingest(framing="tapped", **options._asdict())
+        self._header = Header(socket=os.path.realpath(socket), ingest=ingest)
+        self._limits = limits
+        self._spool: Spool | None = None
+
+    def run(self) -> None:
+        """Until all lines have been put in. The spool then says so, or is gone if all are durable."""
+        while entries := self._outbox.copy(BATCH):
+            try:
+                self._write(entries)
+            except (SpoolError, OSError) as error:
+                self._note(error)
+                if self._outbox.wait_until_acked(entries[0].last, RETRY):
+                    break
+        try:
+            self._end()
+        except OSError as error:
+            self._note(error)
+
+    def read(self, after: int) -> tuple[bytes, int]:
+        """See `Spool.read`. For the thread that takes from the outbox, and for lines the outbox says are on disk."""
+        assert self._spool is not None
+        return self._spool.read(after)
+
+    # -- inner workings -----------------------------------------------------------------------------------------
+
+    def _write(self, entries: list[Entry]) -> None:
+        """Raises `SpoolError` and `OSError`; what there is room for is written before."""
+        spool = self._spool_behind(entries[0].last - entries[0].lines)
+        records = [encode(entry) for entry in entries]
+        all_bytes = sum(spools(self._limits.directory).values())
+        room = min(self._limits.spool_bytes - spool.size, self._limits.spool_total_bytes - all_bytes)
+        fitting = bisect_right(list(accumulate(map(len, records))), room)
+        if fitting:
+            spool.append(b"".join(records[:fitting]), sum(entry.lines for entry in entries[:fitting]))
+            self._outbox.copied(spool.lines)
+        if fitting < len(entries):
+            raise SpoolError("the spool is full")
+
+    def _spool_behind(self, after: int) -> Spool:
+        """The spool, ready for line `after + 1`."""
+        if self._spool is None:
+            self._header.after = after
+            self._spool = Spool.create(self._limits.directory, self._header)
+        elif self._outbox.acked >= self._spool.lines:
+            self._spool.restart(after)
+        return self._spool
+
+    def _end(self) -> None:
+        if self._spool is None:
+            return
+        if self._outbox.delivered:
+            self._spool.remove()
+        else:
+            self._spool.end(Ending(self._outbox.lines, self._outbox.rest()[1], self._outbox.obstacle))
+
+    def _note(self, error: SpoolError | OSError) -> None:
+        why = f"the spool cannot be written: {error.strerror}" if isinstance(error, OSError) else str(error)
+        self._outbox.obstacle = why
