@@ -30,7 +30,7 @@ class _Running(NamedTuple):
 
 
 class BackgroundDelivery:
-    """Its methods are for one thread: the one that puts lines into the outbox, and then calls `wake`."""
+    """Its methods are for one thread, save `wake`, which is for those that put lines into the outbox."""
 
     def __init__(
         self,
@@ -74,11 +74,14 @@ class BackgroundDelivery:
             self._call(lambda: running.delivery.finish(patience))
 
     def wait(self, stall: float | None = None) -> bool:
-        """Until the delivery has ended, or for `stall` seconds nothing has got through. Whether it has ended."""
-        acked = None
+        """Until the delivery has ended. With `stall`: or for that many seconds nothing has got through; where the rest
+        is on disk there is no need to wait any longer than that. Whether it has ended."""
+        acked = -1
         while self._thread.is_alive() and acked != self.outbox.acked:
-            acked = None if stall is None else self.outbox.acked
+            acked = self.outbox.acked
             self._thread.join(stall)
+            if self.outbox.rest() == (0, 0):
+                break
         return not self._thread.is_alive()
 
     def stop(self) -> None:

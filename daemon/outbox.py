@@ -58,11 +58,8 @@ class Entry(NamedTuple):
     direction: Direction | None = None
     reason: str = ""
     """Of a loss."""
-
-    @property
-    def memory(self) -> int:
-        kept = self.line.head if isinstance(self.line, LongLine) else self.line or b""
-        return len(kept) + OVERHEAD
+    memory: int = OVERHEAD
+    """Bytes that it takes."""
 
 
 class Outbox:
@@ -95,9 +92,9 @@ class Outbox:
         """Take in the next lines; `t`: ms since the epoch. Any single line fits into a box that is not full."""
         with self._lock:
             for line in lines:
-                size = line.size if isinstance(line, LongLine) else len(line)
+                size, kept = (line.size, len(line.head)) if isinstance(line, LongLine) else (len(line), len(line))
                 if self.bytes < self._max_bytes:
-                    self._add(Entry(self.lines + 1, 1, size, line, t, direction))
+                    self._add(Entry(self.lines + 1, 1, size, line, t, direction, memory=kept + OVERHEAD))
                 else:
                     self.dropped += 1
                     self._lose(1, size, self.obstacle)

@@ -53,8 +53,8 @@ def test_whole_newest_lines_are_dropped_and_counted_where_there_is_no_room() -> 
 
     assert outbox.dropped == 2
     assert outbox.take(MUCH) == [
-        Entry(1, 1, 3, b"one"),
-        Entry(2, 1, 3, b"two"),
+        Entry(1, 1, 3, b"one", memory=3 + OVERHEAD),
+        Entry(2, 1, 3, b"two", memory=3 + OVERHEAD),
         Entry(4, 2, 10, None, reason="the daemon did not keep up"),
     ]
 
@@ -83,7 +83,7 @@ def test_what_another_journal_has_acknowledged_is_gone() -> None:
     outbox.acknowledge(2)
 
     assert outbox.resume(0) == 2
-    assert outbox.take(MUCH) == [Entry(3, 1, 5, b"three")]
+    assert outbox.take(MUCH) == [Entry(3, 1, 5, b"three", memory=5 + OVERHEAD)]
 
 
 def test_room_is_waited_for() -> None:
