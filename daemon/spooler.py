@@ -61,11 +61,17 @@ class Spooler:
         all_bytes = sum(spools(self._limits.directory).values())
         room = min(self._limits.spool_bytes - spool.size, self._limits.spool_total_bytes - all_bytes)
         fitting = bisect_right(list(accumulate(map(len, records))), room)
-        if fitting:
-            spool.append(b"".join(records[:fitting]), sum(entry.lines for entry in entries[:fitting]))
-            self._outbox.copied(spool.lines)
+        try:
+            self._append(spool, records[:fitting], entries[:fitting])
+        except OSError:  # a disk that has no room for all of them may have some for the first
+            for record, entry in zip(records[:fitting], entries, strict=False):
+                self._append(spool, [record], [entry])
         if fitting < len(entries):
             raise SpoolError("the spool is full")
+
+    def _append(self, spool: Spool, records: list[bytes], entries: list[Entry]) -> None:
+        spool.append(b"".join(records), sum(entry.lines for entry in entries))
+        self._outbox.copied(spool.lines)
 
     def _spool_behind(self, after: int) -> Spool:
         """The spool, ready for line `after + 1`."""

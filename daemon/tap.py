@@ -22,6 +22,8 @@ __all__ = ["Tap"]
 
 STALL = 2.0
 """Seconds without progress after which an agent that has ended does not wait for its last lines any longer."""
+REMOVAL = 0.5
+"""Seconds for a spool that is not needed any more to be removed; else the daemon does it."""
 
 
 class Tap:
@@ -33,6 +35,7 @@ class Tap:
         self._limits = spool
         self._splitters: dict[Direction, Splitter] = {}
         self._outbox = Outbox()
+        self._outbox.obstacle = "neither the daemon nor the spool keeps up"
         self._delivery = BackgroundDelivery(
             self._outbox, options, socket, patience=math.inf, read_spool=lambda after: self._spooler.read(after)
         )
@@ -69,8 +72,9 @@ class Tap:
         try:
             self._delivery.finish(patience=0.0)
             self._delivery.wait(STALL)
-            self._outbox.finish(delivered=self._delivery.done is not None)
-            self._spooling.join(STALL)
+            delivered = self._delivery.done is not None
+            self._outbox.finish(delivered=delivered)
+            self._spooling.join(REMOVAL if delivered else STALL)
         except KeyboardInterrupt:
             pass
         return self._summary()

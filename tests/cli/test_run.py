@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import signal
 import socket as sockets
 import sys
@@ -14,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.command import CLAUDE, environment, sentence, serving, start, tooltap
+from tests.cli.command import CLAUDE, sentence, serving, start, tooltap
 from tests.daemon.running import Running
 
 LINE = b'{"type":"nonsense"}\n'
@@ -105,36 +104,6 @@ def test_signals_are_forwarded(number: signal.Signals, daemon: Running) -> None:
         run.send_signal(number)
 
         assert run.end() == (3, b"%d\n" % number.value, b"")
-
-
-def test_an_interruption_typed_at_the_terminal_reaches_the_agent_once(daemon: Running) -> None:
-    program = (
-        "import signal, sys\n"
-        "signal.signal(signal.SIGINT, lambda *_: print('interrupted'))\n"
-        "print('ready')\n"
-        "sys.stdin.readline()"
-    )
-    pid, terminal = pty.fork()
-    if pid == 0:
-        command = [sys.executable, "-m", "tooltap.cli", "run", "--socket", str(daemon.path), *agent(program)]
-        os.execve(sys.executable, command, environment())
-    shown = b""
-    with os.fdopen(terminal, "r+b", buffering=0) as screen:
-        while b"ready" not in shown:
-            shown += screen.read(1024)
-        screen.write(b"\x03")
-        while b"interrupted" not in shown:
-            shown += screen.read(1024)
-        screen.write(b"\n")
-        try:
-            while data := screen.read(1024):
-                shown += data
-        except OSError:  # how Linux says that the other side of a terminal is closed
-            pass
-    _, status = os.waitpid(pid, 0)
-
-    assert shown.count(b"interrupted") == 1
-    assert os.waitstatus_to_exitcode(status) == 0
 
 
 def test_a_reader_that_leaves_ends_the_agent_as_without_us(daemon: Running) -> None:
