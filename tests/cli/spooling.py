@@ -61,9 +61,10 @@ class Place:
             yield run
 
     @contextmanager
-    def serving(self) -> Iterator[Daemon]:
+    def serving(self, *settings: str) -> Iterator[Daemon]:
+        """`settings`: lines of the configuration."""
         config = self.folder / "tooltap.toml"
-        config.write_text("drain_interval = 0.05\n")
+        config.write_text("\n".join(["drain_interval = 0.05", *settings]))
         with serving(self.socket, self.folder, "--config", config, **self.variables) as daemon:
             yield Daemon(self, daemon)
 
@@ -81,16 +82,23 @@ class Daemon:
         with self._connect() as wire:
             return wire.ask(op)
 
+    def lines(self) -> int:
+        """Of all streams."""
+        return sum(one["lines"] for one in self.ask("stats")["perStream"])
+
+    def events(self) -> list[dict[str, Any]]:
+        with self._connect() as wire:
+            wire.send("subscribe", after="start", follow=False)
+            return [event for event in wire.rest() if "kind" in event]
+
     def journal(self) -> dict[str, list[Any]]:
         """Stream -> the numbers of its lines, and (lines, reason) of what is lost, in order."""
         found: dict[str, list[Any]] = {}
-        with self._connect() as wire:
-            wire.send("subscribe", after="start", follow=False)
-            for event in wire.rest():
-                if event.get("kind") == "unparsed":
-                    found.setdefault(event["stream"], []).append(json.loads(event["text"])["n"])
-                elif event.get("code") == "lost":
-                    found.setdefault(event["stream"], []).append((event["data"]["lines"], event["data"]["reason"]))
+        for event in self.events():
+            if event["kind"] == "unparsed":
+                found.setdefault(event["stream"], []).append(json.loads(event["text"])["n"])
+            elif event.get("code") == "lost":
+                found.setdefault(event["stream"], []).append((event["data"]["lines"], event["data"]["reason"]))
         return found
 
     def _connect(self) -> Wire:
