@@ -93,3 +93,56 @@ def test_room_is_waited_for() -> None:
     outbox.take(MUCH)
     outbox.acknowledge(1)
     assert outbox.wait_for_room(1, timeout=0.0)
+
+
+# -- with a spool ----------------------------------------------------------------------------------------------------
+
+
+def test_what_is_on_disk_is_not_kept_in_memory_and_not_taken_from_there() -> None:
+    outbox = filled(b"one", b"two", b"three")
+    assert lines_of(outbox.copy(2 * OVERHEAD)) == [b"one", b"two"]
+    outbox.copied(2)
+
+    assert outbox.bytes == 5 + OVERHEAD
+    assert outbox.take(MUCH) is None
+    outbox.taken(2)
+    assert lines_of(outbox.take(MUCH)) == [b"three"]
+
+
+def test_what_is_acknowledged_is_not_copied_any_more() -> None:
+    outbox = filled(b"one", b"two", b"three")
+    outbox.take(2 * OVERHEAD)
+    outbox.acknowledge(2)
+
+    assert lines_of(outbox.copy(MUCH)) == [b"three"]
+
+
+def test_only_what_has_been_taken_can_be_acknowledged() -> None:
+    """The daemon may know a recording further than it has been read."""
+    outbox = filled(b"one", b"two")
+    outbox.take(OVERHEAD)
+    outbox.acknowledge(7)
+    outbox.put([b"three"])
+
+    assert outbox.acked == 1
+    assert lines_of(outbox.take(MUCH)) == [b"two", b"three"]
+
+
+def test_a_loss_that_is_being_copied_is_not_changed_any_more() -> None:
+    outbox = filled(b"one", b"two", max_bytes=OVERHEAD)
+    outbox.copy(MUCH)
+    outbox.put([b"three"])
+    outbox.copied(2)
+
+    assert [(entry.last, entry.lines) for entry in outbox.copy(MUCH)] == [(3, 1)]
+
+
+def test_the_rest_is_what_is_neither_on_disk_nor_acknowledged_nor_dropped() -> None:
+    outbox = filled(b"one", b"two", b"three", b"dropped", max_bytes=3 * OVERHEAD)
+    outbox.copy(OVERHEAD)
+    outbox.copied(1)
+
+    assert outbox.rest() == (2, len(b"twothreedropped"))
+    outbox.finish(delivered=True)
+    assert outbox.rest() == (0, 0)
+    assert outbox.copy(MUCH) == []
