@@ -5,7 +5,6 @@ Nothing heavy is imported before the thread runs: an agent is started at once.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from tooltap.daemon.outbox import Outbox, StreamOptions
 
 if TYPE_CHECKING:
+    import asyncio
+
     from tooltap.daemon.delivery import Delivery, ReadSpool
     from tooltap.protocol.frames import Done
 
@@ -108,6 +109,8 @@ class BackgroundDelivery:
             pass
 
     def _run(self) -> None:
+        import asyncio
+
         try:
             asyncio.run(self._deliver())
         except asyncio.CancelledError:
@@ -116,6 +119,8 @@ class BackgroundDelivery:
             self.failure = error
 
     async def _deliver(self) -> None:
+        import asyncio
+
         from tooltap.daemon.delivery import Delivery
 
         # anyio 4.16: data that comes at the moment a connection is closed is an "Exception in callback" on stderr.

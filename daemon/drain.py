@@ -105,7 +105,7 @@ class Drain:
             await session.feed(encode_lost(gone, 0, JOURNAL_REPLACED))
             known += gone
         records, last = await run_sync(spool.read, known)
-        while records:
+        while records and not session.over.is_set():
             await session.feed(records)
             await checkpoint()  # others' turn, even if there is more to take
             records, last = await run_sync(spool.read, last)

@@ -21,6 +21,8 @@ __all__ = ["Spooler"]
 BATCH = 256 * 1024
 RETRY = 0.5
 """Seconds until a spool is tried again that could not be written."""
+LOOK = 65_536
+"""Bytes: how far all spools together may pass their bound, for each publisher that writes."""
 
 
 class Spooler:
@@ -32,6 +34,8 @@ class Spooler:
         self._header = Header(socket=os.path.realpath(socket), ingest=ingest)
         self._limits = limits
         self._spool: Spool | None = None
+        self._allowed = 0
+        """Bytes that may be written before the size of all spools is looked at again."""
 
     def run(self) -> None:
         """Until all lines have been put in. The spool then says so, or is gone if all are durable."""
@@ -58,9 +62,8 @@ class Spooler:
         """Raises `SpoolError` and `OSError`; what there is room for is written before."""
         spool = self._spool_behind(entries[0].last - entries[0].lines)
         records = [encode(entry) for entry in entries]
-        all_bytes = sum(spools(self._limits.directory).values())
-        room = min(self._limits.spool_bytes - spool.size, self._limits.spool_total_bytes - all_bytes)
-        fitting = bisect_right(list(accumulate(map(len, records))), room)
+        ends = list(accumulate(map(len, records)))
+        fitting = bisect_right(ends, self._room(spool, ends[-1]))
         try:
             self._append(spool, records[:fitting], entries[:fitting])
         except OSError:  # a disk that has no room for all of them may have some for the first
@@ -70,8 +73,17 @@ class Spooler:
             raise SpoolError("the spool is full")
 
     def _append(self, spool: Spool, records: list[bytes], entries: list[Entry]) -> None:
+        before = spool.size
         spool.append(b"".join(records), sum(entry.lines for entry in entries))
+        self._allowed -= spool.size - before
         self._outbox.copied(spool.lines)
+
+    def _room(self, spool: Spool, wanted: int) -> int:
+        """How much of `wanted` bytes may be written."""
+        if wanted > self._allowed:
+            free = self._limits.spool_total_bytes - sum(spools(self._limits.directory).values())
+            self._allowed = min(max(wanted, LOOK), free)
+        return min(self._limits.spool_bytes - spool.size, self._allowed)
 
     def _spool_behind(self, after: int) -> Spool:
         """The spool, ready for line `after + 1`."""

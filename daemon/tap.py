@@ -43,6 +43,7 @@ class Tap:
         self._spooling = threading.Thread(target=self._spool, daemon=True)
         self._lock = threading.Lock()
         self._started = False
+        self._finished = False
         self._failure: Exception | None = None
 
     def take(self, data: bytes, direction: Direction) -> None:
@@ -51,6 +52,8 @@ class Tap:
             return
         try:
             with self._lock:
+                if self._finished:
+                    return
                 splitter = self._splitters.setdefault(direction, Splitter(MAX_LINE_BYTES))
                 self._outbox.put(splitter.feed(data), _now(), direction)
                 if not self._started:
@@ -64,11 +67,13 @@ class Tap:
     def finish(self) -> str | None:
         """The agent has ended. Wait while its last lines still get through; what does not is left in the spool. Gives
         what to say if not all has got through."""
+        with self._lock:
+            self._finished = True
+            for direction, splitter in self._splitters.items():
+                if (last := splitter.finish()) is not None:
+                    self._outbox.put([last], _now(), direction)
         if not self._started:
             return None
-        for direction, splitter in self._splitters.items():
-            if (last := splitter.finish()) is not None:
-                self._outbox.put([last], _now(), direction)
         try:
             self._delivery.finish(patience=0.0)
             self._delivery.wait(STALL)

@@ -72,6 +72,17 @@ def test_output_is_not_held_back(daemon: Running) -> None:
         assert run.end() == (0, b"", b"")
 
 
+def test_a_part_of_a_line_is_not_held_back_either(daemon: Running) -> None:
+    program = "import os\nwhile data := os.read(0, 1): os.write(1, data.upper())"
+    with start("run", "--socket", daemon.path, *agent(program)) as run:
+        assert run.process.stdout is not None
+        for letter in (b"a", b"b", b"\n"):
+            run.write(letter)
+            assert run.process.stdout.read(1) == letter.upper()
+
+        assert run.end() == (0, b"", b"")
+
+
 @pytest.mark.parametrize(
     ("program", "code"),
     [("raise SystemExit(7)", 7), ("import os; os.kill(os.getpid(), 9)", 137), ("import os; os.abort()", 134)],
