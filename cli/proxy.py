@@ -8,9 +8,10 @@ __all__ = ["command"]
 
 command = agent_command(
     "proxy",
-    """Run an agent that is spoken to over standard input, pass everything through untouched, and tap both directions.
+    """Run an agent that speaks ACP or MCP, pass both directions through untouched, and tap them.
 
-    For agents that speak ACP or MCP: make it the command your editor starts the agent with. Otherwise it is as `run`.
+    Make it the command your editor, or your MCP client, starts the agent with. Otherwise it is as `run`: standard error,
+    signals and exit code are the agent's, and without a daemon it runs all the same.
     """,
     both_ways=True,
 )

@@ -44,6 +44,7 @@ class Drain:
     async def run(self) -> None:
         """Take in what is there now. To be called from time to time."""
         self._found = await run_sync(spools, self._directory)
+        self._complaints = {path: reason for path, reason in self._complaints.items() if path in self._found}
         for path in self._found:
             try:
                 await self._take_in(path)
