@@ -11,7 +11,7 @@ venv = $(PYTHON) -m venv $(1)
 install = $(1)/bin/python -m pip install -q --disable-pip-version-check $(2)
 endif
 
-.PHONY: demo test check lint fix corpus goldens coverage endless fuzz package clean
+.PHONY: demo test check lint fix corpus goldens coverage endless fuzz soak package clean
 
 demo: .venv/.runtime
 	$(BIN)/tooltap demo
@@ -45,7 +45,11 @@ endless: .venv/.dev
 
 # New damage to every recording, of a kind `make test` has not tried.
 fuzz: .venv/.dev
-	TOOLTAP_HYPOTHESIS=fuzz $(BIN)/pytest -q -n auto --timeout 3600 -k damaged tests/normalizers
+	TOOLTAP_HYPOTHESIS=fuzz $(BIN)/pytest -q -n auto --timeout 3600 -k "damaged or nonsense" tests/normalizers tests/daemon
+
+# A million events through a daemon with a small journal: nothing may grow. It takes minutes.
+soak: .venv/.dev
+	$(BIN)/python -m tests.soak
 
 # The page that says which tools are proven for which dialect, from the fixtures.
 coverage: .venv/.runtime

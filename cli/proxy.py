@@ -10,8 +10,8 @@ command = agent_command(
     "proxy",
     """Run an agent that speaks ACP or MCP, pass both directions through untouched, and tap them.
 
-    Make it the command your editor, or your MCP client, starts the agent with. Otherwise it is as `run`: standard error,
-    signals and exit code are the agent's, and without a daemon it runs all the same.
+    Make it the command your editor, or your MCP client, starts the agent with. Otherwise it is as `run`: standard
+    error, signals and exit code are the agent's, and without a daemon it runs all the same.
     """,
     both_ways=True,
 )

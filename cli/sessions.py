@@ -18,15 +18,19 @@ __all__ = ["command"]
 PAGE = 1_000
 
 
-@click.command("sessions")
+@click.group("sessions", invoke_without_command=True)
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most this many.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line, with everything that is known.")
 @socket_option
-def command(limit: int, as_json: bool, socket: Path | None) -> None:
+@click.pass_context
+def command(context: click.Context, limit: int, as_json: bool, socket: Path | None) -> None:
     """List the sessions in the journal.
 
     The one with the newest event comes first.
     """
+    context.obj = socket
+    if context.invoked_subcommand is not None:
+        return
     sessions = _sessions(socket, limit)
     if as_json:
         for one in sessions:
@@ -34,6 +38,20 @@ def command(limit: int, as_json: bool, socket: Path | None) -> None:
         return
     columns = ("SESSION", "PROVIDER", "STATE", "LAST EVENT", "EVENTS", "CALLS", "ABOUT")
     print_table(columns, (_row(one) for one in sessions))
+
+
+@command.command("rm")
+@click.argument("sessions", nargs=-1, required=True, metavar="SESSION...")
+@socket_option
+@click.pass_obj
+def remove(outer: Path | None, sessions: tuple[str, ...], socket: Path | None) -> None:
+    """Delete sessions from the journal: their events, and what is kept of their lines.
+
+    A session that is still being written is left alone. Traces and the agents' own files are not touched.
+    """
+    for session in sessions:
+        removed = ask(socket or outer, "remove", session=session)
+        click.echo(f"{session}: {removed['events']} events deleted")
 
 
 def _sessions(socket: Path | None, limit: int) -> Iterator[dict[str, Any]]:

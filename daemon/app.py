@@ -7,9 +7,8 @@ import os
 import resource
 import signal
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, get_args
 
 import anyio
 import msgspec
@@ -21,7 +20,7 @@ from tooltap.daemon.config import Config
 from tooltap.daemon.drain import Drain
 from tooltap.daemon.hub import Hub
 from tooltap.daemon.ingest import Streams
-from tooltap.daemon.journal import Journal
+from tooltap.daemon.journal import Journal, StreamState
 from tooltap.daemon.journal_sqlite import SqliteJournal
 from tooltap.daemon.listener import Listener
 from tooltap.daemon.logs import configure, get_logger
@@ -33,7 +32,8 @@ from tooltap.traces.writer import TraceWriter
 __all__ = ["Daemon", "run"]
 
 DAY_MS = 24 * 3600 * 1000
-RETENTION_PERIOD = 600.0
+STREAMS_TOLD = 1_000
+"""Streams that `stats` tells of, those with the newest commits."""
 CLOSING_PERIOD = 15.0
 """Seconds: how late a suspended stream may be closed."""
 FLUSH_PERIOD = 1.0
@@ -86,8 +86,7 @@ class Daemon:
     async def statistics(self) -> dict[str, Any]:
         """What `stats` answers."""
         journal, hub = self.journal, self.hub
-        streams = await journal.streams()
-        states = Counter(one.state for one in streams)
+        streams = await journal.streams(limit=STREAMS_TOLD)
         return {
             "version": __version__,
             "pid": os.getpid(),
@@ -101,10 +100,9 @@ class Daemon:
                 "expired": journal.expired,
                 **journal.statistics(),
             },
-            "streams": {state: states[state] for state in ("open", "suspended", "ended")},
+            "streams": {state: await journal.count_streams(state) for state in get_args(StreamState)},
             "perStream": [
-                {"state": one.state, "updated": one.updated, **msgspec.to_builtins(one.statistics)}
-                for one in reversed(streams)
+                {"state": one.state, "updated": one.updated, **msgspec.to_builtins(one.statistics)} for one in streams
             ],
             "connections": {"open": self.server.connections, "publishing": len(self._streams.sessions)},
             "spools": self._drain.statistics(),
@@ -128,6 +126,7 @@ class Daemon:
             snapshot_bytes=config.snapshot_bytes,
             in_flight_bytes=config.ingest_bytes,
             suspend_timeout_ms=int(config.suspend_timeout * 1000),
+            max_streams=config.max_streams,
             partials_wanted=lambda: self.hub.partials_wanted,
             trace=trace,
         )
@@ -137,8 +136,7 @@ class Daemon:
         await self.server.start(listener)
         tasks.start_soon(_regularly, min(config.suspend_timeout / 4, CLOSING_PERIOD), self._close_overdue)
         tasks.start_soon(_regularly, config.drain_interval, self._drain.run)
-        if config.retention_days:
-            tasks.start_soon(_regularly, RETENTION_PERIOD, self._expire)
+        tasks.start_soon(_regularly, config.retention_interval, self._expire)
         if trace is not None:
             _log.info("tracing", file=str(trace.path))
             tasks.start_soon(_regularly, FLUSH_PERIOD, trace.flush)
@@ -148,8 +146,9 @@ class Daemon:
             _log.info("suspended streams closed", streams=closed)
 
     async def _expire(self) -> None:
-        before = wall_clock() - int(self.config.retention_days * DAY_MS)
-        if deleted := await self.journal.expire(before):
+        config = self.config
+        before = wall_clock() - int(config.retention_days * DAY_MS) if config.retention_days else 0
+        if deleted := await self.journal.expire(before, config.retention_bytes or None):
             _log.info("old events deleted", events=deleted)
 
 

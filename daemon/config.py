@@ -32,6 +32,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     max_connections: Positive = 2_048
+    max_streams: Positive = 20_000
+    """Streams that have not ended; one more is refused."""
     frame_bytes: Annotated[int, msgspec.Meta(ge=1_024)] = 65_536
     """Length of one control frame from a client."""
     subscriber_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 262_144
@@ -43,7 +45,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     suspend_timeout: Seconds = 900.0
     """A suspended stream is closed after this long."""
     retention_days: Annotated[float, msgspec.Meta(ge=0)] = 30.0
-    """Events of streams that ended longer ago are deleted; 0 keeps everything."""
+    """Events of streams that ended longer ago are deleted; 0 keeps them however old they are."""
+    retention_bytes: Annotated[int, msgspec.Meta(ge=0)] = 8_589_934_592
+    """When the journal is longer, the events of the streams that ended first are deleted; 0 lets it grow."""
+    retention_interval: Seconds = 60.0
+    """How often the journal is looked through for what is to be deleted."""
     drain_interval: Seconds = 5.0
     """Spools that `run` and `proxy` have left behind are looked for this often."""
     snapshot_bytes: Annotated[int, msgspec.Meta(ge=0)] = 1_048_576

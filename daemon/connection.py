@@ -7,7 +7,9 @@ written. Nobody waits in `write`: whoever writes much looks at `writable` first,
 from __future__ import annotations
 
 import asyncio
+import select
 import socket
+import sys
 from collections.abc import Callable
 from typing import cast
 
@@ -53,7 +55,8 @@ class Connection(asyncio.Protocol):
     def eof_received(self) -> bool:
         self.ended = True
         self._arrived.set()
-        return True  # the client's other half stays open: `socat` closes its own as soon as its input ends
+        # Where the client listens on, its other half stays open: `socat` closes its own as soon as its input ends.
+        return not _hung_up(self.socket)
 
     def pause_writing(self) -> None:
         self.writable = False
@@ -136,3 +139,12 @@ class Connection(asyncio.Protocol):
         if len(self._buffer) < self._read_limit and not self.ended:
             self._transport.resume_reading()
         return data
+
+
+def _hung_up(connection: socket.socket) -> bool:
+    """Whether the client is gone altogether. Only Linux says so; elsewhere it is found out by writing to it."""
+    if sys.platform != "linux":
+        return False
+    poll = select.poll()
+    poll.register(connection, select.POLLHUP)
+    return any(events & select.POLLHUP for _, events in poll.poll(0))

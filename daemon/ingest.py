@@ -30,7 +30,7 @@ __all__ = ["Streams"]
 
 class Streams:
     """`tasks` carries the commits, which outlive their connections. `snapshot_bytes`: a tail longer than this is
-    replaced by a snapshot. The other options are those of `Setting`."""
+    replaced by a snapshot. `max_streams`: one more unended one is refused. The other options are those of `Setting`."""
 
     def __init__(
         self,
@@ -41,6 +41,7 @@ class Streams:
         snapshot_bytes: int = 1024 * 1024,
         in_flight_bytes: int = 256 * 1024,
         suspend_timeout_ms: int = 15 * 60 * 1000,
+        max_streams: int = 20_000,
         clock: Clock = wall_clock,
         partials_wanted: Callable[[], bool] = lambda: False,
         trace: TraceSink | None = None,
@@ -51,6 +52,7 @@ class Streams:
         self._limits = limits
         self._snapshot_bytes = snapshot_bytes
         self._suspend_timeout_ms = suspend_timeout_ms
+        self._max_streams = max_streams
         self._clock = clock
         self._locks: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
         self._setting = Setting(
@@ -73,7 +75,11 @@ class Streams:
             if (owner := self.sessions.get(stream)) is not None:
                 await owner.supersede()
                 stored = await self._load(stream, request)
-            live = self._new(stream, request) if stored is None else await self._resume(stored)
+            if stored is None:
+                await self._make_room(stream)
+                live = self._new(stream, request)
+            else:
+                live = await self._resume(stored)
             send(_ingesting(live, new=stored is None))
             session = IngestSession(live, request.framing, send, self._setting)
             self.sessions[stream] = session
@@ -142,6 +148,11 @@ class Streams:
         live.close(reason, self._clock())
         await self._journal.commit(live.take(self._clock()))
         return live.statistics
+
+    async def _make_room(self, stream: str) -> None:
+        """For one more stream. Raises `FrameError`."""
+        if await self._journal.count_streams("open", "suspended") >= self._max_streams:
+            raise FrameError("too-many-streams", f"stream {stream} is one more than the {self._max_streams} unended")
 
     def _new(self, stream: str, request: Ingest) -> LiveStream:
         info = StreamInfo(

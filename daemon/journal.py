@@ -25,6 +25,7 @@ __all__ = [
     "Committed",
     "Journal",
     "JournalError",
+    "NotEndedError",
     "OutputSlice",
     "StoredEvent",
     "StoredStream",
@@ -43,6 +44,10 @@ class JournalError(Exception):
 
 class StreamConflictError(Exception):
     """A commit did not start where the stored stream ends: another publisher has taken the stream over."""
+
+
+class NotEndedError(Exception):
+    """What is to be deleted is still being written; the message is one sentence for the user."""
 
 
 class StoredEvent(NamedTuple):
@@ -175,7 +180,11 @@ class Journal(ABC):
     async def load_stream(self, stream: str) -> StoredStream | None: ...
 
     @abstractmethod
-    async def streams(self, state: StreamState | None = None) -> list[StreamInfo]: ...
+    async def streams(self, state: StreamState | None = None, limit: int | None = None) -> list[StreamInfo]:
+        """Newest commit first."""
+
+    @abstractmethod
+    async def count_streams(self, *states: StreamState) -> int: ...
 
     @abstractmethod
     async def suspend_all(self) -> int:
@@ -199,9 +208,15 @@ class Journal(ABC):
     ) -> OutputSlice | None: ...
 
     @abstractmethod
-    async def expire(self, before: int) -> int:
+    async def expire(self, before: int, max_bytes: int | None = None) -> int:
         """Retention: delete the events of streams that ended and have had no commit since `before` (ms since the
-        epoch), a bounded number at a time; gives how many went."""
+        epoch), and of those that ended first as long as more than `max_bytes` are kept; a bounded number at a time,
+        between which others commit. Gives how many went."""
+
+    @abstractmethod
+    async def remove_session(self, session: str) -> int:
+        """Delete a session, its events and their bodies, and what ended streams keep of their lines; gives how many
+        events went. Raises `NotEndedError` while a stream of it has not ended."""
 
     @abstractmethod
     def statistics(self) -> dict[str, int]:

@@ -22,7 +22,7 @@ from tooltap.daemon.journal import (
 from tooltap.daemon.journal_projection import CALL, PERMISSION, SessionRow
 from tooltap.protocol.filters import Filter
 
-__all__ = ["load_stream", "open_calls", "read", "read_event", "read_output", "sessions", "streams"]
+__all__ = ["count_streams", "load_stream", "open_calls", "read", "read_event", "read_output", "sessions", "streams"]
 
 WINDOW = 20_000
 """Events looked at by one statement where no index leads to the wanted ones."""
@@ -98,10 +98,18 @@ def load_stream(connection: sqlite3.Connection, stream: str) -> StoredStream | N
     return StoredStream(_info(*row), data, lines, records)
 
 
-def streams(connection: sqlite3.Connection, state: StreamState | None) -> list[StreamInfo]:
-    where, values = ("", ()) if state is None else ("WHERE state=?", (state,))
-    rows = connection.execute(f"SELECT state, updated, info FROM streams {where} ORDER BY updated", values)
+def streams(connection: sqlite3.Connection, state: StreamState | None, limit: int | None) -> list[StreamInfo]:
+    rows = connection.execute(
+        f"SELECT state, updated, info FROM streams {'' if state is None else 'WHERE state=?1'}"
+        " ORDER BY updated DESC LIMIT ?2",
+        (state, -1 if limit is None else limit),
+    )
     return [_info(*row) for row in rows.fetchall()]
+
+
+def count_streams(connection: sqlite3.Connection, states: tuple[StreamState, ...]) -> int:
+    marks = _marks(states)
+    return int(connection.execute(f"SELECT count(*) FROM streams WHERE state IN ({marks})", states).fetchone()[0])
 
 
 def _info(state: StreamState, updated: int, data: bytes) -> StreamInfo:

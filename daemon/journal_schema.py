@@ -20,7 +20,11 @@ __all__ = ["Durability", "JournalLock", "connect", "create_or_check", "get_meta"
 Durability: TypeAlias = Literal["process", "power"]
 """What a commit survives: the daemon's death, or the machine's as well."""
 
-FORMAT = 1
+FORMAT = 2
+MIGRATIONS = {
+    1: "CREATE INDEX streams_by_updated ON streams (updated)",
+}
+"""What makes a journal of one format one of the next."""
 SYNCHRONOUS = {"process": "NORMAL", "power": "FULL"}
 PAGE_SIZE = 8_192
 WAL_LIMIT = 64 * 1024 * 1024
@@ -52,6 +56,7 @@ CREATE TABLE streams (
     info BLOB NOT NULL
 );
 CREATE INDEX streams_by_state ON streams (state, expired, updated);
+CREATE INDEX streams_by_updated ON streams (updated);
 
 -- Apart from `streams`: SQLite rewrites a whole row, and a snapshot may be megabytes long.
 CREATE TABLE snapshots (stream TEXT PRIMARY KEY, lines INTEGER NOT NULL, data BLOB NOT NULL);
@@ -118,7 +123,8 @@ def connect(path: Path, durability: Durability) -> sqlite3.Connection:
 
 
 def create_or_check(path: Path, durability: Durability) -> sqlite3.Connection:
-    """Open the file for writing; an empty one becomes a journal. Raises `JournalError` for what is not ours."""
+    """Open the file for writing; an empty one becomes a journal, one of an older format is brought up to date, each
+    step of it wholly or not at all. Raises `JournalError` for what is not ours."""
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     path.chmod(0o600)
     connection = connect(path, durability)
@@ -153,10 +159,15 @@ def _check(connection: sqlite3.Connection, path: Path, tables: set[str]) -> None
     version = get_meta(connection, "format") if not tables or "meta" in tables else None
     if not isinstance(version, int):
         raise JournalError(f"{path} is a database, but not a tooltap journal")
-    if version != FORMAT:
+    if version > FORMAT:
         raise JournalError(
             f"the journal {path} has format {version}, written by a newer tooltap; this one knows up to {FORMAT}"
         )
+    for step in range(version, FORMAT):
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(MIGRATIONS[step])
+        set_meta(connection, "format", step + 1)
+        connection.execute("COMMIT")
 
 
 def get_meta(connection: sqlite3.Connection, key: str) -> int | str | None:

@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Literal, Self, TypeVar
@@ -25,7 +26,7 @@ from tooltap.daemon.journal import (
     StreamInfo,
     StreamState,
 )
-from tooltap.daemon.journal_retention import Step, expire_step
+from tooltap.daemon.journal_retention import Step, expire_step, remove_step, size_of_step
 from tooltap.daemon.journal_schema import Durability, JournalLock, connect, create_or_check, get_meta
 from tooltap.daemon.journal_writer import Outcome, Writer
 from tooltap.protocol.filters import Filter
@@ -126,14 +127,23 @@ class SqliteJournal(Journal):
         self._check_open()
         return int(await self._writer.put(suspend))
 
-    async def expire(self, before: int) -> int:
-        deleted = 0
+    async def expire(self, before: int, max_bytes: int | None = None) -> int:
         forget_before = min(before, self._clock() - REMEMBER_STREAMS_MS)
+        return await self._delete(partial(expire_step, before=before, forget_before=forget_before, max_bytes=max_bytes))
+
+    async def remove_session(self, session: str) -> int:
+        return await self._delete(partial(remove_step, session=session))
+
+    async def _delete(self, step: Callable[..., Step]) -> int:
+        """A step per transaction, so that commits come in between; gives how many events went."""
+        deleted, committed = 0, self._events
         while True:
             self._check_open()
-            step: Step = await self._writer.put(lambda connection: expire_step(connection, before, forget_before))
-            deleted += step.events
-            if step.done:
+            budget = size_of_step(self._events - committed)
+            committed = self._events
+            taken: Step = await self._writer.put(partial(step, budget=budget))
+            deleted += taken.events
+            if taken.done:
                 return deleted
 
     async def close(self) -> None:
@@ -185,8 +195,11 @@ class SqliteJournal(Journal):
     async def load_stream(self, stream: str) -> StoredStream | None:
         return await self._look(reader.load_stream, stream)
 
-    async def streams(self, state: StreamState | None = None) -> list[StreamInfo]:
-        return await self._look(reader.streams, state)
+    async def streams(self, state: StreamState | None = None, limit: int | None = None) -> list[StreamInfo]:
+        return await self._look(reader.streams, state, limit)
+
+    async def count_streams(self, *states: StreamState) -> int:
+        return await self._look(reader.count_streams, states)
 
     async def sessions(self, *, limit: int = 100, before: int | None = None) -> list[dict[str, Any]]:
         return await self._look(reader.sessions, limit, before)

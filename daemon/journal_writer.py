@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from tooltap.daemon.failpoints import failpoint
-from tooltap.daemon.journal import Commit, Committed, JournalError, StreamConflictError
+from tooltap.daemon.journal import Commit, Committed, JournalError, NotEndedError, StreamConflictError
 from tooltap.daemon.journal_projection import Projection
 from tooltap.daemon.journal_schema import get_meta, set_meta
 from tooltap.normalizers.bounds import Produced
@@ -144,7 +144,11 @@ class Writer:
 
     def _do(self, job: Job) -> Outcome:
         if not isinstance(job.work, Commit):
-            return Outcome(job.future, job.work(self._connection))
+            self._projection.reset()  # it may delete what is remembered
+            try:
+                return Outcome(job.future, job.work(self._connection))
+            except NotEndedError as error:
+                return Outcome(job.future, error=error)
         stream = job.work.info.stream
         row = self._connection.execute("SELECT lines FROM streams WHERE stream=?", (stream,)).fetchone()
         stored = row[0] if row else 0

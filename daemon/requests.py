@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tooltap.daemon.journal import Journal, JournalError, OutputSlice
+from tooltap.daemon.journal import Journal, JournalError, NotEndedError, OutputSlice
 from tooltap.daemon.logs import get_logger
 from tooltap.daemon.views import view_of
 from tooltap.protocol.events import with_seq
@@ -20,6 +20,7 @@ from tooltap.protocol.frames import (
     OutputRequest,
     PingRequest,
     Problem,
+    RemoveRequest,
     Reply,
     Request,
     RequestId,
@@ -76,6 +77,8 @@ class Requests:
                 return await self._stats()
             case EndRequest():
                 return await self._end_stream(request.stream)
+            case RemoveRequest():
+                return await self._remove(request)
             case PingRequest():
                 return {}
 
@@ -106,6 +109,15 @@ class Requests:
         if request.unit == "lines":
             return _lines(part)
         return _bytes(part)
+
+    async def _remove(self, request: RemoveRequest) -> dict[str, Any]:
+        try:
+            events = await self._journal.remove_session(request.session)
+        except NotEndedError as error:
+            raise FrameError("not-ended", str(error)) from None
+        if not events:
+            raise FrameError("not-found", f"there is no session {request.session!r}")
+        return {"events": events}
 
     async def _stats(self) -> dict[str, Any]:
         statistics = await self._statistics()

@@ -34,6 +34,7 @@ __all__ = [
     "Live",
     "OutputRequest",
     "PingRequest",
+    "RemoveRequest",
     "Problem",
     "Reply",
     "Request",
@@ -62,6 +63,8 @@ ErrorCode: TypeAlias = Literal[
     "not-tapped",
     "superseded",
     "too-many-connections",
+    "too-many-streams",
+    "not-ended",
     "forbidden",
     "journal",
     "internal",
@@ -80,6 +83,8 @@ ERROR_CODES: Final[dict[ErrorCode, str]] = {
     "not-tapped": "A line of a `tapped` connection is not a tapped line; the stream is suspended before it.",
     "superseded": "Another connection has taken the stream over.",
     "too-many-connections": "The daemon serves as many connections as it is configured to.",
+    "too-many-streams": "As many streams as the daemon is configured to have are unended; end some first.",
+    "not-ended": "The session is still being written; end its streams first.",
     "forbidden": "The client runs as another user.",
     "journal": "The journal could not be written or read; what was acknowledged is safe.",
     "internal": "A fault of the daemon; its log says more.",
@@ -172,12 +177,25 @@ class EndRequest(_Request, kw_only=True, tag="end"):
     stream: StreamId
 
 
+class RemoveRequest(_Request, kw_only=True, tag="remove"):
+    """Delete a session that is over: its events and their bodies. Gives how many events went."""
+
+    session: Name
+
+
 class PingRequest(_Request, kw_only=True, tag="ping"):
     pass
 
 
 Request: TypeAlias = (
-    SessionsRequest | EventRequest | CallsRequest | OutputRequest | StatsRequest | EndRequest | PingRequest
+    SessionsRequest
+    | EventRequest
+    | CallsRequest
+    | OutputRequest
+    | StatsRequest
+    | EndRequest
+    | RemoveRequest
+    | PingRequest
 )
 ClientFrame: TypeAlias = Subscribe | Ingest | Request
 

@@ -8,11 +8,12 @@ import pty
 import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.command import CODEX, COMMAND, DEMO, environment, here, sentence, start
+from tests.cli.command import CLAUDE, CODEX, COMMAND, DEMO, environment, here, sentence, start
 from tests.daemon.running import Running, running
 
 
@@ -162,6 +163,20 @@ def test_sessions_as_json_and_limited(daemon: Running) -> None:
 
     assert two == everything[:2]
     assert json.loads(everything[-1])["provider"] == "claude"
+
+
+def test_a_session_is_removed_by_name(tmp_path: Path) -> None:
+    with running(tmp_path) as daemon:
+        here("ingest", "--socket", daemon.path, "--dialect", "claude-stream", CLAUDE)
+        [listed] = here("sessions", "--socket", daemon.path, "--json").stdout.splitlines()
+        name, events = (json.loads(listed)[key] for key in ("session", "events"))
+
+        removed = here("sessions", "rm", name, "--socket", daemon.path)
+        again = here("sessions", "rm", name, "--socket", daemon.path)
+
+        assert removed.stdout.decode() == f"{name}: {events} events deleted\n"
+        assert (again.returncode, sentence(again)) == (1, f"there is no session '{name}'")
+        assert here("sessions", "--socket", daemon.path, "--json").stdout == b""
 
 
 def test_show_gives_each_view(daemon: Running) -> None:

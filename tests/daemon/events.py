@@ -38,9 +38,8 @@ def call(call_id: str, stream: str = "s", name: str = "Bash", **fields: Any) -> 
 
 
 def result(call_id: str, stream: str = "s", **fields: Any) -> Produced:
-    return event(
-        ToolResult, stream, call_id=call_id, name="Bash", output={}, status="completed", is_error=False, **fields
-    )
+    values = {"output": {}, "status": "completed", "is_error": False, **fields}
+    return event(ToolResult, stream, call_id=call_id, name="Bash", **values)
 
 
 def info(stream: str = "s", lines: int = 0, **fields: Any) -> StreamInfo:

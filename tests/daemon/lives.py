@@ -21,6 +21,8 @@ from tooltap.daemon import failpoints
 from tooltap.daemon.app import run
 from tooltap.daemon.config import load_config
 
+SUBSCRIBERS = 3
+
 _processes = multiprocessing.get_context("forkserver")
 _processes.set_forkserver_preload(["tests.daemon.lives"])
 
@@ -44,10 +46,10 @@ class Lives:
         self.log = directory / "failpoints.log"
         self.died: list[int | None] = []
         """Exit code of each life."""
-        self.seen: list[bytes] = []
-        """Event lines as a subscriber saw them who resumed by `seq` in each life."""
+        self.seen: list[list[bytes]] = [[] for _ in range(SUBSCRIBERS)]
+        """Event lines as each subscriber saw them, who resumed by `seq` in each life."""
         self._process: BaseProcess
-        self._subscriber: Wire
+        self._subscribers: list[Wire] = []
 
     def __enter__(self) -> Self:
         return self
@@ -55,7 +57,8 @@ class Lives:
     def __exit__(self, *error: object) -> None:
         self._process.kill()
         self._process.join()
-        self._subscriber.close()
+        for wire in self._subscribers:
+            wire.close()
 
     def start(self, failpoint: str = "") -> None:
         environment = {"TOOLTAP_FAILPOINT": failpoint, "TOOLTAP_FAILPOINT_LOG": str(self.log)}
@@ -66,8 +69,9 @@ class Lives:
         assert here.poll(TIMEOUT), "the daemon did not start"
         here.recv()
         here.close()
-        self._subscriber = self.connect()
-        self._subscriber.send("subscribe", after=json.loads(self.seen[-1])["seq"] if self.seen else "start")
+        self._subscribers = [self.connect() for _ in self.seen]
+        for wire, seen in zip(self._subscribers, self.seen, strict=True):
+            wire.send("subscribe", after=json.loads(seen[-1])["seq"] if seen else "start")
 
     def connect(self) -> Wire:
         """A connection that has been greeted. Raises `Gone`."""
@@ -89,13 +93,12 @@ class Lives:
         self._process.terminate()
 
     def wait(self) -> None:
-        """Until the daemon is dead and its subscriber has read what it had been sent."""
+        """Until the daemon is dead and its subscribers have read what they had been sent."""
         self._process.join(TIMEOUT)
         self.died.append(self._process.exitcode)
-        for line in self._subscriber.lines():
-            if not line.startswith(b'{"op"') and line.endswith(b"\n"):
-                self.seen.append(line)
-        self._subscriber.close()
+        for wire, seen in zip(self._subscribers, self.seen, strict=True):
+            seen += [line for line in wire.lines() if not line.startswith(b'{"op"') and line.endswith(b"\n")]
+            wire.close()
 
     def hits(self) -> list[str]:
         """The failpoints at which a daemon died."""

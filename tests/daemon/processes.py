@@ -14,14 +14,18 @@ from tests.daemon.running import TIMEOUT, Wire
 
 
 class DaemonProcess:
-    """Its files are in `directory`. `log` is what it has written to stderr so far, read as JSON."""
+    """Its files are in `directory`; `arguments` are more of `serve`'s. `log` is what it has written to stderr so far,
+    read as JSON."""
 
-    def __init__(self, directory: Path, *, journal: Path | None = None, **environment: str) -> None:
+    def __init__(
+        self, directory: Path, *arguments: str | Path, journal: Path | None = None, **environment: str
+    ) -> None:
         self.path = directory / "run" / "t.sock"
         self.process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "tooltap.cli", "serve"),
                 *("--socket", self.path, "--journal", f"sqlite:{journal or directory / 'journal.db'}"),
+                *arguments,
             ],
             stderr=subprocess.PIPE,
             stdin=subprocess.DEVNULL,

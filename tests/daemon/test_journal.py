@@ -210,12 +210,14 @@ async def test_a_restart_suspends_what_was_open(path: Path) -> None:
 
     journal = await SqliteJournal.open(path, clock=lambda: 77)
     assert await journal.suspend_all() == 1
-    assert [(one.stream, one.updated) for one in await journal.streams("suspended")] == [("c", 5), ("a", 77)]
+    assert [(one.stream, one.updated) for one in await journal.streams("suspended")] == [("a", 77), ("c", 5)]
     assert [(one.stream, one.state) for one in await journal.streams()] == [
-        ("b", "ended"),
-        ("c", "suspended"),
         ("a", "suspended"),
+        ("c", "suspended"),
+        ("b", "ended"),
     ]
+    assert [one.stream for one in await journal.streams(limit=1)] == ["a"]
+    assert (await journal.count_streams("ended"), await journal.count_streams("open", "suspended")) == (1, 2)
     await journal.close()
 
 

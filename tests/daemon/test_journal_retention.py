@@ -1,17 +1,18 @@
-"""Retention: streams that ended long ago go, everything else stays."""
+"""Deleting: streams that ended long ago, the oldest where there is too much, sessions by name; all else stays."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import anyio
 import pytest
 
-from tests.daemon.events import call, commit, message
-from tooltap.daemon.journal import TailRecord
+from tests.daemon.events import call, commit, event, message, result
+from tooltap.daemon.journal import NotEndedError, StreamState, TailRecord
 from tooltap.daemon.journal_sqlite import SqliteJournal
 from tooltap.normalizers.items import OutputPiece
-from tooltap.protocol.events import decode
+from tooltap.protocol.events import SessionEvent, decode
 
 pytestmark = pytest.mark.anyio
 
@@ -118,3 +119,102 @@ async def test_retention_gives_space_back(journal: SqliteJournal) -> None:
     await journal.close()
 
     assert journal.path.stat().st_size < full / 10
+
+
+# -- by size ------------------------------------------------------------------------------------------------------
+
+
+async def test_what_ended_first_goes_when_the_journal_is_too_long(journal: SqliteJournal) -> None:
+    for stream, state, updated in (("first", "ended", NOW), ("open", "open", NOW), ("last", "ended", NOW + 1)):
+        texts = [message(f"{number}".ljust(10_000), stream, session=stream) for number in range(200)]
+        await journal.commit(commit(*texts, stream=stream, state=state, updated=updated))
+    assert journal.statistics()["bytes"] > 6_000_000
+
+    assert await journal.expire(0, 10_000_000) == 0
+    assert await journal.expire(0, 5_000_000) == 200
+    assert await streams_left(journal) == {"open", "last"}
+    assert await journal.expire(0, 1) == 200
+    assert await streams_left(journal) == {"open"}
+
+
+async def streams_left(journal: SqliteJournal) -> set[str]:
+    after, found = 0, set[str]()
+    while after < journal.latest:
+        events, after = await journal.read(after)
+        found |= {decode(one.body).stream for one in events}
+    return found
+
+
+async def test_others_commit_while_much_is_deleted(journal: SqliteJournal) -> None:
+    await journal.commit(commit(*[message("m")] * 20_000, state="ended", updated=NOW))
+    over: list[str] = []
+
+    async def delete() -> None:
+        assert await journal.expire(NOW + 50) == 20_000
+        over.append("deleted")
+
+    async def write() -> None:
+        for line in range(10):
+            await journal.commit(commit(message("new", "t"), stream="t", base=line, updated=NOW))
+        over.append("written")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(delete)
+        tasks.start_soon(write)
+    assert over == ["written", "deleted"]
+
+
+# -- by name ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_removed_session_leaves_nothing_but_the_position_of_its_streams(journal: SqliteJournal) -> None:
+    body = OutputPiece("s:1:o0", 0, b"secret" * 100_000, "text/plain")
+    named = event(SessionEvent, session="removed", state="started", alias="before")
+    tail = [TailRecord("line", line=b"secret")]
+    await journal.commit(commit(message("secret", session="before"), body, named, state="ended", lines=3, tail=tail))
+    await journal.commit(commit(message("kept", "t", session="kept"), stream="t", tail=tail))
+
+    assert await journal.remove_session("removed") == 2
+
+    assert await streams_left(journal) == {"t"}
+    assert [one["session"] for one in await journal.sessions()] == ["kept"]
+    assert await journal.output("s:1:o0", 0, 10, "bytes") is None
+    stored = await journal.load_stream("s")
+    assert stored is not None
+    assert (stored.info.lines, stored.tail) == (3, [])
+    assert journal.expired == 2
+    assert await journal.remove_session("removed") == 0
+
+
+async def test_of_a_stream_of_two_sessions_only_the_removed_one_goes(journal: SqliteJournal) -> None:
+    mine, theirs = (OutputPiece(f"s:{line}:o0", 0, b"x" * 300_000, "text/plain") for line in (1, 2))
+    removed = result("a", session="removed", output={"content": "x", "outputId": "s:1:o0"})
+    kept = result("b", session="kept", output={"content": "x", "outputId": "s:2:o0"})
+    await journal.commit(commit(mine, removed, theirs, kept, state="ended", tail=[TailRecord("line", line=b"l")]))
+
+    assert await journal.remove_session("removed") == 1
+
+    ((_, body),) = (await journal.read(0))[0]
+    assert decode(body).session == "kept"
+    assert await journal.output("s:1:o0", 0, 10, "bytes") is None
+    assert await journal.output("s:2:o0", 0, 10, "bytes") is not None
+    stored = await journal.load_stream("s")
+    assert stored is not None
+    assert stored.tail == []
+
+
+async def test_a_session_begun_anew_counts_from_the_beginning(journal: SqliteJournal) -> None:
+    await journal.commit(commit(message("a"), call("1"), state="ended", updated=NOW))
+    await journal.remove_session("session-1")
+    await journal.commit(commit(message("b", "t"), stream="t"))
+
+    (session,) = await journal.sessions()
+    assert (session["events"], session["calls"], session["streams"]) == (1, 0, ["t"])
+
+
+@pytest.mark.parametrize("state", ["open", "suspended"])
+async def test_a_session_still_being_written_is_left_alone(journal: SqliteJournal, state: StreamState) -> None:
+    await journal.commit(commit(message("a"), state=state))
+    with pytest.raises(NotEndedError, match=f"session session-1 is not over: its stream s is {state}"):
+        await journal.remove_session("session-1")
+    assert await streams_left(journal) == {"s"}

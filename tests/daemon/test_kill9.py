@@ -20,30 +20,35 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.daemon.lives import Gone, Lives, Publisher, wait_for_ack
+from tests.daemon.lives import SUBSCRIBERS, Gone, Lives, Publisher, wait_for_ack
 from tests.daemon.running import Wire
 from tooltap.protocol.events import with_seq
 from tooltap.protocol.tapped import looks_tapped, write_tapped
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
-STREAMS = {
+RECORDINGS = {
     "acp": FIXTURES / "acp/claude-agent-acp-0.100.0/two-turns.jsonl",
     "opencode": FIXTURES / "acp/opencode-1.18.33/parallel-calls.jsonl",
     "claude": FIXTURES / "claude-stream/claude-code-2.1.330/control-question.jsonl",
 }
+STREAMS = [f"{recording}-{number}" for recording in RECORDINGS for number in range(3)]
 HALF_A_MESSAGE = {10, 18, 26, 27, 28}
 """Lines of `acp` after which a message has begun and goes on."""
 OPEN_CALL = {20, 21, 22, 23}
 LINES = 32
 SNAPSHOTS = [0, 4 * 1024, 1024 * 1024]
+KILLS = 9
+"""Of each run at random moments, of which there are six."""
+MOST_LINES_A_LIFE = 24
+"""So that there are lines left for every life."""
 KILLED = -9
 STOPPED = 0
 
 
 @cache
 def records(stream: str) -> list[bytes]:
-    """The recording as tapped lines."""
-    lines = STREAMS[stream].read_bytes().splitlines()
+    """The stream's recording as tapped lines."""
+    lines = RECORDINGS[stream.partition("-")[0]].read_bytes().splitlines()
     return lines if looks_tapped(lines[0]) else [write_tapped(line, None, "out") for line in lines]
 
 
@@ -85,7 +90,7 @@ def check(lives: Lives, publishers: list[Publisher]) -> None:
         ]
         assert publisher.done == done[stream]
     assert {one["stream"] for one in told_apart(found)} == {one.stream for one in publishers}
-    assert lives.seen == found
+    assert lives.seen == [found] * SUBSCRIBERS
 
 
 @pytest.mark.parametrize("snapshot_bytes", SNAPSHOTS)
@@ -104,7 +109,7 @@ def test_killed_at_a_failpoint(tmp_path: Path, failpoint: str, nth: int, kills: 
     if failpoint == "during-snapshot" and not snapshot_bytes:
         nth = 4  # one is taken at every commit, and some must succeed
     with Lives(tmp_path, snapshot_bytes=snapshot_bytes) as lives:
-        publisher = Publisher(lives, "acp", records("acp"))
+        publisher = Publisher(lives, "acp-0", records("acp-0"))
         while not publisher.done:
             lives.start(f"{failpoint}:{nth}" if len(lives.died) < kills else "")
             try:
@@ -140,15 +145,14 @@ def test_killed_at_any_moment(tmp_path: Path, seed: int, snapshot_bytes: int) ->
 
     with Lives(tmp_path, snapshot_bytes=snapshot_bytes) as lives:
         publishers = [Publisher(lives, stream, records(stream)) for stream in STREAMS]
-        for life in range(6):
+        for life in range(KILLS + 1):
             lives.start()
-            left = chance.randint(1, 12) if life < 5 else 0
+            left = chance.randint(1, MOST_LINES_A_LIFE) if life < KILLS else 0
             with ThreadPoolExecutor(len(publishers)) as pool:
                 futures = [pool.submit(one.publish, count_down) for one in publishers if not one.done]
             assert all(isinstance(one.exception(), Gone | None) for one in futures)
             lives.stop()
             lives.wait()
 
-        assert lives.died[-1] == STOPPED
-        assert lives.died.count(KILLED) >= 3
+        assert lives.died == [KILLED] * KILLS + [STOPPED]
         check(lives, publishers)

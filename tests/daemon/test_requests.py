@@ -100,6 +100,30 @@ def test_a_page_of_sessions_is_as_long_as_a_reply_may_be(daemon: Running, wire: 
     assert found == [f"s{number}" for number in reversed(range(20))]
 
 
+def test_a_session_that_is_over_is_removed(daemon: Running, wire: Wire) -> None:
+    daemon.commit(commit(message("a", session="over"), state="ended"))
+    daemon.commit(commit(message("b", "t", session="running"), stream="t", state="open"))
+
+    assert wire.ask("remove", session="over") == {"events": 1}
+
+    assert [one["session"] for one in wire.ask("sessions")["sessions"]] == ["running"]
+    assert failure(wire, "remove", session="over") == ("not-found", "there is no session 'over'")
+    assert failure(wire, "remove", session="running") == (
+        "not-ended",
+        "session running is not over: its stream t is open",
+    )
+
+
+def test_stats_count_all_streams_and_tell_of_the_newest(daemon: Running, wire: Wire) -> None:
+    for number, state in enumerate(["ended", "ended", "open", "suspended"]):
+        daemon.commit(commit(message("m", f"s{number}"), stream=f"s{number}", state=state, updated=number + 1))
+
+    statistics = wire.ask("stats")
+
+    assert statistics["streams"] == {"open": 1, "suspended": 1, "ended": 2}
+    assert [one["stream"] for one in statistics["perStream"]] == ["s3", "s2", "s1", "s0"]
+
+
 def test_an_event_is_found_by_seq(daemon: Running, wire: Wire) -> None:
     daemon.commit(commit(message("one"), message("two")))
 

@@ -286,6 +286,19 @@ def test_the_number_of_connections_is_bounded(tmp_path: Path) -> None:
         assert daemon.connect().ask("ping") == {}
 
 
+def test_the_number_of_unended_streams_is_bounded(tmp_path: Path) -> None:
+    with running(tmp_path, max_streams=2) as daemon:
+        first, _ = publish(daemon, stream="a", framing="tapped")
+        publish(daemon, stream="b", framing="tapped")
+        _, refused = publish(daemon, stream="c", framing="tapped")
+        assert (refused["op"], refused["code"]) == ("error", "too-many-streams")
+        assert refused["message"] == "stream c is one more than the 2 unended"
+
+        first.send("end")
+        first.until("done")
+        assert publish(daemon, stream="c", framing="tapped")[1]["state"] == "new"
+
+
 def test_another_user_is_refused(daemon: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """The daemon believes to be another user's than the one who runs the test."""
     monkeypatch.setattr(daemon.daemon.server, "_owner", os.geteuid() + 1)

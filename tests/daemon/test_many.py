@@ -1,0 +1,128 @@
+"""Many clients: one that never reads costs a bounded amount and delays nobody; those that come and go leave nothing."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.daemon.processes import DaemonProcess
+from tests.daemon.running import Wire
+from tooltap.protocol.tapped import write_tapped
+
+READERS = 20
+EVENTS = 20_000
+MIB = 1024 * 1024
+LINE = "not JSON ".ljust(60, "x")
+"""Becomes an event of about 300 bytes."""
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Iterator[DaemonProcess]:
+    with DaemonProcess(tmp_path) as process:
+        yield process.wait_ready()
+
+
+def resident(process: DaemonProcess) -> int:
+    """Bytes of memory."""
+    told = subprocess.run(["ps", "-o", "rss=", "-p", str(process.process.pid)], capture_output=True, check=True)
+    return int(told.stdout) * 1024
+
+
+def publish(process: DaemonProcess, stream: str, lines: int) -> None:
+    record = write_tapped(LINE.encode(), 1, "out") + b"\n"
+    with process.connect() as wire:
+        wire.send("ingest", stream=stream, framing="tapped", dialect="claude-stream")
+        wire.write(record * lines)
+        wire.send("end")
+        wire.until("done")
+
+
+def subscribe(process: DaemonProcess) -> Wire:
+    wire = process.connect()
+    wire.send("subscribe", after="now")
+    wire.until("live")
+    return wire
+
+
+def take(wires: list[Wire], events: int) -> list[int]:
+    """Read from all at once until each has had so many lines; gives the bytes each had."""
+    waiting = selectors.DefaultSelector()
+    lines, taken = [0] * len(wires), [0] * len(wires)
+    for number, wire in enumerate(wires):
+        waiting.register(wire.socket, selectors.EVENT_READ, number)
+    while waiting.get_map():
+        ready = waiting.select(timeout=30)
+        assert ready, "nothing arrives"
+        for key, _ in ready:
+            data = key.fileobj.recv(MIB)  # type: ignore[union-attr]
+            assert data, "the daemon closed the connection"
+            taken[key.data] += len(data)
+            lines[key.data] += data.count(b"\n")
+            if lines[key.data] == events:
+                waiting.unregister(key.fileobj)
+    waiting.close()
+    return taken
+
+
+def test_one_that_never_reads_beside_many_that_do(process: DaemonProcess) -> None:
+    stuck = subscribe(process)
+    readers = [subscribe(process) for _ in range(READERS)]
+    publish(process, "warm-up", 2_000)
+    take(readers, 2_000)
+    before = resident(process)
+
+    publish(process, "measured", EVENTS)
+    taken = take(readers, EVENTS)
+
+    assert resident(process) - before < 16 * MIB
+    assert len(set(taken)) == 1
+    assert taken[0] > 250 * EVENTS
+    # And what it did not read is there for it: the journal serves it at its own pace.
+    with stuck:
+        assert stuck.read()["seq"] == 1
+        assert [stuck.read()["seq"] for _ in range(2_000 + EVENTS - 1)] == list(range(2, 2_000 + EVENTS + 1))
+    for wire in readers:
+        wire.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the open files of a process are looked up in /proc")
+def test_clients_that_come_and_go_leave_nothing(process: DaemonProcess) -> None:
+    """Some ask and leave, some vanish in the middle of a replay, some while they publish."""
+    publish(process, "kept", 2_000)
+
+    def come_and_go(number: int) -> None:
+        with process.connect() as wire:
+            if number % 3 == 0:
+                wire.send("subscribe", after="start", filter={"kind": ["unparsed"]} if number % 2 else {})
+                wire.line()
+            elif number % 3 == 1:
+                wire.send("ingest", stream=f"s{number % 9}", framing="tapped", dialect="claude-stream")
+                wire.write(write_tapped(LINE.encode(), 1, "out") + b'\n{"t":1')
+                wire.until("ack")  # else those of one stream queue up, one behind the other
+            else:
+                wire.send("stats", id=number)
+            wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+
+    def settled() -> tuple[int, int]:
+        with process.connect() as wire:
+            statistics = wire.ask("stats")
+            while statistics["connections"] != {"open": 1, "publishing": 0} or statistics["subscribers"]:
+                statistics = wire.ask("stats")
+        return resident(process), len(os.listdir(f"/proc/{process.process.pid}/fd"))
+
+    for number in range(600):
+        come_and_go(number)
+    memory, files = settled()
+    for number in range(1_800):
+        come_and_go(number)
+    after = settled()
+
+    assert after[1] <= files
+    assert after[0] - memory < 8 * MIB
