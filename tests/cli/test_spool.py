@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import resource
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -205,6 +206,20 @@ def test_what_a_hanging_disk_has_not_taken_is_said(place: Place) -> None:
 
     assert (finished.returncode, finished.stdout) == (0, output(100))
     assert sentence(finished).endswith("100 lines are lost: neither the daemon nor the spool keeps up")
+
+
+def test_a_daemon_whose_disk_is_full_for_a_while_gets_all_of_it_afterwards(place: Place) -> None:
+    with place.serving() as daemon, place.start(*ECHO) as run:
+        echo(run, range(50))
+        until(lambda: list(daemon.journal().values()) == [list(range(50))])
+        pid = daemon.process.process.pid
+        _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE, (4_096, resource.RLIM_INFINITY))
+        echo(run, range(50, 100))
+        until(lambda: daemon.ask("stats")["connections"]["publishing"] == 0)  # it has refused them
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
+        echo(run, range(100, 110))
+        until(lambda: list(daemon.journal().values()) == [list(range(110))])
+        assert run.end() == (0, b"", b"")
 
 
 def test_a_spool_stays_small_while_the_daemon_keeps_up(place: Place) -> None:
