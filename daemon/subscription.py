@@ -40,6 +40,8 @@ class Subscription:
         self.cursor, self._first_gap = _begin(hub, frame.after)
         self.audience = Audience(frame.filter, frame.partials)
         self.behind = True
+        self._catching_up = False
+        """The task runs; there is one at most."""
         self.journal_reads = 0
         self.journal_events = 0
         self._hub = hub
@@ -66,7 +68,7 @@ class Subscription:
         if self._first_gap is not None:
             self._connection.send(self._first_gap)
         hub.add(self)
-        hub.tasks.start_soon(self._catch_up)
+        self._fall_behind(self.cursor)
 
     @property
     def position(self) -> int:
@@ -93,16 +95,21 @@ class Subscription:
             if self._connection.writable:
                 self._connection.write(piece.data)
             elif piece.upto > before:
-                self.behind = True
-                self.cursor = before
-                self._hub.leave(self)
-                self._hub.tasks.start_soon(self._catch_up)
+                self._fall_behind(before)
                 return
             before = piece.upto  # not writable, and nothing but partials: they are dropped
 
     def close(self) -> None:
         self._timer.cancel()
         self._hub.remove(self)
+
+    def _fall_behind(self, cursor: int) -> None:
+        self.behind = True
+        self.cursor = cursor
+        self._hub.leave(self)
+        if not self._catching_up:  # the very task that has just caught up goes on
+            self._catching_up = True
+            self._hub.tasks.start_soon(self._catch_up)
 
     async def _catch_up(self) -> None:
         try:
@@ -120,6 +127,8 @@ class Subscription:
             _log.error("cannot read the journal", error=str(error))
             self._connection.send(ErrorFrame(code="journal", message=str(error)))
             self._connection.close()
+        finally:
+            self._catching_up = False
 
     async def _follow(self) -> None:
         """One read of the journal; if it reaches far enough, live from there on."""

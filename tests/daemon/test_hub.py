@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
+from typing import Any
 
 from tests.daemon.events import call, commit, event, message
 from tests.daemon.running import Running, Wire, running
@@ -114,6 +116,37 @@ def test_a_slow_subscriber_is_served_from_the_journal_and_delays_nobody(tmp_path
         # While it was stuck it cost its limit and what the socket itself takes, not what it missed.
         assert isinstance(written, int)
         assert written < 800_000
+
+
+def test_one_that_falls_behind_at_the_very_moment_it_has_caught_up(tmp_path: Path) -> None:
+    """What arrives during its last read of the journal is more than its socket takes."""
+    with running(tmp_path, subscriber_bytes=20_000) as daemon:
+        journal, hub = daemon.daemon.journal, daemon.daemon.hub
+        read = journal.read
+        others_wrote = False
+
+        async def read_while_others_write(*arguments: Any, **options: Any) -> Any:
+            nonlocal others_wrote
+            found = await read(*arguments, **options)
+            if not others_wrote:
+                others_wrote = True
+                (subscription,) = hub.subscriptions
+                subscription._hold_limit = 1_000_000
+                subscription._connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+                for line in range(1, 20):
+                    await journal.commit(commit(message("x" * 4_000), base=line))
+            return found
+
+        journal.read = read_while_others_write  # type: ignore[method-assign]
+        daemon.commit(commit(message("x" * 4_000)))
+        wire = daemon.subscribe(after="start")
+        while not any(one["behind"] and 2 < one["after"] < 20 for one in daemon.stats()["subscribers"]):
+            pass
+        lines = [wire.read() for _ in range(21)]
+        daemon.commit(commit(message("last"), base=20))
+        lines.append(wire.read())
+
+    assert [line.get("op", line.get("seq")) for line in lines] == [1, "live", *range(2, 22)]
 
 
 def test_a_slow_subscriber_with_a_filter_loses_nothing_either(tmp_path: Path) -> None:
