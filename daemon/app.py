@@ -17,6 +17,7 @@ from anyio.abc import TaskGroup
 from tooltap import __version__
 from tooltap.daemon.clock import wall_clock
 from tooltap.daemon.config import Config
+from tooltap.daemon.drain import Drain
 from tooltap.daemon.follower import Follower
 from tooltap.daemon.hub import Hub
 from tooltap.daemon.ingest import Streams
@@ -24,6 +25,7 @@ from tooltap.daemon.journal import Journal, StreamState
 from tooltap.daemon.journal_sqlite import SqliteJournal
 from tooltap.daemon.listener import Listener
 from tooltap.daemon.logs import configure, get_logger
+from tooltap.daemon.paths import spool_path
 from tooltap.daemon.requests import Requests
 from tooltap.daemon.server import Server
 from tooltap.traces.baselines import PACKAGED, load
@@ -61,6 +63,7 @@ class Daemon:
         )
         self._follower: Follower | None = None
         self._following = anyio.CancelScope()
+        self._drain: Drain
         self._stopping = anyio.Event()
         self._started = time.monotonic()
 
@@ -116,6 +119,7 @@ class Daemon:
             "connections": {"open": self.server.connections, "publishing": len(self._streams.sessions)},
             "drift": msgspec.to_builtins(self._drift.report()),
             **({"following": self._follower.statistics()} if self._follower is not None else {}),
+            "spools": self._drain.statistics(),
             "subscribers": [one.statistics() for one in hub.subscriptions],
             "limits": {
                 key: value
@@ -141,6 +145,7 @@ class Daemon:
             trace=trace,
             drift=self._drift,
         )
+        self._drain = Drain(self._streams, listener.path, spool_path())
         requests = Requests(self.journal, statistics=self.statistics, end_stream=self._streams.end)
         self.server = Server(config, self.hub, requests, self._streams, tasks)
         await self.server.start(listener)
@@ -154,6 +159,7 @@ class Daemon:
                 suspend_timeout_ms=int(config.suspend_timeout * 1000),
             )
             tasks.start_soon(self._run_follower, self._follower)
+        tasks.start_soon(_regularly, config.drain_interval, self._drain.run)
         tasks.start_soon(_regularly, config.retention_interval, self._expire)
         if trace is not None:
             _log.info("tracing", file=str(trace.path))

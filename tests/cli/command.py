@@ -108,7 +108,7 @@ def start(*arguments: object, env: dict[str, str] | None = None, **options: Any)
 
 
 @contextmanager
-def serving(socket: Path, folder: Path, *options: str, **changes: str) -> Iterator[Child]:
+def serving(socket: Path, folder: Path, *options: object, **changes: str) -> Iterator[Child]:
     """`tooltap serve`, ready to be talked to. `changes`: of the environment."""
     arguments = ["serve", "--socket", socket, "--journal", f"sqlite:{folder / 'journal.db'}", *options]
     with start(*arguments, env=environment(**changes)) as daemon:
