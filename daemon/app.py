@@ -17,12 +17,15 @@ from anyio.abc import TaskGroup
 from tooltap import __version__
 from tooltap.daemon.clock import wall_clock
 from tooltap.daemon.config import Config
+from tooltap.daemon.drain import Drain
+from tooltap.daemon.follower import Follower
 from tooltap.daemon.hub import Hub
 from tooltap.daemon.ingest import Streams
 from tooltap.daemon.journal import Journal, StreamState
 from tooltap.daemon.journal_sqlite import SqliteJournal
 from tooltap.daemon.listener import Listener
 from tooltap.daemon.logs import configure, get_logger
+from tooltap.daemon.paths import spool_path
 from tooltap.daemon.requests import Requests
 from tooltap.daemon.server import Server
 from tooltap.traces.baselines import PACKAGED, load
@@ -58,6 +61,9 @@ class Daemon:
             silent_lines=config.silent_lines,
             on_new=_drifted,
         )
+        self._follower: Follower | None = None
+        self._following = anyio.CancelScope()
+        self._drain: Drain
         self._stopping = anyio.Event()
         self._started = time.monotonic()
 
@@ -83,6 +89,7 @@ class Daemon:
                     ready()
                     await self._stopping.wait()
                     _log.info("shutting down")
+                    self._following.cancel()
                     with anyio.move_on_after(config.shutdown_timeout):
                         await self.server.stop()
                     self.server.abort()
@@ -117,6 +124,8 @@ class Daemon:
             ],
             "connections": {"open": self.server.connections, "publishing": len(self._streams.sessions)},
             "drift": msgspec.to_builtins(self._drift.report()),
+            **({"following": self._follower.statistics()} if self._follower is not None else {}),
+            "spools": self._drain.statistics(),
             "subscribers": [one.statistics() for one in hub.subscriptions],
             "trace": None if self._trace is None else self._trace.statistics(),
             "limits": {
@@ -143,13 +152,28 @@ class Daemon:
             trace=self._trace,
             drift=self._drift,
         )
+        self._drain = Drain(self._streams, listener.path, spool_path())
         requests = Requests(self.journal, statistics=self.statistics, end_stream=self._streams.end)
         self.server = Server(config, self.hub, requests, self._streams, tasks)
         await self.server.start(listener)
         tasks.start_soon(_regularly, min(config.suspend_timeout / 4, CLOSING_PERIOD), self._close_overdue)
+        if config.follow.agents:
+            self._follower = Follower(
+                self._streams,
+                self.journal,
+                config.follow,
+                line_bytes=config.stream.line_bytes,
+                suspend_timeout_ms=int(config.suspend_timeout * 1000),
+            )
+            tasks.start_soon(self._run_follower, self._follower)
+        tasks.start_soon(_regularly, config.drain_interval, self._drain.run)
         tasks.start_soon(_regularly, config.retention_interval, self._expire)
         if self._trace is not None:
             _log.info("tracing", file=str(self._trace.path))
+
+    async def _run_follower(self, follower: Follower) -> None:
+        with self._following:
+            await follower.run()
 
     async def _close_overdue(self) -> None:
         if closed := await self._streams.close_overdue():

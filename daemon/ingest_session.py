@@ -10,7 +10,7 @@ committed, the stream is suspended, and the publisher still has that line and al
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,6 +24,7 @@ from tooltap.daemon.live_stream import RECORD_BYTES, LiveStream
 from tooltap.daemon.logs import get_logger
 from tooltap.daemon.tracing import StreamTrace
 from tooltap.normalizers.framing import HEAD_BYTES, LongLine, Splitter
+from tooltap.normalizers.items import Item
 from tooltap.protocol.frames import Ack, DaemonFrame, Done, ErrorCode, ErrorFrame, Suspended
 from tooltap.protocol.stats import Statistics
 from tooltap.protocol.tapped import Direction, End, Lost, NotTappedError, read_tapped
@@ -102,9 +103,17 @@ class IngestSession:
                 self._feed_line(line, now, None)
             else:
                 await self._feed_record(line, now)
-        self._kick()
-        while self._waiting > self._setting.in_flight_bytes and not self.over.is_set():
-            await self._progress.wait()
+        await self._commit_soon()
+
+    async def take(
+        self, lines: Sequence[bytes | LongLine], t: int, leave_out: Callable[[Sequence[Item]], bool]
+    ) -> None:
+        """The same for lines that somebody in this process has read. `leave_out`: see `StreamNormalizer.feed`."""
+        for line in lines:
+            if self._abandoned:
+                return
+            self._feed_line(line, t, None, leave_out)
+        await self._commit_soon()
 
     async def finish(self) -> None:
         """The connection's input has ended: of a raw stream this is the end; a tapped one is suspended."""
@@ -124,10 +133,10 @@ class IngestSession:
         self.live.open()
         self._kick()
 
-    async def end(self) -> Statistics | None:
+    async def end(self, reason: str = "end") -> Statistics | None:
         """End the stream, as the publisher or somebody else asks; more lines would open it again. None if that could
         not be committed."""
-        self.live.close("end", self._clock())
+        self.live.close(reason, self._clock())
         statistics = self.live.statistics
         if not await self._settle():
             return None
@@ -203,8 +212,20 @@ class IngestSession:
             kept = LongLine(record.line[:HEAD_BYTES], size) if too_long else record.line
             self._feed_line(kept, now if record.t is None else record.t, record.dir)
 
-    def _feed_line(self, line: bytes | LongLine, t: int, direction: Direction | None) -> None:
-        self.live.feed(line, t, direction)
+    async def _commit_soon(self) -> None:
+        """Returns when there is room for more."""
+        self._kick()
+        while self._waiting > self._setting.in_flight_bytes and not self.over.is_set():
+            await self._progress.wait()
+
+    def _feed_line(
+        self,
+        line: bytes | LongLine,
+        t: int,
+        direction: Direction | None,
+        leave_out: Callable[[Sequence[Item]], bool] | None = None,
+    ) -> None:
+        self.live.feed(line, t, direction, leave_out)
         self._waiting += RECORD_BYTES + (len(line.head) if isinstance(line, LongLine) else len(line))
 
     def _kick(self) -> None:

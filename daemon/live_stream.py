@@ -16,7 +16,7 @@ from tooltap.daemon.journal import Commit, StreamInfo, StreamState, TailRecord
 from tooltap.daemon.logs import get_logger
 from tooltap.normalizers.bounds import Produced
 from tooltap.normalizers.framing import LongLine
-from tooltap.normalizers.items import Context, Limits
+from tooltap.normalizers.items import Context, Item, Limits
 from tooltap.normalizers.stream import Output, StreamNormalizer
 from tooltap.protocol.events import SessionEvent
 from tooltap.protocol.stats import Statistics
@@ -96,18 +96,29 @@ class LiveStream:
         """There is something to commit."""
         return bool(self._tail) or self.info.state != self._committed_state
 
-    def feed(self, line: bytes | LongLine, t: int, direction: Direction | None) -> None:
+    def feed(
+        self,
+        line: bytes | LongLine,
+        t: int,
+        direction: Direction | None,
+        leave_out: Callable[[Sequence[Item]], bool] | None = None,
+    ) -> None:
+        """`leave_out`: whether what the line gives is told already, and not to be told again."""
         number = self.normalizer.lines + 1
-        self._take_in(self.normalizer.feed(line, t, direction))
+        self._take_in(self.normalizer.feed(line, t, direction, leave_out))
+        left_out = self.normalizer.left_out
         if isinstance(line, LongLine):
-            self._record(TailRecord("long", t=t, direction=direction, line=line.head, size=line.size))
+            record = TailRecord("long", t=t, direction=direction, line=line.head, size=line.size, left_out=left_out)
         else:
-            self._record(TailRecord("line", t=t, direction=direction, line=line))
+            record = TailRecord("line", t=t, direction=direction, line=line, left_out=left_out)
             self.info.crc, self.info.crc_line = zlib.crc32(line), number
+        self._record(record)
+        self._heard(t)
 
     def lost(self, lost: Lost, t: int) -> None:
         self._take_in(self.normalizer.lost(lost.lines, lost.bytes, lost.reason, t))
         self._record(TailRecord("lost", t=t, lines=lost.lines, size=lost.bytes, reason=lost.reason))
+        self._heard(t)
 
     def open(self) -> None:
         """Somebody publishes. An ended stream is opened by its next line only."""
@@ -124,6 +135,8 @@ class LiveStream:
             return
         self._take_in(self.normalizer.close(reason, t))
         self._record(TailRecord("close", t=t, reason=reason))
+        if reason == "end":
+            self._heard(t)
         self.info.state = "ended"
         self._look(lambda watch: watch.close())
 
@@ -177,6 +190,11 @@ class LiveStream:
                 self.info.last_session = event.session
                 if isinstance(event, SessionEvent) and event.agent_version is not None:
                     self.info.agent_version = event.agent_version
+
+    def _heard(self, t: int) -> None:
+        info = self.info
+        info.first_t = t if info.first_t is None else info.first_t
+        info.last_t = t
 
     def _record(self, record: TailRecord) -> None:
         self._tail.append(record)

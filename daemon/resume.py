@@ -91,10 +91,9 @@ def _rebuild(stored: StoredStream, limits: Limits) -> tuple[StreamNormalizer, li
 
 def _feed(normalizer: StreamNormalizer, record: TailRecord) -> list[Output]:
     direction: Direction | None = record.direction
-    if record.kind == "line":
-        return normalizer.feed(record.line, record.t, direction)
-    if record.kind == "long":
-        return normalizer.feed(LongLine(record.line, record.size), record.t, direction)
+    if record.kind in ("line", "long"):
+        line = record.line if record.kind == "line" else LongLine(record.line, record.size)
+        return normalizer.feed(line, record.t, direction, lambda items: record.left_out)
     if record.kind == "lost":
         return normalizer.lost(record.lines, record.size, record.reason, record.t)
     return normalizer.close(record.reason, record.t)

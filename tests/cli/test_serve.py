@@ -43,6 +43,13 @@ def test_status_and_stop(socket: Path, tmp_path: Path) -> None:
     assert (gone.returncode, gone.stdout) == (1, b"")
 
 
+def test_status_says_what_is_followed(socket: Path, tmp_path: Path) -> None:
+    with serving(socket, tmp_path, "--follow", "codex", CODEX_HOME=str(tmp_path)):
+        status = tooltap("serve", "status", "--socket", socket)
+
+    assert status.stdout.decode().splitlines()[-1] == "following: 0 files, 0 open, 0 waiting"
+
+
 def test_a_second_daemon_on_the_socket_or_the_journal_says_so_and_exits(socket: Path, tmp_path: Path) -> None:
     journal = tmp_path / "journal.db"
     with serving(socket, tmp_path):
@@ -59,6 +66,8 @@ def test_a_second_daemon_on_the_socket_or_the_journal_says_so_and_exits(socket: 
     [
         (["--journal", "oracle:x"], "unknown journal 'oracle:x': it is given as sqlite:PATH"),
         (["--config", "/nowhere/tooltap.toml"], "cannot read /nowhere/tooltap.toml: No such file or directory"),
+        (["--follow", "claude,cursor"], "no session files of 'cursor' are known; there are claude, codex, gemini"),
+        (["--follow", "claude", "--backfill", "soon"], "backfill is all, none or an age like 36h or 7d, not 'soon'"),
     ],
 )
 def test_wrong_configuration_is_one_sentence_and_exit_2(arguments: list[str], wanted: str, socket: Path) -> None:

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from tests.cli.command import here
 from tests.daemon.running import running
 from tests.traces.altering import FIXTURES, altered, rename
-from tooltap.cli.inputs import recording_id
+from tooltap.daemon.stream_ids import recording_id
 from tooltap.traces.drift import Drift
 from tooltap.traces.shapes import Change
 
