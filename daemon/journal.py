@@ -75,6 +75,8 @@ class TailRecord(msgspec.Struct, array_like=True, omit_defaults=True):
     """How many lines were lost."""
     reason: str = ""
     """Of a loss or a close."""
+    left_out: bool = False
+    """Of a line: another stream tells what it says, so that it gave no events."""
 
 
 class StreamInfo(msgspec.Struct, kw_only=True):
@@ -100,6 +102,10 @@ class StreamInfo(msgspec.Struct, kw_only=True):
     last_session: str | None = None
     """Session of the last event."""
     agent_version: str | None = None
+    first_t: int | None = None
+    """Time of the first line."""
+    last_t: int | None = None
+    """Time of the last line, or of the end that its publisher said."""
     statistics: Statistics
     updated: int = 0
     """Milliseconds since the epoch of the last commit."""
@@ -211,6 +217,10 @@ class Journal(ABC):
         # One stays `open` when a commit of its session failed.
         left = [*await self.streams("suspended"), *await self.streams("open")]
         return [one.stream for one in reversed(left) if one.updated <= before]
+
+    @abstractmethod
+    async def streams_of(self, session: str) -> list[StreamInfo]:
+        """The streams that have events of this session."""
 
     @abstractmethod
     async def suspend_all(self) -> int:

@@ -379,6 +379,10 @@ class NatsJournal(Journal):
         """Of the streams this daemon has committed to: others have their own bound."""
         return sum(state in states for state in self._states.values())
 
+    async def streams_of(self, session: str) -> list[StreamInfo]:
+        rows = await self._link.insist(self._state.rows)
+        return [row.info for row in rows if session in row.sessions]
+
     async def sessions(self, *, limit: int = 100, before: int | None = None) -> list[dict[str, Any]]:
         rows = await self._link.insist(self._state.rows)
         return await asyncio.to_thread(sessions_of, rows, limit, before)

@@ -22,7 +22,17 @@ from tooltap.daemon.journal import (
 from tooltap.daemon.journal_projection import CALL, PERMISSION, SessionRow
 from tooltap.protocol.filters import Filter
 
-__all__ = ["count_streams", "load_stream", "open_calls", "read", "read_event", "read_output", "sessions", "streams"]
+__all__ = [
+    "count_streams",
+    "load_stream",
+    "open_calls",
+    "read",
+    "read_event",
+    "read_output",
+    "sessions",
+    "streams",
+    "streams_of",
+]
 
 WINDOW = 20_000
 """Events looked at by one statement where no index leads to the wanted ones."""
@@ -106,6 +116,13 @@ def streams(connection: sqlite3.Connection, state: StreamState | None, limit: in
         f"SELECT state, updated, info FROM streams {'' if state is None else 'WHERE state=?1'}"
         " ORDER BY updated DESC LIMIT ?2",
         (state, -1 if limit is None else limit),
+    )
+    return [_info(*row) for row in rows.fetchall()]
+
+
+def streams_of(connection: sqlite3.Connection, session: str) -> list[StreamInfo]:
+    rows = connection.execute(
+        "SELECT state, updated, info FROM session_streams JOIN streams USING (stream) WHERE session=?", (session,)
     )
     return [_info(*row) for row in rows.fetchall()]
 

@@ -206,6 +206,9 @@ class SqliteJournal(Journal):
     async def count_streams(self, *states: StreamState) -> int:
         return await self._look(reader.count_streams, states)
 
+    async def streams_of(self, session: str) -> list[StreamInfo]:
+        return await self._look(reader.streams_of, session)
+
     async def sessions(self, *, limit: int = 100, before: int | None = None) -> list[dict[str, Any]]:
         return await self._look(reader.sessions, limit, before)
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.cli.command import CLAUDE, CODEX, DEMO, environment, serving
+from tests.cli.command import CLAUDE, CODEX, DEMO, environment, serving, start
 from tests.test_layout import FOLDERS, ROOT
 from tooltap.cli.main import COMMANDS
 from tooltap.normalizers.registry import BUILTIN
@@ -67,7 +67,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (home / "recordings" / "claude.jsonl").write_bytes(CLAUDE.read_bytes())
     (home / "recordings" / "codex.jsonl").write_bytes(CODEX.read_bytes())
     (home / "requests.jsonl").touch()
-    with serving(home / "tooltap.sock", home):
+    tracing = {"HAPPIER_STACK_TOOL_TRACE": "1", "HAPPIER_STACK_TOOL_TRACE_DIR": str(home / "traces")}
+    with serving(home / "tooltap.sock", home, **tracing):
+        run(home, "tooltap", "ingest", str(CLAUDE))  # events to look at, whichever examples run here
         yield home
 
 
@@ -96,6 +98,14 @@ def test_every_command_runs(block: Block, home: Path) -> None:
     run(home, "bash", "-euo", "pipefail", "-c", block.text)
 
 
+def test_a_trace_is_replayed_and_compared(home: Path) -> None:
+    [block] = [block for block in BLOCKS if block.purpose == "trace"]
+
+    while " 0 records" in run(home, "tooltap", "stats"):
+        pass
+    assert run(home, "bash", "-euo", "pipefail", "-c", block.text).endswith("no difference\n")
+
+
 @pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
 def test_the_shell_examples_show_calls_of_every_agent_and_publish(home: Path) -> None:
     run(home, "tooltap", "ingest", *map(str, DEMO.glob("*.jsonl")))
@@ -122,6 +132,21 @@ def test_the_daemon_is_started_as_it_says() -> None:
     [block] = [block for block in BLOCKS if block.purpose == "daemon"]
 
     assert block.text == "tooltap serve\n"  # what `serving` runs, but for the places of its files
+
+
+def test_sessions_are_followed_as_it_says(tmp_path: Path) -> None:
+    [block] = [block for block in BLOCKS if block.purpose == "follow"]
+    chat = ROOT / "tests" / "fixtures" / "claude-transcript" / "claude-code-2.1.330" / "shell-fails.jsonl"
+    projects = tmp_path / ".claude" / "projects" / "-ws"
+    projects.mkdir(parents=True)
+    shutil.copy(chat, projects)
+    usual = {"HOME": str(tmp_path), "CLAUDE_CONFIG_DIR": "", "CODEX_HOME": "", "GEMINI_CLI_HOME": ""}
+    with serving(tmp_path / "tooltap.sock", tmp_path, *shlex.split(block.text)[2:], **usual):
+        wait = ["tail", "--socket", str(tmp_path / "tooltap.sock"), "--after", "start", "--mode", "json"]
+        with start(*wait, "--kind", "tool-result") as tail:
+            result = json.loads(tail.line())
+
+    assert (result["provider"], result["name"], result["status"]) == ("claude", "Bash", "failed")
 
 
 def test_the_make_targets_exist() -> None:

@@ -43,6 +43,7 @@ class Lives:
             "journal": str(directory / "journal.db"),
             **settings,
         }
+        self.environment: dict[str, str] = {}
         self.log = directory / "failpoints.log"
         self.died: list[int | None] = []
         """Exit code of each life."""
@@ -61,8 +62,9 @@ class Lives:
             wire.close()
 
     def start(self, failpoint: str = "") -> None:
-        environment = {"TOOLTAP_FAILPOINT": failpoint, "TOOLTAP_FAILPOINT_LOG": str(self.log)}
+        armed = {"TOOLTAP_FAILPOINT": failpoint, "TOOLTAP_FAILPOINT_LOG": str(self.log)}
         here, there = _processes.Pipe(duplex=False)
+        environment = self.environment | armed
         self._process = _processes.Process(target=live, args=(self.settings, environment, there), daemon=True)
         self._process.start()
         there.close()

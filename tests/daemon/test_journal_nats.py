@@ -422,3 +422,17 @@ async def test_a_session_that_shares_its_stream_is_not_removed_and_it_says_why(n
         with pytest.raises(JournalError, match="session one shares stream s with session two"):
             await journal.remove_session("one")
         assert len(await everything(journal)) == 2
+
+
+async def test_streams_are_told_of_all_daemons_and_counted_of_the_own(nats_place: NatsPlace) -> None:
+    async with opened(nats_place) as one, opened(nats_place) as other:
+        for number, state in enumerate(("ended", "open", "suspended")):
+            await one.commit(commit(message("m", state, session="s"), stream=state, state=state, updated=number))
+        await other.commit(commit(message("m", "later", session="t"), stream="later", updated=9))
+        await one._state.write()
+
+        assert [info.stream for info in await other.streams()] == ["later", "suspended", "open", "ended"]
+        assert [info.stream for info in await other.streams("ended", limit=1)] == ["ended"]
+        assert [info.stream for info in await other.streams_of("t")] == ["later"]
+        assert await one.count_streams("open", "suspended") == 2
+        assert await other.count_streams("open", "suspended") == 1
