@@ -32,7 +32,7 @@ RECONNECT_WAIT = 0.2
 RETRY_FIRST, RETRY_MOST = 0.05, 1.0
 """Seconds."""
 NO_ANSWER = "no answer in time"
-READ_PATIENCE = 10.0
+READ_PATIENCE = 15.0
 """Seconds that somebody who reads waits for a server that is away."""
 OLDEST_SERVER = (2, 12)
 BATCH_MESSAGES = 1_000

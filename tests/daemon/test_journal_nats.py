@@ -42,7 +42,7 @@ def texts(events: list[StoredEvent]) -> list[str]:
 
 
 async def everything(journal: NatsJournal, after: int = 0) -> list[StoredEvent]:
-    await journal._refresh()
+    await journal._link.insist(journal._refresh)
     events: list[StoredEvent] = []
     while after < journal.latest:
         found, after = await journal.read(after)
