@@ -38,6 +38,7 @@ def summary(statistics: dict[str, Any]) -> str:
             f" up {seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}",
             f"journal {journal['id']}: events {journal['oldest']} to {journal['latest']}",
             f"streams: {', '.join(f'{number} {state}' for state, number in streams.items())}",
+            f"spools: {statistics['spools']['waiting']} waiting, {statistics['spools']['drained']} taken in",
             f"connections: {statistics['connections']['open']},"
             f" publishing {statistics['connections']['publishing']},"
             f" subscribed {len(statistics['subscribers'])}",

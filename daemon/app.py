@@ -17,12 +17,14 @@ from anyio.abc import TaskGroup
 from tooltap import __version__
 from tooltap.daemon.clock import wall_clock
 from tooltap.daemon.config import Config
+from tooltap.daemon.drain import Drain
 from tooltap.daemon.hub import Hub
 from tooltap.daemon.ingest import Streams
 from tooltap.daemon.journal import Journal, StreamState
 from tooltap.daemon.journal_sqlite import SqliteJournal
 from tooltap.daemon.listener import Listener
 from tooltap.daemon.logs import configure, get_logger
+from tooltap.daemon.paths import spool_path
 from tooltap.daemon.requests import Requests
 from tooltap.daemon.server import Server
 from tooltap.traces.writer import TraceWriter
@@ -50,6 +52,7 @@ class Daemon:
         self.hub: Hub
         self.server: Server
         self._streams: Streams
+        self._drain: Drain
         self._stopping = anyio.Event()
         self._started = time.monotonic()
 
@@ -102,6 +105,7 @@ class Daemon:
                 {"state": one.state, "updated": one.updated, **msgspec.to_builtins(one.statistics)} for one in streams
             ],
             "connections": {"open": self.server.connections, "publishing": len(self._streams.sessions)},
+            "spools": self._drain.statistics(),
             "subscribers": [one.statistics() for one in hub.subscriptions],
             "limits": {
                 key: value
@@ -126,10 +130,12 @@ class Daemon:
             partials_wanted=lambda: self.hub.partials_wanted,
             trace=trace,
         )
+        self._drain = Drain(self._streams, listener.path, spool_path())
         requests = Requests(self.journal, statistics=self.statistics, end_stream=self._streams.end)
         self.server = Server(config, self.hub, requests, self._streams, tasks)
         await self.server.start(listener)
         tasks.start_soon(_regularly, min(config.suspend_timeout / 4, CLOSING_PERIOD), self._close_overdue)
+        tasks.start_soon(_regularly, config.drain_interval, self._drain.run)
         tasks.start_soon(_regularly, config.retention_interval, self._expire)
         if trace is not None:
             _log.info("tracing", file=str(trace.path))

@@ -5,7 +5,6 @@ Nothing heavy is imported before the thread runs: an agent is started at once.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from tooltap.daemon.outbox import Outbox, StreamOptions
 
 if TYPE_CHECKING:
-    from tooltap.daemon.delivery import Delivery
+    import asyncio
+
+    from tooltap.daemon.delivery import Delivery, ReadSpool
     from tooltap.protocol.frames import Done
 
 __all__ = ["BackgroundDelivery"]
@@ -30,9 +31,17 @@ class _Running(NamedTuple):
 
 
 class BackgroundDelivery:
-    """Its methods are for one thread: the one that puts lines into the outbox, and then calls `wake`."""
+    """Its methods are for one thread, save `wake`, which is for those that put lines into the outbox."""
 
-    def __init__(self, outbox: Outbox, options: StreamOptions, socket: Path | None, *, patience: float) -> None:
+    def __init__(
+        self,
+        outbox: Outbox,
+        options: StreamOptions,
+        socket: Path | None,
+        *,
+        patience: float,
+        read_spool: ReadSpool | None = None,
+    ) -> None:
         self.outbox = outbox
         self.done: Done | None = None
         """The statistics, once the end of the stream is durable."""
@@ -41,6 +50,7 @@ class BackgroundDelivery:
         self._options = options
         self._socket = socket
         self._patience = patience
+        self._read_spool = read_spool
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._running: _Running | None = None
         self._started = threading.Event()
@@ -65,11 +75,14 @@ class BackgroundDelivery:
             self._call(lambda: running.delivery.finish(patience))
 
     def wait(self, stall: float | None = None) -> bool:
-        """Until the delivery has ended, or for `stall` seconds nothing has got through. Whether it has ended."""
-        acked = None
+        """Until the delivery has ended. With `stall`: or for that many seconds nothing has got through; where the rest
+        is on disk there is no need to wait any longer than that. Whether it has ended."""
+        acked = -1
         while self._thread.is_alive() and acked != self.outbox.acked:
-            acked = None if stall is None else self.outbox.acked
+            acked = self.outbox.acked
             self._thread.join(stall)
+            if self.outbox.rest() == (0, 0):
+                break
         return not self._thread.is_alive()
 
     def stop(self) -> None:
@@ -96,6 +109,8 @@ class BackgroundDelivery:
             pass
 
     def _run(self) -> None:
+        import asyncio
+
         try:
             asyncio.run(self._deliver())
         except asyncio.CancelledError:
@@ -104,11 +119,13 @@ class BackgroundDelivery:
             self.failure = error
 
     async def _deliver(self) -> None:
+        import asyncio
+
         from tooltap.daemon.delivery import Delivery
 
         # anyio 4.16: data that comes at the moment a connection is closed is an "Exception in callback" on stderr.
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
-        delivery = Delivery(self.outbox, self._options, self._socket, self._patience)
+        delivery = Delivery(self.outbox, self._options, self._socket, self._patience, self._read_spool)
         self._running = _Running(asyncio.get_running_loop(), asyncio.current_task(), delivery)
         self._started.set()
         self.done = await delivery.run()

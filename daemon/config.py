@@ -50,6 +50,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """When the journal is longer, the events of the streams that ended first are deleted; 0 lets it grow."""
     retention_interval: Seconds = 60.0
     """How often the journal is looked through for what is to be deleted."""
+    drain_interval: Seconds = 5.0
+    """Spools that `run` and `proxy` have left behind are looked for this often."""
     snapshot_bytes: Annotated[int, msgspec.Meta(ge=0)] = 1_048_576
     """A stream's tail is replaced by a snapshot when it is longer than this, and than four times the last snapshot."""
     shutdown_timeout: Seconds = 2.0

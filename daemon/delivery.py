@@ -8,36 +8,45 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TypeAlias
 
 import anyio
-import msgspec
 
 from tooltap.daemon.client import ConnectError, DaemonError, DisconnectedError, OtherInputError, Publisher, ingest
 from tooltap.daemon.outbox import Entry, Outbox, StreamOptions
-from tooltap.normalizers.framing import LongLine
+from tooltap.daemon.records import END, JOURNAL_REPLACED, encode, encode_lost
 from tooltap.protocol.frames import Done
-from tooltap.protocol.tapped import write_tapped
 
-__all__ = ["Delivery"]
+__all__ = ["Delivery", "ReadSpool"]
 
 BATCH = 256 * 1024
 PASSING = ("shutting-down", "too-many-connections")
 """Errors of a daemon that takes the stream later."""
-END = b'{"op":"end"}\n'
 RETRY_FIRST, RETRY_MOST = 0.05, 0.5
 """Seconds between attempts to reach a daemon that is away."""
+
+ReadSpool: TypeAlias = Callable[[int], tuple[bytes, int]]
+"""`Spool.read`: for lines that the outbox says are on disk."""
 
 
 class Delivery:
     """`patience`: seconds to go on trying without a daemon, counted from when one was last there."""
 
-    def __init__(self, outbox: Outbox, options: StreamOptions, socket: Path | None, patience: float) -> None:
+    def __init__(
+        self,
+        outbox: Outbox,
+        options: StreamOptions,
+        socket: Path | None,
+        patience: float,
+        read_spool: ReadSpool | None = None,
+    ) -> None:
         self.outbox = outbox
         self.problem: Exception | None = None
         """Why nothing gets through at the moment."""
         self._options = options
         self._socket = socket
         self._patience = patience
+        self._read_spool = read_spool
         self._last_seen = -float("inf")
         self._ended = False
         """The stream's end has been sent on this connection."""
@@ -82,7 +91,8 @@ class Delivery:
             wait = min(2 * wait, RETRY_MOST)
 
     async def _deliver(self, publisher: Publisher) -> Done:
-        self.outbox.resume(publisher.ingesting.lines)
+        if gone := self.outbox.resume(publisher.ingesting.lines):
+            await _write(publisher, encode_lost(gone, 0, JOURNAL_REPLACED))
         self._ended = False
         failures: list[Exception] = []
         ends: list[Done] = []
@@ -116,9 +126,13 @@ class Delivery:
         while True:
             self._news.clear()
             entries = self.outbox.take(BATCH)
-            if records := b"".join(_record(entry) for entry in entries if not _has(publisher, entry)):
+            if entries is None:
+                records = self._take_from_spool(known.lines)
+            else:
+                records = b"".join(encode(entry) for entry in entries if not _has(publisher, entry))
+            if records:
                 await _write(publisher, records)
-            elif entries:  # a recording is put in from its first line, whatever the daemon has of it
+            elif entries != []:  # a recording is put in from its first line, whatever the daemon has of it
                 self.outbox.acknowledge(known.lines)
             elif not self._finished.is_set():
                 await self._news.wait()
@@ -128,21 +142,18 @@ class Delivery:
                 self._ended = True
                 return await _write(publisher, END)
 
+    def _take_from_spool(self, known: int) -> bytes:
+        assert self._read_spool is not None
+        records, last = self._read_spool(max(known, self.outbox.sent))
+        self.outbox.taken(last)
+        return records
+
 
 def _has(publisher: Publisher, entry: Entry) -> bool:
     """Whether the daemon has the entry. Raises `OtherInputError`."""
     if isinstance(entry.line, bytes):
         return publisher.has(entry.last, entry.line)
     return entry.last <= publisher.ingesting.lines
-
-
-def _record(entry: Entry) -> bytes:
-    if entry.line is None:
-        lost = {"op": "lost", "lines": entry.lines, "bytes": entry.size, "reason": entry.reason}
-        return msgspec.json.encode(lost) + b"\n"
-    if isinstance(entry.line, LongLine):
-        return write_tapped(entry.line.head, entry.t, entry.direction, size=entry.line.size) + b"\n"
-    return write_tapped(entry.line, entry.t, entry.direction) + b"\n"
 
 
 async def _write(publisher: Publisher, records: bytes) -> None:

@@ -1,20 +1,22 @@
-"""Places at which a test can kill the daemon as `kill -9` would; inert unless the environment names one.
+"""Places at which a test can kill the process as `kill -9` would; inert unless the environment names one.
 
 `TOOLTAP_FAILPOINT=<name>[:<n>]` kills at the n-th hit (default: the first) of the named point; the hit is first
-appended to the file `TOOLTAP_FAILPOINT_LOG`, so that a test knows its point was reached.
+appended to the file `TOOLTAP_FAILPOINT_LOG`, so that a test knows its point was reached. `<name>:<n>:hang` instead
+stops the thread there for good, as a disk does that does not answer any more.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import threading
 
 __all__ = ["failpoint"]
 
 
-def _configured() -> tuple[str, int] | None:
-    name, _, nth = os.environ.get("TOOLTAP_FAILPOINT", "").partition(":")
-    return (name, int(nth or 1)) if name else None
+def _configured() -> tuple[str, int, str] | None:
+    name, nth, effect, *_ = (os.environ.get("TOOLTAP_FAILPOINT", "") + "::").split(":")
+    return (name, int(nth or 1), effect) if name else None
 
 
 _armed = _configured()
@@ -22,7 +24,7 @@ _hits = 0
 
 
 def failpoint(name: str) -> None:
-    """Die here if this point is the armed one and its turn has come."""
+    """Die or hang here if this point is the armed one and its turn has come."""
     if _armed is None or _armed[0] != name:
         return
     global _hits
@@ -31,4 +33,6 @@ def failpoint(name: str) -> None:
         if log := os.environ.get("TOOLTAP_FAILPOINT_LOG"):
             descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             os.write(descriptor, f"{name}\n".encode())
+        if _armed[2] == "hang":
+            threading.Event().wait()
         os.kill(os.getpid(), signal.SIGKILL)

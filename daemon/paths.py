@@ -1,4 +1,4 @@
-"""Where the socket and the journal are."""
+"""Where the socket, the journal and the spools are."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from pathlib import Path
 
 import platformdirs
 
-__all__ = ["SOCKET_VARIABLE", "journal_path", "socket_path"]
+__all__ = ["SOCKET_VARIABLE", "SPOOL_VARIABLE", "journal_path", "socket_path", "spool_path"]
 
 SOCKET_VARIABLE = "TOOLTAP_SOCKET"
+SPOOL_VARIABLE = "TOOLTAP_SPOOL"
 
 
 def socket_path() -> Path:
@@ -25,3 +26,10 @@ def socket_path() -> Path:
 
 def journal_path() -> Path:
     return platformdirs.user_data_path("tooltap") / "journal.db"
+
+
+def spool_path() -> Path:
+    """`$TOOLTAP_SPOOL`, else `spool` in the user's data directory: publishers and daemon must agree on it."""
+    if named := os.environ.get(SPOOL_VARIABLE):
+        return Path(named)
+    return platformdirs.user_data_path("tooltap") / "spool"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 from tooltap.daemon.background import BackgroundDelivery
@@ -41,9 +42,11 @@ def publish_recording(chunks: Chunks, options: StreamOptions, socket: Path | Non
 def _publish(chunks: Iterable[bytes], options: StreamOptions, socket: Path | None) -> Done:
     outbox = Outbox(max_bytes=sys.maxsize)
     delivery = BackgroundDelivery(outbox, options, socket, patience=PATIENCE)
+    batches = _batches(chunks)
+    first = next(batches, [])  # what cannot be read is no stream
     delivery.start()
     try:
-        for batch in _batches(chunks):
+        for batch in chain([first], batches):
             for line in batch:
                 if isinstance(line, Lost):
                     outbox.lose(line.lines, line.bytes, line.reason)

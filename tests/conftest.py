@@ -5,11 +5,18 @@ Generated examples are the same in every run, so that a red run can be repeated;
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
+import tempfile
 from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
+
+# Spools of the agents that tests run, and where the daemons that tests start look for them.
+os.environ["TOOLTAP_SPOOL"] = tempfile.mkdtemp(prefix="tooltap-spool-")
+atexit.register(shutil.rmtree, os.environ["TOOLTAP_SPOOL"], ignore_errors=True)
 
 NO_SKIP = bool(os.environ.get("TOOLTAP_NO_SKIP"))
 

@@ -108,9 +108,9 @@ def start(*arguments: object, env: dict[str, str] | None = None, **options: Any)
 
 
 @contextmanager
-def serving(socket: Path, folder: Path, **changes: str) -> Iterator[Child]:
+def serving(socket: Path, folder: Path, *options: object, **changes: str) -> Iterator[Child]:
     """`tooltap serve`, ready to be talked to. `changes`: of the environment."""
-    arguments = ["serve", "--socket", socket, "--journal", f"sqlite:{folder / 'journal.db'}"]
+    arguments = ["serve", "--socket", socket, "--journal", f"sqlite:{folder / 'journal.db'}", *options]
     with start(*arguments, env=environment(**changes)) as daemon:
         while b"listening" not in (line := daemon.log_line()):
             assert line, "the daemon has ended"

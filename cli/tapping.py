@@ -1,0 +1,90 @@
+"""What `run` and `proxy` are: commands that run an agent with a tap on it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from tooltap.cli.agents import missing_flags
+from tooltap.cli.connection import socket_option, stream_options
+from tooltap.daemon.child import run_child
+from tooltap.daemon.outbox import SpoolLimits, StreamOptions
+from tooltap.daemon.paths import socket_path, spool_path
+from tooltap.daemon.tap import Tap
+
+__all__ = ["agent_command"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+CANNOT_START = 127
+
+
+def agent_command(name: str, description: str, *, both_ways: bool) -> click.Command:
+    """`both_ways`: what the agent is told is tapped as well as what it prints."""
+
+    @click.command(
+        name,
+        help=description,
+        context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    )
+    @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND [ARGUMENT]...")
+    @stream_options
+    @_bytes_option("--spool-bytes", "What is kept on disk of this agent while the daemon is away.")
+    @_bytes_option("--spool-total-bytes", "What is kept on disk of all agents.")
+    @socket_option
+    @click.pass_context
+    def command(
+        context: click.Context,
+        command: tuple[str, ...],
+        dialect: str,
+        provider: str | None,
+        session: str | None,
+        mcp_servers: tuple[str, ...],
+        spool_bytes: int,
+        spool_total_bytes: int,
+        socket: Path | None,
+    ) -> None:
+        if (flags := missing_flags(command)) is not None:
+            click.echo(f"tooltap: not tapped: {command[0]} prints no stream this way, add {flags}", err=True)
+            context.exit(_replace_us_by(command))
+        options = StreamOptions(f"{name}-{secrets.token_hex(8)}", dialect, provider, session, mcp_servers)
+        tap = Tap(options, socket or socket_path(), SpoolLimits(spool_path(), spool_bytes, spool_total_bytes))
+        tap_input = partial(tap.take, direction="in") if both_ways else None
+        try:
+            code = run_child(command, partial(tap.take, direction="out"), tap_input)
+        except OSError as error:
+            click.echo(f"tooltap: cannot start {command[0]}: {error.strerror}", err=True)
+            context.exit(CANNOT_START)
+        if (trouble := tap.finish()) is not None:
+            click.echo(f"tooltap: {trouble}", err=True)
+        context.exit(code)
+
+    return command
+
+
+def _bytes_option(option: str, description: str) -> Callable[[F], F]:
+    name = option.removeprefix("--").replace("-", "_")
+    return click.option(
+        option,
+        type=click.IntRange(min=0),
+        default=SpoolLimits._field_defaults[name],
+        show_default=True,
+        envvar=f"TOOLTAP_{name.upper()}",
+        show_envvar=True,
+        metavar="N",
+        help=description,
+    )
+
+
+def _replace_us_by(command: tuple[str, ...]) -> int:
+    try:
+        os.execvp(command[0], command)
+    except OSError as error:
+        click.echo(f"tooltap: cannot start {command[0]}: {error.strerror}", err=True)
+        return CANNOT_START

@@ -1,0 +1,107 @@
+"""A place with its own spools, what is run there, and what the daemon there has of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.cli.command import COMMAND, TIMEOUT, Child, environment, serving, start
+from tests.daemon.running import Wire
+
+POLL = 0.01
+
+
+def line(number: int) -> bytes:
+    """What the agents print."""
+    return b'{"n":%d}\n' % number
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + TIMEOUT
+    while not condition():
+        assert time.monotonic() < deadline, "it does not come to that"
+        time.sleep(POLL)
+
+
+class Place:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.socket = folder / "s.sock"
+        self.variables = {"TOOLTAP_SPOOL": str(folder / "spool")}
+
+    @property
+    def spools(self) -> list[Path]:
+        return sorted((self.folder / "spool").glob("*"))
+
+    def run(
+        self, *arguments: object, file_kib: int | None = None, **changes: str
+    ) -> subprocess.CompletedProcess[bytes]:
+        """`file_kib`: how large a file may become; beyond, writing fails as it does on a full disk."""
+        command = [*COMMAND, "run", "--socket", self.socket, "--dialect", "claude-stream", *arguments]
+        if file_kib is not None:
+            command = ["bash", "-c", f'ulimit -f {file_kib}; exec "$@"', "bash", *command]
+        variables = environment(**self.variables, **changes)
+        return subprocess.run(
+            list(map(str, command)), capture_output=True, input=b"", timeout=TIMEOUT, env=variables, check=False
+        )
+
+    def spooled(self, number: int) -> bool:
+        """Whether some spool has this line."""
+        return any(b'{\\"n\\":%d}' % number in path.read_bytes() for path in self.spools)
+
+    @contextmanager
+    def start(self, *arguments: object, command: str = "run", **changes: str) -> Iterator[Child]:
+        options = ["--socket", self.socket, "--dialect", "claude-stream"]
+        with start(command, *options, *arguments, env=environment(**self.variables, **changes)) as run:
+            yield run
+
+    @contextmanager
+    def serving(self, *settings: str) -> Iterator[Daemon]:
+        """`settings`: lines of the configuration."""
+        config = self.folder / "tooltap.toml"
+        config.write_text("\n".join(["drain_interval = 0.05", *settings]))
+        with serving(self.socket, self.folder, "--config", config, **self.variables) as daemon:
+            yield Daemon(self, daemon)
+
+
+class Daemon:
+    def __init__(self, place: Place, process: Child) -> None:
+        self.process = process
+        self._place = place
+
+    def wait_until_ended(self, streams: int) -> None:
+        """Until that many streams have ended and nothing is left in the spools."""
+        until(lambda: self.ask("stats")["streams"]["ended"] == streams and not self._place.spools)
+
+    def ask(self, op: str) -> Any:
+        with self._connect() as wire:
+            return wire.ask(op)
+
+    def lines(self) -> int:
+        """Of all streams."""
+        return sum(one["lines"] for one in self.ask("stats")["perStream"])
+
+    def events(self) -> list[dict[str, Any]]:
+        with self._connect() as wire:
+            wire.send("subscribe", after="start", follow=False)
+            return [event for event in wire.rest() if "kind" in event]
+
+    def journal(self) -> dict[str, list[Any]]:
+        """Stream -> the numbers of its lines, and (lines, reason) of what is lost, in order."""
+        found: dict[str, list[Any]] = {}
+        for event in self.events():
+            if event["kind"] == "unparsed":
+                found.setdefault(event["stream"], []).append(json.loads(event["text"])["n"])
+            elif event.get("code") == "lost":
+                found.setdefault(event["stream"], []).append((event["data"]["lines"], event["data"]["reason"]))
+        return found
+
+    def _connect(self) -> Wire:
+        wire = Wire(self._place.socket)
+        assert wire.read()["op"] == "welcome"
+        return wire

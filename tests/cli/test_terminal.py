@@ -1,0 +1,122 @@
+"""An agent at a terminal finds a terminal, though its output is tapped."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import struct
+import sys
+import termios
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.cli.command import COMMAND, environment
+from tests.cli.test_run import agent, tapped
+from tests.daemon.running import Running
+
+
+class Screen:
+    """The other side of a terminal that `tooltap run` was started at."""
+
+    def __init__(self, terminal: int, pid: int) -> None:
+        self.shown = b""
+        self._terminal = terminal
+        self._pid = pid
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Whoever is in the foreground gets SIGWINCH."""
+        fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("4H", rows, columns, 0, 0))
+
+    def type(self, text: bytes) -> None:
+        os.write(self._terminal, text)
+
+    def until(self, text: bytes) -> None:
+        while text not in self.shown:
+            self.shown += os.read(self._terminal, 1024)
+
+    def modes(self) -> list[object]:
+        return termios.tcgetattr(self._terminal)
+
+    def end(self) -> int:
+        try:
+            while data := os.read(self._terminal, 1024):
+                self.shown += data
+        except OSError:  # how Linux says that the other side of a terminal is closed
+            pass
+        return os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+
+
+@contextmanager
+def at_a_terminal(daemon: Running, program: str, *, size: tuple[int, int] = (24, 80)) -> Iterator[Screen]:
+    pid, terminal = pty.fork()
+    if pid == 0:
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("4H", *size, 0, 0))
+        command = [*COMMAND, "run", "--socket", str(daemon.path), *agent(program)]
+        command.remove("-u")  # Python decides itself whether to hold its output back
+        os.execve(sys.executable, command, environment())
+    try:
+        yield Screen(terminal, pid)
+    finally:
+        os.close(terminal)
+
+
+def test_it_finds_one_of_the_same_size_and_line_ends_are_made_once(daemon: Running) -> None:
+    program = "import os\nprint(os.isatty(0), os.isatty(1), os.isatty(2), *os.get_terminal_size(1))"
+    with at_a_terminal(daemon, program, size=(40, 132)) as screen:
+        assert screen.end() == 0
+
+    assert screen.shown == b"True True True 132 40\r\n"
+    assert tapped(daemon)[0]["bytes"] == len(b"True True True 132 40")
+
+
+def test_it_does_not_hold_its_output_back(daemon: Running) -> None:
+    """Python, as most programs, writes each line at once to a terminal, and whole blocks to anything else."""
+    with at_a_terminal(daemon, "import sys\nprint('first')\nsys.stdin.readline()") as screen:
+        screen.until(b"first")
+        screen.type(b"\n")
+
+        assert screen.end() == 0
+
+
+def test_it_is_told_of_another_size_and_finds_it(daemon: Running) -> None:
+    program = (
+        "import os, signal\n"
+        "signal.signal(signal.SIGWINCH, lambda *_: print('size', *os.get_terminal_size(1)))\n"
+        "print('ready')\n"
+        "input()"
+    )
+    with at_a_terminal(daemon, program) as screen:
+        screen.until(b"ready")
+        screen.resize(50, 100)
+        screen.until(b"size 100 50")
+        screen.type(b"\n")
+
+        assert screen.end() == 0
+
+
+def test_an_interruption_typed_there_reaches_it_once(daemon: Running) -> None:
+    program = "import signal\nsignal.signal(signal.SIGINT, lambda *_: print('interrupted'))\nprint('ready')\ninput()"
+    with at_a_terminal(daemon, program) as screen:
+        screen.until(b"ready")
+        screen.type(b"\x03")
+        screen.until(b"interrupted")
+        screen.type(b"\n")
+
+        assert screen.end() == 0
+    assert screen.shown.count(b"interrupted") == 1
+
+
+@pytest.mark.parametrize(("ending", "code"), [("raise SystemExit(3)", 3), ("os.kill(os.getpid(), 9)", 137)])
+def test_the_terminal_is_as_it_was_when_it_has_ended(ending: str, code: int, daemon: Running) -> None:
+    """What it prints in its last moment is shown, and the modes of the terminal are those it left."""
+    with at_a_terminal(daemon, f"import os\nprint('x' * 5_000)\n{ending}") as screen:
+        before = screen.modes()
+        screen.until(b"\n")
+        after = screen.modes()
+
+        assert screen.end() == code
+    assert screen.shown == b"x" * 5_000 + b"\r\n"
+    assert before == after
