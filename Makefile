@@ -11,7 +11,7 @@ venv = $(PYTHON) -m venv $(1)
 install = $(1)/bin/python -m pip install -q --disable-pip-version-check $(2)
 endif
 
-.PHONY: demo test check lint fix corpus goldens coverage endless fuzz soak package clean
+.PHONY: demo test check lint fix corpus goldens coverage fixtures endless fuzz soak package clean
 
 demo: .venv/.runtime
 	$(BIN)/tooltap demo
@@ -54,6 +54,10 @@ soak: .venv/.dev
 # The page that says which tools are proven for which dialect, from the fixtures.
 coverage: .venv/.runtime
 	$(BIN)/python -m tooltap.traces.coverage tests/fixtures > docs/coverage.md
+
+# What the curated lines give today, after a change of the normalizers; says what changed, and what is still wrong.
+fixtures: .venv/.runtime
+	$(BIN)/tooltap fixtures update tests/fixtures/curated
 
 # The sdist, the wheel built from it, and that wheel at work in an empty environment, out of reach of the sources.
 package: .venv/.dev

@@ -29,6 +29,7 @@ AGENTS = {
     ),
     "opencode": Agent(("run … --format json", "acp"), "run --format json"),
     "qwen": Agent(("--output-format stream-json", "-o stream-json", "--acp"), "-p … --output-format stream-json"),
+    "cursor-agent": Agent(("--output-format stream-json", "acp"), "-p --output-format stream-json"),
     "copilot": Agent(("--output-format json", "--acp"), "-p … --output-format json"),
     "pi": Agent(("--mode json", "--mode rpc"), "--mode json"),
     "kimi": Agent(("--print … --output-format stream-json", "acp"), "--print --output-format stream-json"),

@@ -33,6 +33,7 @@ COMMANDS = {
     "sessions": "List the sessions in the journal.",
     "show": "Show one event.",
     "stats": "Show what the daemon has done, stream by stream.",
+    "fixtures": "Extract fixtures from traces, check them, bring them up to date.",
 }
 """Name -> the line `tooltap --help` shows; the subcommand's own help begins with it."""
 

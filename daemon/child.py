@@ -32,7 +32,6 @@ FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signa
 TYPED = (signal.SIGINT, signal.SIGQUIT)
 """The terminal sends these to the program as well as to us."""
 
-
 Tap: TypeAlias = Callable[[bytes], None]
 
 

@@ -20,7 +20,7 @@ from tooltap.protocol.frames import Done
 __all__ = ["Delivery", "ReadSpool"]
 
 BATCH = 256 * 1024
-PASSING = ("shutting-down", "too-many-connections")
+PASSING = ("shutting-down", "too-many-connections", "too-many-streams", "journal")
 """Errors of a daemon that takes the stream later."""
 RETRY_FIRST, RETRY_MOST = 0.05, 0.5
 """Seconds between attempts to reach a daemon that is away."""

@@ -15,7 +15,7 @@ import msgspec
 
 from tooltap.daemon.journal import Journal, StoredStream, StreamInfo, TailRecord
 from tooltap.daemon.live_stream import SNAPSHOT_FORMAT, LiveStream, Snapshot, context_of, ids_of
-from tooltap.normalizers.calls import Call
+from tooltap.normalizers.calls_state import Call
 from tooltap.normalizers.framing import LongLine
 from tooltap.normalizers.items import Limits
 from tooltap.normalizers.permissions import PendingPermission

@@ -101,8 +101,11 @@ class Tap:
             return f"{dropped} of {lines} lines were dropped: {self._outbox.obstacle}" if dropped else None
         lost = self._outbox.rest()[0] + dropped
         why = self._delivery.problem or "the daemon did not keep up"
-        waiting = f"{lines - self._outbox.acked - lost} of {lines} lines wait in the spool: {why}"
-        return f"{waiting}; {lost} lines are lost: {self._outbox.obstacle}" if lost else waiting
+        waiting = max(0, lines - self._outbox.acked - lost)
+        if not lost:
+            return f"{waiting} of {lines} lines wait in the spool: {why}"
+        kept = f"{waiting} of {lines} lines wait in the spool and {lost}" if waiting else f"{lost} of {lines} lines"
+        return f"{kept} are lost ({self._outbox.obstacle}): {why}"
 
 
 def _now() -> int:

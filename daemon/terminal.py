@@ -19,9 +19,11 @@ OUTPUT_FLAGS = 1
 
 
 class OutputTerminal:
+    """A pseudo-terminal that stands for the one at the descriptor `real`."""
+
     @classmethod
     def like(cls, real: int) -> Self | None:
-        """None if `real` is no terminal, or the system has no more of them."""
+        """None if there is no terminal, or the system has no more of them."""
         if not os.isatty(real):
             return None
         try:

@@ -24,9 +24,10 @@ from tooltap.normalizers.acp_terminals import Terminals
 from tooltap.normalizers.acp_tools import ToolCalls
 from tooltap.normalizers.acp_turns import Turns
 from tooltap.normalizers.acp_updates import Updates
-from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
-from tooltap.normalizers.calls import Call
+from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
+from tooltap.normalizers.calls_state import Call
 from tooltap.normalizers.items import Context
+from tooltap.normalizers.state import State
 from tooltap.normalizers.values import record, string
 from tooltap.protocol.events import Message, Notice, OutputRef, SessionEvent
 from tooltap.protocol.tapped import Direction

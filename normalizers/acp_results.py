@@ -14,6 +14,7 @@ from tooltap.normalizers.acp_content import blocks, decoded, text_of, unfence
 from tooltap.normalizers.acp_inputs import ToolUse
 from tooltap.normalizers.acp_state import Terminal
 from tooltap.normalizers.claude_answers import read_answer
+from tooltap.normalizers.opencode_results import listing
 from tooltap.normalizers.values import record, string, whole
 
 __all__ = ["Result", "printed_so_far", "read_result"]
@@ -253,8 +254,8 @@ def _opencode_read(output: str, metadata: dict[str, Any]) -> Any:
     display = record(metadata.get("display"))
     if not display:
         return output
-    if isinstance(display.get("entries"), list):
-        return {"entries": display["entries"]}
+    if (folder := listing(display)) is not None:
+        return folder
     first, last = whole(display.get("lineStart")), whole(display.get("lineEnd"))
     file = {"content": display.get("text"), "filePath": display.get("path"), "totalLines": display.get("totalLines")}
     if first is not None and last is not None:

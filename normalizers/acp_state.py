@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.base import State
+from tooltap.normalizers.state import State
 from tooltap.normalizers.texts import TextBuffer
 
 __all__ = ["AcpState", "Asked", "SessionInfo", "Terminal", "keep_newest"]
@@ -14,7 +14,6 @@ __all__ = ["AcpState", "Asked", "SessionInfo", "Terminal", "keep_newest"]
 SESSIONS = 64
 ASKED = 1_024
 SERVERS = 256
-RENAMED = 1_024
 CHILDREN = 256
 
 
@@ -73,8 +72,6 @@ class AcpState(State, kw_only=True):
     terminals: dict[str, Terminal] = msgspec.field(default_factory=dict)
     servers: list[str] = msgspec.field(default_factory=list)
     """Names of the MCP servers that sessions were set up with."""
-    renamed: dict[str, str] = msgspec.field(default_factory=dict)
-    """`<session>/<id on the wire>` -> call id, where the agent used an id again."""
     hears_client: bool = False
     """The client's side is on the wire, too."""
     agent_version: str | None = None

@@ -15,11 +15,12 @@ from tooltap.normalizers.acp_inputs import ReadInput, ToolUse, read_input
 from tooltap.normalizers.acp_names import mcp_name, raw_name, stated_name
 from tooltap.normalizers.acp_plans import Plans
 from tooltap.normalizers.acp_results import printed_so_far, read_result
-from tooltap.normalizers.acp_state import RENAMED, AcpState, Terminal, keep_newest
+from tooltap.normalizers.acp_state import AcpState, Terminal
 from tooltap.normalizers.acp_terminals import Terminals
 from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
 from tooltap.normalizers.bodies import Bodies
-from tooltap.normalizers.calls import UNKNOWN_TOOL, Call
+from tooltap.normalizers.calls import UNKNOWN_TOOL
+from tooltap.normalizers.calls_state import Call
 from tooltap.normalizers.values import record
 from tooltap.protocol.events import Chunk, OutputRef, ToolUpdate
 
@@ -42,40 +43,38 @@ class ToolCalls:
 
     def knows(self, update: dict[str, Any]) -> bool:
         """Whether an update is about a call that was seen before."""
-        wire_id = update.get("toolCallId")
-        return isinstance(wire_id, str) and self._parser.calls.is_known(self._call_id(wire_id))
+        call_id = update.get("toolCallId")
+        return isinstance(call_id, str) and self._parser.calls.is_known(call_id)
 
     # -- reports ------------------------------------------------------------------------------------------------
 
     def report(self, update: dict[str, Any], *, opens: bool, stopping: bool = False) -> str:
         """Read a `tool_call` or `tool_call_update`; gives the line's class. `opens`: it may be a call's first line,
         `stopping`: the client had asked to stop the turn."""
-        wire_id = update.get("toolCallId")
-        if not isinstance(wire_id, str):
+        call_id = update.get("toolCallId")
+        if not isinstance(call_id, str):
             return self._parser.unparsed("unknown-type", update)
         parser = self._parser
         parser.texts.flush()
-        call_id = self._call_id(wire_id, restarts=update.get("sessionUpdate") == "tool_call")
         bodies = Bodies(parser)
         if _response_in(update) is None:  # else kept as it is until the result, which has the same bodies
             update = bodies.take(update)
         call = parser.calls.get(call_id)
         line_class = WITH_EVENTS
-        if call is not None:
-            line_class = self._update(call, update)
-        elif parser.calls.is_done(call_id):
-            if update.get("status") not in _ENDED:
-                return skip("late-update")
-        else:
+        if (call is None and not parser.calls.is_done(call_id)) or self._begins_another(call_id, update):
             call = self._open(call_id, update, synthetic=not opens)
+        elif call is not None:
+            line_class = self._update(call, update)
+        elif update.get("status") not in _ENDED:
+            return skip("late-update")
         if update.get("status") in _ENDED:
             return self._end(call_id, call, update, bodies, stopping)
         return line_class
 
     def add_content(self, chunk: dict[str, Any]) -> str:
         """v2: one more item of a call's content."""
-        wire_id = chunk.get("toolCallId")
-        call = self._parser.calls.get(self._call_id(wire_id)) if isinstance(wire_id, str) else None
+        call_id = chunk.get("toolCallId")
+        call = self._parser.calls.get(call_id) if isinstance(call_id, str) else None
         if call is None:
             return skip("late-update")
         use = _use_of(call)
@@ -95,11 +94,10 @@ class ToolCalls:
         What a request says of a call whose input is known is left alone: OpenCode shows a diff there in place of the
         text, codex-acp another title.
         """
-        wire_id = tool_call.get("toolCallId")
-        if not isinstance(wire_id, str):
+        call_id = tool_call.get("toolCallId")
+        if not isinstance(call_id, str):
             return None
         parser = self._parser
-        call_id = self._call_id(wire_id)
         call = parser.calls.get(call_id)
         if call is not None:
             if not _use_of(call).has_input:
@@ -115,22 +113,18 @@ class ToolCalls:
 
     # -- inner workings -----------------------------------------------------------------------------------------
 
-    def _call_id(self, wire_id: str, *, restarts: bool = False) -> str:
-        """The call id for an id on the wire. Where an agent begins a new call under the id of one that another turn or
-        session has, it is `<turn>/<id>` from there on."""
-        parser = self._parser
-        key = f"{parser.session}/{wire_id}"
-        known = self._state.renamed.get(key, wire_id)
-        if not restarts or parser.replay:
-            return known
-        owner = parser.calls.owner(known)
-        if owner is None or owner == (parser.session, parser.turn) or parser.turn is None:
-            return known
-        if parser.calls.get(known) is not None and owner[0] == parser.session:
-            return known
-        self._state.renamed[key] = f"{parser.turn}/{wire_id}"
-        keep_newest(self._state.renamed, RENAMED)
-        return self._state.renamed[key]
+    def _begins_another(self, call_id: str, update: dict[str, Any]) -> bool:
+        """Whether a line begins a new call under the id of one that has ended, or that another session has."""
+        calls = self._parser.calls
+        if update.get("sessionUpdate") != "tool_call" or self._parser.replay:
+            return False
+        if calls.session_of(call_id) != self._parser.session:
+            return True
+        if not calls.is_done(call_id):
+            return False
+        name = raw_name(update, call_id)
+        read = self._read_input(_said_in(update), name)
+        return not calls.repeats(call_id, name, read.value, name=read.name)
 
     def _open(self, call_id: str, update: dict[str, Any], *, synthetic: bool, status: str | None = None) -> Call:
         use = ToolUse()
@@ -191,14 +185,7 @@ class ToolCalls:
         Text is what the call is about until it runs, and what it printed from then on; that of the last update is the
         result's.
         """
-        if isinstance(update.get("kind"), str):
-            use.kind = update["kind"]
-        if isinstance(update.get("title"), str):
-            use.title = update["title"]
-        if update.get("rawInput") or (use.raw_input is None and "rawInput" in update):
-            use.raw_input = update["rawInput"]
-        if isinstance(update.get("locations"), list) and update["locations"]:
-            use.locations = update["locations"]
+        _merge(use, update)
         content = update.get("content")
         if use.kind is None and use.raw_input is None and update.get("status") not in _ENDED:
             arguments = text_of(content) or ""
@@ -268,6 +255,26 @@ class ToolCalls:
 
 def _use_of(call: Call) -> ToolUse:
     return msgspec.convert(call.memory, ToolUse)
+
+
+def _said_in(update: dict[str, Any]) -> ToolUse:
+    """What one line alone says of a call's input."""
+    use = ToolUse()
+    _merge(use, update)
+    if update.get("status") not in _ENDED and isinstance(update.get("content"), list):
+        use.content = update["content"]
+    return use
+
+
+def _merge(use: ToolUse, update: dict[str, Any]) -> None:
+    if isinstance(update.get("kind"), str):
+        use.kind = update["kind"]
+    if isinstance(update.get("title"), str):
+        use.title = update["title"]
+    if update.get("rawInput") or (use.raw_input is None and "rawInput" in update):
+        use.raw_input = update["rawInput"]
+    if isinstance(update.get("locations"), list) and update["locations"]:
+        use.locations = update["locations"]
 
 
 def _response_in(update: dict[str, Any]) -> Any:

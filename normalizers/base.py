@@ -15,18 +15,20 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import msgspec
 
-from tooltap.normalizers.calls import Call, Calls, CallsState
+from tooltap.normalizers.calls import Calls
+from tooltap.normalizers.calls_state import Call
 from tooltap.normalizers.decode import FRAMING, decode_line
-from tooltap.normalizers.documents import Document, opens_document
+from tooltap.normalizers.documents import Documents
 from tooltap.normalizers.framing import LongLine
 from tooltap.normalizers.items import Context, Item, OutputPiece
 from tooltap.normalizers.numbers import Numbers
-from tooltap.normalizers.permissions import Permissions, PermissionsState
-from tooltap.normalizers.texts import Texts, TextsState
+from tooltap.normalizers.permissions import Permissions
+from tooltap.normalizers.state import OpenTurn, State
+from tooltap.normalizers.texts import Texts
 from tooltap.protocol.events import Event, Notice, OutputRef, SessionEvent, Turn, Unparsed
 from tooltap.protocol.tapped import Direction
 
-__all__ = ["UNPARSED", "WITH_EVENTS", "OpenTurn", "Parser", "State", "skip"]
+__all__ = ["UNPARSED", "WITH_EVENTS", "Parser", "skip"]
 
 WITH_EVENTS = "withEvents"
 UNPARSED = "unparsed"
@@ -37,34 +39,6 @@ UNPARSED_TEXT = 2_000
 def skip(reason: str) -> str:
     """The class of a line that gives no event, for a reason out of the dialect's `SKIPS`."""
     return f"skipped.{reason}"
-
-
-class OpenTurn(msgspec.Struct):
-    id: str
-    session: str
-    agent: str | None = None
-
-
-class State(msgspec.Struct, kw_only=True):
-    """What every parser remembers from line to line."""
-
-    line: int = 0
-    session: str | None = None
-    """The provider's own id of the root session, once seen."""
-    named: bool = False
-    """Events went out under the publisher's name for the session, before the provider's id was seen."""
-    provider: str | None = None
-    """What the stream says of itself."""
-    turns: list[OpenTurn] = []
-    """Oldest first; turns may overlap."""
-    turn_count: int = 0
-    cwd: str | None = None
-    """The session's working directory, where the stream says it; previews show paths relative to it."""
-    calls: CallsState = msgspec.field(default_factory=CallsState)
-    permissions: PermissionsState = msgspec.field(default_factory=PermissionsState)
-    texts: TextsState = msgspec.field(default_factory=TextsState)
-    document: Document | None = None
-    """The document over many lines that is being received."""
 
 
 E = TypeVar("E", bound=Event)
@@ -81,6 +55,8 @@ class Parser(ABC):
     state_type: ClassVar[type[State]] = State
     DOCUMENTS: ClassVar[bool] = False
     """Whether an object may come printed over many lines, as files that are JSON documents have it."""
+    ARRAYS: ClassVar[bool] = True
+    """Whether the stream may come as one array, printed over many lines."""
 
     def __init__(self, context: Context, state: State | None = None) -> None:
         self.context = context
@@ -106,7 +82,7 @@ class Parser(ABC):
         self._begin(t)
         if (known := self.glance(line)) is not None:
             return known, self._take()
-        if self.DOCUMENTS:
+        if self.ARRAYS:
             whole = self._collect(line)
             if whole is None:
                 return WITH_EVENTS, self._take()
@@ -119,12 +95,7 @@ class Parser(ABC):
                 self.read_framing(line)
                 return skip(FRAMING), self._take()
             return self._unreadable("not-json" if reason in (None, FRAMING) else reason, line, len(line))
-        classes = [self._read(value, line, direction) for value in values]
-        if len(classes) == 1:
-            return classes[0], self._take()
-        # Two objects torn onto one line: the line is worth its best part.
-        best = WITH_EVENTS if WITH_EVENTS in classes else UNPARSED if UNPARSED in classes else classes[0]
-        return best, self._take()
+        return self._read_all(values, line, t, direction), self._take()
 
     def feed_long(self, line: LongLine, t: int | None = None) -> tuple[str, list[Item]]:
         """A line longer than the limit: its head and length."""
@@ -274,9 +245,10 @@ class Parser(ABC):
         named, state.named = state.named, False
         state.session = self.session = session
         if before != session:
-            for holder in (*state.turns, *state.calls.open.values(), *state.permissions.pending.values()):
+            for holder in (*state.turns, *state.permissions.pending.values()):
                 if holder.session == before:
                     holder.session = session
+            self.calls.rename_session(before, session)
             self.texts.rename_session(before, session)
             if named:
                 self.emit(SessionEvent, state="updated", alias=before)
@@ -287,7 +259,7 @@ class Parser(ABC):
         turn_id = turn_id or f"t{state.turn_count}"
         while len(state.turns) >= self.context.limits.open_turns:
             self._give_up(state.turns[0])
-        state.turns.append(OpenTurn(turn_id, self.session, self.agent))
+        state.turns.append(OpenTurn(turn_id, self.session, self.agent, self.origin))
         self.emit(Turn, state="started", synthetic=synthetic)
         return turn_id
 
@@ -314,7 +286,7 @@ class Parser(ABC):
         turns = self.state.turns
         turn = next((one for one in turns if one.session == self.session and turn_id in (None, one.id)), None)
         if turn is None:
-            turn = OpenTurn(turn_id or f"t{max(self.state.turn_count, 1)}", self.session)
+            turn = OpenTurn(turn_id or f"t{max(self.state.turn_count, 1)}", self.session, origin=self.origin)
         self.texts.flush_turn(self.session, turn.id)
         self.permissions.expire_turn(turn.session, turn.id)
         stopped = outcome == "cancelled" and not synthetic  # said by the provider, not concluded by us
@@ -324,6 +296,7 @@ class Parser(ABC):
             self.emit(kind, turn=turn.id, **fields)
         if turn in turns:
             turns.remove(turn)
+        origin = {} if turn.origin is None else {"protocol": turn.origin[0], "provider": turn.origin[1]}
         self.emit(
             Turn,
             turn=turn.id,
@@ -332,6 +305,7 @@ class Parser(ABC):
             duration_ms=duration_ms,
             synthetic=synthetic,
             agent=turn.agent,
+            **origin,
         )
 
     # -- inner workings -----------------------------------------------------------------------------------------
@@ -370,7 +344,7 @@ class Parser(ABC):
                 "ts": self.ts,
                 "session": self.session,
                 "agent": self.agent,
-                "parent": self.parent,
+                "parent": self.calls.id_of(self.parent) if self.parent is not None else None,
                 "protocol": protocol,
                 "provider": provider,
                 "dialect": self.dialect,
@@ -379,40 +353,41 @@ class Parser(ABC):
             }
         )
 
-    def _read(self, value: Any, line: bytes, direction: Direction | None) -> str:
+    def _read_all(self, values: list[Any], line: bytes, t: int | None, direction: Direction | None) -> str:
+        """Objects torn onto one line, or those of an array: the line is worth its best part."""
+        classes: list[str] = []
+        for value in values:
+            if classes:
+                self._reset_scope(t)
+            classes.append(self._read(value, line, t, direction))
+        return next((one for one in (WITH_EVENTS, UNPARSED) if one in classes), classes[0])
+
+    def _read(self, value: Any, line: bytes, t: int | None, direction: Direction | None) -> str:
         try:
             if isinstance(value, dict):
                 return self.read(value, direction)
             if (line_class := self.read_other(value, direction)) is not None:
                 return line_class
-            self._emit_unparsed("not-an-object", line, len(line))
-            return UNPARSED
         except Exception as error:  # the promise is never to raise: the line is shown, and `make corpus` counts it
             self._emit_unparsed(f"parser-error: {type(error).__name__}", line, len(line))
             return UNPARSED
+        if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+            return self._read_all(value, line, t, direction)
+        self._emit_unparsed("not-an-object", line, len(line))
+        return UNPARSED
 
     def _collect(self, line: bytes) -> bytes | None:
-        """The line, or the whole document of which it is the last; None while a document goes on."""
-        document: Document | None = self.state.document
-        if document is not None and (
-            document.is_broken_by(line) or document.size + len(line) > self.context.limits.line_bytes
-        ):
+        """The line, or the whole object of which it is the last; None while an object goes on."""
+        documents: Documents = self.state.documents
+        if documents.is_broken_by(line) or documents.size + len(line) > self.context.limits.line_bytes:
             self._abandon_document()
-            document = None
-        if document is None:
-            if not opens_document(line):
-                return line
-            document = self.state.document = Document()
-        document.add(line)
-        if not document.is_ended_by(line):
-            return None
-        self.state.document = None
-        return document.text
+        return documents.take(line, objects=self.DOCUMENTS)
 
     def _abandon_document(self) -> None:
-        document, self.state.document = self.state.document, None
-        if document is not None:
-            self._emit_unparsed("truncated", document.text, document.size)
+        documents: Documents = self.state.documents
+        if documents.lines:
+            self._emit_unparsed("truncated", documents.text, documents.size)
+            documents.drop()
 
     def _unreadable(self, reason: str, line: bytes, size: int) -> tuple[str, list[Item]]:
         self._emit_unparsed(reason, line, size)
@@ -424,10 +399,10 @@ class Parser(ABC):
 
     def _give_up(self, turn: OpenTurn) -> None:
         """End a turn whose end nobody told."""
-        scope = self.session, self.agent
-        self.session, self.agent = turn.session, turn.agent
+        scope = self.session, self.agent, self.origin
+        self.session, self.agent, self.origin = turn.session, turn.agent, turn.origin
         self.end_turn("cancelled", turn_id=turn.id, synthetic=True)
-        self.session, self.agent = scope
+        self.session, self.agent, self.origin = scope
 
     def _end_everything(self) -> None:
         self.texts.flush_all()

@@ -39,7 +39,8 @@ class Bodies:
         for key in _BODY_KEYS:
             body = value.get(key)
             if isinstance(body, str) and (kept := self._take_body(key, body, value)) is not None:
-                rest = {name: item for name, item in value.items() if name != key}
+                # Kimi 1.40 says `"id": null` beside it.
+                rest = {name: item for name, item in value.items() if name != key and item is not None}
                 return {**rest, "outputId": kept.output_id}
         return {key: self.take(item) for key, item in value.items()}
 

@@ -4,6 +4,9 @@ A call is known by its id within the stream, never by order. Whatever the provid
 whose call was not seen yet gets a synthetic call, which the real one completes if it comes after all; a call whose
 result never comes is closed when its turn or the stream ends; a second terminal report is not a second result; and a
 real result after a synthetic one says what it replaces.
+
+Every `call_id` that dialects pass is the wire's, and means the newest call that has it (`call_ids.py`). A line that
+shows a call under the id of one that has ended says that once more, or begins another: `repeats` has the rule.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tooltap.normalizers.call_ids import CallIds
+from tooltap.normalizers.calls_state import Call, CallsState, Tombstone
 from tooltap.normalizers.names import canonical_name
 from tooltap.normalizers.preview import preview
 from tooltap.normalizers.tools import tool_input, tool_output
@@ -22,101 +27,83 @@ from tooltap.protocol.events import Attachment, Display, OutputRef, ToolCall, To
 if TYPE_CHECKING:
     from tooltap.normalizers.base import Parser
 
-__all__ = ["DUPLICATE_RESULT", "UNKNOWN_TOOL", "Call", "Calls", "CallsState"]
+__all__ = ["DUPLICATE_RESULT", "UNKNOWN_TOOL", "Calls"]
 
 DUPLICATE_RESULT = "skipped.duplicate-result"
 UNKNOWN_TOOL = "unknown"
 """Raw name of a call of which only the result is on the wire; canonical `Unknown`."""
 
 
-class Call(msgspec.Struct, omit_defaults=True):
-    """An open call."""
-
-    id: str
-    raw_name: str
-    name: str
-    session: str
-    status: str
-    agent: str | None = None
-    parent: str | None = None
-    turn: str | None = None
-    origin: tuple[str, str] | None = None
-    """(protocol, provider), where it is not the stream's."""
-    title: str | None = None
-    preview: str | None = None
-    digest: int = 0
-    """CRC of the canonical input last emitted."""
-    memory: dict[str, Any] = {}
-    """What the dialect needs to understand later lines about this call; dropped, oldest call first, when all calls
-    together remember more than the limit."""
-    memory_bytes: int = 0
-    denied: bool = False
-    acknowledged: bool = False
-    """Runs in the background: its first result only said so."""
-    made_up: bool = False
-    """Only its result was seen."""
-
-
-class Tombstone(msgspec.Struct, omit_defaults=True):
-    """A finished call."""
-
-    raw_name: str
-    name: str
-    session: str
-    agent: str | None = None
-    parent: str | None = None
-    turn: str | None = None
-    origin: tuple[str, str] | None = None
-    synthetic_result: str | None = None
-    """Event id of the result we made up, while no real one has come."""
-    made_up: bool = False
-    """Only the result was seen."""
-
-
-class CallsState(msgspec.Struct, omit_defaults=True):
-    open: dict[str, Call] = {}
-    done: dict[str, Tombstone] = {}
-    children: dict[str, dict[str, None]] = {}
-    """Call id -> ids of the open calls of the subagent it spawned."""
-    remembered: dict[str, None] = {}
-    """Ids of the open calls that have a memory, oldest first."""
-    memory_bytes: int = 0
-
-
 class Calls:
     def __init__(self, parser: Parser) -> None:
         self._parser = parser
+        self._ids = CallIds(parser)
 
     @property
     def _state(self) -> CallsState:
         return self._parser.state.calls  # type: ignore[no-any-return]
 
+    def id_of(self, call_id: str) -> str:
+        """The id, in events, of the call that an id on the wire means."""
+        return self._ids.of(call_id)
+
     def get(self, call_id: str) -> Call | None:
         """The open call of this id."""
-        return self._state.open.get(call_id)
+        return self._state.open.get(self.id_of(call_id))
 
     def is_done(self, call_id: str) -> bool:
         """Whether the call was seen, and has ended."""
-        tomb = self._state.done.get(call_id)
+        tomb = self._state.done.get(self.id_of(call_id))
         return tomb is not None and not tomb.made_up
 
     def is_over(self, call_id: str) -> bool:
         """Whether the call has its real result, so that another one would repeat it."""
-        tomb = self._state.done.get(call_id)
-        return tomb is not None and tomb.synthetic_result is None and call_id not in self._state.open
+        tomb = self._state.done.get(self.id_of(call_id))
+        return tomb is not None and tomb.synthetic_result is None
 
     def is_known(self, call_id: str) -> bool:
-        return call_id in self._state.open or call_id in self._state.done
+        return self._known(call_id) is not None
 
     def name_of(self, call_id: str) -> str | None:
         """Canonical name of an open or finished call."""
-        known = self._state.open.get(call_id) or self._state.done.get(call_id)
+        known = self._known(call_id)
         return known.name if known else None
 
-    def owner(self, call_id: str) -> tuple[str, str | None] | None:
-        """Session and turn of an open or finished call."""
-        known = self._state.open.get(call_id) or self._state.done.get(call_id)
-        return (known.session, known.turn) if known else None
+    def session_of(self, call_id: str) -> str | None:
+        """Session of an open or finished call."""
+        known = self._known(call_id)
+        return known.session if known else None
+
+    def source_of(self, call_id: str) -> str | None:
+        """What opened an open or finished call, as `open` was told."""
+        known = self._known(call_id)
+        return known.source if known else None
+
+    def repeats(
+        self, call_id: str, raw_name: str, value: Any, *, name: str | None = None, retold: bool = False
+    ) -> bool:
+        """Whether a line that shows a call says one once more that has ended: the same tool with the same input, in the
+        same turn (`retold`: or in a later one), or anything that is a replay. Else it begins another under this id."""
+        tomb = self._state.done.get(self.id_of(call_id))
+        if tomb is None or tomb.made_up:
+            return False
+        if self._parser.replay:
+            return True
+        if not retold and self._parser.turn not in (None, tomb.turn):
+            return False
+        name = name or canonical_name(raw_name, value, call_id)
+        return name == tomb.name and _told(tool_input(name, value, raw_name)) in tomb.told
+
+    def rename_session(self, before: str, after: str) -> None:
+        """The session's own id comes late."""
+        for known in (*self._state.open.values(), *self._state.done.values()):
+            if known.session == before:
+                known.session = after
+        self._ids.rename_session(before, after)
+
+    def _known(self, call_id: str) -> Call | Tombstone | None:
+        call_id = self.id_of(call_id)
+        return self._state.open.get(call_id) or self._state.done.get(call_id)
 
     # -- opening and updating -----------------------------------------------------------------------------------
 
@@ -133,42 +120,47 @@ class Calls:
         synthetic: bool = False,
         memory: dict[str, Any] | None = None,
         outputs: dict[str, Any] | None = None,
+        source: str = "",
     ) -> Call:
         """Emit a new call. `value` is what the tool was called with; `raw` the provider's whole object for the call;
-        `name` the canonical name where the dialect knows better than the table of names.
+        `name` the canonical name where the dialect knows better than the table of names; `source` what
+        of the wire opens it, where only that can tell of another.
 
         A call whose result came before it is that result's: what it says is an update of the one made up for it."""
         parser = self._parser
         state = self._state
-        while len(state.open) >= parser.context.limits.open_calls:
-            self._close(next(iter(state.open.values())), "interrupted")
-        tomb = state.done.pop(call_id, None)
+        new_id = self.id_of(call_id)
+        tomb = state.done.get(new_id)
+        if new_id in state.open or (tomb is not None and not tomb.made_up):
+            new_id, tomb = self._ids.another(call_id), None
         name = name or canonical_name(raw_name, value, call_id)
         payload = tool_input(name, value, raw_name)
         call = Call(
-            id=call_id,
+            id=new_id,
             raw_name=raw_name,
             name=name,
             session=parser.session,
             status=status,
             agent=parser.agent,
-            parent=parser.parent,
+            parent=self.id_of(parser.parent) if parser.parent is not None else None,
             turn=parser.turn,
             origin=parser.origin,
             title=title,
             preview=preview(name, payload, parser.state.cwd),
+            wire_id=call_id if call_id != new_id else None,
+            source=source,
+            told=(_told(payload),),
             digest=_digest(payload),
         )
-        if tomb is not None and tomb.made_up:
+        if tomb is not None:
             self._complete(call, payload, raw, tomb)
             return call
-        state.open[call_id] = call
-        if call.parent is not None:
-            state.children.setdefault(call.parent, {})[call_id] = None
+        self._add(call)
         self.remember(call, memory or {})
         parser.emit(
             ToolCall,
-            call_id=call_id,
+            call_id=new_id,
+            parent=call.parent,
             name=name,
             input=self._with_meta(payload, call, raw),
             status=status,
@@ -178,6 +170,14 @@ class Calls:
             outputs=outputs,
         )
         return call
+
+    def _add(self, call: Call) -> None:
+        state = self._state
+        while len(state.open) >= self._parser.context.limits.open_calls:
+            self._close(next(iter(state.open.values())), "interrupted")
+        state.open[call.id] = call
+        if call.parent is not None:
+            state.children.setdefault(call.parent, {})[call.id] = None
 
     def _complete(self, call: Call, payload: dict[str, Any], raw: Any, tomb: Tombstone) -> None:
         """Tell what a call was whose result is told already."""
@@ -221,6 +221,7 @@ class Calls:
             digest = _digest(payload)
             if digest != call.digest or "name" in changes:
                 call.digest = digest
+                call.told = (*call.told[:1], _told(payload))
                 changes["input"] = self._with_meta(payload, call, raw)
                 shown = preview(call.name, payload, self._parser.state.cwd)
                 if shown is not None and shown != call.preview:
@@ -261,7 +262,7 @@ class Calls:
 
     def result(
         self,
-        call_id: str,
+        of: Call | str,
         value: Any,
         *,
         raw: Any,
@@ -277,12 +278,12 @@ class Calls:
         synthetic: bool = False,
         outputs: dict[str, OutputRef] | None = None,
     ) -> str:
-        """Emit the result of a call; gives the class of a line that says just this.
+        """Emit the result of a call, or of what has this id on the wire; gives the class of a line that says just this.
 
         `value` is what the tool answered, as its family understands it; `error` the provider's words where it failed;
         `status` what the provider calls it, which a denied permission or a stated exit code may correct.
         """
-        call, replaces = self._of_result(call_id, raw_name, raw)
+        call, replaces = (of, None) if isinstance(of, Call) else self._of_result(of, raw_name)
         if call is None:
             return DUPLICATE_RESULT
         output = tool_output(call.name, value, call.raw_name)
@@ -299,7 +300,7 @@ class Calls:
         event = self._emit_of(
             call,
             ToolResult,
-            call_id=call_id,
+            call_id=call.id,
             name=call.name,
             output=self._with_meta(output, call, raw),
             status=status,
@@ -316,33 +317,26 @@ class Calls:
         )
         if is_async:
             call.acknowledged = True
+            if self._state.done.pop(call.id, None) is not None:  # said too late: it had been closed
+                self._add(call)
         else:
             self._bury(call, event.id if synthetic else None)
         return "withEvents"
 
-    def _of_result(self, call_id: str, raw_name: str, raw: Any) -> tuple[Call | None, str | None]:
+    def _of_result(self, wire_id: str, raw_name: str) -> tuple[Call | None, str | None]:
+        call_id = self.id_of(wire_id)
         call = self._state.open.get(call_id)
         if call is not None:
             return call, None
         tomb = self._state.done.get(call_id)
         if tomb is None:
             name = "Unknown" if raw_name == UNKNOWN_TOOL else None
-            call = self.open(call_id, raw_name, {}, raw=None, name=name, synthetic=True)
+            call = self.open(wire_id, raw_name, {}, raw=None, name=name, synthetic=True)
             call.made_up = True
             return call, None
         if tomb.synthetic_result is None:
             return None, None
-        call = Call(
-            id=call_id,
-            raw_name=tomb.raw_name,
-            name=tomb.name,
-            session=tomb.session,
-            status="running",
-            agent=tomb.agent,
-            parent=tomb.parent,
-            turn=tomb.turn,
-            origin=tomb.origin,
-        )
+        call = Call(id=call_id, status="running", **tomb.shared())
         return call, tomb.synthetic_result
 
     @staticmethod
@@ -371,7 +365,7 @@ class Calls:
     def _close(self, call: Call, status: str) -> None:
         if call.id in self._state.open:
             value, outputs = self._parser.unfinished(call)
-            self.result(call.id, value, raw=None, status=status, synthetic=True, outputs=outputs)
+            self.result(call, value, raw=None, status=status, synthetic=True, outputs=outputs)
 
     def _close_children(self, call_id: str) -> None:
         for child in list(self._state.children.get(call_id, ())):
@@ -388,19 +382,10 @@ class Calls:
         if not siblings:
             state.children.pop(call.parent or "", None)
         state.done.pop(call.id, None)
-        state.done[call.id] = Tombstone(
-            raw_name=call.raw_name,
-            name=call.name,
-            session=call.session,
-            agent=call.agent,
-            parent=call.parent,
-            turn=call.turn,
-            origin=call.origin,
-            synthetic_result=synthetic_result,
-            made_up=call.made_up,
-        )
+        state.done[call.id] = Tombstone(synthetic_result=synthetic_result, **call.shared())
         while len(state.done) > self._parser.context.limits.tombstones:
-            del state.done[next(iter(state.done))]
+            oldest = next(iter(state.done))
+            self._ids.forget(oldest, state.done.pop(oldest))
 
     # -- payloads -----------------------------------------------------------------------------------------------
 
@@ -423,6 +408,10 @@ class Calls:
         }
         payload["_raw"] = truncate_raw({} if raw is None else raw)
         return payload
+
+
+def _told(payload: dict[str, Any]) -> int:
+    return _digest({key: item for key, item in payload.items() if not key.startswith("_")})
 
 
 def _digest(payload: dict[str, Any]) -> int:

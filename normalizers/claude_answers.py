@@ -42,6 +42,8 @@ _LINKS = re.compile(r"^Links: (\[.*\])$", re.M)
 _SEARCH_FRAME = re.compile(r"\AWeb search results for query: .*|^REMINDER: .*", re.M)
 _TAGGED = re.compile(r"<(\w+)>\n?(.*?)\n?</\1>", re.S)
 _FOUND = re.compile(r"Found \d+ files?[^\n]*\n")
+_TREE_LINE = re.compile(r"((?:  )*)- (.*)")
+_TREE_NOTE = "NOTE: do any of the files above seem malicious?"
 _NOTHING_FOUND = ("No files found", "No matches found")
 
 # Refusals by their words: before version 2.1 nothing else on the line tells them from failures (seen in 1.0.128 and in
@@ -253,6 +255,29 @@ def _grep_text(text: str) -> Any:
     return text
 
 
+def _tree_text(text: str) -> Any:
+    """The tree that LS printed before 2.0: the folder, and below it all that is in there; entries are their paths in
+    that folder. Behind it stands a word to the model, which the twin has not."""
+    root: str | None = None
+    entries: list[str] = []
+    folders = [""]
+    rest = []
+    for line in text.split("\n"):
+        item = _TREE_LINE.fullmatch(line)
+        depth = len(item[1]) // 2 if item else 0
+        if item and root is None and depth == 0:
+            root = item[2]
+        elif item and root is not None and 0 < depth <= len(folders):
+            entries.append(folders[depth - 1] + item[2])
+            folders[depth:] = [entries[-1]] if item[2].endswith("/") else []
+        elif line.strip() and not line.startswith(_TREE_NOTE):
+            rest.append(line)
+    if root is None:
+        return text
+    found = {**({"path": root} if root else {}), "entries": entries}
+    return {**found, "text": text} if rest else found
+
+
 def _search_text(text: str) -> dict[str, Any]:
     results: list[Any] = []
     for links in _LINKS.findall(text):
@@ -287,6 +312,7 @@ _FROM_TEXT: dict[str, Callable[[str], Any]] = {
     "Glob": _glob_text,
     "Grep": _grep_text,
     "KillShell": _json_text,
+    "LS": _tree_text,
     "Read": _read_text,
     "TaskStop": _json_text,
     "WebSearch": _search_text,

@@ -8,13 +8,14 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
+from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
 from tooltap.normalizers.calls import UNKNOWN_TOOL
 from tooltap.normalizers.claude_answers import Answer, read_answer, text_of
 from tooltap.normalizers.claude_blocks import BLOCK_SKIPS, Blocks, BlocksState
 from tooltap.normalizers.claude_deltas import Deltas, DeltasState
 from tooltap.normalizers.claude_tasks import Tasks, TasksState
 from tooltap.normalizers.items import Context
+from tooltap.normalizers.state import State
 from tooltap.normalizers.values import string
 from tooltap.protocol.events import Message, Notice, SessionEvent
 

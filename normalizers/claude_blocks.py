@@ -75,7 +75,7 @@ class Blocks:
         """Emit the blocks of one `assistant` line; gives its class. `titles`: call id -> what users are shown."""
         message_id = string(message.get("id"))
         content = _blocks(message.get("content"))
-        is_new = message_id is not None and not self.knows(message_id)
+        is_new = None if message_id is None else not self.knows(message_id)
         seen = self._seen(message_id)
         if len(content) == 1 and (index := self._deltas.claim(message_id)) is not None:
             seen.blocks = index
@@ -97,7 +97,7 @@ class Blocks:
         return seen
 
     def _assistant_block(
-        self, block: Any, message_id: str | None, index: int, titles: dict[str, str], *, is_new: bool
+        self, block: Any, message_id: str | None, index: int, titles: dict[str, str], *, is_new: bool | None
     ) -> str:
         kind = string(block.get("type")) or ""
         if kind == "text":
@@ -118,8 +118,9 @@ class Blocks:
         self._parser.emit(kind, text=text, message_id=message_id, block=index, **fields)
         return WITH_EVENTS
 
-    def _call(self, block: dict[str, Any], titles: dict[str, str], *, is_new: bool) -> str:
-        """`is_new`: of a message never seen. Models behind Claude Code that are not Anthropic's use ids again."""
+    def _call(self, block: dict[str, Any], titles: dict[str, str], *, is_new: bool | None) -> str:
+        """`is_new`: of a message never seen; None where messages have no ids. Models behind Claude Code that are not
+        Anthropic's use ids of calls again."""
         calls = self._parser.calls
         call_id = block["id"]
         title = titles.get(call_id)
@@ -128,7 +129,8 @@ class Blocks:
         if call is not None:  # opened before by its permission request
             changed = calls.update(call, given, raw=block, title=title)
             return WITH_EVENTS if changed else skip("repeated")
-        if calls.is_done(call_id) and not (is_new and calls.is_over(call_id)):
+        repeats = calls.repeats(call_id, raw_name, given) if is_new is None else not is_new and calls.is_done(call_id)
+        if repeats:
             return skip("repeated")
         calls.open(call_id, raw_name, given, raw=block, title=title)
         return WITH_EVENTS

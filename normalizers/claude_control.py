@@ -93,7 +93,7 @@ class Control:
         parser = self._parser
         call_id, raw_name, given = request.get("tool_use_id"), str(request.get("tool_name")), request.get("input")
         call = None
-        if isinstance(call_id, str) and not parser.calls.is_done(call_id):
+        if isinstance(call_id, str) and not parser.calls.repeats(call_id, raw_name, given):
             call = parser.calls.get(call_id) or parser.calls.open(call_id, raw_name, given, raw=request)
             parser.calls.remember(call, {**call.memory, "asked": _digest(given)})
         questions = records(record(given).get("questions")) if raw_name == _QUESTIONS else None

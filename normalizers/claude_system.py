@@ -1,4 +1,4 @@
-"""Claude's `system` lines that are notices, and those that say nothing new."""
+"""Claude's notices, and lines that say nothing new: most `system` ones, and some with a type of their own."""
 
 from __future__ import annotations
 
@@ -9,12 +9,34 @@ from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
 from tooltap.normalizers.values import record
 from tooltap.protocol.events import Message, Notice
 
-__all__ = ["SYSTEM_SKIPS", "compacting", "rate_limit", "read_notice"]
+__all__ = ["NOTED", "SYSTEM_SKIPS", "compacting", "note", "rate_limit", "read_notice"]
+
+NOTED = frozenset({"active_goal", "auth_status", "prompt_suggestion", "tool_use_summary"})
+"""Line types that are notices as they are."""
+
+_NOTED_SYSTEMS = frozenset(
+    {
+        "elicitation_complete",
+        "files_persisted",
+        "informational",
+        "memory_recall",
+        "mirror_error",
+        "model_refusal_fallback",
+        "model_refusal_no_fallback",
+        "notification",
+        "plugin_install",
+        "post_turn_summary",
+        "worker_shutting_down",
+    }
+)
+"""The same of `system` lines, as of the Agent SDK 0.3.220."""
 
 _REPEATING = {
     "background_tasks_changed": "background-tasks",
+    "control_request_progress": "control",
     "hook_progress": "hook-progress",
     "hook_started": "hook-started",
+    "session_state_changed": "status",
     "thinking_tokens": "partial",
 }
 """Subtypes that say what other lines say, too -> reason."""
@@ -27,11 +49,28 @@ def read_notice(parser: Parser, value: dict[str, Any]) -> str | None:
     subtype = str(value.get("subtype"))
     if subtype in _REPEATING:
         return skip(_REPEATING[subtype])
+    if subtype in _NOTED_SYSTEMS:
+        return note(parser, subtype, value)
     notice = _NOTICES.get(subtype)
     if notice is None:
         return None
     notice(parser, value)
     return WITH_EVENTS
+
+
+def note(parser: Parser, kind: str, value: dict[str, Any]) -> str:
+    """A line that says what it has to say in one of its keys: the kind is the code, what else it has the data."""
+    code = kind.replace("_", "-")
+    data = {key: item for key, item in value.items() if key not in _ENVELOPE and item is not None}
+    text = next((text for key in _TEXT_KEYS if isinstance(text := data.get(key), str) and text), None)
+    error = bool(data.get("error")) or value.get("status") == "failed"
+    level = "warning" if error or value.get("level") in ("warning", "error") else "info"
+    parser.emit(Notice, level=level, code=code, text=text or code.replace("-", " "), data=data or None)
+    return WITH_EVENTS
+
+
+_ENVELOPE = frozenset({"type", "subtype", "uuid", "session_id", "parent_tool_use_id", "timestamp"})
+_TEXT_KEYS = ("error", "content", "text", "message", "summary", "suggestion", "reason", "name")
 
 
 def rate_limit(parser: Parser, value: dict[str, Any]) -> str:

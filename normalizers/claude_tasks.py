@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 
 from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
-from tooltap.normalizers.calls import UNKNOWN_TOOL, Call
+from tooltap.normalizers.calls import UNKNOWN_TOOL
+from tooltap.normalizers.calls_state import Call
 from tooltap.normalizers.claude_answers import Answer
 from tooltap.normalizers.values import record, string, whole
 
@@ -49,6 +50,15 @@ class Tasks:
         """`task_started` and `task_progress`."""
         return self._report(value, value.get("description"))
 
+    def elapsed(self, value: dict[str, Any]) -> str:
+        """`tool_progress`: a call that still runs."""
+        call = self._parser.calls.get(str(value.get("tool_use_id")))
+        if call is None:
+            return skip("stale-task")
+        data = {key: value[key] for key in ("elapsed_time_seconds", "task_id") if value.get(key) is not None}
+        self._parser.calls.update(call, progress={"data": data})
+        return WITH_EVENTS
+
     def updated(self, value: dict[str, Any]) -> str:
         patch = record(value.get("patch"))
         return self._report(value, patch.get("error") or patch.get("status"), patch.get("status"))
@@ -65,25 +75,25 @@ class Tasks:
             output["exit_code"] = int(code[1])
         duration = whole(record(value.get("usage")).get("duration_ms"))
         return self._parser.calls.result(
-            call.id, output, raw=value, status=end, error=summary or None, duration_ms=duration, final=True
+            call, output, raw=value, status=end, error=summary or None, duration_ms=duration, final=True
         )
 
     def overhear(self, name: str, block: dict[str, Any], answer: Answer) -> None:
         """Before 2.1 no line tells how a background command ends; that it was killed is said by who killed it."""
         value = record(answer.value)
         if answer.is_async:
-            self._learn(str(value.get("backgroundTaskId")), block["tool_use_id"])
+            self._learn(str(value.get("backgroundTaskId")), self._parser.calls.id_of(block["tool_use_id"]))
         elif name == "KillShell" and answer.status == "completed":
             call = self._parser.calls.get(self._calls.get(str(value.get("shell_id")), ""))
             if call is not None and call.acknowledged:
                 words = string(value.get("message"))
-                self._parser.calls.result(call.id, None, raw=block, status="cancelled", error=words, final=True)
+                self._parser.calls.result(call, None, raw=block, status="cancelled", error=words, final=True)
 
     def finish(self) -> None:
         """End the background calls whose task ended without a notification (it may come as `task_updated` alone)."""
         for call in list(self._parser.state.calls.open.values()):
             if call.acknowledged and (end := call.memory.get("task")):
-                self._parser.calls.result(call.id, None, raw=None, status=end, final=True, synthetic=True)
+                self._parser.calls.result(call, None, raw=None, status=end, final=True, synthetic=True)
 
     def _report(self, value: dict[str, Any], text: Any, status: Any = None) -> str:
         call = self._call(value)

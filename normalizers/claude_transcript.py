@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.base import WITH_EVENTS, State, skip
+from tooltap.normalizers.base import WITH_EVENTS, skip
 from tooltap.normalizers.claude_answers import text_of
 from tooltap.normalizers.claude_base import (
     CLAUDE_SKIPS,
@@ -38,6 +38,7 @@ from tooltap.normalizers.claude_transcript_notices import (
 )
 from tooltap.normalizers.claude_usage import Steps, StepsState
 from tooltap.normalizers.items import Context
+from tooltap.normalizers.state import State
 from tooltap.normalizers.times import milliseconds
 from tooltap.normalizers.values import number, record, records, string, whole
 from tooltap.protocol.events import SessionEvent, Usage

@@ -12,12 +12,14 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
+from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
 from tooltap.normalizers.bodies import Bodies
-from tooltap.normalizers.calls import UNKNOWN_TOOL, Call
+from tooltap.normalizers.calls import UNKNOWN_TOOL
+from tooltap.normalizers.calls_state import Call
 from tooltap.normalizers.cline_results import read_result
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.running import Running, RunningState
+from tooltap.normalizers.state import State
 from tooltap.normalizers.times import milliseconds
 from tooltap.normalizers.values import number, record, string, whole
 from tooltap.protocol.events import Message, Notice, OutputRef, Reasoning, SessionEvent, Usage
@@ -246,6 +248,8 @@ class ClineJson(Parser):
         call = self.calls.get(call_id)
         if call is not None:
             return WITH_EVENTS if self.calls.update(call, event.get("input"), raw=event) else skip("unchanged")
+        if self.calls.repeats(call_id, name, event.get("input")):
+            return skip("repeated")
         self.calls.open(call_id, name, event.get("input"), raw=event)
         return WITH_EVENTS
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
-from tooltap.normalizers.calls import Call
+from tooltap.normalizers.calls_state import Call
 from tooltap.normalizers.codex_approvals import CodexApprovals
 from tooltap.normalizers.codex_calls import CodexCalls
 from tooltap.normalizers.codex_messages import CodexMessages
@@ -104,6 +104,9 @@ class CodexParser(Parser):
         super().__init__(context, state)
         self.event_turn: str | None = None
         """The turn the line says it belongs to. Scope of the line, like `session`: dialects set it for each."""
+        self.begins = ""
+        """The way in which the line tells that a call begins: `item`, `event` or `model`; empty where it tells of
+        something else. One call may be told of in all three."""
         self.running = Running(self, self.state.running)
         self.tools = CodexCalls(self)
         self.approvals = CodexApprovals(self)
@@ -145,7 +148,9 @@ class CodexParser(Parser):
         """Read one event; gives the line's class, None for a type that is not known."""
         self.event_turn = text_of(msg, "turn_id") or self.event_turn
         kind = msg.get("type")
+        self.begins = "event" if str(kind).endswith("_begin") else ""
         if kind == "item_started":
+            self.begins = "item"
             return _dispatch(object_of(msg, "item"), self._starts, _SKIPPED_STARTS)
         if kind == "item_completed":
             return _dispatch(object_of(msg, "item"), self._ends, _SKIPPED_ENDS)
@@ -155,6 +160,7 @@ class CodexParser(Parser):
 
     def read_raw_item(self, item: Msg) -> str | None:
         """Read one item of the model's API, as the agent got it or sends it back; None as for events."""
+        self.begins = "model"
         return _dispatch(item, self._raw_items, _SKIPPED_RAW_ITEMS)
 
     def finish(self, reason: str) -> None:

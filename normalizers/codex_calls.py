@@ -96,13 +96,17 @@ class CodexCalls:
         """A line that shows a call: open it, or tell what is new of it."""
         calls = self._parser.calls
         call = calls.get(call_id)
-        if call is None and calls.is_done(call_id):
+        way = self._parser.begins
+        is_told = calls.is_done(call_id)
+        if is_told and way and way == calls.source_of(call_id):
+            is_told = calls.repeats(call_id, raw_name, value, name=name)
+        if call is None and is_told:
             return skip("duplicate-call")
         if call is None:
             self._parser.before_content()
             if not by_model:
                 self._parser.parent = self._script() or self._parser.parent
-            calls.open(call_id, raw_name, value, raw=item_of(raw), name=name)
+            calls.open(call_id, raw_name, value, raw=item_of(raw), name=name, source=way)
             return WITH_EVENTS
         says_more = bool(value) and calls.update(call, value, raw=item_of(raw), name=name)
         return WITH_EVENTS if says_more else skip("duplicate-call")
@@ -165,7 +169,7 @@ class CodexCalls:
         call_id = text_of(item, "call_id", "id") or self._parser.made_up_id("call")
         line_class = self.called(call_id, name, value, item, by_model=True)
         if name == _SCRIPT:
-            self._parser.thread.script = call_id
+            self._parser.thread.script = self._parser.calls.id_of(call_id)
         call = self._parser.calls.get(call_id)
         if call is not None and call.name in _TOLD_TWICE and isinstance(value, dict):
             self._parser.calls.remember(call, value)

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from tooltap.normalizers.base import State
 from tooltap.normalizers.running import RunningState
+from tooltap.normalizers.state import State
 from tooltap.normalizers.texts import TextBuffer
 
 __all__ = [

@@ -107,6 +107,8 @@ def check_events(events: Iterable[Event]) -> None:
         ids.add(event.id)
         if isinstance(event, ToolCall):
             _check_payload(event.input, event.name, where)
+            if event.call_id in known:
+                raise ContractError(f"{where}: second call {event.call_id!r}")
             known.add(event.call_id)
             open_calls.add(event.call_id)
         elif isinstance(event, ToolUpdate):

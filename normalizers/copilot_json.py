@@ -12,13 +12,15 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
+from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
 from tooltap.normalizers.bodies import Bodies
-from tooltap.normalizers.calls import UNKNOWN_TOOL, Call
+from tooltap.normalizers.calls import UNKNOWN_TOOL
+from tooltap.normalizers.calls_state import Call
 from tooltap.normalizers.copilot_results import read_result
 from tooltap.normalizers.copilot_tables import NOTICES, OUTCOMES, SKIPPED
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.running import Running, RunningState
+from tooltap.normalizers.state import State
 from tooltap.normalizers.times import milliseconds
 from tooltap.normalizers.values import record, records, string, whole
 from tooltap.protocol.events import Message, Notice, OutputRef, Reasoning, SessionEvent, Usage
@@ -305,6 +307,8 @@ class CopilotJson(Parser):
         if call is not None:
             changed = self.calls.update(call, arguments, raw=data, name=canonical, status=status, title=title)
             return WITH_EVENTS if changed else skip("unchanged")
+        if self.calls.repeats(call_id, name, arguments, name=canonical):
+            return skip("unchanged")
         self.calls.open(call_id, name, arguments, raw=data, name=canonical, status=status, title=title)
         return WITH_EVENTS
 

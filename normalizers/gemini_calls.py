@@ -91,7 +91,7 @@ class ChatCalls:
             value = args if "args" in call else msgspec.UNSET
             changed = parser.calls.update(known, value, raw=raw, name=canonical, status=status, title=title)
             return WITH_EVENTS if changed else skip("unchanged")
-        if parser.calls.is_known(call_id):
+        if known is not None or parser.calls.repeats(call_id, name, args, name=canonical, retold=True):
             return skip("unchanged")
         parser.ensure_turn()
         parser.calls.open(call_id, name, args, raw=raw, name=canonical, status=status, title=title)

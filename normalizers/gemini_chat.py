@@ -16,11 +16,12 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
+from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
 from tooltap.normalizers.bodies import Bodies
 from tooltap.normalizers.gemini_calls import ChatCalls, best_class
 from tooltap.normalizers.gemini_parts import parts_of, records, text_of
 from tooltap.normalizers.items import Context
+from tooltap.normalizers.state import State
 from tooltap.normalizers.times import milliseconds
 from tooltap.protocol.events import Message, Notice, Reasoning, SessionEvent, Usage
 from tooltap.protocol.tapped import Direction

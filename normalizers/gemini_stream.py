@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
+from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
 from tooltap.normalizers.calls import UNKNOWN_TOOL
 from tooltap.normalizers.gemini_results import mcp_name, name_in_id, read_shown
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.names import canonical_name
+from tooltap.normalizers.state import State
 from tooltap.normalizers.times import milliseconds
 from tooltap.protocol.events import Message, Notice, SessionEvent, Usage
 from tooltap.protocol.tapped import Direction
@@ -93,6 +94,8 @@ class GeminiStream(Parser):
         canonical = mcp_name(name, None, self.context.mcp_servers)
         call = self.calls.get(call_id)
         if call is None:
+            if self.calls.repeats(call_id, name, value.get("parameters"), name=canonical):
+                return skip("unchanged")
             self.calls.open(call_id, name, value.get("parameters"), raw=value, name=canonical)
             return WITH_EVENTS
         changed = self.calls.update(call, value.get("parameters"), raw=value, raw_name=name, name=canonical)

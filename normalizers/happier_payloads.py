@@ -12,12 +12,14 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
-from tooltap.normalizers.calls import DUPLICATE_RESULT, UNKNOWN_TOOL, Call
+from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
+from tooltap.normalizers.calls import DUPLICATE_RESULT, UNKNOWN_TOOL
+from tooltap.normalizers.calls_state import Call
 from tooltap.normalizers.claude_answers import read_answer, text_of
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.names import canonical_name
 from tooltap.normalizers.running import Running, RunningState
+from tooltap.normalizers.state import State
 from tooltap.normalizers.tool_names import CANONICAL_TOOLS
 from tooltap.normalizers.tools.payload import blocks_text, error_message
 from tooltap.protocol.events import OutputRef
@@ -70,7 +72,7 @@ class HappierParser(Parser):
         value, raw, name = _as_sent(payload.get("input"), _text(payload.get("name")))
         raw_name = _tool_name(name, value, call_id)
         call = self.calls.get(call_id)
-        if call is None and self.calls.is_done(call_id):
+        if call is None and self.calls.repeats(call_id, raw_name, value):
             return skip("duplicate-call")
         if call is None:
             memory = {"bare": True} if _is_bare(value) else None

@@ -30,7 +30,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     open_permissions: int = 1_024
     open_turns: int = 256
     held_lines: int = 20
-    """Lines `auto` may hold before it gives up …"""
+    """Lines `auto` may hold before it gives up, unless they are of an array, …"""
     held_bytes: int = 65_536
     """… and their bytes."""
 

@@ -12,10 +12,11 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
+from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
 from tooltap.normalizers.bodies import Bodies
-from tooltap.normalizers.calls import Call
+from tooltap.normalizers.calls_state import Call
 from tooltap.normalizers.kimi_results import TASK_STATUS, notified_result, read_result
+from tooltap.normalizers.state import State
 from tooltap.normalizers.tools.payload import decode_json
 from tooltap.normalizers.values import record, records, string
 from tooltap.protocol.events import Message, Notice, Reasoning
@@ -117,6 +118,8 @@ class KimiJson(Parser):
         known = self.calls.get(call_id)
         if known is not None and not known.acknowledged:
             return WITH_EVENTS if self.calls.update(known, arguments, raw=entry) else skip("unchanged")
+        if self.calls.repeats(call_id, name, arguments):
+            return skip("unchanged")
         background = isinstance(arguments, dict) and arguments.get("run_in_background") is True
         self.calls.open(call_id, name, arguments, raw=entry, memory={"background": True} if background else None)
         return WITH_EVENTS
@@ -132,7 +135,7 @@ class KimiJson(Parser):
         if task is not None and is_async:
             while len(self.state.tasks) >= MANY_TASKS:
                 del self.state.tasks[next(iter(self.state.tasks))]
-            self.state.tasks[task[1]] = call_id
+            self.state.tasks[task[1]] = self.calls.id_of(call_id)
         return self.calls.result(
             call_id,
             answer.value,
@@ -151,7 +154,7 @@ class KimiJson(Parser):
             self.state.tasks.pop(value["source_id"])
             answer = notified_result(call.name, kind, value)
             return self.calls.result(
-                call.id, answer.value, raw=value, status=answer.status, error=answer.error, final=True
+                call, answer.value, raw=value, status=answer.status, error=answer.error, final=True
             )
         text = ": ".join(part for part in (string(value.get("title")), string(value.get("body"))) if part)
         level = _LEVELS.get(string(value.get("severity")) or "", "info")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
+from tooltap.normalizers.tools import FAMILIES
 from tooltap.normalizers.tools.payload import blocks_text
 from tooltap.normalizers.values import record, records, string
 
@@ -16,6 +17,8 @@ __all__ = ["TASK_STATUS", "Answer", "notified_result", "read_result"]
 
 _NOTE = re.compile(r"<system>(.*)</system>", re.DOTALL)
 _EXIT_CODE = re.compile(r"Command failed with exit code: (-?\d+)\.?", re.ASCII)
+_TOTAL_LINES = re.compile(r"Total lines in file: (\d+)\.", re.ASCII)
+"""In the note of `ReadFile` (1.40)."""
 _REJECTED = "The tool call is rejected by the user"
 
 TASK_STATUS = {
@@ -48,7 +51,7 @@ def read_result(name: str, content: Any) -> Answer:
     if failed:
         message = message.removeprefix("ERROR").lstrip(": \n")
     text = blocks_text(output) or ""
-    value = _shell(message, text, failed) if name == "Bash" else _value(message, output, failed)
+    value = _shell(message, text, failed) if name == "Bash" else _value(name, "" if failed else message, output)
     if not failed:
         return Answer(value, text=text)
     status = "denied" if message.startswith(_REJECTED) else "failed"
@@ -65,12 +68,19 @@ def _shell(message: str, text: str, failed: bool) -> dict[str, Any]:
     return {"stdout": text, "message": message} if message else {"stdout": text}
 
 
-def _value(message: str, output: list[dict[str, Any]], failed: bool) -> Any:
-    if not message:
-        texts = all(part.get("type") == "text" for part in output)
-        return (blocks_text(output) or "") if texts else output
-    said = {} if failed else {"message": message}
-    return {**said, "content": blocks_text(output) or output} if output else said or None
+def _value(name: str, message: str, output: list[dict[str, Any]]) -> Any:
+    """What the tool gave, and what the program says of it; of a tool of somebody else's the text is `value`."""
+    said: dict[str, Any] = {"message": message} if message else {}
+    if name == "Read" and (total := _TOTAL_LINES.search(message)):
+        said["totalLines"] = int(total[1])
+    text = blocks_text(output)
+    others = [part for part in output if part.get("type") != "text"]
+    if name not in FAMILIES:
+        return {**said, **({"value": text} if text is not None else {}), **({"content": others} if others else {})}
+    if not output:
+        return said or ""
+    content = output if others else text
+    return {**said, "content": content} if said else content
 
 
 def notified_result(name: str, kind: str, value: dict[str, Any]) -> Answer:

@@ -16,10 +16,11 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
+from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
 from tooltap.normalizers.happier_payloads import PAYLOAD_SKIPS, HappierParser, PayloadsState
 from tooltap.normalizers.items import Context, OutputPiece
 from tooltap.normalizers.registry import parser_class
+from tooltap.normalizers.state import State
 from tooltap.normalizers.times import milliseconds
 from tooltap.normalizers.tools.payload import decode_json
 from tooltap.normalizers.values import record, records, string, whole

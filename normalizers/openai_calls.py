@@ -14,7 +14,6 @@ __all__ = ["CallsById", "PendingCall", "collect"]
 
 PENDING = 128
 """Calls of one answer."""
-ALIASES = 1_024
 
 
 class PendingCall(msgspec.Struct, omit_defaults=True):
@@ -71,39 +70,29 @@ def _continued(
 
 
 class CallsById:
-    """The calls of a conversation, by the ids its messages use."""
+    """The calls of a conversation. Servers use ids again, and old ones give none: the newest call is meant."""
 
     def __init__(self, parser: Parser) -> None:
         self._parser = parser
-
-    @property
-    def _aliases(self) -> dict[str, str]:
-        return self._parser.state.aliases  # type: ignore[no-any-return]
 
     def open(self, use: ToolUse) -> None:
         """A call of an answer that was not told before."""
         parser = self._parser
         parser.state.call_count += 1
-        call_id = use.id or f"call-{parser.state.call_count}"
-        if parser.calls.is_known(call_id):  # a server that uses its ids again
-            call_id = f"{parser.turn}/{call_id}"
-        if parser.calls.is_known(call_id):
-            call_id = f"{call_id}-{parser.state.call_count}"
-        self._aliases.pop(use.id or "", None)
-        self._aliases[use.id or ""] = call_id
-        while len(self._aliases) > ALIASES:
-            del self._aliases[next(iter(self._aliases))]
-        parser.calls.open(call_id, use.name or UNKNOWN_TOOL, arguments_of(use.arguments), raw=use.raw)
+        if not use.id:
+            parser.state.nameless = f"call-{parser.state.call_count}"
+        parser.calls.open(
+            use.id or parser.state.nameless, use.name or UNKNOWN_TOOL, arguments_of(use.arguments), raw=use.raw
+        )
 
     def is_told(self, use: ToolUse) -> bool:
-        """Whether a call that a request repeats came before; without an id, the newest such call is meant."""
-        call_id = self._aliases.get(use.id or "", use.id or "")
-        return self._parser.calls.is_known(call_id)
+        """Whether a call that a request repeats came before."""
+        return self._parser.calls.is_known(use.id or self._parser.state.nameless)
 
     def result(self, call_id: str, name: Any, value: Any, raw: Msg) -> bool:
         """What the client answers; gives whether that was news."""
         parser = self._parser
-        call_id = self._aliases.get(call_id, call_id) or "unknown"
+        call_id = call_id or parser.state.nameless or "unknown"
         if parser.calls.is_over(call_id):
             return False
         raw_name = name if isinstance(name, str) and name else UNKNOWN_TOOL

@@ -10,12 +10,13 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
+from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
 from tooltap.normalizers.bodies import Bodies
 from tooltap.normalizers.decode import FRAMING
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.openai_calls import CallsById, PendingCall, collect
 from tooltap.normalizers.openai_messages import Msg, digest_of, result_ids, text_of, thought_of, usage_of, uses_of
+from tooltap.normalizers.state import State
 from tooltap.normalizers.tools.payload import objects
 from tooltap.protocol.events import Message, Notice, Reasoning, SessionEvent, Usage
 from tooltap.protocol.tapped import Direction
@@ -48,12 +49,14 @@ class ChatState(State, kw_only=True):
     said: dict[int, None] = msgspec.field(default_factory=dict)
     """Digests of the last answers, which requests will repeat."""
     answer: Answer | None = None
+    answered: bool = False
+    """The last request has its answer, so that the same one again is no retry."""
     over: str | None = None
     """Id of the answer that ended last."""
     model: str | None = None
-    aliases: dict[str, str] = msgspec.field(default_factory=dict)
-    """Id of a call on the wire -> its id here, where the wire uses it again."""
     call_count: int = 0
+    nameless: str = ""
+    """Id of the newest call that came without one."""
 
 
 class OpenaiChat(Parser):
@@ -105,6 +108,9 @@ class OpenaiChat(Parser):
         begins = known == 0
         self.state.history = digests[:HISTORY]
         last_prompt = max((index for index, one in enumerate(messages) if one.get("role") == "user"), default=-1)
+        if known == len(messages) and self.state.answered and last_prompt >= 0:
+            known = last_prompt  # asked once more, for another answer
+        self.state.answered = False
         told = prompted = False
         for index, message in enumerate(messages[known:], known):
             self.replay = begins and index < last_prompt
@@ -204,6 +210,7 @@ class OpenaiChat(Parser):
         message, delta = choice.get("message"), choice.get("delta")
         key = str(choice.get("index") or "")
         if isinstance(message, dict):
+            self.state.answered = True
             told = self._say(message, answer.id)
             for use in uses_of(message):
                 self._calls.open(use)
@@ -214,6 +221,7 @@ class OpenaiChat(Parser):
         reason = choice.get("finish_reason")
         if isinstance(reason, str) and reason:
             answer.finish = reason
+            self.state.answered = True
             told = True
         return told or answer.calls > 0
 

@@ -15,9 +15,10 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.base import UNPARSED, WITH_EVENTS, Parser, State, skip
+from tooltap.normalizers.base import UNPARSED, WITH_EVENTS, Parser, skip
 from tooltap.normalizers.bodies import Bodies
-from tooltap.normalizers.calls import DUPLICATE_RESULT, Call
+from tooltap.normalizers.calls import DUPLICATE_RESULT
+from tooltap.normalizers.calls_state import Call
 from tooltap.normalizers.codex_text import Answer
 from tooltap.normalizers.responses_items import (
     ItemCall,
@@ -29,6 +30,7 @@ from tooltap.normalizers.responses_items import (
     with_image,
 )
 from tooltap.normalizers.responses_requests import PromptsState, first_new, new_prompts
+from tooltap.normalizers.state import State
 from tooltap.normalizers.tools.payload import objects
 from tooltap.normalizers.values import whole
 from tooltap.protocol.events import Message, Notice, Reasoning, SessionEvent, Usage
@@ -143,9 +145,11 @@ class OpenAIResponses(Parser):
         call_id = item.get("call_id") or item.get("id")
         if not isinstance(call_id, str):
             return UNPARSED
-        if self.calls.get(call_id) is None and call_id in known:
+        call, raw = known.get(call_id, (None, None))
+        if self.calls.get(call_id) is None and call is not None:
+            if self.calls.repeats(call_id, call.raw_name, call.value, name=call.name):
+                return DUPLICATE_RESULT
             self.ensure_turn()
-            call, raw = known[call_id]
             self.calls.open(call.id, call.raw_name, call.value, raw=raw, name=call.name)
         if self.calls.get(call_id) is None:
             return DUPLICATE_RESULT
@@ -344,13 +348,14 @@ class OpenAIResponses(Parser):
 
     def _call(self, call: ItemCall, item: dict[str, Any], *, is_whole: bool) -> None:
         known: Call | None = self.calls.get(call.id)
-        if known is None and self.calls.is_over(call.id):
+        value = call.value if is_whole else {}
+        if known is None and self.calls.repeats(call.id, call.raw_name, value, name=call.name):
             return
         bodies = Bodies(self)
         item = bodies.take(with_image(item))
         if not is_whole:
             if known is None:
-                self.calls.open(call.id, call.raw_name, {}, raw=item, name=call.name, status="pending")
+                self.calls.open(call.id, call.raw_name, value, raw=item, name=call.name, status="pending")
             return
         if known is None:
             self.calls.open(call.id, call.raw_name, call.value, raw=item, name=call.name)

@@ -12,8 +12,8 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
-from tooltap.normalizers.calls import Call
+from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
+from tooltap.normalizers.calls_state import Call
 from tooltap.normalizers.decode import FRAMING
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.opencode_asking import Asking
@@ -25,6 +25,7 @@ from tooltap.normalizers.opencode_sessions import Sessions
 from tooltap.normalizers.opencode_state import BusState, Msg, int_of, object_of, text_of
 from tooltap.normalizers.opencode_texts import TextParts
 from tooltap.normalizers.opencode_tools import ToolParts
+from tooltap.normalizers.state import State
 from tooltap.normalizers.texts import TextBuffer
 from tooltap.normalizers.tools.payload import objects
 from tooltap.protocol.events import Notice

@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
-from tooltap.normalizers.calls import Call
+from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
+from tooltap.normalizers.calls_state import Call
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.opencode_errors import notice_failure, outcome_of_reason
 from tooltap.normalizers.opencode_state import Msg, OpencodeState, int_of, object_of, text_of
 from tooltap.normalizers.opencode_texts import TextParts
 from tooltap.normalizers.opencode_tools import ToolParts
 from tooltap.normalizers.opencode_usage import tokens_used
+from tooltap.normalizers.state import State
 from tooltap.protocol.events import Usage
 from tooltap.protocol.tapped import Direction
 

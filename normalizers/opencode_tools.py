@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 
 from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
 from tooltap.normalizers.bodies import Bodies
-from tooltap.normalizers.calls import DUPLICATE_RESULT, Call
+from tooltap.normalizers.calls import DUPLICATE_RESULT
+from tooltap.normalizers.calls_state import Call
 from tooltap.normalizers.names import canonical_name
+from tooltap.normalizers.opencode_results import listing
 from tooltap.normalizers.opencode_state import Msg, OpencodeState, int_of, object_of, text_of
 from tooltap.normalizers.running import Running
 from tooltap.normalizers.tools.payload import objects, strings
@@ -63,7 +65,7 @@ class ToolParts:
             return self._parser.unparsed("unknown-type", part)
         calls = self._parser.calls
         ended = status in _ENDED
-        if calls.is_over(call_id) or (calls.is_done(call_id) and not ended):
+        if calls.is_done(call_id) and self._is_of(call_id, part) and (calls.is_over(call_id) or not ended):
             return DUPLICATE_RESULT if ended else skip("repeated")
         bodies = Bodies(self._parser)
         part = bodies.take(part)
@@ -91,11 +93,20 @@ class ToolParts:
         status: str | None = _STATUS[state["status"]]
         call = calls.get(call_id)
         if call is None:
-            if calls.is_done(call_id):
+            if calls.is_done(call_id) and self._is_of(call_id, part):
                 return False
             self._parser.ensure_turn()
             server_tool = mcp_name(name, self.servers())
-            calls.open(call_id, name, value, raw=part, name=server_tool, status=_STATUS[state["status"]], title=title)
+            calls.open(
+                call_id,
+                name,
+                value,
+                raw=part,
+                name=server_tool,
+                status=_STATUS[state["status"]],
+                title=title,
+                source=text_of(part, "id") or "",
+            )
             return True
         if state["status"] in _ENDED or call.status == "awaiting-permission":
             title = status = None  # the result says it, or the answer will
@@ -105,6 +116,10 @@ class ToolParts:
         name = call.raw_name if name == _INVALID else name
         server_tool = mcp_name(name, self.servers())
         return calls.update(call, value, raw=part, raw_name=name, name=server_tool, title=title, status=status)
+
+    def _is_of(self, call_id: str, part: Msg) -> bool:
+        """Whether the part is the one that showed the call, and not another call's that has its id."""
+        return self._parser.calls.source_of(call_id) in (text_of(part, "id") or "", "")
 
     def _printed(self, call: Call | None, metadata: Msg) -> bool:
         """The shell tool shows all it has printed so far, again and again."""
@@ -152,10 +167,8 @@ def _completed(name: str, state: Msg, canonical: str) -> _Answer:
 
 def _read_value(state: Msg, metadata: Msg) -> Any:
     """A file's text, wrapped; of a folder its entries, of a picture only that it was read ("Image read …")."""
-    shown = object_of(metadata, "display")
-    if isinstance(shown.get("entries"), list):
-        more = ("offset", "totalEntries", "truncated") if shown.get("truncated") is True else ()
-        return {key: shown[key] for key in ("entries", *more) if key in shown}
+    if (folder := listing(object_of(metadata, "display"))) is not None:
+        return folder
     return {"message": state.get("output")} if state.get("attachments") else state.get("output")
 
 

@@ -59,6 +59,7 @@ class Permissions:
     ) -> None:
         """Emit the request. A call it is about must have been opened before, and waits from here on."""
         parser = self._parser
+        call_id = parser.calls.id_of(call_id) if call_id is not None else None
         while len(self._pending) >= parser.context.limits.open_permissions:
             self._expire(next(iter(self._pending)))
         call = parser.calls.get(call_id) if call_id is not None else None
@@ -104,8 +105,10 @@ class Permissions:
         """Emit the response, and remember a denial for the call's result. Works without a request, too."""
         parser = self._parser
         pending = self._pending.pop(permission_id, None)
-        if pending is not None:
-            call_id = call_id or pending.call_id
+        if call_id is not None:
+            call_id = parser.calls.id_of(call_id)
+        elif pending is not None:
+            call_id = pending.call_id
         call = parser.calls.get(call_id) if call_id is not None else None
         if call is not None and outcome == "denied":
             call.denied = True

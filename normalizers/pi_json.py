@@ -13,11 +13,13 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
+from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
 from tooltap.normalizers.bodies import Bodies
-from tooltap.normalizers.calls import UNKNOWN_TOOL, Call
+from tooltap.normalizers.calls import UNKNOWN_TOOL
+from tooltap.normalizers.calls_state import Call
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.pi_results import Shown, read_result
+from tooltap.normalizers.state import State
 from tooltap.normalizers.times import milliseconds
 from tooltap.normalizers.tools.payload import blocks_text
 from tooltap.normalizers.values import number, record, records, string, whole
@@ -251,6 +253,8 @@ class PiJson(Parser):
         call = self.calls.get(call_id)
         if call is not None:
             return WITH_EVENTS if self.calls.update(call, arguments, raw=raw, status=status) else skip("unchanged")
+        if self.calls.repeats(call_id, name, arguments):
+            return skip("repeated")
         self.calls.open(call_id, name, arguments, raw=raw, status=status)
         return WITH_EVENTS
 
@@ -288,7 +292,7 @@ class PiJson(Parser):
     def _result(self, call_id: str, value: dict[str, Any], result: dict[str, Any]) -> str:
         """`value`: Pi's own object; `result`: its content, details and whether it is an error."""
         self.ensure_turn()
-        self.state.running.pop(call_id, None)
+        self.state.running.pop(self.calls.id_of(call_id), None)
         bodies = Bodies(self)
         raw = bodies.take(value)
         raw_name = string(value.get("toolName")) or UNKNOWN_TOOL

@@ -17,6 +17,8 @@ _ENDING = re.compile(
     r"(?:\A|\n\n)(Command (?:exited with code (?P<code>-?\d+)|(?P<aborted>aborted)|timed out after \S+ seconds))\Z",
     re.ASCII,
 )
+_MATCH = re.compile(r"(.+?):(\d+): (.*)", re.ASCII)
+"""A line of `grep`; other tools put no space before the line's own text, as ripgrep does not."""
 _NOTHING = "(no output)"
 _BLOCKED = "Tool execution was blocked"
 """Where the extension that blocked the call gives no reason of its own."""
@@ -44,7 +46,19 @@ def read_result(name: str, result: dict[str, Any], has_pictures: bool) -> Answer
         return Answer(None, status, text, display)
     if name == "Read" and has_pictures:
         return Answer({"message": text}, display=display)  # "Read image file [image/png]"
+    if name == "Grep":
+        return Answer(_matches(text), display=display)
     return Answer(content, display=display)
+
+
+def _matches(text: str) -> Any:
+    """What `grep` found, and its text where that says more: lines of context, notes that it was cut."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    found = [match for line in lines if (match := _MATCH.fullmatch(line))]
+    matches = [{"filePath": one[1], "line": int(one[2]), "excerpt": one[3]} for one in found]
+    if not matches:
+        return text
+    return {"matches": matches} if len(matches) == len(lines) else {"matches": matches, "text": text}
 
 
 def _shell(text: str, failed: bool) -> Answer:

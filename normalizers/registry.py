@@ -24,6 +24,7 @@ BUILTIN = {
     "codex-mcp": "tooltap.normalizers.codex_mcp:CodexMcp",
     "codex-rollout": "tooltap.normalizers.codex_rollout:CodexRollout",
     "copilot-json": "tooltap.normalizers.copilot_json:CopilotJson",
+    "cursor-stream": "tooltap.normalizers.cursor_stream:CursorStream",
     "gemini-chat": "tooltap.normalizers.gemini_chat:GeminiChat",
     "gemini-stream": "tooltap.normalizers.gemini_stream:GeminiStream",
     "happier-trace": "tooltap.normalizers.happier_trace:HappierTrace",

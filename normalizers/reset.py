@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tooltap.normalizers.calls import Call
+from tooltap.normalizers.calls_state import Call
 from tooltap.normalizers.items import Item
 from tooltap.normalizers.permissions import PendingPermission
 from tooltap.protocol.events import Notice

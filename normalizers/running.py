@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tooltap.normalizers.calls import Call
+from tooltap.normalizers.calls_state import Call
 from tooltap.normalizers.texts import TextBuffer
 from tooltap.protocol.events import Chunk, OutputRef, ToolUpdate
 
@@ -73,7 +73,7 @@ class Running:
 
     def take(self, call_id: str) -> tuple[dict[str, str] | None, dict[str, OutputRef] | None]:
         """What came so far, as a result's fields, and where the whole of each lies if that is only its head."""
-        output = self._calls.pop(call_id, None)
+        output = self._calls.pop(self._parser.calls.id_of(call_id), None)
         if output is None:
             return None, None
         refs = {f"/output/{stream}": buffer.ref("text/plain") for stream, buffer in output.buffers.items()}

@@ -16,7 +16,9 @@ __all__ = ["sniff"]
 
 
 def sniff(value: Any) -> str | None:
-    """The dialect of one decoded line, if it is decisive."""
+    """The dialect of one decoded line, if it is decisive; of an array of lines that of the first which is."""
+    if isinstance(value, list):
+        return next((name for item in value if isinstance(item, dict) and (name := sniff(item))), None)
     if not isinstance(value, dict):
         return None
     found = [name for name, rule in RULES.items() if rule(value)]

@@ -100,7 +100,7 @@ def _is_codex_rollout(value: dict[str, Any]) -> bool:
 def _is_claude_stream(value: dict[str, Any]) -> bool:
     """Qwen Code prints the same lines but for small signs; what has none of either's decides nothing."""
     kind = value.get("type")
-    if "session_id" not in value or "isSidechain" in value or _is_qwen_stream(value):
+    if "session_id" not in value or "isSidechain" in value or _is_qwen_stream(value) or _is_cursor_stream(value):
         return False
     if kind in ("assistant", "user"):
         return isinstance(value.get("message"), dict) and "parent_tool_use_id" in value
@@ -209,6 +209,22 @@ def _are_qwen_results(content: Any) -> bool:
 
 def _record(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+def _is_cursor_stream(value: dict[str, Any]) -> bool:
+    if "session_id" not in value:
+        return False
+    subtype = value.get("subtype")
+    match value.get("type"):
+        case "system":
+            return subtype == "init" and "apiKeySource" in value and not {"uuid", "tools"} & value.keys()
+        case "thinking":
+            return subtype in ("delta", "completed")
+        case "tool_call":
+            return subtype in ("started", "completed") and isinstance(value.get("tool_call"), dict)
+        case "result":  # Auggie's and Claude's count turns
+            return "request_id" in value and not {"num_turns", "uuid"} & value.keys()
+    return False
 
 
 def _is_happier_trace(value: dict[str, Any]) -> bool:
@@ -387,6 +403,7 @@ RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "codex-mcp": _is_codex_mcp,
     "codex-rollout": _is_codex_rollout,
     "copilot-json": _is_copilot_json,
+    "cursor-stream": _is_cursor_stream,
     "gemini-chat": _is_gemini_chat,
     "gemini-stream": _is_gemini_stream,
     "happier-trace": _is_happier_trace,

@@ -2,7 +2,8 @@
 
 This is what the daemon and `tooltap normalize` drive. With dialect `auto`, lines are held until one of them decides;
 then all are parsed in order, so that ids are as if the dialect had been known from line 1. If too many lines decide
-nothing they are `unparsed`, and a later decisive line sets the dialect from there on.
+nothing they are `unparsed`, and a later decisive line sets the dialect from there on. The objects of an array may
+be over more lines; what may be held in bytes bounds them, too.
 
 `dump` and `load` carry the whole of it across a restart: parser state, held lines and statistics.
 """
@@ -16,9 +17,9 @@ import msgspec
 from tooltap.normalizers.base import Parser
 from tooltap.normalizers.bounds import Produced, bound
 from tooltap.normalizers.decode import decode_line
-from tooltap.normalizers.documents import beginning
+from tooltap.normalizers.documents import Documents, beginning
 from tooltap.normalizers.framing import LongLine
-from tooltap.normalizers.items import Context, Item, OutputPiece
+from tooltap.normalizers.items import Context, Item, Limits, OutputPiece
 from tooltap.normalizers.registry import parser_class
 from tooltap.normalizers.reset import LeftOpen, go_on
 from tooltap.normalizers.sniff import sniff
@@ -42,10 +43,26 @@ class HeldLine(msgspec.Struct):
     direction: Direction | None
 
 
+class Held(msgspec.Struct):
+    """What waits for a line that tells the dialect."""
+
+    lines: list[HeldLine] = []
+    size: int = 0
+    documents: Documents = msgspec.field(default_factory=Documents)
+
+    def add(self, line: HeldLine) -> None:
+        self.lines.append(line)
+        self.size += len(line.line)
+
+    def may_grow(self, limits: Limits) -> bool:
+        """The objects of an array over many lines may have as many as they like, within the bytes."""
+        return (self.documents.in_array or len(self.lines) < limits.held_lines) and self.size < limits.held_bytes
+
+
 class _Dump(msgspec.Struct):
     dialect: str
     parser: bytes
-    held: list[HeldLine]
+    held: Held
     statistics: Statistics
 
 
@@ -54,7 +71,7 @@ class StreamNormalizer:
 
     def __init__(self, context: Context, dialect: str = AUTO) -> None:
         self.context = context
-        self._held: list[HeldLine] = []
+        self._held = Held()
         self._partials = context.partials
         self._sniffing = dialect == AUTO
         self._parser: Parser = Unknown(context) if dialect == AUTO else parser_class(dialect)(context)
@@ -72,12 +89,12 @@ class StreamNormalizer:
     @property
     def lines(self) -> int:
         """Lines taken in, those held for sniffing included."""
-        return int(self._parser.state.line) + len(self._held)
+        return int(self._parser.state.line) + len(self._held.lines)
 
     @property
     def holds_lines(self) -> bool:
         """Lines wait for the dialect to be told; they are in no class yet."""
-        return bool(self._held)
+        return bool(self._held.lines)
 
     def want_partials(self, wanted: bool) -> None:
         """Whether to produce live previews from here on; changes nothing else."""
@@ -89,9 +106,8 @@ class StreamNormalizer:
         if not self._sniffing:
             return self._parse(line, t, direction)
         head, size = (line.head, line.size) if isinstance(line, LongLine) else (line, None)
-        self._held.append(HeldLine(head, size, t, direction))
-        chosen = None if size is not None else self._decide(head)
-        limits = self.context.limits
+        self._held.add(HeldLine(head, size, t, direction))
+        chosen = self._decide(head) if size is None else None
         if chosen is not None:
             parser = parser_class(chosen)(self.context)
             parser.state.line = self._parser.state.line
@@ -99,11 +115,7 @@ class StreamNormalizer:
             self._parser = parser
             self._sniffing = False
             self.statistics.dialect = chosen
-        elif (
-            self._parser.state.line == 0
-            and len(self._held) < limits.held_lines
-            and sum(len(one.line) for one in self._held) < limits.held_bytes
-        ):
+        elif self._parser.state.line == 0 and self._held.may_grow(self.context.limits):
             return []
         return self._release()
 
@@ -138,16 +150,25 @@ class StreamNormalizer:
         return normalizer
 
     def _decide(self, line: bytes) -> str | None:
-        for value in decode_line(line, self.context.limits.depth).values:
-            if (name := sniff(value)) is not None:
-                return name
-        document = beginning([one.line for one in self._held])
+        if (name := self._sniff(line)) is not None:
+            return name
+        documents = self._held.documents
+        if documents.is_broken_by(line):
+            documents.drop()
+        whole = documents.take(line, objects=True)
+        if documents.in_array:
+            return self._sniff(whole) if whole else None
+        document = beginning([one.line for one in self._held.lines])
         name = sniff(document) if document is not None else None
         return name if name is not None and parser_class(name).DOCUMENTS else None
 
+    def _sniff(self, line: bytes) -> str | None:
+        found = map(sniff, decode_line(line, self.context.limits.depth).values)
+        return next((name for name in found if name is not None), None)
+
     def _release(self) -> list[Output]:
         """Parse what was held."""
-        held, self._held = self._held, []
+        held, self._held = self._held.lines, Held()
         outputs: list[Output] = []
         for one in held:
             line = one.line if one.size is None else LongLine(one.line, one.size)

@@ -13,12 +13,13 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
+from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
 from tooltap.normalizers.decode import decode_line
 from tooltap.normalizers.framing import HEAD_BYTES, LongLine
 from tooltap.normalizers.items import Context, Item, OutputPiece
 from tooltap.normalizers.registry import UnknownDialectError, dialects, parser_class
 from tooltap.normalizers.sniff import sniff
+from tooltap.normalizers.state import State
 from tooltap.normalizers.values import whole
 from tooltap.protocol.events import Event
 from tooltap.protocol.tapped import Direction, NotTappedError, TappedLine, read_record

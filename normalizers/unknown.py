@@ -15,6 +15,7 @@ class Unknown(Parser):
     protocol = "unknown"
     default_provider = "unknown"
     SKIPS = frozenset({"blank", "lost"})
+    ARRAYS = False
 
     def read(self, value: dict[str, Any], direction: Direction | None) -> str:
         return self.unparsed("unknown-dialect", value)

@@ -11,9 +11,11 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.base import WITH_EVENTS, Parser, State, skip
+from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
 from tooltap.normalizers.bodies import Bodies
-from tooltap.normalizers.calls import DUPLICATE_RESULT, Call
+from tooltap.normalizers.calls import DUPLICATE_RESULT
+from tooltap.normalizers.calls_state import Call
+from tooltap.normalizers.state import State
 from tooltap.normalizers.tools.payload import blocks_text
 from tooltap.normalizers.values import number, record, string, whole
 from tooltap.normalizers.vibe_results import read_state

@@ -1,1 +1,1 @@
-"""Raw lines on disk: the JSONL trace writer and reader, and checks of the normalizers over recorded streams."""
+"""Raw lines on disk: the JSONL trace writer and reader, fixtures made of traces, and checks over recorded streams."""

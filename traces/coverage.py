@@ -34,7 +34,7 @@ source or in others' recordings, and wait for a recording of ours. No cell: no f
 
 UNPROVEN = {
     "acp": "v2 and unstable updates, elicitations, terminals run by the client; agents other than the recorded four",
-    "claude-stream": "`redacted_thinking`, `conversation_reset`; control requests beyond the recorded",
+    "claude-stream": "`redacted_thinking`, `conversation_reset`, control requests beyond the recorded, SDK notices",
     "claude-transcript": "`progress` lines, `api_error`, `compact_boundary`, `queued_command`, hook attachments",
     "codex-app-server": "questions, permission profiles, the older approvals, MCP progress",
     "codex-exec": "the generations before 0.120",
@@ -42,6 +42,7 @@ UNPROVEN = {
     "codex-rollout": "the generations before 0.120; forked sessions of users",
     "copilot-json": "exit codes other than 0, permission and hook events, background shells, to-do lists as SQL",
     "cline-json": "notices, errors, subagents",
+    "cursor-stream": "all of it",
     "gemini-chat": "`$rewindTo`, `$patch`, compaction, subagents, background shells",
     "gemini-stream": "denials by policy, cancelled streams",
     "kimi-json": "background tasks, notifications, rejections",

@@ -72,15 +72,18 @@ def canonical_change(change: Any) -> Payload:
         return {"value": change}
     change = dict(change)
     kind = change.get("kind")
+    diff = first_text(change, ("unified_diff", "unifiedDiff", "diff"))
     if isinstance(kind, dict):  # Codex app-server: {kind: {type, move_path}, diff}
         change = {**change, **kind}
         del change["kind"]
+        if _type(change) in ("add", "delete"):  # its `diff` is the file's content, whatever that looks like
+            change.setdefault("content", change.get("diff"))
+            diff = None
     elif nonblank(kind):  # Codex exec: {path, kind}
         change["type"] = kind
         del change["kind"]
     old = first_text(change, ("old_content", "oldContent", "oldText"))
     new = first_text(change, ("new_content", "newContent", "newText"))
-    diff = first_text(change, ("unified_diff", "unifiedDiff", "diff"))
     if diff is not None and nonblank(change.get("move_path")):  # Codex app-server says it again under the diff
         diff = diff.removesuffix(f"\n\nMoved to: {change['move_path']}")
     if change.get("type") == "diff":  # ACP: a file without an old text is new
@@ -88,7 +91,7 @@ def canonical_change(change: Any) -> Payload:
     change["type"] = _type(change)
     if diff is not None and hunks(diff):
         change["unified_diff"] = diff
-    elif diff is not None:  # Codex app-server gives whole contents as the `diff` of new and deleted files
+    elif diff is not None:
         change.setdefault("content", diff)
     if change["type"] == "add":
         content = change.get("content", new)

@@ -47,8 +47,8 @@ def _found_lines(text: str) -> Found:
     return Found(names, not any(_NOTE.match(line) for line in lines))
 
 
-def _found_matches(text: str, raw_name: str) -> Found:
-    """Matches in any of the forms agents print them: `path:4: text` a line, or lines under the name of their file
+def _found_matches(text: str) -> Found:
+    """Matches in any of the forms agents print them: `path:4:text` a line, or lines under the name of their file
     (OpenCode: `/path:` and `  Line 4: text`; Gemini and Qwen: `File: path` and `L4: text`)."""
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines or _NOTHING.match(lines[0]):
@@ -73,10 +73,6 @@ def _found_matches(text: str, raw_name: str) -> Found:
             rest += 1
     if not matches:
         return Found([{"excerpt": text.strip()}], True)
-    # Pi's `grep` prints `path:4: text`; ripgrep has no space, and Claude's `Grep` is ripgrep.
-    if raw_name == "grep" and all(match["excerpt"].startswith(" ") for match in matches):
-        for match in matches:
-            match["excerpt"] = match["excerpt"][1:]
     return Found(matches, rest == 0)
 
 
@@ -97,7 +93,7 @@ def _matches_output(value: Any, raw_name: str) -> Payload:
     elif payload.get("mode") == "files_with_matches":  # Claude: {mode, filenames, numFiles}
         payload["matches"] = [{"filePath": path} for path in strings(payload.get("filenames"))]
     elif nonblank(text):
-        _put(payload, "matches", _found_matches(text, raw_name), text)
+        _put(payload, "matches", _found_matches(text), text)
     return payload
 
 

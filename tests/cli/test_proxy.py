@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.command import CODEX, here, sentence, start, tooltap
+from tests.cli.command import CODEX, DEMO, here, sentence, start, tooltap
 from tests.cli.spooling import Place
 from tests.cli.test_run import agent, tapped
 from tests.daemon.running import Running
@@ -24,7 +24,6 @@ REPLAY = """
 import json, sys
 for record in open(sys.argv[1]):
     record = json.loads(record)
-    line = json.dumps(record["line"])
     if record["dir"] == "in":
         assert json.loads(sys.stdin.readline()) == record["line"]
     else:
@@ -34,9 +33,12 @@ assert sys.stdin.read() == ""
 """An agent that says what it said in a two-way recording, when it is told what it was told."""
 
 
-def test_a_recorded_mcp_session_gives_the_events_of_its_recording(daemon: Running, tmp_path: Path) -> None:
-    records = [json.loads(line) for line in CODEX.read_bytes().splitlines()]
-    with start("proxy", "--socket", daemon.path, *agent(REPLAY), CODEX) as proxy:
+@pytest.mark.parametrize(("session", "dialect"), [(CODEX, "codex-mcp"), (DEMO / "opencode.jsonl", "acp")])
+def test_a_recorded_session_gives_the_events_of_its_recording(
+    session: Path, dialect: str, daemon: Running, tmp_path: Path
+) -> None:
+    records = [json.loads(line) for line in session.read_bytes().splitlines()]
+    with start("proxy", "--socket", daemon.path, *agent(REPLAY), session) as proxy:
         for record in records:
             if record["dir"] == "in":
                 proxy.write(json.dumps(record["line"]).encode() + b"\n")
@@ -45,13 +47,13 @@ def test_a_recorded_mcp_session_gives_the_events_of_its_recording(daemon: Runnin
         assert proxy.end() == (0, b"", b"")
     with daemon.subscribe(after="start", follow=False) as wire:
         events = [event for event in wire.rest() if "kind" in event]
-    recording = shutil.copy(CODEX, tmp_path / "the-recording.jsonl")
+    recording = shutil.copy(session, tmp_path / "the-recording.jsonl")
     recorded = [json.loads(line) for line in here("normalize", recording).stdout.splitlines()]
 
     assert [without_names(event) for event in events] == [without_names(event) for event in recorded]
     [stream] = tapped(daemon)
     assert stream["stream"].startswith("proxy-")
-    assert (stream["dialect"], stream["lines"], stream["state"]) == ("codex-mcp", len(records), "ended")
+    assert (stream["dialect"], stream["lines"], stream["state"]) == (dialect, len(records), "ended")
 
 
 def without_names(event: dict[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import re
+import resource
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -148,11 +150,13 @@ def test_what_a_full_disk_does_not_take_is_counted_and_told(place: Place) -> Non
     finished = place.run(*prints(1_000), file_kib=16)
 
     assert (finished.returncode, finished.stdout) == (0, output(1_000))
-    said = sentence(finished)
-    assert "lines wait in the spool: no daemon is listening" in said
-    assert said.endswith("lines are lost: the spool cannot be written: File too large")
-    waiting, lost = int(said.split()[0]), int(said.split("; ")[-1].split()[0])
-    assert waiting + lost == 1_000
+    said = re.fullmatch(
+        r"(\d+) of 1000 lines wait in the spool and (\d+) are lost"
+        r" \(the spool cannot be written: File too large\): no daemon is listening at .*",
+        sentence(finished),
+    )
+    assert said is not None
+    assert int(said[1]) + int(said[2]) == 1_000
     check_that_the_rest_is_told(place, 1_000, "the spool cannot be written: File too large")
 
 
@@ -162,11 +166,11 @@ def test_a_spool_has_a_bound_and_so_have_all_together(option: str, place: Place)
     [spool] = place.spools
 
     assert (finished.returncode, finished.stdout) == (0, output(1_000))
-    assert sentence(finished).endswith("lines are lost: the spool is full")
+    assert "are lost (the spool is full): no daemon is listening" in sentence(finished)
     assert 19_000 < spool.stat().st_size <= 20_000
     if option == "--spool-total-bytes":
         finished = place.run(option, 20_000, *prints(10))
-        assert sentence(finished).startswith("0 of 10 lines wait in the spool")
+        assert sentence(finished).startswith("10 of 10 lines are lost (the spool is full): ")
         [other] = set(place.spools) - {spool}
         other.unlink()
     check_that_the_rest_is_told(place, 1_000, "the spool is full")
@@ -185,8 +189,9 @@ def test_where_there_can_be_no_spool_the_agent_runs_and_the_loss_is_told(place: 
     finished = place.run(*prints(100))
 
     assert (finished.returncode, finished.stdout) == (0, output(100))
-    assert sentence(finished).startswith("0 of 100 lines wait in the spool: no daemon is listening")
-    assert sentence(finished).endswith("100 lines are lost: the spool cannot be written: File exists")
+    assert sentence(finished).startswith(
+        "100 of 100 lines are lost (the spool cannot be written: File exists): no daemon"
+    )
 
 
 @pytest.mark.parametrize("nth", [1, 3])
@@ -204,7 +209,23 @@ def test_what_a_hanging_disk_has_not_taken_is_said(place: Place) -> None:
     finished = place.run(*prints(100), TOOLTAP_FAILPOINT="spool-write:2:hang")
 
     assert (finished.returncode, finished.stdout) == (0, output(100))
-    assert sentence(finished).endswith("100 lines are lost: neither the daemon nor the spool keeps up")
+    assert sentence(finished).startswith(
+        "100 of 100 lines are lost (neither the daemon nor the spool keeps up): no daemon"
+    )
+
+
+def test_a_daemon_whose_disk_is_full_for_a_while_gets_all_of_it_afterwards(place: Place) -> None:
+    with place.serving() as daemon, place.start(*ECHO) as run:
+        echo(run, range(50))
+        until(lambda: list(daemon.journal().values()) == [list(range(50))])
+        pid = daemon.process.process.pid
+        _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE, (4_096, resource.RLIM_INFINITY))
+        echo(run, range(50, 100))
+        until(lambda: daemon.ask("stats")["connections"]["publishing"] == 0)  # it has refused them
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
+        echo(run, range(100, 110))
+        until(lambda: list(daemon.journal().values()) == [list(range(110))])
+        assert run.end() == (0, b"", b"")
 
 
 def test_a_spool_stays_small_while_the_daemon_keeps_up(place: Place) -> None:

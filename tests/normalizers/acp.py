@@ -1,13 +1,14 @@
 """What the tests of ACP share: fixtures as events, and messages made by hand."""
 
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
 
+from tests.normalizers import reading
+from tests.normalizers.reading import E, answer, of
 from tooltap.normalizers.contract import Line, normalize, read_recording
 from tooltap.normalizers.items import Context
-from tooltap.normalizers.stream import StreamNormalizer
 from tooltap.protocol.events import Event, Message, ToolCall, ToolResult, ToolUpdate, Turn
 from tooltap.protocol.stats import Statistics
 from tooltap.protocol.tapped import Direction
@@ -19,8 +20,6 @@ GEMINI = "gemini-0.61.0"
 OPENCODE = "opencode-1.18.33"
 AGENTS = (CLAUDE, CODEX, GEMINI, OPENCODE)
 SESSION = "sess-1"
-
-E = TypeVar("E", bound=Event)
 
 
 def recording(agent: str, name: str) -> list[Line]:
@@ -41,14 +40,7 @@ def read(*lines: Line, partials: bool = False, context: Context | None = None) -
 
 
 def statistics(*lines: Line) -> Statistics:
-    normalizer = StreamNormalizer(Context(stream="s"), "acp")
-    for line in lines:
-        normalizer.feed(line.data, line.t, line.direction)
-    return normalizer.statistics
-
-
-def of(kind: type[E], found: list[Event]) -> list[E]:
-    return [event for event in found if isinstance(event, kind)]
+    return reading.statistics("acp", list(lines))
 
 
 def only(kind: type[E], found: list[Event]) -> E:
@@ -56,15 +48,10 @@ def only(kind: type[E], found: list[Event]) -> E:
     return one
 
 
-def said(payload: dict[str, Any] | None) -> dict[str, Any]:
-    """A payload without what every payload has."""
-    return {key: value for key, value in (payload or {}).items() if key not in ("_happy", "_raw")}
-
-
 def whole_input(found: list[Event], call_id: str) -> dict[str, Any]:
     """A call's input with all its updates."""
     inputs = [one.input for one in found if isinstance(one, ToolCall | ToolUpdate) and one.call_id == call_id]
-    return said(next(one for one in reversed(inputs) if one is not None))
+    return answer(next(one for one in reversed(inputs) if one is not None))
 
 
 def result_of(found: list[Event], call_id: str) -> ToolResult:

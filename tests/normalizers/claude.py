@@ -1,22 +1,22 @@
 """What the tests of Claude's dialects share: fixtures as events, and lines made by hand."""
 
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
 
+from tests.normalizers import reading
+from tests.normalizers.reading import answer as answer
+from tests.normalizers.reading import of as of
 from tooltap.normalizers.contract import Line, normalize, read_recording
 from tooltap.normalizers.items import Context
-from tooltap.normalizers.stream import StreamNormalizer
-from tooltap.protocol.events import Event, ToolCall, ToolResult
+from tooltap.protocol.events import Event, Message, ToolCall, ToolResult, Turn
 from tooltap.protocol.stats import Statistics
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "claude-stream"
 V2 = "claude-code-2.1.330"
 V1 = "claude-code-1.0.128"
 SESSION = "11111111-2222-3333-4444-555555555555"
-
-E = TypeVar("E", bound=Event)
 
 
 def recording(name: str, version: str = V2) -> list[Line]:
@@ -27,10 +27,6 @@ def events(name: str, version: str = V2) -> list[Event]:
     return normalize("claude-stream", recording(name, version), Context(stream="s"))
 
 
-def of(kind: type[E], found: list[Event]) -> list[E]:
-    return [event for event in found if isinstance(event, kind)]
-
-
 def calls(found: list[Event]) -> list[ToolCall]:
     return of(ToolCall, found)
 
@@ -39,16 +35,8 @@ def results(found: list[Event]) -> list[ToolResult]:
     return of(ToolResult, found)
 
 
-def answer(payload: dict[str, Any]) -> dict[str, Any]:
-    """A payload without what every payload has."""
-    return {key: value for key, value in payload.items() if key not in ("_happy", "_raw")}
-
-
 def statistics(lines: list[Line]) -> Statistics:
-    normalizer = StreamNormalizer(Context(stream="s"), "claude-stream")
-    for line in lines:
-        normalizer.feed(line.data, line.t, line.direction)
-    return normalizer.statistics
+    return reading.statistics("claude-stream", lines)
 
 
 def read(*lines: dict[str, Any]) -> list[Event]:
@@ -88,3 +76,11 @@ def streamed(event: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 def result(subtype: str = "success", **more: Any) -> dict[str, Any]:
     return {"type": "result", "subtype": subtype, "is_error": subtype != "success", **more}
+
+
+def turns(found: list[Event]) -> list[tuple[str | None, str]]:
+    return [(turn.turn, turn.state) for turn in of(Turn, found)]
+
+
+def said(found: list[Event]) -> list[tuple[str, str]]:
+    return [(message.role, message.text) for message in of(Message, found)]

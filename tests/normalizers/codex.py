@@ -1,21 +1,21 @@
 """What the tests of Codex's dialects share: fixtures as events, and lines made by hand."""
 
+import base64
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
 
+from tests.normalizers import reading
+from tests.normalizers.reading import of
 from tooltap.normalizers.contract import Line, check_events, normalize, read_recording
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.sniff import sniff
-from tooltap.normalizers.stream import StreamNormalizer
-from tooltap.protocol.events import Event, ToolCall, ToolResult
+from tooltap.protocol.events import Event, Message, ToolCall, ToolResult
 from tooltap.protocol.stats import Statistics
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "codex-mcp" / "codex-0.120"
 THREAD = "01a1ffe4-397b-7750-b2a9-211578d3d7e7"
-
-E = TypeVar("E", bound=Event)
 
 
 def recording(name: str) -> list[Line]:
@@ -31,10 +31,6 @@ def events(name: str) -> list[Event]:
     return normalize("codex-mcp", recording(name), Context(stream="s"))
 
 
-def of(kind: type[E], found: list[Event]) -> list[E]:
-    return [event for event in found if isinstance(event, kind)]
-
-
 def calls(found: list[Event]) -> list[ToolCall]:
     return of(ToolCall, found)
 
@@ -43,16 +39,8 @@ def results(found: list[Event]) -> list[ToolResult]:
     return of(ToolResult, found)
 
 
-def answer(payload: dict[str, Any]) -> dict[str, Any]:
-    """A payload without what every payload has."""
-    return {key: value for key, value in payload.items() if key not in ("_happy", "_raw")}
-
-
 def statistics(lines: list[Line], dialect: str = "codex-mcp") -> Statistics:
-    normalizer = StreamNormalizer(Context(stream="s"), dialect)
-    for line in lines:
-        normalizer.feed(line.data, line.t, line.direction)
-    return normalizer.statistics
+    return reading.statistics(dialect, lines)
 
 
 def plain(*made: dict[str, Any]) -> list[Line]:
@@ -100,3 +88,32 @@ def started(turn: str = "2", **more: Any) -> dict[str, Any]:
 
 def completed(turn: str = "2", **more: Any) -> dict[str, Any]:
     return event("task_complete", turn=turn, turn_id=turn, **more)
+
+
+PNG = "iVBORw0KGgo="
+ONE_SECOND: dict[str, Any] = {"duration": {"secs": 1, "nanos": 0}}
+
+
+def said(found: list[Event]) -> list[tuple[str, str, bool]]:
+    return [(message.role, message.text, message.synthetic) for message in of(Message, found)]
+
+
+def ends(found: list[Event]) -> list[tuple[str, str]]:
+    return [(result.call_id, result.status) for result in results(found)]
+
+
+def piece(call_id: str, data: bytes, stream: str = "stdout") -> dict[str, Any]:
+    chunk = base64.b64encode(data).decode()
+    return event("exec_command_output_delta", call_id=call_id, stream=stream, chunk=chunk)
+
+
+def begin(call_id: str, command: str, **more: Any) -> dict[str, Any]:
+    return event("exec_command_begin", call_id=call_id, command=["/bin/bash", "-lc", command], cwd="/ws", **more)
+
+
+def end(call_id: str, **more: Any) -> dict[str, Any]:
+    return event("exec_command_end", call_id=call_id, **more)
+
+
+def told(call_id: str, output: Any) -> dict[str, Any]:
+    return raw("function_call_output", call_id=call_id, output=output)

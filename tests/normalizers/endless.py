@@ -6,11 +6,10 @@ from typing import Any
 
 import orjson
 
+from tests.normalizers.endless_apis import TEXT, happier_trace, openai_chat, openai_responses
 from tooltap.normalizers.contract import Line
 
 __all__ = ["ENDLESS"]
-
-TEXT = "x" * 200
 
 
 def claude_stream() -> Iterator[Any]:
@@ -215,36 +214,17 @@ def gemini_chat() -> Iterator[Any]:
             yield {"$rewindTo": f"u{n}"}
 
 
-def happier_trace() -> Iterator[Any]:
+def cursor_stream() -> Iterator[Any]:
     for n in itertools.count():
-        common = {"v": 1, "ts": 10**12 + n, "direction": "outbound", "sessionId": f"s{n // 50}", "protocol": "acp"}
-        common["provider"] = "gemini"
-        call = {"type": "tool-call", "callId": f"c{n}", "name": "execute", "input": {"command": TEXT * 10}}
-        yield {**common, "kind": "tool-call", "payload": call}
-        asked = {"type": "permission-request", "permissionId": f"p{n}", "toolName": "edit"}
-        hint = {"toolCall": {"toolCallId": f"p{n}", "rawInput": {"x": TEXT * 10}}}
-        yield {**common, "kind": "permission-request", "payload": {**asked, "options": hint}}
-        answer = {"type": "tool-result", "callId": f"r{n}", "output": TEXT}
-        yield {**common, "kind": "tool-result", "payload": answer}
-
-
-def openai_chat() -> Iterator[Any]:
-    for n in itertools.count():
-        answer = {"id": f"chatcmpl-{n}", "object": "chat.completion.chunk", "model": f"m{n // 5}"}
-
-        def chunk(answer: dict[str, Any] = answer, finish: str | None = None, **delta: Any) -> dict[str, Any]:
-            return {**answer, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
-
-        prompt = {"role": "user", "content": f"{n} {TEXT}"}
-        result = {"role": "tool", "tool_call_id": f"lost{n}", "content": TEXT}
-        yield {"model": "m", "messages": [prompt, result]}
-        yield chunk(reasoning=TEXT)
-        yield chunk(content=TEXT)
-        call = {"index": n % 7, "id": f"c{n}", "function": {"name": "bash", "arguments": TEXT}}
-        yield chunk(tool_calls=[call])
-        yield chunk(finish="tool_calls")
-        if n % 5 == 0:
-            yield {**answer, "choices": [], "usage": {"prompt_tokens": n, "completion_tokens": 1}}
+        common = {"session_id": f"s{n // 50}", "timestamp_ms": n}
+        if n % 50 == 0:
+            yield {"type": "system", "subtype": "init", "apiKeySource": "login", "cwd": f"/w{n}", **common}
+        yield {"type": "thinking", "subtype": "delta", "text": TEXT, **common}
+        said = {"role": "assistant", "content": [{"type": "text", "text": f"{n} {TEXT}"}]}
+        yield {"type": "assistant", "message": said, **common}
+        for kind, told in (("started", {"args": {"command": TEXT}}), ("completed", {"result": {"success": {}}})):
+            call = {"subtype": kind, "call_id": f"{kind}{n}", "tool_call": {"shellToolCall": told}}
+            yield {"type": "tool_call", **call, **common}
 
 
 def qwen_stream() -> Iterator[Any]:
@@ -298,25 +278,6 @@ def legacy() -> Iterator[Any]:
         yield {"role": "agent", "content": {"type": "output", "data": next(transcript)}}
         if n % 50 == 0:
             yield {"role": "agent", "content": {"type": "acp", "data": {"type": "task_started"}}}
-
-
-def openai_responses() -> Iterator[Any]:
-    for n in itertools.count():
-        said = {"type": "message", "role": "user", "content": f"{n} {TEXT}"}
-        answer = {"type": "function_call_output", "call_id": f"lost{n}", "output": TEXT}
-        yield {"model": "m", "stream": True, "input": [said, answer]}
-        if n % 50 == 0:
-            response = {"id": f"r{n}", "object": "response", "model": f"m{n}", "output": []}
-            yield {"type": "response.created", "response": response}
-        place = {"output_index": n}
-        call = {"type": "function_call", "id": f"f{n}", "call_id": f"c{n}", "name": "shell", "arguments": ""}
-        yield {"type": "response.output_item.added", **place, "item": call}
-        whole = {**call, "arguments": orjson.dumps({"command": f"{n} {TEXT}"}).decode()}
-        yield {"type": "response.output_item.done", **place, "item": whole}
-        delta = {"item_id": f"i{n}", "content_index": 0, "delta": TEXT}
-        yield {"type": "response.output_text.delta", "output_index": n + 1, **delta}
-        asked = {"type": "mcp_approval_request", "id": f"a{n}", "name": "x", "server_label": "s", "arguments": "{}"}
-        yield {"type": "response.output_item.done", "output_index": n + 2, "item": asked}
 
 
 def tooltap_trace() -> Iterator[Any]:
@@ -444,6 +405,7 @@ ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
     "codex-mcp": codex_mcp,
     "codex-rollout": codex_rollout,
     "copilot-json": copilot_json,
+    "cursor-stream": cursor_stream,
     "gemini-chat": gemini_chat,
     "gemini-stream": gemini_stream,
     "happier-trace": happier_trace,

@@ -1,26 +1,17 @@
-"""What the tests of Gemini's dialects share: fixtures as events, and lines made by hand."""
+"""What the tests of Gemini's dialects share."""
 
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import orjson
-
-from tooltap.normalizers.contract import Line, normalize, read_recording
+from tests.normalizers.reading import recording
+from tooltap.normalizers.contract import normalize
 from tooltap.normalizers.items import Context
-from tooltap.normalizers.stream import StreamNormalizer
-from tooltap.protocol.events import Event, Message, ToolCall, ToolResult, Turn
-from tooltap.protocol.stats import Statistics
+from tooltap.protocol.events import Event
 
-FIXTURES = Path(__file__).parent.parent / "fixtures"
 RECORDED = "gemini-0.61.0"
 WRITTEN = "gemini-written"
-
-E = TypeVar("E", bound=Event)
-
-
-def recording(dialect: str, name: str, version: str = RECORDED) -> list[Line]:
-    path = FIXTURES / dialect / version / name
-    return read_recording((path if path.suffix else path.with_suffix(".jsonl")).read_bytes())
+NOW = "2026-11-21T20:45:09.996Z"
+HEADER = {"sessionId": "one", "projectHash": "h", "startTime": NOW, "lastUpdated": NOW, "kind": "main"}
+ECHO = {"output": "hi"}
 
 
 def stream(name: str, version: str = RECORDED, **context: Any) -> list[Event]:
@@ -31,56 +22,16 @@ def chat(name: str, version: str = RECORDED, **context: Any) -> list[Event]:
     return normalize("gemini-chat", recording("gemini-chat", name, version), Context(stream="s", **context))
 
 
-def read(dialect: str, *lines: dict[str, Any]) -> list[Event]:
-    """The events of lines made by hand."""
-    return normalize(dialect, [Line(orjson.dumps(line)) for line in lines], Context(stream="s"))
+# -- lines of a chat, made by hand ------------------------------------------------------------------------------------
 
 
-def statistics(dialect: str, lines: list[Line]) -> Statistics:
-    normalizer = StreamNormalizer(Context(stream="s"), dialect)
-    for line in lines:
-        normalizer.feed(line.data)
-    return normalizer.statistics
+def message(message_id: str, kind: str, content: Any, **more: Any) -> dict[str, Any]:
+    return {"id": message_id, "timestamp": NOW, "type": kind, "content": content, **more}
 
 
-def of(kind: type[E], found: list[Event]) -> list[E]:
-    return [event for event in found if isinstance(event, kind)]
+def call(call_id: str, name: str, status: str = "success", **more: Any) -> dict[str, Any]:
+    return {"id": call_id, "name": name, "args": {}, "status": status, "timestamp": NOW, **more}
 
 
-def calls(found: list[Event]) -> dict[str, ToolCall]:
-    """By raw tool name."""
-    return {call.input["_happy"]["rawToolName"]: call for call in of(ToolCall, found)}
-
-
-def results(found: list[Event]) -> dict[str, ToolResult]:
-    """By raw tool name, the last one of each."""
-    return {result.output["_happy"]["rawToolName"]: result for result in of(ToolResult, found)}
-
-
-def answer(payload: dict[str, Any]) -> dict[str, Any]:
-    """A payload without what every payload has."""
-    return {key: value for key, value in payload.items() if key not in ("_happy", "_raw", "_mcp")}
-
-
-def said(found: list[Event]) -> list[tuple[str, str]]:
-    return [(message.role, message.text) for message in of(Message, found)]
-
-
-def turns(found: list[Event]) -> list[tuple[str | None, str, bool]]:
-    return [(turn.turn, turn.state, turn.synthetic) for turn in of(Turn, found)]
-
-
-def outline(found: list[Event]) -> list[str]:
-    """One word or two per event, in order."""
-    return [_outline(event) for event in found]
-
-
-def _outline(event: Event) -> str:
-    kind = str(type(event).__struct_config__.tag)
-    if isinstance(event, ToolCall):
-        return f"{kind} {event.name}"
-    if isinstance(event, ToolResult):
-        return f"{kind} {event.name} {event.status}"
-    if isinstance(event, Message):
-        return f"{kind} {event.role}"
-    return f"{kind} {event.state}" if isinstance(event, Turn) else kind
+def response(call_id: str, name: str, **answered: Any) -> dict[str, Any]:
+    return {"functionResponse": {"id": call_id, "name": name, "response": answered}}

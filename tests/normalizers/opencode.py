@@ -1,70 +1,26 @@
 """What the tests of OpenCode's dialects share: fixtures as events, and lines made by hand."""
 
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
 
-from tooltap.normalizers.contract import Line, normalize, read_recording
+from tests.normalizers import reading
+from tests.normalizers.reading import read
+from tooltap.normalizers.contract import Line, normalize
 from tooltap.normalizers.items import Context
-from tooltap.normalizers.stream import StreamNormalizer
-from tooltap.protocol.events import Event, Message, ToolCall, ToolResult, Turn
-from tooltap.protocol.stats import Statistics
+from tooltap.protocol.events import Event
 
-FIXTURES = Path(__file__).parent.parent / "fixtures"
+VERSION = "opencode-1.18.33"
 SESSION = "ses_one"
 NOW = 1795294033788
 
-E = TypeVar("E", bound=Event)
-
 
 def recording(dialect: str, name: str) -> list[Line]:
-    return read_recording((FIXTURES / dialect / "opencode-1.18.33" / f"{name}.jsonl").read_bytes())
+    return reading.recording(dialect, name, VERSION)
 
 
 def fixture(dialect: str, name: str, **context: Any) -> list[Event]:
     return normalize(dialect, recording(dialect, name), Context(stream="s", **context))
-
-
-def lines_of(values: tuple[Any, ...]) -> list[Line]:
-    return [value if isinstance(value, Line) else Line(orjson.dumps(value)) for value in values]
-
-
-def read(dialect: str, *values: Any, **context: Any) -> list[Event]:
-    """The events of lines made by hand."""
-    return normalize(dialect, lines_of(values), Context(stream="s", **context))
-
-
-def statistics(dialect: str, lines: list[Line]) -> Statistics:
-    normalizer = StreamNormalizer(Context(stream="s"), dialect)
-    for line in lines:
-        normalizer.feed(line.data, line.t, line.direction)
-    return normalizer.statistics
-
-
-def of(kind: type[E], found: list[Event]) -> list[E]:
-    return [event for event in found if isinstance(event, kind)]
-
-
-def answer(payload: dict[str, Any]) -> dict[str, Any]:
-    """A payload without what every payload has."""
-    return {key: value for key, value in payload.items() if key not in ("_happy", "_raw")}
-
-
-def outline(found: list[Event]) -> list[str]:
-    """One word or two per event, in order."""
-    return [_outline(event) for event in found]
-
-
-def _outline(event: Event) -> str:
-    kind = str(type(event).__struct_config__.tag)
-    if isinstance(event, ToolCall):
-        return f"{kind} {event.name}"
-    if isinstance(event, ToolResult):
-        return f"{kind} {event.name} {event.status}"
-    if isinstance(event, Message):
-        return f"{kind} {event.role}"
-    return f"{kind} {event.state}" if isinstance(event, Turn) else kind
 
 
 # -- lines of the bus -------------------------------------------------------------------------------------------------

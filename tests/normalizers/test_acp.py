@@ -19,7 +19,6 @@ from tests.normalizers.acp import (
     chunk,
     events,
     line,
-    of,
     only,
     prompt,
     read,
@@ -31,19 +30,11 @@ from tests.normalizers.acp import (
     turns,
     update,
 )
+from tests.normalizers.reading import of
 from tooltap.normalizers.contract import read_recording
 from tooltap.normalizers.items import Context, OutputPiece
 from tooltap.normalizers.stream import StreamNormalizer
-from tooltap.protocol.events import (
-    Message,
-    Notice,
-    Reasoning,
-    ToolCall,
-    ToolResult,
-    Turn,
-    Unparsed,
-    Usage,
-)
+from tooltap.protocol.events import Message, Notice, Reasoning, ToolCall, ToolResult, Turn, Unparsed, Usage
 
 ALL = sorted(FIXTURES.rglob("*.jsonl"))
 

@@ -13,26 +13,20 @@ from tests.normalizers.acp import (
     agents_side,
     events,
     named,
-    of,
     only,
     read,
     recording,
     result_of,
-    said,
     statistics,
     tool,
     tool_update,
     update,
     whole_input,
 )
+from tests.normalizers.reading import answer, of
 from tooltap.normalizers.items import Context, OutputPiece
 from tooltap.normalizers.stream import StreamNormalizer
-from tooltap.protocol.events import (
-    PermissionRequest,
-    PermissionResponse,
-    ToolCall,
-    ToolResult,
-)
+from tooltap.protocol.events import PermissionRequest, PermissionResponse, ToolCall, ToolResult
 
 FAILING = "echo partial output; echo 'boom: something broke' >&2; exit 3"
 
@@ -61,14 +55,14 @@ def test_a_command_with_a_stated_exit_code_that_is_not_zero_failed(agent: str, o
     result = only(ToolResult, events(agent, "shell-fails"))
 
     assert (result.status, result.is_error) == ("failed", True)
-    assert said(result.output) == output
+    assert answer(result.output) == output
 
 
 def test_gemini_states_neither_output_nor_exit_code() -> None:
     result = only(ToolResult, events(GEMINI, "shell-fails"))
 
     assert (result.status, result.is_error) == ("completed", False)
-    assert said(result.output) == {}
+    assert answer(result.output) == {}
     assert result.assistant_view == "unknown"
 
 
@@ -208,7 +202,7 @@ def test_a_link_in_a_result_stays_a_link() -> None:
 def test_what_gemini_shows_the_user_is_not_taken_for_the_file() -> None:
     result = only(ToolResult, events(GEMINI, "picture"))
 
-    assert said(result.output) == {"message": "Read image file: logo.png"}
+    assert answer(result.output) == {"message": "Read image file: logo.png"}
     assert result.assistant_view == "unknown"
 
 
@@ -218,7 +212,7 @@ def test_a_subagents_answer_is_the_text_it_reported() -> None:
     call = only(ToolCall, found)
     assert call.name == "Task"
     assert whole_input(found, call.call_id)["subagent_type"] == "general"
-    assert said(only(ToolResult, found).output) == {
+    assert answer(only(ToolResult, found).output) == {
         "content": "greet is defined at src/app.py line 4.",
         "sessionId": "ses_e001c9ae7ffeBFRRYT9r6DIp8f",
     }
@@ -227,7 +221,7 @@ def test_a_subagents_answer_is_the_text_it_reported() -> None:
 def test_opencodes_read_answers_with_the_file_and_its_lines() -> None:
     read_result = of(ToolResult, events(OPENCODE, "edit"))[0]
 
-    file = said(read_result.output)["file"]
+    file = answer(read_result.output)["file"]
     assert file["content"].startswith("import sys\n")
     assert (file["filePath"], file["startLine"], file["numLines"], file["totalLines"]) == (
         "/tmp/ws/src/app.py",
@@ -240,4 +234,4 @@ def test_opencodes_read_answers_with_the_file_and_its_lines() -> None:
 def test_a_call_that_fails_without_words_says_nothing_more() -> None:
     result = only(ToolResult, events(CODEX, "write-fails"))
 
-    assert (result.name, result.status, said(result.output)) == ("Write", "failed", {})
+    assert (result.name, result.status, answer(result.output)) == ("Write", "failed", {})

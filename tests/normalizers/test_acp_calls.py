@@ -14,26 +14,18 @@ from tests.normalizers.acp import (
     content,
     events,
     line,
-    of,
     only,
     prompt,
     read,
     recording,
-    said,
     set_up,
     statistics,
     tool,
     tool_update,
     whole_input,
 )
-from tooltap.protocol.events import (
-    Notice,
-    PermissionRequest,
-    PermissionResponse,
-    ToolCall,
-    ToolResult,
-    ToolUpdate,
-)
+from tests.normalizers.reading import answer, of
+from tooltap.protocol.events import Notice, PermissionRequest, PermissionResponse, ToolCall, ToolResult, ToolUpdate
 
 # -- the life of a call ------------------------------------------------------------------------------------------------
 
@@ -50,7 +42,7 @@ def test_a_call_told_piece_by_piece(snapshot: SnapshotAssertion) -> None:
             type(one).__name__,
             getattr(one, "status", None) or getattr(one, "outcome", None),
             getattr(one, "title", None),
-            said(getattr(one, "input", None)) or None,
+            answer(getattr(one, "input", None)) or None,
         )
         for one in found
     ]
@@ -62,7 +54,7 @@ def test_a_call_that_is_first_seen_in_a_permission_request_is_no_synthetic_one()
     call = only(ToolCall, events(GEMINI, "denied"))
 
     assert (call.synthetic, call.status, call.title) == (False, "awaiting-permission", "rm README.md")
-    assert said(call.input) == {"command": "rm README.md", "cwd": "/tmp/ws", "description": "Run a command"}
+    assert answer(call.input) == {"command": "rm README.md", "cwd": "/tmp/ws", "description": "Run a command"}
 
 
 def test_what_a_permission_request_says_does_not_replace_a_known_input() -> None:

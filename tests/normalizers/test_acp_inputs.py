@@ -4,23 +4,10 @@ from typing import Any
 
 import pytest
 
-from tests.normalizers.acp import (
-    CODEX,
-    events,
-    named,
-    of,
-    only,
-    read,
-    said,
-    tool,
-    tool_update,
-    whole_input,
-)
+from tests.normalizers.acp import CODEX, events, named, only, read, tool, tool_update, whole_input
+from tests.normalizers.reading import answer, of
 from tooltap.normalizers.acp_names import mcp_name, raw_name
-from tooltap.protocol.events import (
-    ToolCall,
-    ToolResult,
-)
+from tooltap.protocol.events import ToolCall, ToolResult
 
 # -- names -------------------------------------------------------------------------------------------------------------
 
@@ -72,8 +59,8 @@ def test_codexs_shell_is_bash_also_where_it_shows_only_what_it_reads() -> None:
     found = events(CODEX, "edit")
 
     assert named(found)[0] == ("exec_command", "Bash")
-    assert said(of(ToolCall, found)[0].input) == {"description": "Read file '/tmp/ws/src/app.py'"}
-    assert said(of(ToolResult, found)[0].output)["exit_code"] == 0
+    assert answer(of(ToolCall, found)[0].input) == {"description": "Read file '/tmp/ws/src/app.py'"}
+    assert answer(of(ToolResult, found)[0].output)["exit_code"] == 0
 
 
 # -- inputs without a raw input ----------------------------------------------------------------------------------------
@@ -82,7 +69,7 @@ def test_codexs_shell_is_bash_also_where_it_shows_only_what_it_reads() -> None:
 def given(**call: Any) -> tuple[str, dict[str, Any]]:
     """Name and input of a call opened by this line."""
     found = only(ToolCall, read(tool(call.pop("id", "c1"), **call)))
-    return found.name, said(found.input)
+    return found.name, answer(found.input)
 
 
 @pytest.mark.parametrize(

@@ -11,16 +11,15 @@ from tests.normalizers.acp import (
     chunk,
     content,
     line,
-    of,
     only,
     read,
     result_of,
-    said,
     set_up,
     tool,
     tool_update,
     whole_input,
 )
+from tests.normalizers.reading import answer, of
 from tooltap.normalizers.acp_names import mcp_name, raw_name
 from tooltap.protocol.events import PermissionRequest, SessionEvent, ToolCall, ToolResult, ToolUpdate, Turn
 
@@ -54,7 +53,7 @@ def test_cursor_names_the_server_of_an_mcp_call_in_the_raw_input() -> None:
     raw_input = {"providerIdentifier": "fixture", "toolName": "echo", "args": {"text": "hi"}}
 
     assert mcp_name("other", "fixture: echo", raw_input, []) == "mcp__fixture__echo"
-    assert said(only(ToolCall, read(tool("c", kind="other", rawInput=raw_input))).input)["text"] == "hi"
+    assert answer(only(ToolCall, read(tool("c", kind="other", rawInput=raw_input))).input)["text"] == "hi"
 
 
 @pytest.mark.parametrize(
@@ -97,9 +96,9 @@ def test_claude_code_acp_before_it_had_a_name() -> None:
     )
 
     assert only(SessionEvent, found).mode == "default"
-    assert said(only(ToolCall, found).input) == command
+    assert answer(only(ToolCall, found).input) == command
     assert only(PermissionRequest, found).call_id == "toolu_1"
-    assert said(only(ToolResult, found).output) == {"stdout": "done\n"}
+    assert answer(only(ToolResult, found).output) == {"stdout": "done\n"}
     assert of(Turn, found)[-1].state == "completed"
     assert {event.provider for event in found} == {"claude"}
 
@@ -118,8 +117,8 @@ def test_kimi_streams_the_arguments_as_content() -> None:
     )
 
     assert only(ToolCall, found).provider == "kimi"
-    assert [said(one.input) for one in of(ToolUpdate, found) if one.input is not None] == [{"command": "ls"}]
-    assert said(only(ToolResult, found).output) == {"stdout": "a.py\n"}
+    assert [answer(one.input) for one in of(ToolUpdate, found) if one.input is not None] == [{"command": "ls"}]
+    assert answer(only(ToolResult, found).output) == {"stdout": "a.py\n"}
 
 
 def test_hermes_cuts_the_command_short_in_the_title() -> None:
@@ -134,7 +133,7 @@ def test_hermes_cuts_the_command_short_in_the_title() -> None:
         asks(7, "session/request_permission", "out", sessionId=SESSION, toolCall=edit, options=[]),
     )
 
-    assert [(call.name, said(call.input)) for call in of(ToolCall, found)] == [
+    assert [(call.name, answer(call.input)) for call in of(ToolCall, found)] == [
         ("Bash", {"command": command}),
         ("Write", {"file_path": "/ws/a.txt", "content": "hello"}),
         ("Write", {"path": "/ws/a.txt", "content": "hello", "file_path": "/ws/a.txt"}),
@@ -148,7 +147,7 @@ def test_cursor_has_the_command_in_the_title_when_the_input_is_empty() -> None:
     )
 
     assert whole_input(found, "c") == {"command": "npm test"}
-    assert (result_of(found, "c").status, said(result_of(found, "c").output)["exit_code"]) == ("failed", 1)
+    assert (result_of(found, "c").status, answer(result_of(found, "c").output)["exit_code"]) == ("failed", 1)
 
 
 def test_vibe_sends_json_in_strings() -> None:
@@ -163,5 +162,5 @@ def test_vibe_sends_json_in_strings() -> None:
         ),
     )
 
-    assert said(only(ToolCall, found).input) == {"command": "ls"}
-    assert said(only(ToolResult, found).output) == {"stdout": "a.py\n", "stderr": "", "returncode": 0, "exit_code": 0}
+    assert answer(only(ToolCall, found).input) == {"command": "ls"}
+    assert answer(only(ToolResult, found).output) == {"stdout": "a.py\n", "stderr": "", "returncode": 0, "exit_code": 0}

@@ -11,24 +11,19 @@ from tests.normalizers.acp import (
     asks,
     content,
     events,
-    of,
     only,
     prompt,
     read,
-    said,
     set_up,
     statistics,
     tool,
     tool_update,
     update,
 )
+from tests.normalizers.reading import answer, of
 from tooltap.normalizers.items import Context, OutputPiece
 from tooltap.normalizers.stream import StreamNormalizer
-from tooltap.protocol.events import (
-    ToolCall,
-    ToolResult,
-    ToolUpdate,
-)
+from tooltap.protocol.events import ToolCall, ToolResult, ToolUpdate
 
 # -- outputs -----------------------------------------------------------------------------------------------------------
 
@@ -38,13 +33,13 @@ def answered(*updates: Any, **call: Any) -> ToolResult:
 
 
 def test_an_empty_content_invents_no_output() -> None:
-    assert said(answered(tool_update("c1", status="completed", content=[])).output) == {}
+    assert answer(answered(tool_update("c1", status="completed", content=[])).output) == {}
 
 
 def test_a_description_is_no_output() -> None:
     result = answered(tool_update("c1", status="completed"), content=content("Run a command"))
 
-    assert said(result.output) == {}
+    assert answer(result.output) == {}
 
 
 def test_a_fence_around_the_whole_text_is_taken_off() -> None:
@@ -81,7 +76,7 @@ def test_opencodes_stand_in_for_a_tool_that_does_not_exist_is_a_failure() -> Non
     (result,) = [one for one in of(ToolResult, found) if one.name == "no_such_tool"]
 
     assert (result.status, result.is_error) == ("failed", True)
-    assert list(said(result.output)) == ["errorMessage"]
+    assert list(answer(result.output)) == ["errorMessage"]
     assert result.output["errorMessage"].startswith("Model tried to call unavailable tool 'no_such_tool'.")
 
 
@@ -129,7 +124,7 @@ def test_what_an_adapter_prints_into_a_terminal_is_the_calls_output() -> None:
 
     chunks = [one.chunk for one in of(ToolUpdate, found) if one.chunk is not None]
     assert [(one.text, one.offset) for one in chunks] == [("a\n", 0), ("é\n", 2)]
-    assert said(only(ToolResult, found).output) == {"stdout": "a\né\n", "exit_code": 0}
+    assert answer(only(ToolResult, found).output) == {"stdout": "a\né\n", "exit_code": 0}
 
 
 def test_claude_tells_a_client_with_terminals_the_exit_code_in_text_and_number() -> None:
@@ -152,7 +147,23 @@ def test_claude_tells_a_client_with_terminals_the_exit_code_in_text_and_number()
         ),
     )
 
-    assert said(only(ToolResult, found).output) == {"stdout": "boom", "exit_code": 3, "errorMessage": "Exit code 3"}
+    assert answer(only(ToolResult, found).output) == {"stdout": "boom", "exit_code": 3, "errorMessage": "Exit code 3"}
+
+
+@pytest.mark.parametrize("truncated", [False, True])
+def test_a_folder_that_was_listed_in_part_says_so(truncated: bool) -> None:
+    """OpenCode 1.18 shows `offset` and `totalEntries` of every folder; where it is whole, they tell nothing."""
+    part = {"offset": 2, "totalEntries": 3, "truncated": truncated}
+    shown = {"type": "directory", "path": "/w", "entries": ["b.py"], **part}
+    found = read(
+        *set_up("OpenCode"),
+        prompt(3),
+        tool("c1", kind="read", title="read", rawInput={"filePath": "/w"}),
+        tool_update("c1", status="completed", rawOutput={"output": "<entries>…", "metadata": {"display": shown}}),
+    )
+
+    wanted = {"entries": ["b.py"], **(part if truncated else {})}
+    assert answer(only(ToolResult, found).output) == wanted
 
 
 def test_a_clients_terminal_belongs_to_the_call_that_shows_it() -> None:
@@ -178,7 +189,7 @@ def test_a_clients_terminal_belongs_to_the_call_that_shows_it() -> None:
     found = read(*lines)
     result = only(ToolResult, found)
     assert (result.name, result.status) == ("Bash", "failed")
-    assert said(result.output) == {"stdout": "one\ntwo\n", "exit_code": 2}
+    assert answer(result.output) == {"stdout": "one\ntwo\n", "exit_code": 2}
     assert statistics(*lines).skipped["client-terminal"] == 7
 
 
@@ -201,7 +212,7 @@ def test_an_agents_own_terminal_in_v2() -> None:
     call, result = only(ToolCall, found), only(ToolResult, found)
     assert not call.synthetic
     assert result.status == "cancelled"
-    assert said(result.output) == {"stdout": "a\nb\n", "signal": "SIGTERM"}
+    assert answer(result.output) == {"stdout": "a\nb\n", "signal": "SIGTERM"}
 
 
 def test_long_output_goes_to_a_body_as_it_comes() -> None:

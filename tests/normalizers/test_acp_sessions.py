@@ -13,7 +13,6 @@ from tests.normalizers.acp import (
     chunk,
     events,
     line,
-    of,
     only,
     prompt,
     read,
@@ -24,15 +23,9 @@ from tests.normalizers.acp import (
     turns,
     update,
 )
+from tests.normalizers.reading import of
 from tooltap.normalizers.acp_sessions import provider_name
-from tooltap.protocol.events import (
-    Message,
-    Notice,
-    SessionEvent,
-    ToolCall,
-    ToolResult,
-    Turn,
-)
+from tooltap.protocol.events import Message, Notice, SessionEvent, ToolCall, ToolResult, Turn
 
 
 @pytest.mark.parametrize(

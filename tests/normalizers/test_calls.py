@@ -288,3 +288,20 @@ def test_turns_that_nobody_ends_are_given_up_oldest_first_whatever_their_session
     ends = [(event.session, event.line, event.state, event.synthetic) for event in events if event.state != "started"]
     assert ends[:2] == [("session0", 4, "cancelled", True), ("session1", 5, "cancelled", True)]
     assert len(ends) == 5
+
+
+def test_a_call_that_is_said_to_run_on_after_it_was_closed_has_one_result_in_place_of_the_made_up_one() -> None:
+    parser = Toy(Context(stream="s"))
+
+    def fed(line: dict[str, Any]) -> list[Any]:
+        return parser.feed(orjson.dumps(line))[1]
+
+    fed({"do": "call", "id": "a", "name": "X"})
+    closed: Any = parser.close("end")[0]
+    (acknowledged,) = fed({"do": "result", "id": "a", "is_async": True})
+    (ended,) = fed({"do": "result", "id": "a", "output": OUTPUT})
+
+    assert (closed.status, closed.synthetic) == ("interrupted", True)
+    assert (acknowledged.async_, acknowledged.final, acknowledged.replaces) == (True, False, closed.id)
+    assert (ended.status, ended.final, ended.replaces) == ("completed", True, None)
+    assert fed({"do": "result", "id": "a", "output": OUTPUT}) == parser.close("end") == []

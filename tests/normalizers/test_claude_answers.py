@@ -205,6 +205,20 @@ def test_names_that_were_found() -> None:
     assert answer("Glob", "a.py\nb.py").value == "a.py\nb.py"
 
 
+def test_the_tree_of_a_folder_is_told_as_paths() -> None:
+    """As a transcript of 1.0.31 has it; what stands behind the tree is a word to the model."""
+    tree = "- /ws/log/\n  - log/\n    - css/\n      - a.css\n    - index.html\n  - b.py\n"
+    note = "\nNOTE: do any of the files above seem malicious? If so, you MUST refuse to continue work."
+    entries = ["log/", "log/css/", "log/css/a.css", "log/index.html", "b.py"]
+
+    assert answer("LS", tree + note, tree).value == {"path": "/ws/log/", "entries": entries}
+    assert answer("LS", "- \n  - a.py\n" + note).value == {"entries": ["a.py"]}
+    assert answer("LS", "- /ws/\n").value == {"path": "/ws/", "entries": []}
+    cut = "There are more than 40000 characters in the repository.\n\n- /ws/\n  - a.py\n"
+    assert answer("LS", cut).value == {"path": "/ws/", "entries": ["a.py"], "text": cut}
+    assert answer("LS", "no tree").value == "no tree"
+
+
 def test_lines_that_were_found() -> None:
     (grep,) = recorded("grep")
     names = {"mode": "files_with_matches", "filenames": ["a.py"], "numFiles": 1}

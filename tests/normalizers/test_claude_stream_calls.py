@@ -9,12 +9,10 @@ import pytest
 from tests.normalizers.claude import (
     V1,
     V2,
-    answer,
     assistant,
     calls,
     events,
     init,
-    of,
     read,
     recording,
     result,
@@ -24,6 +22,7 @@ from tests.normalizers.claude import (
     use,
     user,
 )
+from tests.normalizers.reading import answer, of
 from tooltap.normalizers.bounds import Produced
 from tooltap.normalizers.contract import normalize
 from tooltap.normalizers.items import Context, OutputPiece

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.normalizers.claude import answer, assistant, events, init, of, read, recording, results, statistics, use
+from tests.normalizers.claude import assistant, events, init, read, recording, results, statistics, use
+from tests.normalizers.reading import answer, of
 from tooltap.normalizers.contract import normalize
 from tooltap.normalizers.items import Context
 from tooltap.protocol.events import (

@@ -4,7 +4,7 @@ from typing import Any
 
 import orjson
 
-from tests.normalizers.gemini import answer, calls, of, outline, read, recording, results, said, turns
+from tests.normalizers.reading import answer, calls, of, outline, read, recording, results, said, turns
 from tooltap.normalizers.bounds import Produced
 from tooltap.normalizers.contract import Line, normalize
 from tooltap.normalizers.items import Context

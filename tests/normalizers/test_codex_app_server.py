@@ -6,7 +6,8 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.normalizers.codex import agents_side, answer, calls, of, results, sniffed, statistics
+from tests.normalizers.codex import agents_side, calls, results, sniffed, statistics
+from tests.normalizers.reading import answer, of
 from tooltap.normalizers.contract import Line, check_recording, check_survives, normalize, read_recording
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.stream import StreamNormalizer

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from tests.normalizers.codex import FIXTURES, agents_side, answer, calls, events, of, recording, results, statistics
+from tests.normalizers.codex import FIXTURES, agents_side, calls, events, recording, results, statistics
+from tests.normalizers.reading import answer, of
 from tooltap.normalizers.contract import check_recording, normalize, read_recording
 from tooltap.normalizers.items import Context, OutputPiece
 from tooltap.normalizers.stream import StreamNormalizer

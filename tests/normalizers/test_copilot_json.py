@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.normalizers.gemini import answer, calls, of, outline, read, recording, results, said, turns
+from tests.normalizers.reading import answer, calls, of, outline, read, recording, results, said, turns
 from tooltap.normalizers.contract import normalize
 from tooltap.normalizers.items import Context
 from tooltap.protocol.events import (

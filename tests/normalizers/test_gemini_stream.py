@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.normalizers.gemini import (
+from tests.normalizers.gemini import RECORDED, WRITTEN, stream
+from tests.normalizers.reading import (
     FIXTURES,
-    WRITTEN,
     answer,
     calls,
     of,
@@ -16,7 +16,6 @@ from tests.normalizers.gemini import (
     results,
     said,
     statistics,
-    stream,
     turns,
 )
 from tooltap.normalizers.contract import Line, normalize, read_recording
@@ -167,7 +166,7 @@ def test_a_stream_tapped_from_the_middle_has_a_turn_that_we_opened() -> None:
 
 
 def test_noise_between_the_lines_is_unparsed() -> None:
-    lines = recording("gemini-stream", "read")
+    lines = recording("gemini-stream", "read", RECORDED)
     noisy = [Line(b"Loaded cached credentials."), *lines[:4], Line(b"(node:1) Warning: x"), *lines[4:]]
 
     found = normalize("gemini-stream", noisy, Context(stream="s"))

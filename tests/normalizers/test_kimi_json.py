@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.normalizers.gemini import answer, calls, of, outline, read, recording, results, said, turns
+from tests.normalizers.reading import answer, calls, of, outline, read, recording, results, said, turns
 from tooltap.normalizers.contract import normalize
 from tooltap.normalizers.items import Context
 from tooltap.protocol.events import Event, Message, Notice, Reasoning, ToolCall, ToolResult, Unparsed
@@ -122,11 +122,22 @@ def test_mcp_tools_keep_their_bare_names_and_pictures_are_outputs() -> None:
 
     assert [one.name for one in of(ToolCall, found)] == ["echo", "change_title", "fail", "picture"]
     failed = results(found)["fail"]
-    assert (failed.status, failed.output["content"]) == ("failed", "failed: testing")
+    assert (failed.status, failed.output["value"]) == ("failed", "failed: testing")
+    assert answer(results(found)["echo"].output) == {"value": "echo: hi there"}
     picture = results(found)["picture"]
     assert picture.attachments is not None
     assert [(one.mime_type, one.bytes) for one in picture.attachments] == [("image/png", 70)]
-    assert "base64" not in str(picture.output)
+    assert answer(picture.output) == {
+        "value": "a picture",
+        "content": [{"type": "image_url", "image_url": {"outputId": picture.attachments[0].output_id}}],
+    }
+
+
+def test_a_file_that_was_read_says_how_long_it_is() -> None:
+    """In a note of the program: `15 lines read from file starting from line 1. Total lines in file: 15. …`"""
+    file = results(stream("read"))["ReadFile"].output["file"]
+
+    assert (file["startLine"], file["numLines"], file["totalLines"]) == (1, 15, 15)
 
 
 def test_the_to_do_list_is_written_whole_each_time() -> None:

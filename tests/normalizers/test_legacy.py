@@ -10,16 +10,7 @@ import orjson
 from tooltap.normalizers.contract import check_recording, read_recording
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.legacy import Legacy
-from tooltap.protocol.events import (
-    Event,
-    Message,
-    Notice,
-    PermissionResponse,
-    Reasoning,
-    ToolCall,
-    ToolResult,
-    Turn,
-)
+from tooltap.protocol.events import Event, Message, Notice, PermissionResponse, Reasoning, ToolCall, ToolResult, Turn
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "legacy" / "happy-written"
 
@@ -220,3 +211,16 @@ def test_what_no_version_stored_is_unparsed() -> None:
     classes = run({"hello": 1}, acp({"type": "tool-call"}), acp({"type": "dance"}), {"role": "agent", "content": 1})[1]
 
     assert classes == ["unparsed"] * 4
+
+
+def test_a_turn_that_nobody_ends_ends_as_its_agents() -> None:
+    events, _ = run(
+        acp({"type": "task_started", "id": "m"}, "gemini"), acp({"type": "message", "message": "Hi."}, "gemini")
+    )
+
+    assert [
+        (event.state, event.synthetic, event.protocol, event.provider) for event in events if isinstance(event, Turn)
+    ] == [
+        ("started", False, "acp", "gemini"),
+        ("cancelled", True, "acp", "gemini"),
+    ]

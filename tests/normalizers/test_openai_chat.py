@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.normalizers.opencode import answer, lines_of, of, outline, read, statistics
+from tests.normalizers.reading import answer, lines_of, of, outline, read, statistics
 from tooltap.normalizers.contract import Line, normalize, read_recording
 from tooltap.normalizers.items import Context
 from tooltap.protocol.events import Event, Message, Notice, Reasoning, ToolCall, ToolResult, Turn, Usage
@@ -166,6 +166,22 @@ def test_a_new_id_at_a_used_index_is_another_call() -> None:
     )
 
     assert [(one.call_id, one.input["n"]) for one in of(ToolCall, found)] == [("a", 1), ("b", 2)]
+
+
+def test_a_request_that_comes_again_is_a_retry_until_it_is_answered() -> None:
+    """Recordings of OpenRouter have it after errors, where it is one, and after answers, where it asks for another."""
+    error = {"error": {"message": "overloaded", "code": 503}}
+    asked, answered = request(user("Go.")), completion({"content": "Done."})
+
+    retried = read_chat(asked, error, asked, answered)
+    assert [one.text for one in of(Message, retried) if one.role == "user"] == ["Go."]
+    again = read_chat(asked, answered, asked, answered)
+    assert [(one.role, one.turn) for one in of(Message, again)] == [
+        ("user", "t1"),
+        ("assistant", "t1"),
+        ("user", "t2"),
+        ("assistant", "t2"),
+    ]
 
 
 def test_an_id_that_is_used_again_is_another_call() -> None:

@@ -4,23 +4,8 @@ from typing import Any
 
 import orjson
 
-from tests.normalizers.opencode import (
-    ASSISTANT,
-    SESSION,
-    USER,
-    bus,
-    delta,
-    event,
-    idle,
-    lines_of,
-    of,
-    outline,
-    part,
-    read_bus,
-    request,
-    statistics,
-    tool,
-)
+from tests.normalizers.opencode import ASSISTANT, SESSION, USER, bus, delta, event, idle, part, read_bus, request, tool
+from tests.normalizers.reading import lines_of, of, outline, statistics
 from tooltap.normalizers.contract import Line, check_recording
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.stream import StreamNormalizer

@@ -9,20 +9,17 @@ from tests.normalizers.opencode import (
     CHILD,
     SESSION,
     USER,
-    answer,
     bus,
     event,
     fixture,
     idle,
-    lines_of,
     message,
-    of,
-    outline,
     part,
     read_bus,
     request,
     tool,
 )
+from tests.normalizers.reading import answer, lines_of, of, outline
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.stream import StreamNormalizer
 from tooltap.protocol.events import PermissionRequest, PermissionResponse, ToolCall, ToolResult, ToolUpdate

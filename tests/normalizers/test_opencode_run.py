@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.normalizers.opencode import NOW, SESSION, answer, fixture, lines_of, of, outline, read, statistics
+from tests.normalizers.opencode import NOW, SESSION, fixture
+from tests.normalizers.reading import answer, lines_of, of, outline, read, statistics
 from tooltap.protocol.events import Event, Message, Notice, Reasoning, ToolCall, ToolResult, Turn, Unparsed, Usage
 
 

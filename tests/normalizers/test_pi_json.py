@@ -4,7 +4,7 @@ from typing import Any
 
 import orjson
 
-from tests.normalizers.gemini import answer, calls, of, outline, read, recording, results, said, statistics, turns
+from tests.normalizers.reading import answer, calls, of, outline, read, recording, results, said, statistics, turns
 from tooltap.normalizers.bounds import Produced
 from tooltap.normalizers.contract import Line, normalize
 from tooltap.normalizers.items import Context
@@ -187,6 +187,26 @@ def test_an_edit_has_its_pieces_and_shows_its_diff() -> None:
     assert done.output["message"] == "Successfully replaced 1 block(s) in src/app.py."
     assert done.display is not None
     assert '+ 6     return "Howdy, " + name + "!"' in (done.display.text or "")
+
+
+def test_matches_are_told_without_the_space_that_pi_puts_before_them() -> None:
+    """`README.md:5: - greet people`; lines of context, which have none of the form, are in the text alone."""
+    (found,) = [one for one in stream("search") if isinstance(one, ToolResult) and one.name == "Grep"]
+    text = "a.py-3- before\na.py:4:     hit"
+    asked = {"type": "tool_execution_start", "toolCallId": "c", "toolName": "grep", "args": {"pattern": "hit"}}
+    told = {"type": "tool_execution_end", "toolCallId": "c", "toolName": "grep", "isError": False}
+    with_context = read("pi-json", asked, {**told, "result": {"content": [{"type": "text", "text": text}]}})
+
+    assert [match["excerpt"] for match in found.output["matches"]] == [
+        "- greet people",
+        "def greet(name):",
+        '    """Return a greeting."""',
+        "    print(greet(who))",
+    ]
+    assert answer(results(with_context)["grep"].output) == {
+        "matches": [{"filePath": "a.py", "line": 4, "excerpt": "    hit"}],
+        "text": text,
+    }
 
 
 def test_searches_and_listings() -> None:

@@ -1,11 +1,12 @@
 """The stream of Qwen Code: where it is not Claude's, as its lines state it."""
 
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
 import pytest
 
+from tests.normalizers.reading import answer, of
 from tooltap.normalizers.contract import Line, check_recording, normalize, read_recording
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.sniff import sniff
@@ -29,19 +30,9 @@ OWN = FIXTURES / "qwen-stream" / "qwen-0.24.4"
 ALL = sorted(OWN.glob("*.jsonl"))
 SESSION = "11111111-2222-3333-4444-555555555555"
 
-E = TypeVar("E", bound=Event)
-
 
 def events(name: str) -> list[Event]:
     return normalize("qwen-stream", read_recording((OWN / f"{name}.jsonl").read_bytes()), Context(stream="s"))
-
-
-def of(kind: type[E], found: list[Event]) -> list[E]:
-    return [event for event in found if isinstance(event, kind)]
-
-
-def answer(payload: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in payload.items() if key not in ("_happy", "_raw")}
 
 
 def line(kind: str, uuid: str, **more: Any) -> dict[str, Any]:

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from tests.normalizers.gemini import answer, calls, of, outline, read, recording, results, said, statistics, turns
+from tests.normalizers.reading import answer, calls, of, outline, read, recording, results, said, statistics, turns
 from tooltap.normalizers.contract import normalize
 from tooltap.normalizers.items import Context
+from tooltap.normalizers.sniff import sniff
 from tooltap.protocol.events import (
     Event,
     Message,
@@ -224,3 +225,20 @@ def test_a_kind_of_entry_nobody_knows_is_unparsed() -> None:
     assert (stats.unparsed, stats.skipped) == (0, {})
     assert outline(read("vibe-json", entry("x", "new"))) == ["unparsed"]
     assert said(stream("denied"))[0] == ("user", "[[S14]] Delete the README with rm.")
+
+
+def test_messages_as_versions_before_3_print_them_are_taken_for_nobody_elses() -> None:
+    """After `core/output_formatters.py` and `LLMMessage` in `core/types.py` of mistralai/mistral-vibe: chat messages
+    with every field, so that none is Kimi's. No recording of them is known."""
+    fields = ("tool_calls", "name", "tool_call_id", "reasoning_content", "message_id")
+    blank: dict[str, Any] = {"injected": False, **dict.fromkeys(fields)}
+    called = {"id": "c", "index": 0, "type": "function", "function": {"name": "bash", "arguments": "{}"}}
+    lines = [
+        {"role": "system", "content": "…", **blank},
+        {"role": "user", "content": "Go.", **blank},
+        {"role": "assistant", "content": "", **blank, "tool_calls": [called]},
+        {"role": "tool", "content": "x", **blank, "name": "bash", "tool_call_id": "c"},
+        {"role": "assistant", "content": "Done.", **blank},
+    ]
+
+    assert [sniff(line) for line in lines] == [None] * 5

@@ -39,6 +39,9 @@ def changes(value: Any) -> Any:
         ({"kind": "update"}, {"type": "modify"}),
         ({"kind": {"type": "add"}, "diff": "new\n"}, {"type": "add", "add": {"content": "new\n"}}),
         ({"kind": {"type": "delete"}, "diff": "old\n"}, {"type": "delete", "delete": {"content": "old\n"}}),
+        ({"kind": {"type": "add"}, "diff": ""}, {"type": "add", "add": {"content": ""}}),
+        ({"kind": {"type": "add"}, "diff": DIFF}, {"type": "add", "add": {"content": DIFF}}),
+        ({"kind": {"type": "delete"}, "diff": DIFF}, {"type": "delete", "delete": {"content": DIFF}}),
         (
             {"kind": {"type": "update", "move_path": "b.py"}, "diff": DIFF + "\n\nMoved to: b.py"},
             {"type": "rename", "move_path": "b.py", "modify": MODIFY},

@@ -1,0 +1,72 @@
+"""What is remembered of tool calls: of those that are open, and of those that have ended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+__all__ = ["Call", "CallsState", "Tombstone"]
+
+
+class Known(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What outlives the call."""
+
+    raw_name: str
+    name: str
+    session: str
+    agent: str | None = None
+    parent: str | None = None
+    turn: str | None = None
+    origin: tuple[str, str] | None = None
+    """(protocol, provider), where it is not the stream's."""
+    wire_id: str | None = None
+    """The id on the wire, where another call had it before."""
+    source: str = ""
+    """What of the wire opened it, where the dialect says so."""
+    told: tuple[int, ...] = ()
+    """CRC of the canonical input as it was told first, and last."""
+    made_up: bool = False
+    """Only its result was seen."""
+
+    def shared(self) -> dict[str, Any]:
+        return {field: getattr(self, field) for field in Known.__struct_fields__}
+
+
+class Call(Known, kw_only=True, omit_defaults=True):
+    """An open call."""
+
+    id: str
+    status: str
+    title: str | None = None
+    preview: str | None = None
+    digest: int = 0
+    """CRC of the canonical input last emitted, notes included."""
+    memory: dict[str, Any] = {}
+    """What the dialect needs to understand later lines about this call; dropped, oldest call first, when all calls
+    together remember more than the limit."""
+    memory_bytes: int = 0
+    denied: bool = False
+    acknowledged: bool = False
+    """Runs in the background: its first result only said so."""
+
+
+class Tombstone(Known, kw_only=True, omit_defaults=True):
+    """A finished call."""
+
+    synthetic_result: str | None = None
+    """Event id of the result we made up, while no real one has come."""
+
+
+class CallsState(msgspec.Struct, omit_defaults=True):
+    open: dict[str, Call] = {}
+    done: dict[str, Tombstone] = {}
+    renamed: dict[str, str] = {}
+    """`<session>/<id on the wire>` -> id of the newest call, where the wire used the id again."""
+    reused: int = 0
+    """How often it did."""
+    children: dict[str, dict[str, None]] = {}
+    """Call id -> ids of the open calls of the subagent it spawned."""
+    remembered: dict[str, None] = {}
+    """Ids of the open calls that have a memory, oldest first."""
+    memory_bytes: int = 0

@@ -1,0 +1,62 @@
+"""Endless streams of what agents and their models say to each other, and of what was recorded of it."""
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+__all__ = ["TEXT", "happier_trace", "openai_chat", "openai_responses"]
+
+TEXT = "x" * 200
+
+
+def happier_trace() -> Iterator[Any]:
+    for n in itertools.count():
+        common = {"v": 1, "ts": 10**12 + n, "direction": "outbound", "sessionId": f"s{n // 50}", "protocol": "acp"}
+        common["provider"] = "gemini"
+        call = {"type": "tool-call", "callId": f"c{n}", "name": "execute", "input": {"command": TEXT * 10}}
+        yield {**common, "kind": "tool-call", "payload": call}
+        asked = {"type": "permission-request", "permissionId": f"p{n}", "toolName": "edit"}
+        hint = {"toolCall": {"toolCallId": f"p{n}", "rawInput": {"x": TEXT * 10}}}
+        yield {**common, "kind": "permission-request", "payload": {**asked, "options": hint}}
+        answer = {"type": "tool-result", "callId": f"r{n}", "output": TEXT}
+        yield {**common, "kind": "tool-result", "payload": answer}
+
+
+def openai_chat() -> Iterator[Any]:
+    for n in itertools.count():
+        answer = {"id": f"chatcmpl-{n}", "object": "chat.completion.chunk", "model": f"m{n // 5}"}
+
+        def chunk(answer: dict[str, Any] = answer, finish: str | None = None, **delta: Any) -> dict[str, Any]:
+            return {**answer, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+
+        prompt = {"role": "user", "content": f"{n} {TEXT}"}
+        result = {"role": "tool", "tool_call_id": f"lost{n}", "content": TEXT}
+        yield {"model": "m", "messages": [prompt, result]}
+        yield chunk(reasoning=TEXT)
+        yield chunk(content=TEXT)
+        call = {"index": n % 7, "id": f"c{n}", "function": {"name": "bash", "arguments": TEXT}}
+        yield chunk(tool_calls=[call])
+        yield chunk(finish="tool_calls")
+        if n % 5 == 0:
+            yield {**answer, "choices": [], "usage": {"prompt_tokens": n, "completion_tokens": 1}}
+
+
+def openai_responses() -> Iterator[Any]:
+    for n in itertools.count():
+        said = {"type": "message", "role": "user", "content": f"{n} {TEXT}"}
+        answer = {"type": "function_call_output", "call_id": f"lost{n}", "output": TEXT}
+        yield {"model": "m", "stream": True, "input": [said, answer]}
+        if n % 50 == 0:
+            response = {"id": f"r{n}", "object": "response", "model": f"m{n}", "output": []}
+            yield {"type": "response.created", "response": response}
+        place = {"output_index": n}
+        call = {"type": "function_call", "id": f"f{n}", "call_id": f"c{n}", "name": "shell", "arguments": ""}
+        yield {"type": "response.output_item.added", **place, "item": call}
+        whole = {**call, "arguments": orjson.dumps({"command": f"{n} {TEXT}"}).decode()}
+        yield {"type": "response.output_item.done", **place, "item": whole}
+        delta = {"item_id": f"i{n}", "content_index": 0, "delta": TEXT}
+        yield {"type": "response.output_text.delta", "output_index": n + 1, **delta}
+        asked = {"type": "mcp_approval_request", "id": f"a{n}", "name": "x", "server_label": "s", "arguments": "{}"}
+        yield {"type": "response.output_item.done", "output_index": n + 2, "item": asked}

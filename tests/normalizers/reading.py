@@ -1,0 +1,82 @@
+"""What the tests of all dialects share: fixtures and lines made by hand, read into events, and looking at those."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+import orjson
+
+from tooltap.normalizers.contract import Line, normalize, read_recording
+from tooltap.normalizers.items import Context
+from tooltap.normalizers.stream import StreamNormalizer
+from tooltap.protocol.events import Event, Message, ToolCall, ToolResult, Turn
+from tooltap.protocol.stats import Statistics
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+
+E = TypeVar("E", bound=Event)
+
+
+def recording(dialect: str, name: str, version: str) -> list[Line]:
+    path = FIXTURES / dialect / version / name
+    return read_recording((path if path.suffix else path.with_suffix(".jsonl")).read_bytes())
+
+
+def lines_of(values: tuple[Any, ...]) -> list[Line]:
+    return [value if isinstance(value, Line) else Line(orjson.dumps(value)) for value in values]
+
+
+def read(dialect: str, *values: Any, **context: Any) -> list[Event]:
+    """The events of lines made by hand: objects, or lines that have more to say."""
+    return normalize(dialect, lines_of(values), Context(stream="s", **context))
+
+
+def statistics(dialect: str, lines: list[Line]) -> Statistics:
+    normalizer = StreamNormalizer(Context(stream="s"), dialect)
+    for line in lines:
+        normalizer.feed(line.data, line.t, line.direction)
+    return normalizer.statistics
+
+
+def of(kind: type[E], found: list[Event]) -> list[E]:
+    return [event for event in found if isinstance(event, kind)]
+
+
+def calls(found: list[Event]) -> dict[str, ToolCall]:
+    """By raw tool name."""
+    return {call.input["_happy"]["rawToolName"]: call for call in of(ToolCall, found)}
+
+
+def results(found: list[Event]) -> dict[str, ToolResult]:
+    """By raw tool name, the last one of each."""
+    return {result.output["_happy"]["rawToolName"]: result for result in of(ToolResult, found)}
+
+
+def answer(payload: dict[str, Any] | None) -> dict[str, Any]:
+    """A payload without what every payload has."""
+    return {key: value for key, value in (payload or {}).items() if key not in ("_happy", "_raw", "_mcp")}
+
+
+def said(found: list[Event]) -> list[tuple[str, str]]:
+    return [(message.role, message.text) for message in of(Message, found)]
+
+
+def turns(found: list[Event]) -> list[tuple[str | None, str, bool]]:
+    return [(turn.turn, turn.state, turn.synthetic) for turn in of(Turn, found)]
+
+
+def outline(found: list[Event]) -> list[str]:
+    """One word or two per event, in order."""
+    return [_outline(event) for event in found]
+
+
+def _outline(event: Event) -> str:
+    kind = str(type(event).__struct_config__.tag)
+    if isinstance(event, ToolCall):
+        return f"{kind} {event.name}"
+    if isinstance(event, ToolResult):
+        return f"{kind} {event.name} {event.status}"
+    if isinstance(event, Message):
+        return f"{kind} {event.role}"
+    return f"{kind} {event.state}" if isinstance(event, Turn) else kind

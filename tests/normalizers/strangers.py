@@ -1,0 +1,333 @@
+"""Streams of agents that no dialect was written for, each written anew in the shape that is named beside it.
+
+What `auto` makes of each is in `test_strangers.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+__all__ = ["STRANGERS", "Stranger"]
+
+
+class Stranger(NamedTuple):
+    agent: str
+    seen: str
+    """Where the shape is documented or tested by others."""
+    lines: list[str]
+
+
+def _json(common: dict[str, Any], *values: dict[str, Any]) -> list[str]:
+    return [json.dumps({**value, **common}) for value in values]
+
+
+def _sse(*values: dict[str, Any]) -> list[str]:
+    return [f"data: {json.dumps(value)}" for value in values]
+
+
+def _said(role: str, *blocks: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"type": role, "message": {"role": role, "content": list(blocks), **more}}
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+AMP = Stranger(
+    "Amp, `amp -x --stream-json`",
+    "the vendor's SDK (`amp-sdk` on PyPI, its README); captures in public tests of readers",
+    _json(
+        {"session_id": "T-019e47a8-5090-7538-9035-f2fde2685900"},
+        {"type": "system", "subtype": "init", "cwd": "/ws", "tools": ["Bash", "create_file"], "mcp_servers": []},
+        {**_said("user", _text("List the files")), "parent_tool_use_id": None},
+        {
+            **_said(
+                "assistant",
+                {"type": "tool_use", "id": "toolu_01", "name": "Bash", "input": {"cmd": "ls", "cwd": "/ws"}},
+                type="message",
+                stop_reason="tool_use",
+                usage={"input_tokens": 7, "output_tokens": 13, "max_tokens": 300000},
+            ),
+            "parent_tool_use_id": None,
+        },
+        {
+            **_said("user", {"type": "tool_result", "tool_use_id": "toolu_01", "content": "a\nb\n", "is_error": False}),
+            "parent_tool_use_id": None,
+        },
+        {**_said("assistant", _text("a and b"), type="message", stop_reason="end_turn"), "parent_tool_use_id": None},
+        {
+            "type": "result",
+            "subtype": "success",
+            "duration_ms": 9,
+            "is_error": False,
+            "num_turns": 2,
+            "result": "a and b",
+        },
+    ),
+)
+
+AUGGIE = Stranger(
+    "Auggie 0.36, `auggie --print --output-format json`",
+    "public tests of readers (0.32 and 0.36)",
+    _json(
+        {"session_id": "7f9c"},
+        {
+            "type": "result",
+            "result": "Fixed.",
+            "is_error": False,
+            "subtype": "success",
+            "num_turns": 3,
+            "request_id": "r",
+        },
+    ),
+)
+
+TRAE = Stranger(
+    "Trae CLI, `--output-format stream-json`",
+    "public tests of a reader, cut from a capture",
+    _json(
+        {"session_id": "t-1"},
+        {"type": "system", "subtype": "init"},
+        {"type": "stream_event", "delta": {"role": "assistant", "content": "2"}},
+        _said("assistant", _text("2")),
+        {"type": "result", "subtype": "success", "result": "2", "is_error": False},
+    ),
+)
+
+GROK = Stranger(
+    "Grok CLI, `grok --prompt`",
+    "its `processPromptHeadless` (`src/index.ts`) and that of its forks: messages as the chat API takes them",
+    _json(
+        {},
+        {"role": "user", "content": "List the files"},
+        {
+            "role": "assistant",
+            "content": "Using tools...",
+            "tool_calls": [
+                {"id": "call_1", "type": "function", "function": {"name": "bash", "arguments": '{"command": "ls"}'}}
+            ],
+        },
+        {"role": "tool", "content": "a", "tool_call_id": "call_1"},
+        {"role": "assistant", "content": "One file."},
+    ),
+)
+
+DROID = Stranger(
+    "Factory Droid, `droid exec -o stream-json`",
+    "the vendor's documentation, kept in tryemerge/vibe-factory: `tasks/1846-droid-research/`",
+    _json(
+        {"session_id": "abc", "timestamp": 1762517060816},
+        {"type": "system", "subtype": "init", "cwd": "/repo", "tools": ["Read", "Execute"], "model": "m"},
+        {"type": "message", "role": "user", "id": "msg-1", "text": "run ls"},
+        {"type": "reasoning", "id": "r1", "text": "Thinking."},
+        {
+            "type": "tool_call",
+            "id": "call-1",
+            "messageId": "msg-2",
+            "toolName": "Execute",
+            "parameters": {"command": "ls"},
+        },
+        {"type": "tool_result", "id": "call-1", "messageId": "msg-3", "isError": False, "value": "total 16\n"},
+        {"type": "completion", "finalText": "Done.", "numTurns": 1, "durationMs": 3000, "usage": {"input_tokens": 10}},
+    ),
+)
+
+GOOSE = Stranger(
+    "Goose 1.51, `goose run --output-format stream-json`",
+    "block/goose: `crates/goose-cli/src/session/mod.rs` (`StreamEvent`)",
+    _json(
+        {},
+        {"type": "message", "message": {"id": None, "role": "assistant", "created": 1, "content": [_text("Looking.")]}},
+        {
+            "type": "message",
+            "message": {
+                "role": "assistant",
+                "created": 1,
+                "content": [
+                    {
+                        "type": "toolRequest",
+                        "id": "call_1",
+                        "toolCall": {"status": "success", "value": {"name": "developer__shell", "arguments": {}}},
+                    }
+                ],
+            },
+        },
+        {"type": "notification", "extension_id": "developer", "message": "working"},
+        {"type": "complete", "total_tokens": 1290, "input_tokens": 1234, "output_tokens": 56},
+    ),
+)
+
+OPENHANDS = Stranger(
+    "OpenHands 1, events of a conversation",
+    "OpenHands/software-agent-sdk: the event classes; public tests of readers",
+    _json(
+        {"timestamp": "2026-04-02T15:25:41.706887"},
+        {
+            "kind": "ActionEvent",
+            "id": "e1",
+            "source": "agent",
+            "action": {"command": "ls", "kind": "TerminalAction"},
+            "tool_name": "terminal",
+            "tool_call_id": "toolu_1",
+            "tool_call": {"id": "toolu_1", "name": "terminal", "arguments": '{"command": "ls"}'},
+        },
+        {
+            "kind": "ObservationEvent",
+            "id": "e2",
+            "source": "environment",
+            "tool_name": "terminal",
+            "tool_call_id": "toolu_1",
+            "observation": {"content": [_text("a")], "is_error": False, "kind": "TerminalObservation"},
+        },
+    ),
+)
+
+KILO = Stranger(
+    "Kilo Code CLI, `kilocode --auto --json`",
+    "Kilo-Org/kilocode: `cli/src/ui/JsonRenderer.tsx`",
+    _json(
+        {},
+        {"timestamp": 1, "source": "cli", "id": "msg-1", "type": "welcome", "content": "", "metadata": {}},
+        {"timestamp": 2, "source": "extension", "type": "say", "say": "text", "partial": False, "content": "hi"},
+        {"timestamp": 3, "source": "extension", "type": "ask", "ask": "command", "content": "ls"},
+    ),
+)
+
+LETTA = Stranger(
+    "Letta, messages as they are streamed",
+    "letta-ai/letta: the message classes of its API; public tests of readers",
+    _sse(
+        {"message_type": "reasoning_message", "id": "r", "reasoning": "hm"},
+        {
+            "message_type": "tool_call_message",
+            "id": "t",
+            "tool_call": {"name": "Bash", "tool_call_id": "c", "arguments": "{}"},
+        },
+        {
+            "message_type": "tool_return_message",
+            "id": "u",
+            "tool_call_id": "c",
+            "status": "success",
+            "tool_return": "a",
+        },
+        {"message_type": "assistant_message", "id": "a", "content": "One file."},
+    ),
+)
+
+AG_UI = Stranger(
+    "agents behind the AG-UI protocol",
+    "ag-ui-protocol/ag-ui: the event types; public captures",
+    _sse(
+        {"type": "RUN_STARTED", "threadId": "thread-1", "runId": "run-1"},
+        {"type": "TEXT_MESSAGE_START", "messageId": "m", "role": "assistant"},
+        {"type": "TOOL_CALL_START", "toolCallId": "c1", "toolCallName": "calculator", "parentMessageId": "m"},
+        {"type": "TOOL_CALL_RESULT", "messageId": "m2", "toolCallId": "c1", "content": "8", "role": "tool"},
+        {"type": "RUN_FINISHED", "threadId": "thread-1", "runId": "run-1"},
+    ),
+)
+
+AI_SDK = Stranger(
+    "agents behind the AI SDK, UI message stream",
+    "vercel/ai: the stream protocol's documentation",
+    _sse(
+        {"type": "start", "messageId": "m"},
+        {"type": "text-delta", "id": "1", "delta": "hi"},
+        {"type": "tool-input-available", "toolCallId": "c1", "toolName": "search", "input": {"q": "x"}},
+        {"type": "tool-output-available", "toolCallId": "c1", "output": {}},
+        {"type": "finish", "finishReason": "stop"},
+    ),
+)
+
+ANTHROPIC = Stranger(
+    "Anthropic's Messages API, streamed, without an agent around it",
+    "the vendor's API reference",
+    _sse(
+        {"type": "message_start", "message": {"id": "msg_1", "type": "message", "role": "assistant", "content": []}},
+        {
+            "type": "content_block_start",
+            "index": 0,
+            "content_block": {"type": "tool_use", "id": "toolu_1", "name": "ls", "input": {}},
+        },
+        {"type": "message_stop"},
+    ),
+)
+
+OLLAMA = Stranger(
+    "Ollama's own chat API, streamed",
+    "ollama/ollama: `docs/api.md`; attogram/ollama-bash-lib: `demos/`",
+    _json(
+        {"model": "gpt-oss:20b", "created_at": "2025-08-09T18:22:39.995999988Z"},
+        {
+            "message": {
+                "role": "assistant",
+                "content": "",
+                "tool_calls": [{"function": {"name": "ls", "arguments": {}}}],
+            }
+        },
+        {"message": {"role": "assistant", "content": "hi"}, "done_reason": "stop", "done": True, "eval_count": 2},
+    ),
+)
+
+SWE_AGENT = Stranger(
+    "SWE-agent, its trajectory line by line",
+    "SWE-agent/SWE-agent: `docs/usage/trajectories.md`",
+    _json(
+        {},
+        {"role": "tool", "content": "a", "agent": "main", "tool_call_ids": ["c"], "message_type": "observation"},
+        {
+            "response": "Listing.",
+            "action": "ls",
+            "observation": "a",
+            "thought": "t",
+            "state": {},
+            "execution_time": 0.1,
+        },
+    ),
+)
+
+AIDER = Stranger(
+    "Aider, its chat history",
+    "the vendor's documentation (chat history file, edit formats)",
+    [
+        "# aider chat started at 2025-01-01 10:00:00",
+        "> aider --message 'Fix it'",
+        "#### Fix it",
+        "a.py",
+        "<<<<<<< SEARCH",
+        "{",
+        "=======",
+        "[",
+        ">>>>>>> REPLACE",
+        "> Applied edit to a.py",
+    ],
+)
+
+AMAZON_Q = Stranger(
+    "Amazon Q Developer CLI, `q chat --no-interactive`",
+    "the vendor's documentation and transcripts in public issues",
+    [
+        "\x1b[38;5;141m> \x1b[0mI'll list the files.",
+        "\N{HAMMER AND WRENCH}  Using tool: execute_bash (trusted)",
+        " \N{BLACK CIRCLE} Completed in 0.10s",
+    ],
+)
+
+STRANGERS = {
+    "ag-ui": AG_UI,
+    "ai-sdk": AI_SDK,
+    "aider": AIDER,
+    "amazon-q": AMAZON_Q,
+    "amp": AMP,
+    "anthropic-api": ANTHROPIC,
+    "auggie": AUGGIE,
+    "droid": DROID,
+    "goose": GOOSE,
+    "grok-cli": GROK,
+    "kilo": KILO,
+    "letta": LETTA,
+    "ollama": OLLAMA,
+    "openhands": OPENHANDS,
+    "swe-agent": SWE_AGENT,
+    "trae": TRAE,
+}

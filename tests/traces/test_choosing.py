@@ -1,0 +1,127 @@
+"""Which examples are kept: different ones, telling ones, and always the same ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tooltap.traces.choosing import RULES, choose, score
+from tooltap.traces.examples import Example
+
+KEY = "acp/gemini/tool-result/read_file"
+
+
+def event(call: str = "c", status: str = "completed", **more: Any) -> dict[str, Any]:
+    output = {"_happy": {"rawToolName": "read_file"}, **more.pop("output", {})}
+    envelope = {
+        "line": 1,
+        "protocol": "acp",
+        "provider": "gemini",
+        "kind": "tool-result",
+        "callId": call,
+        "name": "Read",
+    }
+    return {**envelope, "status": status, "output": output, **more}
+
+
+def example(number: int = 0, version: str | None = "1.0", dialect: str = "acp", **more: Any) -> Example:
+    lines = [{"line": {"number": number}}]
+    return Example(
+        key=KEY, dialect=dialect, provider="gemini", agent_version=version, lines=lines, events=[event(**more)]
+    )
+
+
+TELLING: dict[str, dict[str, Any]] = {
+    "we inferred it": {"synthetic": True},
+    "the agent sent it again": {"replay": True},
+    "a payload that says something": {"output": {"ok": True}},
+    "a file": {"output": {"file_path": "a.py"}},
+    "content of a result": {"output": {"content": "x"}},
+    "what a command printed": {"output": {"stdout": "x"}},
+    "how a command ended": {"output": {"exit_code": 0}},
+    "an error, in the provider's words": {"output": {"errorMessage": "x"}},
+    "something for the user alone": {"display": {"text": "x"}},
+    "pictures or documents": {"attachments": [{}]},
+    "what may be answered": {"options": [{}]},
+    "a subagent's": {"agent": "a"},
+    "a title": {"title": "x"},
+}
+
+
+def test_every_rule_has_a_case() -> None:
+    assert [rule.what for rule in RULES] == list(TELLING)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.what)
+def test_what_is_telling_counts(rule: Any) -> None:
+    plain, telling = event(), event(**TELLING[rule.what])
+
+    assert rule.holds(telling)
+    assert not rule.holds(plain)
+    assert (score(telling) > score(plain)) == (rule.points > 0)
+
+
+def test_more_keys_say_more_up_to_a_bound() -> None:
+    scores = [score(event(output={f"key{n}": 1 for n in range(size)})) for size in (1, 3, 8, 20)]
+
+    assert scores[0] < scores[1] < scores[2] == scores[3]
+
+
+def test_the_more_telling_and_then_the_shorter_one_is_chosen() -> None:
+    empty = example(1)
+    long = example(2, output={"stdout": "many words"})
+    short = example(3, output={"stdout": "word"})
+
+    assert choose([empty, long, short], 3) == [short, long, empty]
+    assert choose([empty, long, short], 1) == [short]
+
+
+def test_dialects_come_before_variants_and_variants_before_a_second_of_their_kind_and_the_newest_first() -> None:
+    old, second = example(1, output={"stdout": "x", "exit_code": 0}), example(2, output={"stdout": "y", "exit_code": 0})
+    failed = example(3, status="failed")
+    newer = example(4, version="1.10")
+    elsewhere = example(5, dialect="happier-trace", version=None)
+
+    assert choose([second, failed, old, elsewhere, newer], 5) == [newer, elsewhere, old, failed, second]
+
+
+def test_of_those_that_say_the_same_the_shortest_is_kept() -> None:
+    long, short = example(1234, call="a"), example(5, call="b")
+
+    assert choose([long, short], 3) == [short]
+
+
+def test_an_example_that_does_not_have_its_key_is_none() -> None:
+    stray = example()
+    stray.events[0]["kind"] = "tool-update"
+
+    assert choose([stray], 3) == []
+
+
+EXAMPLES = st.lists(
+    st.builds(
+        example,
+        st.integers(0, 3),
+        version=st.sampled_from(["1.9", "1.10", None]),
+        dialect=st.sampled_from(["acp", "happier-trace"]),
+        status=st.sampled_from(["completed", "failed"]),
+        output=st.dictionaries(st.sampled_from(["stdout", "content", "other"]), st.text("ab", max_size=2), max_size=2),
+    ),
+    max_size=12,
+)
+
+
+@given(examples=EXAMPLES, maximum=st.integers(1, 4), data=st.data())
+def test_neither_order_nor_portions_change_the_choice(
+    examples: list[Example], maximum: int, data: st.DataObject
+) -> None:
+    chosen = choose(examples, maximum)
+    shuffled = data.draw(st.permutations(examples))
+    cut = data.draw(st.integers(0, len(examples)))
+
+    assert choose(shuffled, maximum) == chosen
+    assert choose([*choose(shuffled[:cut], maximum), *shuffled[cut:]], maximum) == chosen
+    assert len(chosen) <= maximum

@@ -1,0 +1,92 @@
+"""The keys of events, and what an allowlist may hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tooltap.traces.fixture_keys import Allowlist, AllowlistError, RawNames
+
+
+def event(kind: str, protocol: str = "acp", provider: str = "gemini", **more: Any) -> dict[str, Any]:
+    return {"kind": kind, "protocol": protocol, "provider": provider, **more}
+
+
+def allowlist(path: Path, text: str) -> Allowlist:
+    path.write_text(text)
+    return Allowlist.read(path)
+
+
+def test_a_tool_is_named_as_on_the_wire_and_by_its_call_where_only_that_names_it() -> None:
+    names = RawNames()
+    call = event("tool-call", callId="1", name="Bash", input={"_happy": {"rawToolName": "run_shell_command"}})
+    asking = event("permission-request", callId="1", name="Bash")
+
+    assert names.key(call) == "acp/gemini/tool-call/run_shell_command"
+    assert names.key(asking) == "acp/gemini/permission-request/run_shell_command"
+    assert RawNames().key(asking) == "acp/gemini/permission-request/Bash"
+    assert names.key(event("permission-request")) == "acp/gemini/permission-request"
+    assert names.key(event("message", name="never")) == "acp/gemini/message"
+
+
+@pytest.mark.parametrize(
+    ("provider", "tool", "key"),
+    [
+        ("my agent", "read file", "acp/my%20agent/tool-call/read%20file"),
+        ("../../etc", "a/b#c", "acp/%2E.%2F..%2Fetc/tool-call/a%2Fb%23c"),
+        ("ä", "mcp.a:b+c@d~e", "acp/%C3%A4/tool-call/mcp.a:b+c@d~e"),
+    ],
+)
+def test_a_key_can_be_a_line_and_a_file_name(tmp_path: Path, provider: str, tool: str, key: str) -> None:
+    call = event("tool-call", provider=provider, callId="1", input={"_happy": {"rawToolName": tool}})
+
+    assert RawNames().key(call) == key
+    assert allowlist(tmp_path / "list", key).chosen(key) == key
+
+
+def test_comments_blank_lines_and_windows_line_ends_say_nothing(tmp_path: Path) -> None:
+    text = "# keys\r\n\r\n  acp/gemini/message  # 54\r\n#acp/gemini/turn\r\nacp/gemini/tool-call/a\r\n"
+
+    assert allowlist(tmp_path / "list", text).lines == {"acp/gemini/message": 3, "acp/gemini/tool-call/a": 5}
+
+
+def test_a_key_without_tool_stands_for_the_tools_that_are_not_listed(tmp_path: Path) -> None:
+    keys = allowlist(tmp_path / "list", "acp/gemini/tool-call\nacp/gemini/tool-call/a\nacp/gemini/message\n")
+
+    assert keys.chosen("acp/gemini/tool-call/a") == "acp/gemini/tool-call/a"
+    assert keys.chosen("acp/gemini/tool-call/b") == "acp/gemini/tool-call"
+    assert keys.chosen("acp/gemini/tool-result/a") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("", ": names no key"),
+        ("# nothing\n", ": names no key"),
+        ("acp/gemini/message\nacp/gemini\n", ":2: 'acp/gemini' is no key"),
+        ("acp/gemini/tool-call/a/b\n", ":1: 'acp/gemini/tool-call/a/b' is no key"),
+        ("acp//tool-call\n", ":1: 'acp//tool-call' is no key"),
+        ("../x/tool-call\n", ":1: '../x/tool-call' is no key"),
+        ("acp/gemini/tool-call/a b\n", ":1: 'acp/gemini/tool-call/a b' is no key"),
+        ("acp/gemini/toolcall\n", ":1: there is no kind 'toolcall'"),
+        ("acp/gemini/turn\n\nacp/gemini/turn\n", ":3: acp/gemini/turn is in line 1 already"),
+    ],
+)
+def test_what_cannot_be_used_is_said_with_its_line(tmp_path: Path, text: str, fault: str) -> None:
+    with pytest.raises(AllowlistError) as error:
+        allowlist(tmp_path / "list", text)
+
+    assert str(error.value).startswith(f"{tmp_path / 'list'}{fault}")
+
+
+def test_an_unreadable_file_is_said(tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+
+    with pytest.raises(AllowlistError, match="binary: not text in UTF-8"):
+        Allowlist.read(tmp_path / "binary")
+    with pytest.raises(AllowlistError, match="missing: there is no such file"):
+        Allowlist.read(tmp_path / "missing")
+    with pytest.raises(AllowlistError, match="Is a directory"):
+        Allowlist.read(tmp_path)

@@ -1,0 +1,341 @@
+"""Fixtures say what their recordings say, hold nothing private, and stay as they are until something changes."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.normalizers.test_contract import RECORDINGS, SMALL, dialect_of, name_of
+from tooltap.normalizers.contract import read_recording
+from tooltap.normalizers.framing import LongLine
+from tooltap.normalizers.recording import Line
+from tooltap.normalizers.registry import BUILTIN
+from tooltap.traces.examples import Example, events_of_lines, meaning, read_line, store_line
+from tooltap.traces.extracting import count_keys, find_examples
+from tooltap.traces.fixture_keys import ALLOWLIST, Allowlist
+from tooltap.traces.fixtures import FixtureError, Fixtures
+from tooltap.traces.redact import Redactor
+from tooltap.traces.streams import TracedStream, read_streams
+from tooltap.traces.writer import TraceWriter
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+CURATED = FIXTURES / "curated"
+GEMINI = FIXTURES / "gemini-stream/gemini-0.61.0"
+SHELL = GEMINI / "shell-fails.jsonl"
+"""One call of `run_shell_command`, in line 3, whose result is in line 4."""
+OLD, NEW = (FIXTURES / f"claude-stream/claude-code-{version}/read.jsonl" for version in ("1.0.128", "2.1.330"))
+ANCESTORS = FIXTURES / "happier-trace/happier-1-written"
+RESULT = "gemini/gemini/tool-result/run_shell_command"
+
+
+def streams_of(paths: Iterable[Path]) -> list[TracedStream]:
+    """Of recordings of this repository, whose folder names their dialect."""
+    return [stream for path in paths for stream in read_streams([path], dialect_of(path))]
+
+
+def redacted(line: bytes | LongLine) -> bytes:
+    assert isinstance(line, bytes)
+    return Redactor().redact(line)
+
+
+def every_key(folder: Path, streams: list[TracedStream]) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / ALLOWLIST).write_text("\n".join(count_keys(streams)))
+    return folder
+
+
+def wanting(folder: Path, *keys: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / ALLOWLIST).write_text("\n".join(keys))
+    return folder
+
+
+def extract(folder: Path, streams: list[TracedStream], maximum: int = 3) -> Fixtures:
+    fixtures = Fixtures.load(folder)
+    fixtures.extract(streams, maximum)
+    fixtures.save()
+    return fixtures
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+# -- what an example is -----------------------------------------------------------------------------------------------
+
+
+def test_an_example_is_the_lines_of_the_call_and_of_its_result(tmp_path: Path) -> None:
+    [example] = extract(wanting(tmp_path, RESULT), streams_of([SHELL])).examples
+    lines = SHELL.read_bytes().split(b"\n")
+    call, result = [event for event in example.events if event["kind"].startswith("tool-")]
+
+    assert [line["line"] for line in example.lines] == [json.loads(lines[2]), json.loads(lines[3])]
+    assert (call["name"], call["input"]["command"]) == (
+        "Bash",
+        "echo partial output; echo 'boom: something broke' >&2; exit 3",
+    )
+    assert (result["kind"], result["callId"]) == ("tool-result", call["callId"])
+    assert "boom: something broke" in result["output"]["stdout"]
+    assert "_raw" not in result["output"]
+    assert result["output"]["_happy"]["rawToolName"] == "run_shell_command"
+
+
+@pytest.mark.parametrize("path", SMALL[::7], ids=name_of)
+def test_an_example_says_what_its_recording_says_and_no_line_of_it_can_be_left_out(path: Path, tmp_path: Path) -> None:
+    streams = streams_of([path])
+    lines = [line._replace(data=redacted(line.data)) for line in streams[0].lines]
+    said = {meaning(event) for events in events_of_lines(lines, dialect_of(path), None) for event in events}
+    found = find_examples(streams, Allowlist.read(every_key(tmp_path, streams) / ALLOWLIST), 1)
+
+    for key, examples in found.items():
+        for example in examples:
+            assert example.key == key
+            assert {meaning(event) for event in example.kept_for()} <= said
+            assert all(without(example, n) != what_it_says(example) for n in range(len(example.lines) - 1))
+
+
+def what_it_says(example: Example) -> list[tuple[bytes, bytes]]:
+    """What it is kept for, and the calls this is about."""
+    calls = {event["callId"]: meaning(event) for event in example.events if event["kind"] == "tool-call"}
+    return [(meaning(event), calls.get(event.get("callId", ""), b"")) for event in example.kept_for()]
+
+
+def without(example: Example, line: int) -> list[tuple[bytes, bytes]]:
+    """What it says if that line is left out."""
+    rest = msgspec.structs.replace(example, lines=example.lines[:line] + example.lines[line + 1 :])
+    rest.events = rest.run()
+    return what_it_says(rest)
+
+
+@pytest.mark.parametrize("path", RECORDINGS[::9], ids=name_of)
+def test_a_line_is_stored_as_what_it_is(path: Path) -> None:
+    for line in read_recording(path.read_bytes()):
+        assert read_line(json.loads(json.dumps(store_line(line)))) == line._replace(t=None)
+
+
+def test_a_line_that_json_would_not_give_back_is_stored_as_text() -> None:
+    [spaced] = read_recording(b'{"a": 1}')
+    [plain] = read_recording(b'{"a":1}')
+    [binary] = read_recording(b"\xff")
+
+    assert store_line(spaced) == {"line": '{"a": 1}'}
+    assert store_line(plain) == {"line": {"a": 1}}
+    assert store_line(binary) == {"b64": "/w=="}
+
+
+# -- from where -------------------------------------------------------------------------------------------------------
+
+
+def test_a_trace_gives_what_its_recordings_give(tmp_path: Path) -> None:
+    """Five recordings in one trace, line by line in turns, as a daemon would have written them."""
+    paths = sorted(GEMINI.glob("*.jsonl"))[:5]
+    streams = streams_of(paths)
+    writer = TraceWriter(tmp_path / "trace.jsonl", warn=pytest.fail)
+    for n in range(max(len(stream.lines) for stream in streams)):
+        for stream in streams:
+            if n < len(stream.lines):
+                line, t, direction = stream.lines[n]
+                writer.write(
+                    stream=stream.name, dialect="gemini-stream", provider="gemini", agent_version=None,
+                    n=n + 1, t=t, direction=direction, line=line,
+                )  # fmt: skip
+    writer.close()
+    traced = read_streams([tmp_path / "trace.jsonl"])
+    extract(every_key(tmp_path / "a", streams), streams)
+    extract(every_key(tmp_path / "b", traced), traced)
+
+    assert len(traced) == 5
+    assert files(tmp_path / "a") == files(tmp_path / "b")
+
+
+def test_the_ancestors_traces_give_fixtures_of_every_agent_in_them(tmp_path: Path) -> None:
+    streams = read_streams(sorted(ANCESTORS.glob("*.jsonl")))
+    fixtures = extract(every_key(tmp_path, streams), streams)
+
+    assert {"acp/gemini/tool-call/replace", "claude/claude/tool-call/MultiEdit"} < set(fixtures.allowlist.lines)
+    assert {example.dialect for example in fixtures.examples} == {"happier-trace"}
+    assert {"acp/gemini.json", "acp/opencode.json", "claude/claude.json", "codex/codex.json"} < set(files(tmp_path))
+    assert list(Fixtures.load(tmp_path).problems()) == []
+
+
+def test_examples_of_two_versions_stand_beside_each_other_and_say_so(tmp_path: Path) -> None:
+    folder = wanting(tmp_path, "claude/claude/tool-result/Read")
+    old, new = streams_of([OLD, NEW])
+    old.agent_version = "1.0.128"  # a trace says it; this version did not, itself
+    extract(folder, [old])
+    extract(folder, [new], maximum=2)
+
+    assert [example.agent_version for example in Fixtures.load(folder).examples] == ["1.0.128", "2.1.330"]
+
+
+def test_lines_before_the_dialect_is_recognised_are_no_examples(tmp_path: Path) -> None:
+    """Twenty lines decide nothing and become unparsed, of no dialect that could be named beside them."""
+    late = TracedStream("late", "auto", lines=[*[Line(b'{"a":1}')] * 20, *streams_of([SHELL])[0].lines])
+    extract(every_key(tmp_path / "late", [late]), [late])
+    extract(every_key(tmp_path / "whole", streams_of([SHELL])), streams_of([SHELL]))
+
+    assert files(tmp_path / "late") == files(tmp_path / "whole")
+
+
+def test_nothing_private_gets_into_a_fixture(tmp_path: Path) -> None:
+    token = "ghp_" + "aB3d" * 9
+    secret = f"alice@corp.example on alice@buildbox7:/home/alice/src$ has {token} in /home/alice/.env, says alice"
+    lines = SHELL.read_text().replace("partial output", secret)
+    (tmp_path / "shell.jsonl").write_text(lines)
+    extract(wanting(tmp_path / "out", RESULT), read_streams([tmp_path / "shell.jsonl"]))
+    written = (tmp_path / "out/gemini/gemini.json").read_text()
+
+    assert lines.count("alice") > 5
+    assert not [word for word in ("alice", "buildbox7", "corp.example", "ghp_") if word in written]
+    assert "user@example.com on user@host:/home/user/src$ has [masked github-token] in /home/user/.env" in written
+
+
+# -- a fixed point ----------------------------------------------------------------------------------------------------
+
+
+def test_neither_a_second_run_nor_an_update_nor_the_order_of_files_changes_a_byte(tmp_path: Path) -> None:
+    streams = streams_of([*sorted(GEMINI.glob("*.jsonl")), OLD, NEW, *sorted(ANCESTORS.glob("*.jsonl"))])
+    extract(every_key(tmp_path / "a", streams), streams)
+    first = files(tmp_path / "a")
+
+    fixtures = Fixtures.load(tmp_path / "a")
+    assert (fixtures.update(), fixtures.save(), list(fixtures.problems())) == ([], [], [])
+    extract(tmp_path / "a", streams)
+    assert files(tmp_path / "a") == first
+    for seed in range(3):
+        shuffled = random.Random(seed).sample(streams, len(streams))
+        folder = every_key(tmp_path / str(seed), streams)
+        extract(folder, shuffled[:10])
+        extract(folder, shuffled[10:])
+        assert files(folder) == first
+
+
+def test_no_key_has_more_examples_than_asked_for(tmp_path: Path) -> None:
+    streams = streams_of(sorted(GEMINI.glob("*.jsonl")))
+    for maximum in (1, 2, 3):
+        keys = [example.key for example in extract(every_key(tmp_path, streams), streams, maximum).examples]
+
+        assert max(map(keys.count, keys)) == maximum
+
+
+# -- what is wrong ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """One example: a failing shell command of Gemini."""
+    extract(wanting(tmp_path / "fixtures", RESULT), streams_of([SHELL]))
+    return tmp_path / "fixtures"
+
+
+def change(folder: Path, before: str, after: str) -> None:
+    path = folder / "gemini/gemini.json"
+    text = path.read_text()
+    assert text.count(before) >= 1
+    path.write_text(text.replace(before, after))
+
+
+def problems(folder: Path) -> list[str]:
+    return [problem.replace(f"{folder}/", "") for problem in Fixtures.load(folder).problems()]
+
+
+def test_an_expectation_that_does_not_hold_is_shown_with_its_difference_and_updated(folder: Path) -> None:
+    good = files(folder)
+    change(folder, '"name":"Bash"', '"name":"execute"')
+    [problem] = problems(folder)
+
+    assert problem.startswith(f"gemini/gemini.json: {RESULT}, example 1: its lines give other events\n")
+    assert '\n    -  "name": "execute",\n    +  "name": "Bash",\n' in problem
+    fixtures = Fixtures.load(folder)
+    [updated] = fixtures.update()
+    assert '+  "name": "Bash"' in updated
+    fixtures.save()
+    assert files(folder) == good
+
+
+def test_a_key_without_example_and_an_example_without_key_are_problems(folder: Path) -> None:
+    other = "gemini/gemini/tool-result/replace"
+    wanting(folder, "", other)
+
+    assert problems(folder) == [
+        f"allowlist.txt:2: there is no example of {other}",
+        f"gemini/gemini.json: {RESULT} is not in allowlist.txt",
+    ]
+    fixtures = Fixtures.load(folder)
+    assert fixtures.update() == [f"{folder}/gemini/gemini.json: {RESULT} dropped, it is not in {folder / ALLOWLIST}"]
+    assert fixtures.save() == [folder / "gemini/gemini.json"]
+    assert set(files(folder)) == {ALLOWLIST}
+
+
+def test_an_example_whose_lines_no_longer_have_its_key_is_a_problem(folder: Path) -> None:
+    change(folder, f'"key":"{RESULT}"', '"key":"gemini/gemini/tool-result/other"')
+    wanting(folder, "gemini/gemini/tool-result/other")
+
+    assert problems(folder) == [
+        "gemini/gemini.json: gemini/gemini/tool-result/other, example 1: its last line gives no event of that key"
+    ]
+
+
+def test_an_unknown_dialect_and_a_line_that_is_none_are_problems_an_update_leaves(folder: Path) -> None:
+    change(folder, '"dialect":"gemini-stream","provider":"gemini",\n', '"dialect":"babel","provider":"gemini",\n')
+    [unknown] = problems(folder)
+    change(folder, '"dialect":"babel"', '"dialect":"gemini-stream"')
+    change(folder, '{"line":{"type":"tool_use"', '{"lime":{"type":"tool_use"')
+    [no_line] = problems(folder)
+
+    assert unknown.startswith(f"gemini/gemini.json: {RESULT}, example 1: there is no dialect 'babel'")
+    assert no_line == f'gemini/gemini.json: {RESULT}, example 1: neither "line" nor "b64"'
+    assert Fixtures.load(folder).update() == []
+
+
+def test_a_file_that_was_formatted_by_hand_is_a_problem(folder: Path) -> None:
+    change(folder, '"key":', '"key": ')
+
+    assert problems(folder) == ["gemini/gemini.json: not as `tooltap fixtures update` writes it"]
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ("[", "unexpected end of data"),
+        ("{}", "Expected `array`, got `object`"),
+        ('[{"key":"a/b/turn","dialect":"acp","provider":"b","lines":[],"events":[],"x":1}]', "unknown field `x`"),
+        ('[{"key":"a","dialect":"acp","provider":"b","lines":[],"events":[]}]', "'a' is no key"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_one_sentence(folder: Path, content: str, fault: str) -> None:
+    (folder / "gemini/gemini.json").write_text(content)
+
+    with pytest.raises(FixtureError) as error:
+        Fixtures.load(folder)
+    assert str(error.value).startswith(f"{folder / 'gemini/gemini.json'}: ")
+    assert fault in str(error.value)
+
+
+# -- those of this repository -----------------------------------------------------------------------------------------
+
+
+def test_what_is_curated_here_holds() -> None:
+    assert list(Fixtures.load(CURATED).problems()) == [], "run `make fixtures` and review what changed"
+
+
+def test_what_is_curated_here_is_of_every_recorded_dialect() -> None:
+    """The others have no recordings of ours: their fixtures are written anew."""
+    written = {"happier-trace", "legacy", "openai-chat", "openai-responses", "tooltap-trace"}
+
+    assert {example.dialect for example in Fixtures.load(CURATED).examples} == set(BUILTIN) - written
+
+
+def test_what_is_curated_here_is_small_and_redacted() -> None:
+    redactor = Redactor()
+
+    assert sum(map(len, files(CURATED).values())) < 250_000
+    for example in Fixtures.load(CURATED).examples:
+        for line in map(read_line, example.lines):
+            assert isinstance(line.data, bytes)
+            assert redactor.redact(line.data) is line.data
