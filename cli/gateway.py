@@ -47,7 +47,7 @@ def command() -> None:
     help="After which a conversation is ended.",
 )
 @bytes_option("--memory-bytes", MEMORY_BYTES, "What is kept in memory of one conversation until it is on its way.")
-@bytes_option("--line-bytes", MAX_LINE_BYTES, "What is kept of one request, or of one answer that is not streamed.")
+@bytes_option("--line-bytes", MAX_LINE_BYTES, "What is kept of one request, answer, or piece of a streamed answer.")
 @spool_options
 @socket_option
 def openai(
@@ -63,10 +63,11 @@ def openai(
     spool_total_bytes: int,
     socket: Path | None,
 ) -> None:
-    """Pass requests on to an OpenAI-compatible server, and tap Chat Completions and Responses.
+    """Tap an OpenAI-compatible server by a local reverse proxy.
 
-    What follows the gateway's address is put behind the URL of --upstream. Requests and answers pass unchanged, with or
-    without a daemon. Each conversation is a stream. Keys are not recorded. SIGTERM and Ctrl-C end it.
+    What follows the gateway's address is put behind the URL of --upstream. Everything passes unchanged, with or without
+    a daemon; Chat Completions and Responses are tapped, each conversation as a stream of its own. Keys are not
+    recorded. SIGTERM and Ctrl-C end it.
     """
     import anyio
 

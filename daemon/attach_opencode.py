@@ -12,6 +12,7 @@ import time
 import anyio
 import httpx
 
+from tooltap.daemon.addresses import is_loopback
 from tooltap.daemon.foreground import on_stop_signal, tell_problems
 from tooltap.daemon.logs import get_logger
 from tooltap.daemon.tap import Tap
@@ -72,7 +73,8 @@ class _Attachment:
 
     async def run(self) -> None:
         """Raises `AttachError`."""
-        async with httpx.AsyncClient(timeout=self._timeout, auth=_credentials(self._url)) as client:
+        proxies = not is_loopback(self._url.host)
+        async with httpx.AsyncClient(timeout=self._timeout, auth=_credentials(self._url), trust_env=proxies) as client:
             while True:
                 try:
                     await self._follow(client)

@@ -64,7 +64,7 @@ class Conversations:
         conversation.asked = keys[-1] if keys and history.continues is None else None
         if conversation.asked is not None:
             self._remember(conversation, conversation.asked)
-        self._close_beyond(self._most)
+        self._close_beyond_most()
         return conversation
 
     def leave(self, conversation: Conversation, answer: Answer) -> None:
@@ -77,6 +77,7 @@ class Conversations:
             self._remember(conversation, response_id)
         conversation.busy = False
         self._use(conversation)
+        self._close_beyond_most()
 
     def close_idle(self, seconds: float) -> None:
         """End those that have not been used for so long."""
@@ -126,10 +127,10 @@ class Conversations:
         if self._by_key.get(key) is conversation:
             del self._by_key[key]
 
-    def _close_beyond(self, most: int) -> None:
-        idle = [one for one in self._open if not one.busy]
-        for conversation in idle[: max(0, len(self._open) - most)]:
-            self._close(conversation)
+    def _close_beyond_most(self) -> None:
+        if (beyond := len(self._open) - self._most) > 0:
+            for conversation in [one for one in self._open if not one.busy][:beyond]:
+                self._close(conversation)
 
     def _close(self, conversation: Conversation) -> None:
         del self._open[conversation]

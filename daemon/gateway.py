@@ -6,7 +6,6 @@ replaced. When a client leaves, its request is cancelled; when the server breaks
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
 from http.cookiejar import DefaultCookiePolicy
 from typing import Any, TypeAlias
@@ -15,11 +14,12 @@ import anyio
 import httpx
 import orjson
 
+from tooltap.daemon.addresses import is_loopback
 from tooltap.daemon.gateway_exchange import api_of
 from tooltap.daemon.gateway_tap import GatewayTap, Watch
 from tooltap.daemon.logs import get_logger
 
-__all__ = ["Gateway", "is_loopback"]
+__all__ = ["Gateway"]
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
@@ -54,7 +54,9 @@ class Gateway:
         self._tap = tap
         self._local_only = local_only
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=100)
-        self._client = httpx.AsyncClient(timeout=httpx.Timeout(None, connect=CONNECT), limits=limits)
+        self._client = httpx.AsyncClient(
+            timeout=httpx.Timeout(None, connect=CONNECT), limits=limits, trust_env=not is_loopback(upstream.host)
+        )
         self._client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -186,10 +188,3 @@ def _names_loopback(host: str) -> bool:
     """`host`: with or without a port."""
     name = host[1 : host.find("]")] if host.startswith("[") else host.partition(":")[0]
     return is_loopback(name)
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"

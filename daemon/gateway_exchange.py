@@ -73,7 +73,8 @@ class Exchange:
         history = self._api.history(request) if request is not None else History([])
         self._conversation = self._conversations.enter(self._api.dialect, history)
         if not self._is_cut:
-            self._put(t, self._request, lines, "in")
+            self._put(t, lines, "in")
+            self._tell_problem(self._request)
 
     def answered(self, t: int, kind: str, coding: str) -> None:
         """The answer begins. `kind`: its `Content-Type`, `coding`: its `Content-Encoding`."""
@@ -84,7 +85,7 @@ class Exchange:
     def received(self, t: int, data: bytes) -> None:
         """The next bytes of the answer's body."""
         if self._response is not None and not self._is_cut:
-            self._take(t, self._response, self._response.feed(data))
+            self._take(t, self._response.feed(data))
 
     def cut(self, t: int) -> None:
         """The rest, and what was unfinished, is lost."""
@@ -97,35 +98,36 @@ class Exchange:
         if self._conversation is None:  # the client left before it had asked
             return
         if self._response is not None and not self._is_cut:
-            self._take(t, self._response, self._response.finish())
+            self._take(t, self._response.finish())
+            self._tell_problem(self._response)
         if lines:
             self._conversation.tap.lose(lines, size, reason)
         self._conversations.leave(self._conversation, self._answer)
 
     # -- inner workings -----------------------------------------------------------------------------------------
 
-    def _take(self, t: int, body: _Body, lines: list[bytes | LongLine]) -> None:
+    def _take(self, t: int, lines: list[bytes | LongLine]) -> None:
+        """Lines of the answer."""
         for line in lines:
             if (value := _object(line)) is not None:
                 self._answer.read(value)
-        self._put(t, body, lines, "out")
+        self._put(t, lines, "out")
 
-    def _put(self, t: int, body: _Body, lines: list[bytes | LongLine], direction: Direction) -> None:
-        assert self._conversation is not None
-        tap = self._conversation.tap
-        if lines:
-            tap.put(lines, direction, t)
-        if body.is_over and body.problem is not None:
-            tap.lose(1, body.size, body.problem)
+    def _put(self, t: int, lines: list[bytes | LongLine], direction: Direction) -> None:
+        if lines and self._conversation is not None:
+            self._conversation.tap.put(lines, direction, t)
+
+    def _tell_problem(self, body: _Body) -> None:
+        if body.problem is not None and self._conversation is not None:
+            self._conversation.tap.lose(1, body.pending, body.problem)
 
 
 class _Body:
     def __init__(self, coding: str, max_line: int, *, streamed: bool) -> None:
-        self.size = 0
-        """Bytes that passed."""
+        self.pending = 0
+        """Bytes that passed since the last line."""
         self.problem: str | None = None
         """Why it is not read any further."""
-        self.is_over = False
         self._streamed = streamed
         self._splitter = Splitter(max_line)
         try:
@@ -135,7 +137,7 @@ class _Body:
 
     def feed(self, data: bytes) -> list[bytes | LongLine]:
         """The lines that are finished."""
-        self.size += len(data)
+        self.pending += len(data)
         if self.problem is not None:
             return []
         try:
@@ -143,11 +145,13 @@ class _Body:
         except CodingError as error:
             self.problem = str(error)
             return []
-        return self._splitter.feed(data if self._streamed else data.translate(_ONE_LINE))
+        lines = self._splitter.feed(data if self._streamed else data.translate(_ONE_LINE))
+        if lines:
+            self.pending = 0
+        return lines
 
     def finish(self) -> list[bytes | LongLine]:
         """The line that nothing ends."""
-        self.is_over = True
         last = self._splitter.finish()
         return [last] if last is not None and self.problem is None else []
 

@@ -15,9 +15,10 @@ import httpx
 import uvicorn
 from anyio.to_thread import run_sync
 
+from tooltap.daemon.addresses import is_loopback
 from tooltap.daemon.conversations import Conversations
 from tooltap.daemon.foreground import on_stop_signal, tell_problems
-from tooltap.daemon.gateway import Gateway, is_loopback
+from tooltap.daemon.gateway import Gateway
 from tooltap.daemon.gateway_tap import GatewayTap
 from tooltap.daemon.logs import get_logger
 from tooltap.daemon.open_files import allow_open_files
@@ -31,9 +32,8 @@ KEEP_ALIVE = 75
 """Seconds for which a client may keep a connection that it does not use."""
 FINISHING = 5
 """Seconds for answers that are being passed on when it is told to stop."""
-FILES_PER_CONVERSATION = 5
-SPARE_FILES = 1_024
-"""Descriptors for clients and their connections to the server."""
+FILES = 16_384
+"""Descriptors: seven for each of many exchanges at a time, with their conversations."""
 
 _log = get_logger("gateway")
 
@@ -66,7 +66,7 @@ async def serve_gateway(options: GatewayOptions) -> None:
     upstream = _upstream(options.upstream)
     if not options.allow_remote and not is_loopback(options.host):
         raise GatewayError(f"{options.host} can be reached from other machines: that needs --allow-remote")
-    allow_open_files(options.conversations * FILES_PER_CONVERSATION + SPARE_FILES)
+    allow_open_files(FILES)
     with _listen(options.host, options.port) as listening:
         tap = _tap(options)
         gateway = Gateway(upstream, tap, local_only=not options.allow_remote)

@@ -362,6 +362,25 @@ def test_a_coding_nobody_knows_is_a_loss(daemon: Running) -> None:
     assert lost["data"] == {"lines": 1, "bytes": 5_000, "reason": "its coding 'rot13' is not known"}
 
 
+def test_a_stream_that_cannot_be_decoded_to_its_end_says_so(daemon: Running) -> None:
+    encode, _ = flushed_gzip()
+    first, broken = encode(chunk("Hello.", "c-1")), b"\xff" * 100
+
+    def answer(request: Request, answer: Answer) -> None:
+        answer.stream(first, broken, headers=("Content-Encoding: gzip",))
+
+    with HttpServer(answer) as server, gateway(server.url, daemon.path) as (child, client):
+        with client.stream("POST", "/v1/chat/completions", json=ask("Hi.", stream=True)) as response:
+            assert b"".join(response.iter_raw()) == first + broken
+        stop(child)
+    events = events_of(daemon)
+    [lost] = [event for event in events if event["kind"] == "notice"]
+
+    assert said(events) == [("user", "Hi."), ("assistant", "Hello.")]
+    assert (lost["data"]["lines"], lost["data"]["bytes"]) == (1, 100)
+    assert lost["data"]["reason"].startswith("its coding 'gzip' cannot be read: ")
+
+
 def test_exchanges_at_the_same_time_are_told_apart(daemon: Running) -> None:
     """Two answers come piece by piece in turn; each conversation goes on afterwards."""
     turn = {name: threading.Semaphore(0) for name in "AB"}
@@ -457,6 +476,30 @@ def test_conversations_wait_in_the_spool_and_come_once_though_it_is_killed(tmp_p
         events = daemon.events()
 
     assert sorted(said(events)) == [("assistant", "Yes.")] * 3 + [("user", name) for name in "ABC"]
+
+
+def test_a_daemon_that_is_killed_gets_what_it_missed_and_nothing_twice(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    texts = [str(number) for number in range(6)]
+
+    def answer(request: Request, answer: Answer) -> None:
+        answer.whole(200, completion(texts[len(json.loads(request.body)["messages"])]))
+
+    with (
+        HttpServer(answer) as server,
+        gateway(server.url, place.socket, **place.variables) as (child, client),
+    ):
+        with place.serving() as daemon:
+            client.post("/v1/chat/completions", json=ask(*texts[:1]))
+            until(lambda: daemon.lines() == 2)
+            daemon.process.kill()
+        client.post("/v1/chat/completions", json=ask(*texts[:3]))
+        with place.serving() as daemon:
+            client.post("/v1/chat/completions", json=ask(*texts[:5]))
+            until(lambda: daemon.lines() == 6)
+            assert stop(child)[0] == 0
+            daemon.wait_until_ended(1)
+            assert [text for _, text in said(daemon.events())] == texts
 
 
 # -- bounds ------------------------------------------------------------------------------------------------------

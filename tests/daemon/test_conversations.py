@@ -210,6 +210,17 @@ def test_what_is_remembered_is_bounded(tmp_path: Path) -> None:
     client.conversations.close()
 
 
+def test_those_that_wait_for_an_answer_are_kept_beyond_the_limit(tmp_path: Path) -> None:
+    client = Client(tmp_path, most=2)
+    waiting = [client.ask(user(text)) for text in "ABCD"]
+    assert list(client.conversations._open) == waiting
+    for conversation in waiting:
+        client.answer(conversation)
+
+    assert list(client.conversations._open) == waiting[2:]
+    client.conversations.close()
+
+
 def test_an_answer_that_is_too_long_is_not_kept() -> None:
     answer = ChatAnswer()
     for _ in range(3):
