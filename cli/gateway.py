@@ -9,7 +9,7 @@ import click
 from tooltap.cli.connection import socket_option
 from tooltap.cli.extras import needs_extra
 from tooltap.cli.tapping import bytes_option, spool_options
-from tooltap.daemon.outbox import SpoolLimits
+from tooltap.daemon.outbox import MAX_BYTES, SpoolLimits
 from tooltap.normalizers.framing import MAX_LINE_BYTES
 
 __all__ = ["command"]
@@ -17,7 +17,6 @@ __all__ = ["command"]
 LISTEN = "127.0.0.1:4010"
 CONVERSATIONS = 64
 IDLE = 900.0
-MEMORY_BYTES = 16 * 1024 * 1024
 
 
 @click.group("gateway")
@@ -46,7 +45,7 @@ def command() -> None:
     metavar="SECONDS",
     help="After which a conversation is ended.",
 )
-@bytes_option("--memory-bytes", MEMORY_BYTES, "What is kept in memory of one conversation until it is on its way.")
+@bytes_option("--memory-bytes", MAX_BYTES, "What is kept in memory of one conversation until it is on its way.")
 @bytes_option("--line-bytes", MAX_LINE_BYTES, "What is kept of one request, answer, or piece of a streamed answer.")
 @spool_options
 @socket_option
