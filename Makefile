@@ -11,13 +11,17 @@ venv = $(PYTHON) -m venv $(1)
 install = $(1)/bin/python -m pip install -q --disable-pip-version-check $(2)
 endif
 
-.PHONY: demo test check lint fix corpus goldens coverage fixtures endless fuzz soak package clean
+.PHONY: demo test bench check lint fix corpus goldens coverage baselines fixtures endless fuzz soak package clean
 
 demo: .venv/.runtime
 	$(BIN)/tooltap demo
 
 test: .venv/.dev
 	$(BIN)/pytest -q -rs -n auto
+
+# make bench ROWS='trace': what it costs, as a table and in build/bench.json. Wants a quiet machine.
+bench: .venv/.dev
+	$(BIN)/python -m tests.bench $(ROWS) --json build/bench.json
 
 check: lint test
 
@@ -58,6 +62,14 @@ coverage: .venv/.runtime
 # What the curated lines give today, after a change of the normalizers; says what changed, and what is still wrong.
 fixtures: .venv/.runtime
 	$(BIN)/tooltap fixtures update tests/fixtures/curated
+
+# make baselines CAPTURES=<folder with a folder for each agent, in it recordings and a meta.json with its version>
+baselines: .venv/.runtime
+	rm -rf traces/static/baselines
+	for meta in $(CAPTURES)/*/meta.json; do \
+		version=$$($(BIN)/python -c 'import json, sys; print(json.load(open(sys.argv[1]))["version"])' "$$meta") && \
+		$(BIN)/tooltap baseline record --out traces/static/baselines --agent-version "$$version" "$${meta%/*}" || exit 1; \
+	done
 
 # The sdist, the wheel built from it, and that wheel at work in an empty environment, out of reach of the sources.
 package: .venv/.dev

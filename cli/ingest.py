@@ -11,10 +11,11 @@ import msgspec
 
 from tooltap.cli.accounting import accounting_options, report
 from tooltap.cli.connection import ask, in_words, socket_option, stream_options
-from tooltap.cli.inputs import STDIN, UnreadableError, read_chunks, recording_id
+from tooltap.cli.inputs import STDIN, UnreadableError, read_chunks
 from tooltap.cli.progress import progress
 from tooltap.daemon.outbox import StreamOptions
 from tooltap.daemon.source_file import publish_recording
+from tooltap.daemon.stream_ids import recording_id
 from tooltap.protocol.stats import Statistics
 
 __all__ = ["command"]

@@ -1,19 +1,14 @@
-"""Files of lines: opened by path or `-`, read in pieces, named as streams."""
+"""Files of lines: opened by path or `-`, read in pieces."""
 
 from __future__ import annotations
 
-import hashlib
 import os
-import re
 from collections.abc import Iterator
-from pathlib import Path
 
-__all__ = ["STDIN", "UnreadableError", "input_size", "read_chunks", "recording_id", "stream_name"]
+__all__ = ["STDIN", "UnreadableError", "input_size", "read_chunks"]
 
 STDIN = "-"
 CHUNK = 256 * 1024
-MAX_NAME = 180
-"""Leaves room for `~<hash>` within the 200 characters of a stream id."""
 
 
 class UnreadableError(Exception):
@@ -36,15 +31,3 @@ def input_size(path: str) -> int:
         return 0 if path == STDIN else os.stat(path).st_size
     except OSError:
         return 0
-
-
-def stream_name(path: str) -> str:
-    """The base name without its extension, in the characters a stream id may have."""
-    name = "stdin" if path == STDIN else Path(path).stem
-    return re.sub(r"[^A-Za-z0-9._~-]", "-", name)[:MAX_NAME] or "stream"
-
-
-def recording_id(path: str) -> str:
-    """The stream id of a file fed to the daemon: the same file again is the same stream, a namesake is another."""
-    digest = hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()
-    return f"{stream_name(path)}~{digest[:12]}"

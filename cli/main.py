@@ -31,9 +31,12 @@ COMMANDS = {
     "gateway": "Pass requests on to a server for language models, and tap them.",
     "ingest": "Feed recorded or piped lines to the daemon, each file a stream of its own.",
     "normalize": "Turn raw lines into event lines, without a daemon.",
+    "replay": "Put a trace through the current normalizers.",
     "tail": "Follow events.",
     "sessions": "List the sessions in the journal.",
     "show": "Show one event.",
+    "baseline": "Record what agents' streams look like, and check whether they still do.",
+    "drift": "Show where agents' streams are not what they were.",
     "stats": "Show what the daemon has done, stream by stream.",
     "fixtures": "Extract fixtures from traces, check them, bring them up to date.",
 }

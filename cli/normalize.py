@@ -11,8 +11,9 @@ from pathlib import Path
 import click
 
 from tooltap.cli.accounting import accounting_options, report
-from tooltap.cli.inputs import STDIN, UnreadableError, read_chunks, stream_name
+from tooltap.cli.inputs import STDIN, UnreadableError, read_chunks
 from tooltap.cli.progress import progress
+from tooltap.daemon.stream_ids import stream_name
 from tooltap.normalizers.framing import LongLine, Splitter
 from tooltap.normalizers.items import Context, OutputPiece
 from tooltap.normalizers.recording import Recording

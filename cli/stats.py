@@ -30,17 +30,26 @@ def command(as_json: bool, socket: Path | None) -> None:
 
 def summary(statistics: dict[str, Any]) -> str:
     """The daemon in a few lines."""
-    journal, streams = statistics["journal"], statistics["streams"]
+    journal, streams, trace = statistics["journal"], statistics["streams"], statistics["trace"]
     seconds = statistics["uptimeMs"] // 1000
-    return "\n".join(
-        [
-            f"tooltap {statistics['version']}, pid {statistics['pid']},"
-            f" up {seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}",
-            f"journal {journal['id']}: events {journal['oldest']} to {journal['latest']}",
-            f"streams: {', '.join(f'{number} {state}' for state, number in streams.items())}",
-            f"spools: {statistics['spools']['waiting']} waiting, {statistics['spools']['drained']} taken in",
-            f"connections: {statistics['connections']['open']},"
-            f" publishing {statistics['connections']['publishing']},"
-            f" subscribed {len(statistics['subscribers'])}",
-        ]
-    )
+    lines = [
+        f"tooltap {statistics['version']}, pid {statistics['pid']},"
+        f" up {seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}",
+        f"journal {journal['id']}: events {journal['oldest']} to {journal['latest']}",
+        f"streams: {', '.join(f'{number} {state}' for state, number in streams.items())}",
+        f"spools: {statistics['spools']['waiting']} waiting, {statistics['spools']['drained']} taken in",
+        f"connections: {statistics['connections']['open']},"
+        f" publishing {statistics['connections']['publishing']},"
+        f" subscribed {len(statistics['subscribers'])}",
+    ]
+    if (following := statistics.get("following")) is not None:
+        lines.append(f"following: {following['files']} files, {following['open']} open, {following['waiting']} waiting")
+    if trace is not None:
+        lines.append(_trace(trace, statistics["limits"]["trace_total_bytes"]))
+    return "\n".join(lines)
+
+
+def _trace(trace: dict[str, Any], budget: int) -> str:
+    size = f"{trace['totalBytes'] / 2**20:.1f} of {budget / 2**20:.0f} MiB"
+    problem = f"; {trace['problem']}" if trace["problem"] else ""
+    return f"trace {trace['path']}: {trace['records']} records, {trace['dropped']} left out, {size}{problem}"

@@ -17,16 +17,19 @@ from tooltap import __version__
 from tooltap.daemon.clock import wall_clock
 from tooltap.daemon.config import Config
 from tooltap.daemon.drain import Drain
+from tooltap.daemon.follower import Follower
 from tooltap.daemon.hub import Hub
 from tooltap.daemon.ingest import Streams
 from tooltap.daemon.journal import Journal, StreamState
-from tooltap.daemon.journal_sqlite import SqliteJournal
+from tooltap.daemon.journal_open import open_journal
 from tooltap.daemon.listener import Listener
 from tooltap.daemon.logs import configure, get_logger
 from tooltap.daemon.open_files import allow_open_files
 from tooltap.daemon.paths import spool_path
 from tooltap.daemon.requests import Requests
 from tooltap.daemon.server import Server
+from tooltap.traces.baselines import PACKAGED, load
+from tooltap.traces.drift import Drift, Finding
 from tooltap.traces.writer import TraceWriter
 
 __all__ = ["Daemon", "run"]
@@ -36,7 +39,6 @@ STREAMS_TOLD = 1_000
 """Streams that `stats` tells of, those with the newest commits."""
 CLOSING_PERIOD = 15.0
 """Seconds: how late a suspended stream may be closed."""
-FLUSH_PERIOD = 1.0
 SPARE_FILES = 64
 """Descriptors for everything that is not a connection."""
 
@@ -52,6 +54,15 @@ class Daemon:
         self.hub: Hub
         self.server: Server
         self._streams: Streams
+        self._trace: TraceWriter | None = None
+        self._drift = Drift(
+            lambda dialect: load(PACKAGED, dialect),
+            thorough=False,
+            silent_lines=config.silent_lines,
+            on_new=_drifted,
+        )
+        self._follower: Follower | None = None
+        self._following = anyio.CancelScope()
         self._drain: Drain
         self._stopping = anyio.Event()
         self._started = time.monotonic()
@@ -63,15 +74,24 @@ class Daemon:
         """`ready` is called when clients can connect. Raises `ListenError`, `JournalError` and `ConfigError`."""
         config = self.config
         with Listener(config.socket_path) as listener:
-            self.journal = await SqliteJournal.open(config.journal_path, durability=config.durability)
-            trace = TraceWriter.from_environment(os.environ, _trace_failed)
+            self.journal = await open_journal(config)
+            trace = self._trace = TraceWriter.from_environment(
+                os.environ,
+                lambda sentence: _log.warning("trace", problem=sentence),
+                file_bytes=config.trace_file_bytes,
+                total_bytes=config.trace_total_bytes,
+                buffer_bytes=config.trace_buffer_bytes,
+            )
             try:
                 async with anyio.create_task_group() as tasks:
-                    await self._start(listener, tasks, trace)
-                    _log.info("listening", socket=str(listener.path), journal=str(config.journal_path), pid=os.getpid())
+                    await self._start(listener, tasks)
+                    _log.info(
+                        "listening", socket=str(listener.path), journal=str(config.journal_place), pid=os.getpid()
+                    )
                     ready()
                     await self._stopping.wait()
                     _log.info("shutting down")
+                    self._following.cancel()
                     with anyio.move_on_after(config.shutdown_timeout):
                         await self.server.stop()
                     self.server.abort()
@@ -93,7 +113,7 @@ class Daemon:
             "uptimeMs": int((time.monotonic() - self._started) * 1000),
             "socket": str(self.config.socket_path),
             "journal": {
-                "path": str(self.config.journal_path),
+                "path": str(self.config.journal_place),
                 "id": journal.id,
                 "oldest": journal.oldest,
                 "latest": journal.latest,
@@ -105,8 +125,11 @@ class Daemon:
                 {"state": one.state, "updated": one.updated, **msgspec.to_builtins(one.statistics)} for one in streams
             ],
             "connections": {"open": self.server.connections, "publishing": len(self._streams.sessions)},
+            "drift": msgspec.to_builtins(self._drift.report()),
+            **({"following": self._follower.statistics()} if self._follower is not None else {}),
             "spools": self._drain.statistics(),
             "subscribers": [one.statistics() for one in hub.subscriptions],
+            "trace": None if self._trace is None else self._trace.statistics(),
             "limits": {
                 key: value
                 for key, value in msgspec.to_builtins(self.config).items()
@@ -114,7 +137,7 @@ class Daemon:
             },
         }
 
-    async def _start(self, listener: Listener, tasks: TaskGroup, trace: TraceWriter | None) -> None:
+    async def _start(self, listener: Listener, tasks: TaskGroup) -> None:
         config = self.config
         self.hub = Hub(self.journal, tasks)
         self.journal.on_commit = self.hub.publish
@@ -128,18 +151,31 @@ class Daemon:
             suspend_timeout_ms=int(config.suspend_timeout * 1000),
             max_streams=config.max_streams,
             partials_wanted=lambda: self.hub.partials_wanted,
-            trace=trace,
+            trace=self._trace,
+            drift=self._drift,
         )
         self._drain = Drain(self._streams, listener.path, spool_path())
         requests = Requests(self.journal, statistics=self.statistics, end_stream=self._streams.end)
         self.server = Server(config, self.hub, requests, self._streams, tasks)
         await self.server.start(listener)
         tasks.start_soon(_regularly, min(config.suspend_timeout / 4, CLOSING_PERIOD), self._close_overdue)
+        if config.follow.agents:
+            self._follower = Follower(
+                self._streams,
+                self.journal,
+                config.follow,
+                line_bytes=config.stream.line_bytes,
+                suspend_timeout_ms=int(config.suspend_timeout * 1000),
+            )
+            tasks.start_soon(self._run_follower, self._follower)
         tasks.start_soon(_regularly, config.drain_interval, self._drain.run)
         tasks.start_soon(_regularly, config.retention_interval, self._expire)
-        if trace is not None:
-            _log.info("tracing", file=str(trace.path))
-            tasks.start_soon(_regularly, FLUSH_PERIOD, trace.flush)
+        if self._trace is not None:
+            _log.info("tracing", file=str(self._trace.path))
+
+    async def _run_follower(self, follower: Follower) -> None:
+        with self._following:
+            await follower.run()
 
     async def _close_overdue(self) -> None:
         if closed := await self._streams.close_overdue():
@@ -162,8 +198,8 @@ async def _regularly(period: float, work: Callable[[], Awaitable[None] | None]) 
         await anyio.sleep(period)
 
 
-def _trace_failed(reason: str) -> None:
-    _log.warning("tracing stops", reason=reason)
+def _drifted(finding: Finding) -> None:
+    _log.warning("an agent's stream is not what it was", **msgspec.structs.asdict(finding))
 
 
 def run(config: Config, ready: Callable[[], None] = lambda: None) -> None:

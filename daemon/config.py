@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
+from tooltap.daemon.follow_places import AGENTS
+from tooltap.daemon.journal_nats_place import NatsPlace, PlaceError, parse_place
 from tooltap.daemon.paths import journal_path, socket_path
 from tooltap.normalizers.items import Limits
 
-__all__ = ["Config", "ConfigError", "load_config"]
+__all__ = ["Config", "ConfigError", "Follow", "load_config"]
 
 Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
@@ -20,13 +24,53 @@ class ConfigError(ValueError):
     """The configuration is wrong; the message is one sentence for the user."""
 
 
+_AGE = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
+_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+
+class Follow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the agents' own session files are followed."""
+
+    agents: tuple[str, ...] = ()
+    """Whose: any of claude, codex, gemini."""
+    backfill: str = "24h"
+    """Which files that have not been followed yet are told from their beginning: `all`; those written to in the time
+    before the start (`36h`, `7d`); `none`, so that only what is written from then on is told."""
+    polling: bool = False
+    """Look for changes again and again, on file systems that report none."""
+    files: Positive = 64
+    """Files worked on at once; of the others the journal knows how far they have been read."""
+    turn_bytes: Positive = 65_536
+    """Read of one file before it is the next one's turn."""
+    idle: Seconds = 300.0
+    """Without a change for this long, a file is no longer worked on."""
+    grace: Annotated[float, msgspec.Meta(ge=0)] = 2.0
+    """A new file waits this long for another stream to tell its session, and may be this much ahead of or behind it."""
+    rescan: Seconds = 60.0
+    """The folders are looked through this often, for changes that have not been reported."""
+
+    def __post_init__(self) -> None:
+        for agent in self.agents:
+            if agent not in AGENTS:
+                raise ValueError(f"no session files of {agent!r} are known; there are {', '.join(AGENTS)}")
+        if self.backfill not in ("all", "none") and not _AGE.fullmatch(self.backfill):
+            raise ValueError(f"backfill is all, none or an age like 36h or 7d, not {self.backfill!r}")
+
+    @property
+    def backfill_seconds(self) -> float:
+        if (age := _AGE.fullmatch(self.backfill)) is not None:
+            return float(age[1]) * _UNITS[age[2]]
+        return math.inf if self.backfill == "all" else 0.0
+
+
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The keys of the TOML file are the fields' names; those of `stream` are a table of their own."""
+    """The keys of the TOML file are the fields' names; `stream` and `follow` are tables."""
 
     socket: str | None = None
     """Default: `$TOOLTAP_SOCKET`, else `tooltap.sock` in the user's runtime directory."""
     journal: str | None = None
-    """`sqlite:PATH`. Default: `journal.db` in the user's data directory."""
+    """`sqlite:PATH`, or a URL as `journal_nats_place.py` describes it. Default: `journal.db` in the user's data
+    directory."""
     durability: Literal["process", "power"] = "process"
     """What acknowledged lines survive: the daemon's death, or the machine's as well (one fsync per commit)."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -54,30 +98,45 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Spools that `run` and `proxy` have left behind are looked for this often."""
     snapshot_bytes: Annotated[int, msgspec.Meta(ge=0)] = 1_048_576
     """A stream's tail is replaced by a snapshot when it is longer than this, and than four times the last snapshot."""
+    trace_file_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 64 * 1024 * 1024
+    """A trace is put away and begun anew when it is this long; at most a quarter of `trace_total_bytes`."""
+    trace_total_bytes: Annotated[int, msgspec.Meta(ge=16_384)] = 1024 * 1024 * 1024
+    """All traces of a folder together; beyond, the oldest are removed."""
+    trace_buffer_bytes: Positive = 16 * 1024 * 1024
+    """Lines that wait to be traced; when the disk is slower than that, the newest are left out."""
+    silent_lines: Positive = 40
+    """A stream that ends after so many lines without a message or a call is reported as drift; one that goes on, after
+    four times as many."""
     shutdown_timeout: Seconds = 2.0
     """How long a shutdown waits for what has been read to be committed and written out."""
     stream: Limits = Limits()
     """Bounds of each stream's parser."""
+    follow: Follow = Follow()
 
     @property
     def socket_path(self) -> Path:
         return Path(self.socket).expanduser() if self.socket else socket_path()
 
     @property
-    def journal_path(self) -> Path:
+    def journal_place(self) -> Path | NatsPlace:
         """Raises `ConfigError` for a journal of an unknown kind."""
         if self.journal is None:
             return journal_path()
+        if self.journal.startswith(("nats:", "tls:")):
+            try:
+                return parse_place(self.journal)
+            except PlaceError as error:
+                raise ConfigError(str(error)) from error
         kind, colon, place = self.journal.partition(":")
         if not colon:
             return Path(kind).expanduser()
         if kind != "sqlite" or not place:
-            raise ConfigError(f"unknown journal {self.journal!r}: it is given as sqlite:PATH")
+            raise ConfigError(f"unknown journal {self.journal!r}: it is given as sqlite:PATH or nats://HOST")
         return Path(place).expanduser()
 
 
 def load_config(path: Path | None = None, **flags: Any) -> Config:
-    """The file's settings, with the flags that are not None over them. Raises `ConfigError`."""
+    """The file's settings, with the flags that are not None over them, key by key in tables. Raises `ConfigError`."""
     settings: dict[str, Any] = {}
     if path is not None:
         try:
@@ -86,7 +145,12 @@ def load_config(path: Path | None = None, **flags: Any) -> Config:
             raise ConfigError(f"cannot read {path}: {error.strerror}") from error
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ConfigError(f"{path} is not valid TOML: {error}") from error
-    settings |= {name: value for name, value in flags.items() if value is not None}
+    for name, value in flags.items():
+        table = settings.get(name)
+        if isinstance(value, dict) and isinstance(table, dict):
+            table |= value
+        elif value is not None:
+            settings[name] = value
     try:
         return msgspec.convert(settings, Config)
     except msgspec.ValidationError as error:

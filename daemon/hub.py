@@ -47,8 +47,8 @@ class Batch:
         self.before = before
         self._events = [
             (seq, output)
-            for commit, seqs in commits
-            for output, seq in zip(commit.outputs, seqs, strict=True)
+            for outputs, seqs in commits
+            for output, seq in zip(outputs, seqs, strict=True)
             if isinstance(output, Produced)
         ]
         self.upto = next((seq for seq, _ in reversed(self._events) if seq is not None), before)
@@ -93,6 +93,10 @@ class Hub:
         self.partials_wanted = False
         self._members: dict[Audience, set[Subscription]] = {}
 
+    async def listen(self) -> None:
+        """Before a subscription begins: `latest` is up to now. Raises `JournalError`."""
+        self.latest = max(self.latest, await self.journal.listen())
+
     def add(self, subscription: Subscription) -> None:
         self.subscriptions.add(subscription)
         self.partials_wanted |= subscription.audience.partials
@@ -101,6 +105,8 @@ class Hub:
         self.leave(subscription)
         self.subscriptions.discard(subscription)
         self.partials_wanted = any(one.audience.partials for one in self.subscriptions)
+        if not self.subscriptions:
+            self.journal.rest()
 
     def join(self, subscription: Subscription) -> None:
         """What is published from here on, after `latest`, is delivered to `subscription`."""

@@ -10,43 +10,29 @@ committed, the stream is suspended, and the publisher still has that line and al
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 import anyio
 import msgspec
 
 from tooltap.daemon.clock import Clock
 from tooltap.daemon.failpoints import failpoint
-from tooltap.daemon.journal import Commit, Journal, JournalError, StreamConflictError
+from tooltap.daemon.journal import Journal, JournalError, StreamConflictError
 from tooltap.daemon.live_stream import RECORD_BYTES, LiveStream
 from tooltap.daemon.logs import get_logger
+from tooltap.daemon.tracing import StreamTrace
 from tooltap.normalizers.framing import HEAD_BYTES, LongLine, Splitter
+from tooltap.normalizers.items import Item
 from tooltap.protocol.frames import Ack, DaemonFrame, Done, ErrorCode, ErrorFrame, Suspended
 from tooltap.protocol.stats import Statistics
 from tooltap.protocol.tapped import Direction, End, Lost, NotTappedError, read_tapped
+from tooltap.traces.writer import TraceWriter
 
-__all__ = ["IngestSession", "Setting", "TraceSink"]
+__all__ = ["IngestSession", "Setting"]
 
 _log = get_logger("ingest")
-
-
-class TraceSink(Protocol):
-    """What `traces.writer.TraceWriter` is. It buffers and never raises."""
-
-    def write(
-        self,
-        *,
-        stream: str,
-        dialect: str | None,
-        provider: str | None,
-        agent_version: str | None,
-        n: int,
-        t: int | None,
-        direction: Direction | None,
-        line: bytes | LongLine,
-    ) -> None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +49,7 @@ class Setting:
     on_over: Callable[[IngestSession], None]
     partials_wanted: Callable[[], bool]
     """Whether anybody wants live previews; asked for all that arrives."""
-    trace: TraceSink | None
+    trace: TraceWriter | None
 
 
 class IngestSession:
@@ -85,6 +71,7 @@ class IngestSession:
         self._setting = setting
         self._journal = setting.journal
         self._clock = setting.clock
+        self._trace = StreamTrace(setting.trace, live) if setting.trace is not None else None
         # A tapped line is its line as a JSON string: escaping rarely doubles it.
         self._splitter = Splitter(setting.line_bytes if framing == "raw" else 2 * setting.line_bytes + 1_024)
         self._waiting = 0
@@ -116,9 +103,17 @@ class IngestSession:
                 self._feed_line(line, now, None)
             else:
                 await self._feed_record(line, now)
-        self._kick()
-        while self._waiting > self._setting.in_flight_bytes and not self.over.is_set():
-            await self._progress.wait()
+        await self._commit_soon()
+
+    async def take(
+        self, lines: Sequence[bytes | LongLine], t: int, leave_out: Callable[[Sequence[Item]], bool]
+    ) -> None:
+        """The same for lines that somebody in this process has read. `leave_out`: see `StreamNormalizer.feed`."""
+        for line in lines:
+            if self._abandoned:
+                return
+            self._feed_line(line, t, None, leave_out)
+        await self._commit_soon()
 
     async def finish(self) -> None:
         """The connection's input has ended: of a raw stream this is the end; a tapped one is suspended."""
@@ -138,10 +133,10 @@ class IngestSession:
         self.live.open()
         self._kick()
 
-    async def end(self) -> Statistics | None:
+    async def end(self, reason: str = "end") -> Statistics | None:
         """End the stream, as the publisher or somebody else asks; more lines would open it again. None if that could
         not be committed."""
-        self.live.close("end", self._clock())
+        self.live.close(reason, self._clock())
         statistics = self.live.statistics
         if not await self._settle():
             return None
@@ -176,7 +171,8 @@ class IngestSession:
                 self._waiting -= taken
                 if commit.info.lines > commit.base_lines:
                     self._send(Ack(lines=commit.info.lines))
-                self._write_trace(commit)
+                if self._trace is not None:
+                    self._trace.add(commit)
                 self._wake()
         except StreamConflictError as error:
             self._fail("superseded", str(error))
@@ -216,8 +212,20 @@ class IngestSession:
             kept = LongLine(record.line[:HEAD_BYTES], size) if too_long else record.line
             self._feed_line(kept, now if record.t is None else record.t, record.dir)
 
-    def _feed_line(self, line: bytes | LongLine, t: int, direction: Direction | None) -> None:
-        self.live.feed(line, t, direction)
+    async def _commit_soon(self) -> None:
+        """Returns when there is room for more."""
+        self._kick()
+        while self._waiting > self._setting.in_flight_bytes and not self.over.is_set():
+            await self._progress.wait()
+
+    def _feed_line(
+        self,
+        line: bytes | LongLine,
+        t: int,
+        direction: Direction | None,
+        leave_out: Callable[[Sequence[Item]], bool] | None = None,
+    ) -> None:
+        self.live.feed(line, t, direction, leave_out)
         self._waiting += RECORD_BYTES + (len(line.head) if isinstance(line, LongLine) else len(line))
 
     def _kick(self) -> None:
@@ -246,26 +254,8 @@ class IngestSession:
     def _end_session(self) -> None:
         if not self.over.is_set():
             self._abandoned = True
+            if self._trace is not None:
+                self._trace.release()
             self.over.set()
             self._wake()
             self._setting.on_over(self)
-
-    def _write_trace(self, commit: Commit) -> None:
-        trace = self._setting.trace
-        if trace is None:
-            return
-        info = commit.info
-        number = commit.base_lines
-        for record in commit.tail:
-            number += record.lines if record.kind == "lost" else record.kind != "close"
-            if record.kind in ("line", "long"):
-                trace.write(
-                    stream=info.stream,
-                    dialect=info.dialect,
-                    provider=info.statistics.provider,
-                    agent_version=info.agent_version,
-                    n=number,
-                    t=record.t,
-                    direction=record.direction,
-                    line=record.line if record.kind == "line" else LongLine(record.line, record.size),
-                )

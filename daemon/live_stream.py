@@ -8,20 +8,25 @@ then is those lines, and is sniffed again.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from tooltap.daemon.journal import Commit, StreamInfo, StreamState, TailRecord
+from tooltap.daemon.logs import get_logger
 from tooltap.normalizers.bounds import Produced
 from tooltap.normalizers.framing import LongLine
-from tooltap.normalizers.items import Context, Limits
+from tooltap.normalizers.items import Context, Item, Limits
 from tooltap.normalizers.stream import Output, StreamNormalizer
 from tooltap.protocol.events import SessionEvent
 from tooltap.protocol.stats import Statistics
 from tooltap.protocol.tapped import Direction, Lost
+from tooltap.traces.drift import Drift
+from tooltap.traces.drift_watch import StreamWatch
 
 __all__ = ["RECORD_BYTES", "LiveStream", "Snapshot", "context_of", "ids_of"]
+
+_log = get_logger("streams")
 
 SNAPSHOT_FORMAT = 1
 RECORD_BYTES = 64
@@ -59,7 +64,7 @@ def ids_of(outputs: Sequence[Output], ids: int) -> int:
 
 class LiveStream:
     """`committed_state`: None for a stream the journal does not know. `outputs`: made by no new line (a reset, lines
-    held before), to go out with the next commit."""
+    held before), to go out with the next commit. `drift` looks on."""
 
     def __init__(
         self,
@@ -72,6 +77,7 @@ class LiveStream:
         snapshot_size: int = 0,
         outputs: Sequence[Output] = (),
         needs_snapshot: bool = False,
+        drift: Drift | None = None,
     ) -> None:
         self.info = info
         self.normalizer = normalizer
@@ -83,24 +89,36 @@ class LiveStream:
         self._tail: list[TailRecord] = []
         self._outputs: list[Output] = []
         self._add(outputs)
+        self._watch = None if drift is None else StreamWatch(drift, normalizer, info.agent_version)
 
     @property
     def dirty(self) -> bool:
         """There is something to commit."""
         return bool(self._tail) or self.info.state != self._committed_state
 
-    def feed(self, line: bytes | LongLine, t: int, direction: Direction | None) -> None:
+    def feed(
+        self,
+        line: bytes | LongLine,
+        t: int,
+        direction: Direction | None,
+        leave_out: Callable[[Sequence[Item]], bool] | None = None,
+    ) -> None:
+        """`leave_out`: whether what the line gives is told already, and not to be told again."""
         number = self.normalizer.lines + 1
-        self._take_in(self.normalizer.feed(line, t, direction))
+        self._take_in(self.normalizer.feed(line, t, direction, leave_out))
+        left_out = self.normalizer.left_out
         if isinstance(line, LongLine):
-            self._record(TailRecord("long", t=t, direction=direction, line=line.head, size=line.size))
+            record = TailRecord("long", t=t, direction=direction, line=line.head, size=line.size, left_out=left_out)
         else:
-            self._record(TailRecord("line", t=t, direction=direction, line=line))
+            record = TailRecord("line", t=t, direction=direction, line=line, left_out=left_out)
             self.info.crc, self.info.crc_line = zlib.crc32(line), number
+        self._record(record)
+        self._heard(t)
 
     def lost(self, lost: Lost, t: int) -> None:
         self._take_in(self.normalizer.lost(lost.lines, lost.bytes, lost.reason, t))
         self._record(TailRecord("lost", t=t, lines=lost.lines, size=lost.bytes, reason=lost.reason))
+        self._heard(t)
 
     def open(self) -> None:
         """Somebody publishes. An ended stream is opened by its next line only."""
@@ -117,7 +135,10 @@ class LiveStream:
             return
         self._take_in(self.normalizer.close(reason, t))
         self._record(TailRecord("close", t=t, reason=reason))
+        if reason == "end":
+            self._heard(t)
         self.info.state = "ended"
+        self._look(lambda watch: watch.close())
 
     def take(self, now: int) -> Commit:
         """All since the last commit. It must be committed before the next one is taken."""
@@ -125,6 +146,7 @@ class LiveStream:
         base_lines, info.lines = info.lines, self.normalizer.lines
         info.dialect = self.normalizer.dialect
         info.updated = now
+        self._look(lambda watch: watch.account())
         snapshot = self._snapshot() if self._snapshot_is_due() else None
         # The writer encodes this in its thread, while the next lines are counted here.
         frozen = msgspec.structs.replace(info, statistics=self.statistics)
@@ -146,6 +168,18 @@ class LiveStream:
     def _take_in(self, outputs: Sequence[Output]) -> None:
         self.info.state = "open"
         self._add(outputs)
+        self._look(lambda watch: watch.took(outputs))
+
+    def _look(self, look: Callable[[StreamWatch], None]) -> None:
+        """Looking on must not harm the stream."""
+        if self._watch is None:
+            return
+        try:
+            look(self._watch)
+        except Exception:
+            _log.exception("looking for drift failed, this stream is not looked at any more", stream=self.info.stream)
+            self._watch = None
+            self.normalizer.watch(None)
 
     def _add(self, outputs: Sequence[Output]) -> None:
         self._outputs += outputs
@@ -156,6 +190,11 @@ class LiveStream:
                 self.info.last_session = event.session
                 if isinstance(event, SessionEvent) and event.agent_version is not None:
                     self.info.agent_version = event.agent_version
+
+    def _heard(self, t: int) -> None:
+        info = self.info
+        info.first_t = t if info.first_t is None else info.first_t
+        info.last_t = t
 
     def _record(self, record: TailRecord) -> None:
         self._tail.append(record)

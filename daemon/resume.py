@@ -8,6 +8,7 @@ changes nothing.
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import anyio.to_thread
@@ -23,12 +24,17 @@ from tooltap.normalizers.registry import UnknownDialectError
 from tooltap.normalizers.reset import LeftOpen
 from tooltap.normalizers.stream import AUTO, Output, StreamNormalizer
 from tooltap.protocol.tapped import Direction
+from tooltap.traces.drift import Drift
 
 __all__ = ["resume"]
 
+_snapshot_decoder = msgspec.msgpack.Decoder(Snapshot)
+_loading = threading.Lock()
+"""msgspec 0.22 works out a type when it first decodes it; two threads that do so for one type at once crash Python."""
+
 
 async def resume(
-    journal: Journal, stored: StoredStream, *, limits: Limits, snapshot_bytes: int, now: int
+    journal: Journal, stored: StoredStream, *, limits: Limits, snapshot_bytes: int, now: int, drift: Drift | None = None
 ) -> LiveStream:
     # In a thread: a long tail takes its time, and the other streams go on.
     rebuilt = await anyio.to_thread.run_sync(_rebuild, stored, limits)
@@ -42,6 +48,7 @@ async def resume(
             tail_bytes=sum(len(record.line) for record in stored.tail),
             snapshot_size=len(stored.snapshot or b""),
             outputs=outputs,
+            drift=drift,
         )
     normalizer = _fresh(stored.info, limits)
     left = _left_open(stored.info, await journal.open_calls(stream=stored.info.stream))
@@ -53,6 +60,7 @@ async def resume(
         snapshot_bytes=snapshot_bytes,
         outputs=outputs,
         needs_snapshot=True,
+        drift=drift,
     )
 
 
@@ -65,10 +73,11 @@ def _rebuild(stored: StoredStream, limits: Limits) -> tuple[StreamNormalizer, li
         if stored.snapshot is None:
             normalizer = StreamNormalizer(context, info.asked_dialect)
         else:
-            snapshot = msgspec.msgpack.decode(stored.snapshot, type=Snapshot)
+            snapshot = _snapshot_decoder.decode(stored.snapshot)
             if snapshot.format != SNAPSHOT_FORMAT:
                 return None
-            normalizer = StreamNormalizer.load(snapshot.normalizer, context)
+            with _loading:
+                normalizer = StreamNormalizer.load(snapshot.normalizer, context)
             ids = snapshot.ids
     except (msgspec.MsgspecError, UnknownDialectError):
         return None
@@ -88,10 +97,9 @@ def _rebuild(stored: StoredStream, limits: Limits) -> tuple[StreamNormalizer, li
 
 def _feed(normalizer: StreamNormalizer, record: TailRecord) -> list[Output]:
     direction: Direction | None = record.direction
-    if record.kind == "line":
-        return normalizer.feed(record.line, record.t, direction)
-    if record.kind == "long":
-        return normalizer.feed(LongLine(record.line, record.size), record.t, direction)
+    if record.kind in ("line", "long"):
+        line = record.line if record.kind == "line" else LongLine(record.line, record.size)
+        return normalizer.feed(line, record.t, direction, lambda items: record.left_out)
     if record.kind == "lost":
         return normalizer.lost(record.lines, record.size, record.reason, record.t)
     return normalizer.close(record.reason, record.t)

@@ -194,7 +194,7 @@ def _begin(hub: Hub, after: str | int) -> tuple[int, Gap | None]:
         if cursor is None:
             raise FrameError("bad-frame", 'subscribe: `after` is "start", "now", a seq or "<journal>:<seq>"')
         name, seq = cursor["journal"], int(cursor["seq"])
-    if name != journal.id or seq > hub.latest:
+    if name != journal.id or seq > journal.latest:
         first = journal.oldest - 1
         return first, Gap(from_=1, to=first, reason="reset")
     if seq < journal.expired:

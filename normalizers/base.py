@@ -10,8 +10,8 @@ Everything an event says follows from the context, the lines and their times alo
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar, Self, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 
 import msgspec
 
@@ -28,7 +28,7 @@ from tooltap.normalizers.texts import Texts
 from tooltap.protocol.events import Event, Notice, OutputRef, SessionEvent, Turn, Unparsed
 from tooltap.protocol.tapped import Direction
 
-__all__ = ["UNPARSED", "WITH_EVENTS", "Parser", "skip"]
+__all__ = ["UNPARSED", "WITH_EVENTS", "Parser", "Watch", "skip"]
 
 WITH_EVENTS = "withEvents"
 UNPARSED = "unparsed"
@@ -42,6 +42,9 @@ def skip(reason: str) -> str:
 
 
 E = TypeVar("E", bound=Event)
+
+Watch: TypeAlias = Callable[[dict[str, Any], Direction | None], None]
+"""Looks on while a parser reads. Must not raise, nor change what it is shown."""
 
 
 class Parser(ABC):
@@ -70,6 +73,8 @@ class Parser(ABC):
         """Whether the line just fed had to be repaired."""
         self.partials = context.partials
         """Whether previews are wanted; may change at any time, and changes nothing else."""
+        self.watch: Watch | None = None
+        """Is shown every object that is read, and changes nothing."""
         self._numbers = Numbers(context.stream)
         self._numbers.restart(self.state.line)
         self._is_guest = False
@@ -363,6 +368,8 @@ class Parser(ABC):
         return next((one for one in (WITH_EVENTS, UNPARSED) if one in classes), classes[0])
 
     def _read(self, value: Any, line: bytes, t: int | None, direction: Direction | None) -> str:
+        if self.watch is not None and isinstance(value, dict):
+            self.watch(value, direction)
         try:
             if isinstance(value, dict):
                 return self.read(value, direction)

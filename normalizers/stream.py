@@ -10,11 +10,12 @@ be over more lines; what may be held in bytes bounds them, too.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Self, TypeAlias
 
 import msgspec
 
-from tooltap.normalizers.base import Parser
+from tooltap.normalizers.base import Parser, Watch
 from tooltap.normalizers.bounds import Produced, bound
 from tooltap.normalizers.decode import decode_line
 from tooltap.normalizers.documents import Documents, beginning
@@ -28,9 +29,11 @@ from tooltap.protocol.events import ToolCall
 from tooltap.protocol.stats import Statistics, count
 from tooltap.protocol.tapped import Direction
 
-__all__ = ["AUTO", "Output", "StreamNormalizer"]
+__all__ = ["AUTO", "TOLD_ELSEWHERE", "Output", "StreamNormalizer"]
 
 AUTO = "auto"
+TOLD_ELSEWHERE = "skipped.told-elsewhere"
+"""The class of a line whose events were left out; a reason of streams, not of dialects."""
 
 Output: TypeAlias = Produced | OutputPiece
 
@@ -75,6 +78,8 @@ class StreamNormalizer:
         self._partials = context.partials
         self._sniffing = dialect == AUTO
         self._parser: Parser = Unknown(context) if dialect == AUTO else parser_class(dialect)(context)
+        self.left_out = False
+        """Whether the last line's events were left out."""
         self.statistics = Statistics(
             stream=context.stream,
             dialect=AUTO if self._sniffing else dialect,
@@ -101,10 +106,24 @@ class StreamNormalizer:
         self._partials = wanted
         self._parser.partials = wanted
 
-    def feed(self, line: bytes | LongLine, t: int | None = None, direction: Direction | None = None) -> list[Output]:
-        """Take in one line, without its newline; gives what is to be stored and shown, in order."""
+    def watch(self, watch: Watch | None) -> None:
+        """Have every object shown to `watch` when it is parsed; None: no more."""
+        self._parser.watch = watch
+
+    def feed(
+        self,
+        line: bytes | LongLine,
+        t: int | None = None,
+        direction: Direction | None = None,
+        leave_out: Callable[[Sequence[Item]], bool] | None = None,
+    ) -> list[Output]:
+        """Take in one line, without its newline; gives what is to be stored and shown, in order.
+
+        `leave_out`: whether what the line gives is told already; the parser has seen it then, and nothing else comes
+        of it. Only for streams whose dialect was named: what `auto` holds is always told.
+        """
         if not self._sniffing:
-            return self._parse(line, t, direction)
+            return self._parse(line, t, direction, leave_out)
         head, size = (line.head, line.size) if isinstance(line, LongLine) else (line, None)
         self._held.add(HeldLine(head, size, t, direction))
         chosen = self._decide(head) if size is None else None
@@ -112,6 +131,7 @@ class StreamNormalizer:
             parser = parser_class(chosen)(self.context)
             parser.state.line = self._parser.state.line
             parser.partials = self._partials
+            parser.watch = self._parser.watch
             self._parser = parser
             self._sniffing = False
             self.statistics.dialect = chosen
@@ -175,13 +195,22 @@ class StreamNormalizer:
             outputs += self._parse(line, one.t, one.direction)
         return outputs
 
-    def _parse(self, line: bytes | LongLine, t: int | None, direction: Direction | None) -> list[Output]:
+    def _parse(
+        self,
+        line: bytes | LongLine,
+        t: int | None,
+        direction: Direction | None,
+        leave_out: Callable[[Sequence[Item]], bool] | None = None,
+    ) -> list[Output]:
         if isinstance(line, LongLine):
             line_class, items = self._parser.feed_long(line, t)
             size = line.size
         else:
             line_class, items = self._parser.feed(line, t, direction)
             size = len(line)
+        self.left_out = bool(items) and leave_out is not None and leave_out(items)
+        if self.left_out:
+            line_class, items = TOLD_ELSEWHERE, []
         self.statistics.count_line(line_class, size)
         self.statistics.repaired += self._parser.repaired
         return self._finish(items)

@@ -70,7 +70,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (home / "recordings" / "claude.jsonl").write_bytes(CLAUDE.read_bytes())
     (home / "recordings" / "codex.jsonl").write_bytes(CODEX.read_bytes())
     (home / "requests.jsonl").touch()
-    with serving(home / "tooltap.sock", home):
+    tracing = {"HAPPIER_STACK_TOOL_TRACE": "1", "HAPPIER_STACK_TOOL_TRACE_DIR": str(home / "traces")}
+    with serving(home / "tooltap.sock", home, **tracing):
+        run(home, "tooltap", "ingest", str(CLAUDE))  # events to look at, whichever examples run here
         yield home
 
 
@@ -97,6 +99,14 @@ COMMAND_BLOCKS = [block for block in BLOCKS if block[:2] == ("sh", "")]
 def test_every_command_runs(block: Block, home: Path) -> None:
     """Blocks come in the order in which a reader would try them."""
     run(home, "bash", "-euo", "pipefail", "-c", block.text)
+
+
+def test_a_trace_is_replayed_and_compared(home: Path) -> None:
+    [block] = [block for block in BLOCKS if block.purpose == "trace"]
+
+    while " 0 records" in run(home, "tooltap", "stats"):
+        pass
+    assert run(home, "bash", "-euo", "pipefail", "-c", block.text).endswith("no difference\n")
 
 
 @pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
@@ -147,6 +157,21 @@ def test_servers_are_tapped_as_it_says(command: str, url: str, event: str, home:
 
 def test_the_gateway_is_where_it_says() -> None:
     assert f"`http://{LISTEN}`" in README
+
+
+def test_sessions_are_followed_as_it_says(tmp_path: Path) -> None:
+    [block] = [block for block in BLOCKS if block.purpose == "follow"]
+    chat = ROOT / "tests" / "fixtures" / "claude-transcript" / "claude-code-2.1.330" / "shell-fails.jsonl"
+    projects = tmp_path / ".claude" / "projects" / "-ws"
+    projects.mkdir(parents=True)
+    shutil.copy(chat, projects)
+    usual = {"HOME": str(tmp_path), "CLAUDE_CONFIG_DIR": "", "CODEX_HOME": "", "GEMINI_CLI_HOME": ""}
+    with serving(tmp_path / "tooltap.sock", tmp_path, *shlex.split(block.text)[2:], **usual):
+        wait = ["tail", "--socket", str(tmp_path / "tooltap.sock"), "--after", "start", "--mode", "json"]
+        with start(*wait, "--kind", "tool-result") as tail:
+            result = json.loads(tail.line())
+
+    assert (result["provider"], result["name"], result["status"]) == ("claude", "Bash", "failed")
 
 
 def test_the_make_targets_exist() -> None:

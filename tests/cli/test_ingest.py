@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.cli.command import CLAUDE, CODEX, here, sentence, serving, start, tooltap
 from tests.daemon.running import Running
-from tooltap.cli.inputs import recording_id
+from tooltap.daemon.stream_ids import recording_id
 
 MIB = 1024 * 1024
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.command import CLAUDE, CODEX, here, sentence, start, tooltap
-from tooltap.cli.inputs import stream_name
+from tooltap.daemon.stream_ids import stream_name
 
 MIB = 1024 * 1024
 
@@ -85,7 +85,7 @@ def test_a_line_that_is_not_tapped_in_a_tapped_recording_is_unparsed(tmp_path: P
         ("rollout 2026-11-21é.jsonl", "rollout-2026-11-21-"),
         ("/plain", "plain"),
         (".jsonl", ".jsonl"),
-        (f"{'x' * 240}.jsonl", "x" * 180),
+        (f"{'x' * 240}.jsonl", "x" * 160),
         ("-", "stdin"),
     ],
 )

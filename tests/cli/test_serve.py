@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sqlite3
 from pathlib import Path
 
 import pytest
 
-from tests.cli.command import CLAUDE, CODEX, sentence, serving, start, tooltap
+from tests.cli.command import CLAUDE, CODEX, environment, sentence, serving, start, tooltap
 from tooltap.traces.reader import TraceReader
 
 
@@ -42,6 +43,13 @@ def test_status_and_stop(socket: Path, tmp_path: Path) -> None:
     assert (gone.returncode, gone.stdout) == (1, b"")
 
 
+def test_status_says_what_is_followed(socket: Path, tmp_path: Path) -> None:
+    with serving(socket, tmp_path, "--follow", "codex", CODEX_HOME=str(tmp_path)):
+        status = tooltap("serve", "status", "--socket", socket)
+
+    assert status.stdout.decode().splitlines()[-1] == "following: 0 files, 0 open, 0 waiting"
+
+
 def test_a_second_daemon_on_the_socket_or_the_journal_says_so_and_exits(socket: Path, tmp_path: Path) -> None:
     journal = tmp_path / "journal.db"
     with serving(socket, tmp_path):
@@ -58,6 +66,8 @@ def test_a_second_daemon_on_the_socket_or_the_journal_says_so_and_exits(socket: 
     [
         (["--journal", "oracle:x"], "unknown journal 'oracle:x': it is given as sqlite:PATH"),
         (["--config", "/nowhere/tooltap.toml"], "cannot read /nowhere/tooltap.toml: No such file or directory"),
+        (["--follow", "claude,cursor"], "no session files of 'cursor' are known; there are claude, codex, gemini"),
+        (["--follow", "claude", "--backfill", "soon"], "backfill is all, none or an age like 36h or 7d, not 'soon'"),
     ],
 )
 def test_wrong_configuration_is_one_sentence_and_exit_2(arguments: list[str], wanted: str, socket: Path) -> None:
@@ -103,6 +113,33 @@ def test_raw_lines_are_traced_where_the_environment_asks_for_it(socket: Path, tm
     assert masked.line == '{"type":"x","key":"[masked github-token]"}'
 
 
+def test_the_bounds_of_a_trace_are_options_and_shown_in_stats(socket: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "traces"
+    arguments = ["serve", "--socket", socket, "--journal", tmp_path / "j.db", "--trace-total-bytes", 2**24]
+    arguments += ["--trace-file-bytes", 8_192]
+    variables = environment(HAPPIER_STACK_TOOL_TRACE="1", HAPPIER_STACK_TOOL_TRACE_DIR=str(folder))
+    with start(*arguments, env=variables) as daemon:
+        while b"listening" not in daemon.log_line():
+            pass
+        assert tooltap("ingest", "--socket", socket, CODEX).returncode == 0
+        while (trace := json.loads(tooltap("stats", "--json", "--socket", socket).stdout)["trace"])["records"] < 56:
+            pass
+        shown = tooltap("stats", "--socket", socket).stdout.decode()
+
+    assert trace["rotated"] == len(list(folder.iterdir())) - 1 > 2
+    assert max(path.stat().st_size for path in folder.iterdir()) <= 8_192
+    assert trace["totalBytes"] == sum(path.stat().st_size for path in folder.iterdir())
+    assert (trace["dropped"], trace["removed"], trace["problem"]) == (0, 0, None)
+    assert f"trace {trace['path']}: 56 records, 0 left out, 0.0 of 16 MiB\n" in shown
+
+
+def test_a_bound_that_is_none_is_one_sentence(socket: Path) -> None:
+    finished = tooltap("serve", "--socket", socket, "--trace-total-bytes", 5)
+
+    assert finished.returncode == 2
+    assert sentence(finished).startswith("configuration: trace_total_bytes: expected `int` >= 16384")
+
+
 def test_a_trace_that_cannot_be_written_stops_no_event(socket: Path, tmp_path: Path) -> None:
     variables = {"HAPPIER_STACK_TOOL_TRACE": "1", "HAPPIER_STACK_TOOL_TRACE_FILE": str(tmp_path)}
     with serving(socket, tmp_path, **variables) as daemon:
@@ -112,6 +149,22 @@ def test_a_trace_that_cannot_be_written_stops_no_event(socket: Path, tmp_path: P
 
     assert json.loads(fed.stderr)["events"] == 8
     assert log.count(b"cannot be written") == 1
+
+
+def test_a_trace_on_a_disk_that_is_stuck_stops_no_event_and_no_shutdown(socket: Path, tmp_path: Path) -> None:
+    """A pipe nobody reads from takes 64 KiB and blocks its writer then."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    long = tmp_path / "long.jsonl"
+    long.write_text(f'{{"type":"x","text":"{"x" * 200_000}"}}\n')
+    variables = {"HAPPIER_STACK_TOOL_TRACE": "1", "HAPPIER_STACK_TOOL_TRACE_FILE": str(pipe)}
+    with serving(socket, tmp_path, **variables) as daemon:
+        assert tooltap("ingest", "--socket", socket, long).returncode == 0
+        fed = tooltap("ingest", "--socket", socket, "--stats-json", CLAUDE)
+        daemon.send_signal(signal.SIGTERM)
+        code, _, _ = daemon.end()
+
+    assert (json.loads(fed.stderr)["events"], code) == (8, 0)
 
 
 def test_a_daemon_on_a_terminal_socket_that_is_a_file_says_so(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -20,12 +21,28 @@ def test_flags_win_over_the_file_and_the_file_over_the_defaults(tmp_path: Path) 
     assert config.max_connections == 2_048
 
 
+def test_flags_win_over_the_tables_of_the_file_key_by_key(tmp_path: Path) -> None:
+    path = tmp_path / "tooltap.toml"
+    path.write_text('[follow]\nagents = ["codex"]\nfiles = 3\n')
+
+    config = load_config(path, follow={"agents": ["claude"]}, stream={"depth": 5})
+
+    assert (config.follow.agents, config.follow.files, config.stream.depth) == (("claude",), 3, 5)
+
+
+@pytest.mark.parametrize(
+    ("backfill", "seconds"), [("all", math.inf), ("none", 0), ("90s", 90), ("36h", 129_600), ("1.5d", 129_600)]
+)
+def test_backfill_is_an_age(backfill: str, seconds: float) -> None:
+    assert load_config(follow={"backfill": backfill}).follow.backfill_seconds == seconds
+
+
 def test_a_journal_is_a_path_with_or_without_its_kind() -> None:
-    assert load_config(journal="sqlite:~/j.db").journal_path == Path("~/j.db").expanduser()
-    assert load_config(journal="j.db").journal_path == Path("j.db")
-    assert load_config().journal_path.name == "journal.db"
+    assert load_config(journal="sqlite:~/j.db").journal_place == Path("~/j.db").expanduser()
+    assert load_config(journal="j.db").journal_place == Path("j.db")
+    assert load_config().journal_place.name == "journal.db"
     with pytest.raises(ConfigError, match="unknown journal 'redis:6379': it is given as sqlite:PATH"):
-        _ = load_config(journal="redis:6379").journal_path
+        _ = load_config(journal="redis:6379").journal_place
 
 
 @pytest.mark.parametrize(
@@ -35,6 +52,12 @@ def test_a_journal_is_a_path_with_or_without_its_kind() -> None:
         ("max_connections = 0", "max_connections: expected `int` >= 1"),
         ('at_interval = "5 s"', "at_interval: expected `float`, got `str`"),
         ("[stream]\ndepht = 3", "stream: object contains unknown field `depht`"),
+        ("[follow]\nfiles = 0", "follow.files: expected `int` >= 1"),
+        (
+            '[follow]\nagents = ["cursor"]',
+            "follow: no session files of 'cursor' are known; there are claude, codex, gemini",
+        ),
+        ('[follow]\nbackfill = "soon"', "follow: backfill is all, none or an age like 36h or 7d, not 'soon'"),
         ("a = = b", "is not valid TOML"),
         ("a = '\xff'", "is not valid TOML"),
     ],

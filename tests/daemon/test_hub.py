@@ -27,7 +27,7 @@ def batch(*outputs: Produced, before: int) -> Batch:
         partial = getattr(output.event, "partial", False)
         last += not partial
         seqs.append(None if partial else last)
-    return Batch([Committed(commit(*outputs), seqs)], before)
+    return Batch([Committed(outputs, seqs)], before)
 
 
 def partial(text: str) -> Produced:

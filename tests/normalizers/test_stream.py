@@ -1,5 +1,6 @@
 """From lines to events: sniffing, envelope, sessions, accounting, and a state that survives a restart."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -11,7 +12,7 @@ from tests.normalizers.toy import Toy
 from tooltap.normalizers.bounds import Produced
 from tooltap.normalizers.contract import Line, check_recording, check_survives
 from tooltap.normalizers.framing import LongLine
-from tooltap.normalizers.items import Context, Limits
+from tooltap.normalizers.items import Context, Item, Limits
 from tooltap.normalizers.registry import UnknownDialectError
 from tooltap.normalizers.stream import Output, StreamNormalizer
 from tooltap.protocol.events import Message, Notice, SessionEvent, Unparsed
@@ -198,3 +199,22 @@ def test_any_order_of_things_keeps_the_contract(commands: list[dict[str, Any]]) 
 @given(st.lists(st.binary(max_size=40), max_size=30))
 def test_garbage_of_nobody_is_accounted_for(lines: list[bytes]) -> None:
     check_survives("auto", [Line(line.replace(b"\n", b"")) for line in lines])
+
+
+def test_a_line_that_is_told_elsewhere_is_seen_and_gives_nothing(toy: str) -> None:
+    """Only what gives something is asked about, and ids go on as if nothing had been left out."""
+    normalizer = StreamNormalizer(Context(stream="s"), toy)
+    asked: list[int] = []
+
+    def leave_out(items: Sequence[Item]) -> bool:
+        asked.append(len(items))
+        return True
+
+    outputs = [normalizer.feed(line, leave_out=leave_out) for line in (SAY, b"")]
+    (event,) = events(normalizer.feed(SAY))
+
+    assert outputs == [[], []]
+    assert asked == [1]
+    assert event.id == "s:3:0"
+    assert normalizer.statistics.skipped == {"told-elsewhere": 1, "blank": 1}
+    assert (normalizer.statistics.lines, normalizer.statistics.events) == (3, 1)

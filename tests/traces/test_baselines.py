@@ -1,0 +1,138 @@
+"""`tooltap baseline`: recorded, checked, and the baselines that come with the package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import here
+from tests.traces.altering import FIXTURES, altered, rename
+from tooltap.traces.baselines import PACKAGED, Baseline, BaselineError, load
+
+CODEX = FIXTURES / "codex-exec" / "codex-0.169"
+SHELL = CODEX / "shell-fails.jsonl"
+BYTES = 250_000
+"""All baselines of the package together."""
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    """Baselines of one scenario."""
+    finished = here("baseline", "record", SHELL, "--agent-version", "0.169.0", "--out", tmp_path / "baselines")
+    assert finished.returncode == 0
+    return tmp_path / "baselines"
+
+
+def check(recorded: Path, recording: Path, *arguments: str) -> tuple[int, list[str]]:
+    finished = here("baseline", "check", recording, "--baselines", recorded, "--scenario", "shell-fails", *arguments)
+    assert finished.stderr == b""
+    return finished.returncode, finished.stdout.decode().splitlines()
+
+
+def test_a_baseline_holds_the_keys_and_shapes_of_its_scenario(recorded: Path) -> None:
+    [baseline] = load(recorded)
+    keys = baseline.keys("shell-fails")
+
+    assert str(baseline.agent) == "codex 0.169.0 (codex-exec)"
+    assert baseline.place == Path("codex-exec/codex-0.169.0.json")
+    assert sorted(keys) == [
+        "codex/codex/message",
+        "codex/codex/session",
+        "codex/codex/tool-call/command_execution",
+        "codex/codex/tool-result/command_execution",
+        "codex/codex/turn",
+        "codex/codex/usage",
+    ]
+    assert keys["codex/codex/tool-call/command_execution"].to_json() == {"command": "string"}
+    assert keys["codex/codex/tool-result/command_execution"].to_json() == {
+        "exit_code": "number",
+        "stdout": "string",
+    }
+    assert set(baseline.lines.variants) == {
+        "thread.started",
+        "turn.started",
+        "item.started",
+        "item.completed",
+        "turn.completed",
+    }
+
+
+def test_recording_again_changes_nothing_and_other_scenarios_are_kept(recorded: Path) -> None:
+    [file] = recorded.rglob("*.json")
+    before = file.read_bytes()
+    arguments = ("--agent-version", "0.169.0", "--out", recorded)
+
+    assert here("baseline", "record", SHELL, *arguments).returncode == 0
+    assert file.read_bytes() == before
+    assert here("baseline", "record", CODEX, *arguments).returncode == 0
+    [baseline] = load(recorded)
+    assert baseline.scenarios == {path.stem for path in CODEX.glob("*.jsonl")}
+    assert baseline.write() == file.read_bytes()
+
+
+def test_what_was_recorded_passes(recorded: Path) -> None:
+    assert check(recorded, SHELL) == (
+        0,
+        ["codex unknown (codex-exec) against 0.169.0: 1 of 1 scenarios, as recorded"],
+    )
+
+
+def test_missing_keys_and_changed_shapes_fail_with_a_readable_diff(recorded: Path, tmp_path: Path) -> None:
+    no_exit_code = altered(tmp_path / "shell-fails.jsonl", SHELL, rename("exit_code", "ended_with"))
+    code, shown = check(recorded, no_exit_code)
+
+    assert code == 1
+    assert "  shell-fails: codex/codex/tool-result/command_execution: changed shape" in shown
+    assert "    - $.exit_code  number" in shown
+    assert "    + $<item.completed>.item<command_execution>.ended_with  number" in shown
+
+
+def test_further_keys_fail_only_where_they_are_forbidden(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = CODEX / "patch.jsonl"
+    _, shown = check(recorded, other)
+    monkeypatch.setenv("HAPPY_E2E_PROVIDER_STRICT_KEYS", "1")
+    _, strictly = check(recorded, other)
+
+    assert not any("extra key" in line for line in shown)
+    assert "  shell-fails: codex/codex/tool-call/file_change: extra key" in strictly
+    assert "  shell-fails: codex/codex/tool-call/command_execution: missing key" in shown
+
+
+def test_a_version_without_a_baseline_is_held_against_the_newest_before_it(recorded: Path) -> None:
+    code, shown = check(recorded, SHELL, "--agent-version", "0.170.1")
+
+    assert (code, shown) == (0, ["codex 0.170.1 (codex-exec) against 0.169.0: 1 of 1 scenarios, as recorded"])
+
+
+def test_an_agent_without_any_baseline_fails(recorded: Path) -> None:
+    assert check(recorded, SHELL, "--provider", "mine") == (1, ["mine unknown (codex-exec): no baseline"])
+
+
+@pytest.mark.parametrize("text", [b"{", b"[]", b'{"v": 2}', b'{"v": 1}'])
+def test_what_is_no_baseline_is_refused_with_one_sentence(recorded: Path, text: bytes) -> None:
+    [file] = recorded.rglob("*.json")
+    file.write_bytes(text)
+
+    with pytest.raises(BaselineError, match="baseline"):
+        load(recorded)
+    finished = here("baseline", "check", SHELL, "--baselines", recorded)
+    assert finished.returncode == 2
+    assert finished.stderr.count(b"\n") == 1
+
+
+def test_a_folder_without_recordings_is_wrong_usage(tmp_path: Path) -> None:
+    finished = here("baseline", "record", tmp_path)
+
+    assert finished.returncode == 2
+    assert b"there is no .jsonl file in" in finished.stderr
+
+
+def test_the_packaged_baselines_are_as_they_would_be_written_and_small() -> None:
+    found = sorted(PACKAGED.rglob("*.json"))
+
+    assert sum(path.stat().st_size for path in found) <= BYTES
+    for path in found:
+        baseline = Baseline.read(path.read_bytes(), path.name)
+        assert baseline.write() == path.read_bytes()
+        assert PACKAGED / baseline.place == path

@@ -1,0 +1,274 @@
+"""`tooltap drift` over recorded streams: quiet where nothing has changed, and precise where something has."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.cli.command import here
+from tests.traces.altering import FIXTURES, altered, objects, pascal, rename, replaced
+from tooltap.traces.baselines import Agent
+from tooltap.traces.drift import MAX_AGENTS, MAX_FINDINGS, Drift
+
+RECORDED = sorted(
+    folder
+    for folder in FIXTURES.glob("*/*-*")
+    if not folder.name.endswith("-written") and folder.parent.name not in ("happier-trace", "tooltap-trace")
+)
+
+
+def drift(*arguments: object) -> tuple[int, dict[str, Any]]:
+    finished = here("drift", "--json", *arguments)
+    return finished.returncode, json.loads(finished.stdout)
+
+
+@pytest.mark.parametrize("folder", RECORDED, ids=lambda folder: f"{folder.parent.name}/{folder.name}")
+def test_recordings_of_known_versions_raise_no_alarm(folder: Path) -> None:
+    code, report = drift(folder)
+
+    assert code == 0
+    assert [finding for finding in report["findings"] if finding["severity"] == "alarm"] == []
+    assert report["agents"] != []
+
+
+def wrap_items(line: dict[str, Any]) -> dict[str, Any]:
+    if "item" in line:
+        line["item"] = {"entry": line["item"]}
+    return line
+
+
+def fold(line: dict[str, Any]) -> dict[str, Any]:
+    """Codex 0.153 folded its messages into `item_completed`."""
+    if line["type"] == "response_item":
+        return {**line, "type": "event_msg", "payload": {"type": "entry_completed", "entry": line["payload"]}}
+    return line
+
+
+def new_tool(line: dict[str, Any]) -> dict[str, Any]:
+    for one in objects(line):
+        if one.get("type") == "tool_use":
+            one["name"] = "QuantumShell"
+    return line
+
+
+def without_results(line: dict[str, Any]) -> dict[str, Any] | None:
+    return None if any(one.get("type") == "tool_result" for one in objects(line)) else line
+
+
+class Case(NamedTuple):
+    name: str
+    source: str
+    change: Callable[[dict[str, Any]], dict[str, Any] | None]
+    provider: str
+    version: str
+    kind: str
+    place: str
+    example: str
+    """In the finding's example."""
+    severity: str = "alarm"
+
+
+CASES = [
+    Case(
+        "rename-a-field-of-an-item",
+        "codex-exec/codex-0.169/shell-fails.jsonl",
+        rename("aggregated_output", "output"),
+        "codex",
+        "0.169.0",
+        "vanished-key",
+        "$<item.completed>.item<command_execution>.aggregated_output",
+        '"command_execution"',
+    ),
+    Case(
+        "rename-an-argument",
+        "claude-stream/claude-code-2.1.330/shell-fails.jsonl",
+        rename("command", "shell_line"),
+        "claude",
+        "2.1.330",
+        "vanished-key",
+        "claude/claude/tool-call/Bash $.command",
+        '"shell_line"',
+    ),
+    Case(
+        "rename-a-field-of-an-update",
+        "acp/opencode-1.18.33/shell-fails.jsonl",
+        rename("toolCallId", "callId"),
+        "opencode",
+        "1.18.33",
+        "vanished-key",
+        "$<session/update>.params.update<tool_call>.toolCallId",
+        '"sessionUpdate":"tool_call"',
+    ),
+    Case(
+        "wrap-items",
+        "codex-exec/codex-0.169/shell-fails.jsonl",
+        wrap_items,
+        "codex",
+        "0.169.0",
+        "new-variant",
+        "$<item.completed>.item",
+        '{"entry":{',
+    ),
+    Case(
+        "fold-messages",
+        "codex-rollout/codex-0.169/patch.jsonl",
+        fold,
+        "codex",
+        "0.169.0",
+        "new-variant",
+        "$<event_msg>.payload<entry_completed>",
+        '"entry"',
+    ),
+    Case(
+        "snake-to-pascal",
+        "codex-rollout/codex-0.120/shell-fails.jsonl",
+        replaced("type", pascal),
+        "codex",
+        "0.120.0",
+        "new-variant",
+        "$<ResponseItem>",
+        '"ResponseItem"',
+    ),
+    Case(
+        "string-to-array",
+        "gemini-stream/gemini-0.61.0/read.jsonl",
+        replaced("content", lambda text: [text]),
+        "gemini",
+        "0.61.0",
+        "other-type",
+        "$<message/assistant>.content",
+        "[",
+    ),
+    Case(
+        "string-to-array-on-the-bus",
+        "opencode-bus/opencode-1.18.33/shell.jsonl",
+        replaced("text", lambda text: [{"value": text}]),
+        "opencode",
+        "1.18.33",
+        "other-type",
+        "$<message.part.updated>.properties.part<text>.text",
+        '"value"',
+    ),
+    Case(
+        "a-new-tool",
+        "claude-stream/claude-code-2.1.330/shell-fails.jsonl",
+        new_tool,
+        "claude",
+        "2.1.330",
+        "unnamed-tool",
+        "QuantumShell",
+        '"command"',
+        "notice",
+    ),
+    Case(
+        "dropped-results",
+        "claude-stream/claude-code-2.1.330/shell-fails.jsonl",
+        without_results,
+        "claude",
+        "2.1.330",
+        "dropped-result",
+        "Bash",
+        "toolu_",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_what_providers_do_is_reported_with_agent_version_place_and_example(case: Case, tmp_path: Path) -> None:
+    dialect = case.source.split("/")[0]
+    recording = altered(tmp_path / "altered.jsonl", FIXTURES / case.source, case.change)
+    code, report = drift(recording, "--dialect", dialect, "--agent-version", case.version, "--provider", case.provider)
+
+    found = [one for one in report["findings"] if (one["kind"], one["place"]) == (case.kind, case.place)]
+    assert [(one["severity"], one["provider"], one["version"], one["dialect"]) for one in found] == [
+        (case.severity, case.provider, case.version, dialect)
+    ]
+    assert case.example in found[0]["example"]
+    assert found[0]["first"].startswith("altered:")
+    assert code == (case.severity == "alarm")
+    assert "parser-error" not in json.dumps(report["findings"])
+
+
+def test_an_argument_that_is_renamed_to_an_alias_we_read_is_news_and_no_alarm(tmp_path: Path) -> None:
+    source = FIXTURES / "claude-stream/claude-code-2.1.330/shell-fails.jsonl"
+    recording = altered(tmp_path / "altered.jsonl", source, rename("command", "cmd"))
+
+    code, report = drift(recording)
+
+    assert [(one["severity"], one["kind"], one["place"]) for one in report["findings"]] == [
+        ("notice", "new-key", "claude/claude/tool-call/Bash $.cmd")
+    ]
+    assert code == 0
+    assert drift("--strict", recording)[0] == 1
+
+
+def test_many_lines_that_give_neither_message_nor_call_are_an_alarm(tmp_path: Path) -> None:
+    """A rollout of 13 MB that parsed to nothing is what users complained about most."""
+    source = FIXTURES / "codex-rollout/codex-0.169/patch.jsonl"
+    recording = altered(tmp_path / "altered.jsonl", source, replaced("type", pascal))
+    lines = len(recording.read_bytes().splitlines())
+    known = ("--dialect", "codex-rollout", "--agent-version", "0.169.0")
+
+    _, report = drift(recording, *known, "--silent-lines", lines)
+    _, patient = drift(recording, *known, "--silent-lines", lines + 1)
+
+    [silent] = [one for one in report["findings"] if one["kind"] == "zero-yield"]
+    assert (silent["severity"], silent["provider"], silent["version"]) == ("alarm", "codex", "0.169.0")
+    assert silent["text"] == f"{lines} lines gave no message and no call"
+    assert "zero-yield" not in {one["kind"] for one in patient["findings"]}
+
+
+def test_a_version_before_all_baselines_misses_nothing(tmp_path: Path) -> None:
+    source = FIXTURES / "codex-exec/codex-0.169/shell-fails.jsonl"
+    recording = altered(tmp_path / "altered.jsonl", source, rename("aggregated_output", "output"))
+
+    _, report = drift(recording, "--agent-version", "0.99.0")
+
+    assert "vanished-key" not in {one["kind"] for one in report["findings"]}
+
+
+def test_examples_show_no_secret_and_no_home(tmp_path: Path) -> None:
+    source = FIXTURES / "codex-exec/codex-0.169/shell-fails.jsonl"
+    secret = "ghp_" + "a1B2" * 9
+    change = replaced("aggregated_output", lambda text: {"token": secret, "path": "/home/somebody/x"})
+
+    _, report = drift(altered(tmp_path / "altered.jsonl", source, change))
+
+    place = "$<item.completed>.item<command_execution>.aggregated_output"
+    [found] = [one for one in report["findings"] if (one["kind"], one["place"]) == ("other-type", place)]
+    assert secret not in json.dumps(report)
+    assert "[masked github-token]" in found["example"]
+    assert "somebody" not in found["example"]
+
+
+def test_what_is_printed_says_the_same(tmp_path: Path) -> None:
+    recording = altered(
+        tmp_path / "run.jsonl",
+        FIXTURES / "codex-exec/codex-0.169/shell-fails.jsonl",
+        rename("aggregated_output", "out"),
+    )
+    finished = here("drift", recording, "--agent-version", "0.169.0")
+
+    assert finished.returncode == 1
+    assert finished.stdout.decode().splitlines()[:3] == [
+        "alarm: codex 0.169.0 (codex-exec): vanished key at run:3",
+        "  $<item.started>.item<command_execution>.aggregated_output",
+        "  always was there, is missing: string",
+    ]
+    assert b"compared with 0.169.0" in finished.stderr
+
+
+def test_findings_and_agents_stay_bounded() -> None:
+    known = Drift(lambda dialect: [])
+    for number in range(MAX_FINDINGS + 5):
+        known.add(Agent("acp", "mine", "1"), "notice", "new-key", f"$.key{number}", "new", "{}", "s:1")
+    for number in range(MAX_AGENTS + 5):
+        known.seen(Agent("acp", "mine", str(number))).streams += 1
+
+    report = known.report()
+    assert (len(report.findings), report.omitted) == (MAX_FINDINGS, 5)
+    assert len(report.agents) == MAX_AGENTS + 1
