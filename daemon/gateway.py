@@ -28,6 +28,9 @@ Headers: TypeAlias = list[tuple[bytes, bytes]]
 
 CONNECT = 30.0
 """Seconds to connect to the server; for its answer there is no limit."""
+REUSE = 2.0
+"""Seconds for which a connection to the server is kept for another request: less than servers keep it, as one that is
+closed in the moment it is used again would cost a request. vLLM and others keep it for 5 s."""
 FORBIDDEN, BAD_GATEWAY = 403, 502
 _JSON = b"application/json"
 
@@ -53,7 +56,7 @@ class Gateway:
         self._upstream = upstream
         self._tap = tap
         self._local_only = local_only
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=100)
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=REUSE)
         self._client = httpx.AsyncClient(
             timeout=httpx.Timeout(None, connect=CONNECT), limits=limits, trust_env=not is_loopback(upstream.host)
         )
@@ -137,7 +140,8 @@ class _Upload:
             while True:
                 message = await self._receive()
                 if message["type"] == "http.disconnect":
-                    raise httpx.WriteError("the client has left")
+                    self.is_taken.set()
+                    await anyio.sleep_forever()  # for `cancel_when_left`
                 if data := message["body"]:
                     if self._watch is not None:
                         self._watch.sent(data)

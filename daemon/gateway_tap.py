@@ -68,19 +68,25 @@ class GatewayTap:
         looked = time.monotonic()
         while True:
             try:
-                if (item := self._work.get(timeout=LOOK)) is None:
-                    return
-                size, work = item
-                work()
-                with self._lock:
-                    self._waiting -= size
+                item = self._work.get(timeout=LOOK)
             except queue.Empty:
                 pass
-            except Exception:
-                _log.exception("an exchange was not read")
+            else:
+                if item is None:
+                    return
+                self._do(*item)
             if time.monotonic() - looked > LOOK:
                 looked = time.monotonic()
                 self._conversations.close_idle(self._idle)
+
+    def _do(self, size: int, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception:
+            _log.exception("an exchange was not read")
+        finally:
+            with self._lock:
+                self._waiting -= size
 
 
 class Watch:

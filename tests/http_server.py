@@ -64,12 +64,15 @@ class HttpServer:
 
     def __init__(self, answer: Callable[[Request, Answer], None], port: int = 0) -> None:
         self.requests: list[Request] = []
+        self.connected = threading.Event()
+        """The head of a request has come."""
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def handle_any(self) -> None:
+                outer.connected.set()
                 request = Request(self.command, self.path, self.headers.items(), self._body())
                 outer.requests.append(request)
                 answer(request, Answer(self))

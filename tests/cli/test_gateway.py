@@ -218,6 +218,28 @@ def test_a_client_that_leaves_cancels_its_request(begun: bool, daemon: Running) 
         until(lambda: said(events_of(daemon)) == [("user", "hi")])
 
 
+def test_a_client_that_leaves_before_it_has_asked_is_not_told_of(daemon: Running) -> None:
+    left = threading.Event()
+
+    def answer(request: Request, answer: Answer) -> None:
+        if request.body == b'{"messages":':  # and no more came
+            left.set()
+        else:
+            answer.whole(200, completion("Hello."))
+
+    with HttpServer(answer) as server, gateway(server.url, daemon.path) as (child, client):
+        with socket.create_connection((client.base_url.host, client.base_url.port)) as connection:
+            head = "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\n"
+            connection.sendall(head.encode() + b'{"messages":')
+            assert server.connected.wait(TIMEOUT)
+        assert left.wait(TIMEOUT)
+        client.post("/v1/chat/completions", json=ask("Hi."))
+        code, _, errors = stop(child)
+
+    assert (code, errors) == (0, b"")
+    assert [one["lines"] for one in streams(daemon)] == [2]
+
+
 def test_an_answer_that_breaks_off_breaks_off(daemon: Running) -> None:
     def answer(request: Request, answer: Answer) -> None:
         answer.head(200, "Content-Type: text/event-stream", "Transfer-Encoding: chunked")
