@@ -31,8 +31,8 @@ async def tell_problems(problem: Callable[[], str | None]) -> None:
     while True:
         now = problem()
         if now is not None and told is None:
-            _log.warning("the daemon cannot be reached, lines are spooled", reason=now)
+            _log.warning("lines wait in the spool", reason=now)
         elif now is None and told is not None:
-            _log.info("the daemon is reached again")
+            _log.info("lines get through again")
         told = now
         await anyio.sleep(LOOK)

@@ -210,7 +210,7 @@ def test_lines_wait_in_the_spool_and_come_once_though_it_is_killed(tmp_path: Pat
         HttpServer(answer) as server,
         start("attach", "opencode", server.url, "--socket", place.socket, env=variables) as attached,
     ):
-        assert "no daemon" in log(attached, "the daemon cannot be reached, lines are spooled")["reason"]
+        assert "no daemon" in log(attached, "lines wait in the spool")["reason"]
         until(lambda: place.spooled(99))
         attached.kill()
         over.set()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import re
@@ -16,10 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import brotli  # type: ignore[import-untyped]
 import httpx
 import pytest
-import zstandard
 
 from tests.cli.command import Child, environment, here, sentence, start, tooltap
 from tests.cli.spooling import Place, until
@@ -311,24 +308,12 @@ def test_whole_exchanges_give_the_events_of_their_recording(name: str, daemon: R
 
 
 def flushed_gzip() -> tuple[Callable[[bytes], bytes], Callable[[], bytes]]:
+    """Compresses what it is given so that it can be read at once."""
     one = zlib.compressobj(wbits=31)
     return lambda data: one.compress(data) + one.flush(zlib.Z_SYNC_FLUSH), one.flush
 
 
-def flushed_brotli() -> tuple[Callable[[bytes], bytes], Callable[[], bytes]]:
-    one = brotli.Compressor()
-    return lambda data: one.process(data) + one.flush(), one.finish
-
-
-def flushed_zstd() -> tuple[Callable[[bytes], bytes], Callable[[], bytes]]:
-    one = zstandard.ZstdCompressor().compressobj()
-    return lambda data: one.compress(data) + one.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK), one.flush
-
-
-CODINGS = {"gzip": flushed_gzip, "br": flushed_brotli, "zstd": flushed_zstd}
-
-
-@pytest.mark.parametrize("coding", ["", *CODINGS])
+@pytest.mark.parametrize("coding", ["", "gzip"])
 def test_streamed_answers_give_the_events_of_their_recording(coding: str, daemon: Running, tmp_path: Path) -> None:
     """In chunks that end anywhere; a compressed answer passes as it is."""
     recording = RESPONSES / "streamed.jsonl"
@@ -339,7 +324,7 @@ def test_streamed_answers_give_the_events_of_their_recording(coding: str, daemon
     def answer(request: Request, answer: Answer) -> None:
         parts = pieces(left.pop(0), 1, 900, 37)
         if coding:
-            encode, end = CODINGS[coding]()
+            encode, end = flushed_gzip()
             parts = [*map(encode, parts), end()]
         passed.append(b"".join(parts))
         answer.stream(*filter(None, parts), headers=(f"Content-Encoding: {coding}",) if coding else ())
@@ -352,23 +337,6 @@ def test_streamed_answers_give_the_events_of_their_recording(coding: str, daemon
 
     assert same(events_of(daemon), normalized(recording, tmp_path, "openai-responses"))
     assert len(streams(daemon)) == 1
-
-
-@pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd"])
-def test_compressed_requests_are_read(coding: str, daemon: Running) -> None:
-    compress = {
-        "gzip": gzip.compress,
-        "deflate": zlib.compress,
-        "br": brotli.compress,
-        "zstd": zstandard.ZstdCompressor().compress,
-    }[coding]
-    body = compress(json.dumps(ask("Hi.")).encode())
-    with HttpServer(answers(completion("Hello."))) as server, gateway(server.url, daemon.path) as (child, client):
-        client.post("/v1/chat/completions", content=body, headers={"Content-Encoding": coding})
-        stop(child)
-
-    assert server.requests[0].body == body
-    assert said(events_of(daemon)) == [("user", "Hi."), ("assistant", "Hello.")]
 
 
 def test_a_coding_nobody_knows_is_a_loss(daemon: Running) -> None:
@@ -491,7 +459,7 @@ def test_conversations_wait_in_the_spool_and_come_once_though_it_is_killed(tmp_p
         for name in "ABC":
             client.post("/v1/chat/completions", json=ask(name))
         until(lambda: sum(path.read_bytes().count(b"Yes.") for path in place.spools) == 3)
-        assert "no daemon" in log(child, "the daemon cannot be reached, lines are spooled")["reason"]
+        assert "no daemon" in log(child, "lines wait in the spool")["reason"]
         child.kill()
     with place.serving() as daemon:
         daemon.wait_until_ended(3)
@@ -609,7 +577,7 @@ def test_with_allow_remote_any_name_is_taken(daemon: Running) -> None:
         assert client.get("/v1/models", headers={"Host": "gateway.lan"}).status_code == 200
 
 
-@pytest.mark.parametrize("package", ["httpx", "uvicorn", "brotli", "zstandard"])
+@pytest.mark.parametrize("package", ["uvicorn", "brotli"])
 def test_without_the_extra_it_says_what_to_install(package: str, tmp_path: Path) -> None:
     (tmp_path / f"{package}.py").write_text(f"raise ModuleNotFoundError(name={package!r})")
     path = os.pathsep.join([str(tmp_path), *sys.path])

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
+import brotli  # type: ignore[import-untyped]
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -87,6 +91,29 @@ def test_a_streamed_answer_is_lines_and_a_whole_one_is_a_line(kind: str, lines: 
 
     [tap] = streams.taps
     assert tap.told == [("in", REQUEST.replace(b"\r\n", b"  ")), *(("out", line) for line in lines)]
+
+
+@pytest.mark.parametrize("coding", ["gzip", "X-GZIP", "deflate", "br", "zstd", "identity", "br, gzip"])
+def test_bodies_are_decoded_as_they_come(coding: str) -> None:
+    encode = {
+        "gzip": gzip.compress,
+        "X-GZIP": gzip.compress,
+        "deflate": zlib.compress,
+        "br": brotli.compress,
+        "zstd": zstandard.ZstdCompressor().compress,
+        "identity": bytes,
+        "br, gzip": lambda data: gzip.compress(brotli.compress(data)),
+    }[coding]
+    streams = Streams()
+    exchange = streams.exchange(coding=coding)
+    exchange.sent(1, encode(b"{}"))
+    exchange.asked(1)
+    exchange.answered(2, "text/event-stream", coding)
+    for byte in encode(b"data: 1\ndata: 2\n"):
+        exchange.received(3, bytes([byte]))
+    exchange.over(4, 0, 0, "")
+
+    assert streams.taps[0].told == [("in", b"{}"), ("out", b"data: 1"), ("out", b"data: 2")]
 
 
 def test_an_answer_to_a_request_that_was_not_read_to_its_end_comes_after_it() -> None:
