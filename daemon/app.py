@@ -139,7 +139,7 @@ class Daemon:
 
     async def _start(self, listener: Listener, tasks: TaskGroup) -> None:
         config = self.config
-        self.hub = Hub(self.journal, tasks)
+        self.hub = Hub(self.journal, tasks, recent_bytes=config.recent_bytes)
         self.journal.on_commit = self.hub.publish
         await self.journal.suspend_all()
         self._streams = Streams(

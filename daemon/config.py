@@ -80,8 +80,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Streams that have not ended; one more is refused."""
     frame_bytes: Annotated[int, msgspec.Meta(ge=1_024)] = 65_536
     """Length of one control frame from a client."""
-    subscriber_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 262_144
-    """Bytes written to a client that it has not taken; beyond, a subscriber is served from the journal."""
+    subscriber_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 65_536
+    """Bytes written to a client that it has not taken; beyond, a subscriber is served at its own pace."""
+    recent_bytes: Annotated[int, msgspec.Meta(ge=0)] = 2_097_152
+    """The newest events are kept in memory for those; older ones are read from the journal."""
     ingest_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 262_144
     """Bytes of a publisher taken from its socket before its earlier ones are committed."""
     at_interval: Seconds = 5.0

@@ -148,7 +148,7 @@ class Server:
             config = self._config
             await self._hub.listen()
             subscription = Subscription(
-                self._hub, connection, frame, at_interval=config.at_interval, hold_limit=config.subscriber_bytes
+                self._hub, connection, frame, at_interval=config.at_interval, read_bytes=4 * config.subscriber_bytes
             )
             subscription.start()
         elif isinstance(frame, Ingest):
