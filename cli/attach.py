@@ -44,16 +44,14 @@ def opencode(url: str, silence: float, spool_bytes: int, spool_total_bytes: int,
     import anyio
 
     with needs_extra("attach"):
-        from tooltap.daemon.attach_opencode import AttachError, attach, event_url
-    from tooltap.daemon.logs import configure
+        from tooltap.daemon.attach_opencode import AttachError, attach
     from tooltap.daemon.paths import socket_path, spool_path
     from tooltap.daemon.tap import Tap
 
-    configure()
     options = StreamOptions(f"attach-{secrets.token_hex(8)}", "opencode-bus")
     tap = Tap(options, socket or socket_path(), SpoolLimits(spool_path(), spool_bytes, spool_total_bytes))
     try:
-        anyio.run(lambda: attach(event_url(url), tap, silence=silence), backend="asyncio")
+        anyio.run(lambda: attach(url, tap, silence=silence), backend="asyncio")
     except AttachError as error:
         raise click.ClickException(str(error)) from None
     finally:

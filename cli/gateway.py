@@ -75,10 +75,8 @@ def openai(
         raise click.UsageError(f"--listen is HOST:PORT, such as {LISTEN}, not {listen!r}")
     with needs_extra("gateway"):
         from tooltap.daemon.gateway_server import GatewayError, GatewayOptions, serve_gateway
-    from tooltap.daemon.logs import configure
     from tooltap.daemon.paths import socket_path, spool_path
 
-    configure()
     options = GatewayOptions(
         upstream=upstream,
         host=host.strip("[]"),

@@ -14,11 +14,11 @@ import httpx
 
 from tooltap.daemon.addresses import is_loopback
 from tooltap.daemon.foreground import on_stop_signal, tell_problems
-from tooltap.daemon.logs import get_logger
+from tooltap.daemon.logs import configure, get_logger
 from tooltap.daemon.tap import Tap
 from tooltap.normalizers.framing import MAX_LINE_BYTES, LongLine, Splitter
 
-__all__ = ["AttachError", "attach", "event_url"]
+__all__ = ["AttachError", "attach"]
 
 CONNECT = 10.0
 RETRY_FIRST, RETRY_MOST = 0.2, 10.0
@@ -32,28 +32,18 @@ class AttachError(Exception):
     """There is no event stream of OpenCode; the message is a sentence for the user."""
 
 
-def event_url(url: str) -> httpx.URL:
-    """Of the event stream: of the server at `url`, unless that names a stream. Raises `AttachError`."""
-    try:
-        server = httpx.URL(url)
-    except httpx.InvalidURL as error:
-        raise AttachError(f"{url!r} is not a URL: {error}") from None
-    if server.scheme not in ("http", "https") or not server.host:
-        raise AttachError(f"{url!r} is not the URL of a server, such as http://127.0.0.1:4096")
-    path = server.path.rstrip("/")
-    return server.copy_with(path=path if path.endswith("/event") else f"{path}/event")
-
-
-async def attach(url: httpx.URL, tap: Tap, *, silence: float) -> None:
+async def attach(url: str, tap: Tap, *, silence: float) -> None:
     """Until SIGTERM or Ctrl-C. `silence`: seconds without a byte after which a connection counts as dead. Raises
     `AttachError` if there is something else than OpenCode at `url`."""
+    source = _event_url(url)
+    configure()
     with anyio.CancelScope() as running:
         on_stop_signal(running.cancel)
         failures: list[AttachError] = []
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(tell_problems, lambda: tap.problem)
             try:
-                await _Attachment(url, tap, silence).run()
+                await _Attachment(source, tap, silence).run()
             except AttachError as error:
                 failures.append(error)
                 tasks.cancel_scope.cancel()
@@ -106,6 +96,18 @@ class _Attachment:
                     self._tap.put([line for one in splitter.feed(data) if (line := _data(one)) is not None], "out")
             finally:
                 self._last_seen = time.monotonic()
+
+
+def _event_url(url: str) -> httpx.URL:
+    """Of the event stream: of the server at `url`, unless that names a stream. Raises `AttachError`."""
+    try:
+        server = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise AttachError(f"{url!r} is not a URL: {error}") from None
+    if server.scheme not in ("http", "https") or not server.host:
+        raise AttachError(f"{url!r} is not the URL of a server, such as http://127.0.0.1:4096")
+    path = server.path.rstrip("/")
+    return server.copy_with(path=path if path.endswith("/event") else f"{path}/event")
 
 
 def _data(line: bytes | LongLine) -> bytes | LongLine | None:

@@ -20,7 +20,7 @@ from tooltap.daemon.conversations import Conversations
 from tooltap.daemon.foreground import on_stop_signal, tell_problems
 from tooltap.daemon.gateway import Gateway
 from tooltap.daemon.gateway_tap import GatewayTap
-from tooltap.daemon.logs import get_logger
+from tooltap.daemon.logs import configure, get_logger
 from tooltap.daemon.open_files import allow_open_files
 from tooltap.daemon.outbox import SpoolLimits, StreamOptions
 from tooltap.daemon.tap import Tap
@@ -66,8 +66,9 @@ async def serve_gateway(options: GatewayOptions) -> None:
     upstream = _upstream(options.upstream)
     if not options.allow_remote and not is_loopback(options.host):
         raise GatewayError(f"{options.host} can be reached from other machines: that needs --allow-remote")
-    allow_open_files(FILES)
     with _listen(options.host, options.port) as listening:
+        configure()
+        allow_open_files(FILES)
         tap = _tap(options)
         gateway = Gateway(upstream, tap, local_only=not options.allow_remote)
         server = _Server(

@@ -171,7 +171,9 @@ KEYS = [
 ]
 KEYS += ["messages", "input", "output", "response", "item", "object", "previous_response_id", "call_id"]
 
-plain = st.sampled_from([None, True, 0, 1, "assistant", "message", "response", "x", [], {}, [1]])
+plain: st.SearchStrategy[object] = st.sampled_from(
+    [None, True, 0, 1, "assistant", "message", "response", "x", [], {}, [1]]
+)
 objects = st.dictionaries(st.sampled_from(KEYS), plain, max_size=4)
 nested = st.dictionaries(st.sampled_from(KEYS), plain | objects | st.lists(objects, max_size=2), max_size=4)
 nonsense = st.binary(max_size=60) | nested.map(lambda value: json.dumps(value).encode())
