@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import resource
 import signal
 import time
 from collections.abc import Awaitable, Callable
@@ -25,6 +24,7 @@ from tooltap.daemon.journal import Journal, StreamState
 from tooltap.daemon.journal_open import open_journal
 from tooltap.daemon.listener import Listener
 from tooltap.daemon.logs import configure, get_logger
+from tooltap.daemon.open_files import allow_open_files
 from tooltap.daemon.paths import spool_path
 from tooltap.daemon.requests import Requests
 from tooltap.daemon.server import Server
@@ -205,7 +205,7 @@ def _drifted(finding: Finding) -> None:
 def run(config: Config, ready: Callable[[], None] = lambda: None) -> None:
     """Run a daemon in this process until SIGTERM or SIGINT. Raises `ListenError`, `JournalError` and `ConfigError`."""
     configure(config.log_level)
-    _allow_files(config.max_connections + SPARE_FILES)
+    allow_open_files(config.max_connections + SPARE_FILES)
     anyio.run(_run_until_signalled, config, ready, backend="asyncio")
 
 
@@ -215,14 +215,3 @@ async def _run_until_signalled(config: Config, ready: Callable[[], None]) -> Non
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, daemon.stop)
     await daemon.run(ready)
-
-
-def _allow_files(wanted: int) -> None:
-    """Raise the limit of open files, which on many systems is 256 or 1,024, as far as the system lets us."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        possible = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (possible, hard))
-        except (OSError, ValueError):
-            _log.warning("the limit of open files cannot be raised", limit=soft, wanted=wanted)

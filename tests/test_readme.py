@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,7 +20,9 @@ from typing import NamedTuple
 import pytest
 
 from tests.cli.command import CLAUDE, CODEX, DEMO, environment, serving, start
+from tests.http_server import HttpServer
 from tests.test_layout import FOLDERS, ROOT
+from tooltap.cli.gateway import LISTEN
 from tooltap.cli.main import COMMANDS
 from tooltap.normalizers.registry import BUILTIN
 from tooltap.protocol.events import ToolCall, decode
@@ -132,6 +135,28 @@ def test_the_daemon_is_started_as_it_says() -> None:
     [block] = [block for block in BLOCKS if block.purpose == "daemon"]
 
     assert block.text == "tooltap serve\n"  # what `serving` runs, but for the places of its files
+
+
+@pytest.mark.parametrize(
+    ("command", "url", "event"),
+    [("attach", "http://127.0.0.1:4096", "attached"), ("gateway", "http://127.0.0.1:11434", "listening")],
+)
+def test_servers_are_tapped_as_it_says(command: str, url: str, event: str, home: Path) -> None:
+    """But for the ports, which others may use."""
+    [block] = [block for block in BLOCKS if block.purpose == command]
+    with HttpServer(lambda _, answer: answer.stream()) as server:
+        arguments = shlex.split(block.text.replace(url, server.url))[1:]
+        if command == "gateway":
+            arguments += ["--listen", "127.0.0.1:0"]
+        with start(*arguments, env=environment(TOOLTAP_SOCKET=str(home / "tooltap.sock"))) as child:
+            assert json.loads(child.log_line())["event"] == event
+            child.send_signal(signal.SIGTERM)
+
+            assert child.end()[0] == 0
+
+
+def test_the_gateway_is_where_it_says() -> None:
+    assert f"`http://{LISTEN}`" in README
 
 
 def test_sessions_are_followed_as_it_says(tmp_path: Path) -> None:
