@@ -1,21 +1,26 @@
 """Fan-out: what has been committed goes to every subscriber that wants it, each event encoded and joined once.
 
-Subscribers that want the same (filter and partials) form an audience; a commit is cut into pieces once per audience,
-and every member is written the same bytes. A member whose socket does not take them leaves its audience: nothing is
-kept for it, and it is served from the journal, at its own pace, until it has caught up (`subscription.py`).
+Subscribers that want the same (filter, partials, events or what is shown of them) form an audience; a commit is cut
+into pieces once per audience, and every member is written the same bytes. A member whose socket does not take them
+leaves its audience: nothing is kept for it, and it is served from the journal, at its own pace, until it has caught up
+(`subscription.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
 
 from anyio.abc import TaskGroup
 
 from tooltap.daemon.journal import Committed, Journal
 from tooltap.normalizers.bounds import Produced
+from tooltap.normalizers.display import display_of
+from tooltap.protocol.display import encode_display
 from tooltap.protocol.events import event_line
 from tooltap.protocol.filters import EventMeta, Filter, meta_of
+from tooltap.protocol.frames import Form
 
 if TYPE_CHECKING:
     from tooltap.daemon.subscription import Subscription
@@ -38,6 +43,12 @@ class Audience(NamedTuple):
 
     filter: Filter
     partials: bool
+    as_: Form = "events"
+
+    @property
+    def is_selective(self) -> bool:
+        """Whether there may be events it gets no line for."""
+        return self.filter != EVERYTHING or self.as_ == "display"
 
 
 class Batch:
@@ -53,6 +64,7 @@ class Batch:
         ]
         self.upto = next((seq for seq, _ in reversed(self._events) if seq is not None), before)
         self._metas: list[EventMeta] | None = None
+        self._shown: list[bytes | None] | None = None
 
     def pieces(self, audience: Audience) -> list[Piece]:
         """What the audience wants of it, joined."""
@@ -60,13 +72,25 @@ class Batch:
 
     def _lines(self, audience: Audience) -> list[tuple[int | None, bytes]]:
         """(`seq`, None for a partial; the line)."""
-        events = self._events
+        bodies = self._display() if audience.as_ == "display" else [output.body for _, output in self._events]
+        rows: Iterable[tuple[int | None, bytes | None]]
+        rows = zip([seq for seq, _ in self._events], bodies, strict=True)
         if audience.filter != EVERYTHING:
             if self._metas is None:
-                self._metas = [meta_of(output.event) for _, output in events]
-            matches = audience.filter.matches
-            events = [event for event, meta in zip(events, self._metas, strict=True) if matches(meta)]
-        return [(seq, event_line(seq, output.body)) for seq, output in events if audience.partials or seq is not None]
+                self._metas = [meta_of(output.event) for _, output in self._events]
+            rows = compress(rows, map(audience.filter.matches, self._metas))
+        return [
+            (seq, event_line(seq, body))
+            for seq, body in rows
+            if body is not None and (audience.partials or seq is not None)
+        ]
+
+    def _display(self) -> list[bytes | None]:
+        """What is shown of each event."""
+        if self._shown is None:
+            shown = (display_of(output.event) for _, output in self._events)
+            self._shown = [None if one is None else encode_display(one) for one in shown]
+        return self._shown
 
 
 def _cut(lines: list[tuple[int | None, bytes]], after: int) -> Iterator[Piece]:
