@@ -56,13 +56,14 @@ class Batch:
 
     def __init__(self, commits: Iterable[Committed], before: int) -> None:
         self.before = before
-        self._events = [
-            (seq, output)
-            for commit, seqs in commits
-            for output, seq in zip(commit.outputs, seqs, strict=True)
-            if isinstance(output, Produced)
-        ]
-        self.upto = next((seq for seq, _ in reversed(self._events) if seq is not None), before)
+        self._events: list[Produced] = []
+        self._seqs: list[int | None] = []
+        for commit, seqs in commits:
+            for output, seq in zip(commit.outputs, seqs, strict=True):
+                if isinstance(output, Produced):
+                    self._events.append(output)
+                    self._seqs.append(seq)
+        self.upto = next((seq for seq in reversed(self._seqs) if seq is not None), before)
         self._metas: list[EventMeta] | None = None
         self._shown: list[bytes | None] | None = None
 
@@ -72,12 +73,11 @@ class Batch:
 
     def _lines(self, audience: Audience) -> list[tuple[int | None, bytes]]:
         """(`seq`, None for a partial; the line)."""
-        bodies = self._display() if audience.as_ == "display" else [output.body for _, output in self._events]
-        rows: Iterable[tuple[int | None, bytes | None]]
-        rows = zip([seq for seq, _ in self._events], bodies, strict=True)
+        bodies = self._display() if audience.as_ == "display" else [event.body for event in self._events]
+        rows: Iterable[tuple[int | None, bytes | None]] = zip(self._seqs, bodies, strict=True)
         if audience.filter != EVERYTHING:
             if self._metas is None:
-                self._metas = [meta_of(output.event) for _, output in self._events]
+                self._metas = [meta_of(produced.event) for produced in self._events]
             rows = compress(rows, map(audience.filter.matches, self._metas))
         return [
             (seq, event_line(seq, body))
@@ -86,9 +86,9 @@ class Batch:
         ]
 
     def _display(self) -> list[bytes | None]:
-        """What is shown of each event."""
+        """What is shown of each event, the same for all who want it."""
         if self._shown is None:
-            shown = (display_of(output.event) for _, output in self._events)
+            shown = (display_of(produced.event) for produced in self._events)
             self._shown = [None if one is None else encode_display(one) for one in shown]
         return self._shown
 
