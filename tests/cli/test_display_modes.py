@@ -13,6 +13,7 @@ from tests.cli.command import here
 from tests.daemon.running import Running, running
 from tests.same_task import PROVIDERS, SHELL, SHELL_FAILS
 from tooltap.cli.render import Renderer
+from tooltap.normalizers import display
 from tooltap.normalizers.display import PROJECTIONS
 from tooltap.protocol.display import DisplayEvent, DisplayToolUse
 from tooltap.protocol.events import Usage
@@ -141,7 +142,7 @@ def test_us2_json_is_passed_through_without_being_read(daemon: Running, monkeypa
 
 
 def tool_use(name: str, arg: str = "") -> str:
-    envelope = {"id": "s:1:0", "stream": "s", "session": "1", "provider": "claude"}
+    envelope: dict[str, Any] = {"id": "s:1:0", "stream": "s", "session": "1", "provider": "claude"}
     [line] = Renderer(verbose=True, colour=False).lines(DisplayToolUse(**envelope, call_id="c", name=name, arg=arg))
     return line
 
@@ -171,13 +172,18 @@ def test_sc005_a_further_kind_changes_no_parser_and_no_output(
     daemon: Running, provider: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def cost(usage: Usage) -> DisplayEvent:
-        envelope = {"id": usage.id, "stream": usage.stream, "session": usage.session, "provider": usage.provider}
-        return DisplayCost(**envelope, tokens=usage.output_tokens or 0)
+        return DisplayCost(
+            id=usage.id,
+            stream=usage.stream,
+            session=usage.session,
+            provider=usage.provider,
+            tokens=usage.output_tokens or 0,
+        )
 
     stream = f"fails/{provider}"
     before = [tail(daemon, stream, mode) for mode in ("text", "verbose", "json")]
     events = SHELL_FAILS[provider].events()
-    monkeypatch.setitem(PROJECTIONS, Usage, cost)
+    monkeypatch.setattr(display, "PROJECTIONS", {**PROJECTIONS, Usage: cost})
     with daemon.subscribe(after="start", follow=False, filter={"stream": [stream]}, **{"as": "display"}) as wire:
         kinds = {line.get("kind") for line in wire.rest()}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ from tests.daemon.running import Running, Wire, running
 from tooltap.client import subscribe
 from tooltap.daemon import hub
 from tooltap.normalizers.display import display_body
-from tooltap.protocol.display import DisplayText, DisplayToolResult, DisplayToolUse, encode_display
+from tooltap.protocol.display import DisplayText, DisplayToolResult, DisplayToolUse
 from tooltap.protocol.events import Message, Usage
 
 
@@ -170,21 +169,21 @@ def test_events_and_display_events_go_side_by_side(daemon: Running) -> None:
 
 
 def test_an_event_is_projected_once_for_all_who_watch(daemon: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[bytes] = []
+    projected: list[bytes] = []
 
-    def encode(shown: Any) -> bytes:
-        made.append(encode_display(shown))
-        return made[-1]
+    def count(body: bytes) -> bytes | None:
+        projected.append(body)
+        return display_body(body)
 
     wires = [watch(daemon, after="now", filter=wanted) for wanted in ({}, {}, {"kind": ["message"]})]
     for wire in wires:
         wire.until("live")
-    monkeypatch.setattr(hub, "encode_display", encode)
-    daemon.commit(commit(message("a")))
-    texts = [wire.read()["text"] for wire in wires]
+    monkeypatch.setattr(hub, "display_body", count)
+    said = message("a")
+    daemon.commit(commit(said))
 
-    assert texts == ["a", "a", "a"]
-    assert [json.loads(one)["text"] for one in made] == ["a"]
+    assert [wire.read()["text"] for wire in wires] == ["a", "a", "a"]
+    assert projected == [said.body]
 
 
 def test_an_unknown_form_is_refused_in_one_sentence(daemon: Running) -> None:
