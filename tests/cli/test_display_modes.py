@@ -16,7 +16,7 @@ from tooltap.cli.render import Renderer
 from tooltap.normalizers import display
 from tooltap.normalizers.display import PROJECTIONS
 from tooltap.protocol.display import DisplayEvent, DisplayToolUse
-from tooltap.protocol.events import Usage
+from tooltap.protocol.events import Event, Usage
 
 PREVIEW = "echo partial output; echo 'boom: somethi"
 SAID = b"The command failed with exit code 3.\n"
@@ -183,7 +183,8 @@ def test_sc005_a_further_kind_changes_no_parser_and_no_output(
     stream = f"fails/{provider}"
     before = [tail(daemon, stream, mode) for mode in ("text", "verbose", "json")]
     events = SHELL_FAILS[provider].events()
-    monkeypatch.setattr(display, "PROJECTIONS", {**PROJECTIONS, Usage: cost})
+    projections: dict[type[Event], Any] = {**PROJECTIONS, Usage: cost}
+    monkeypatch.setattr(display, "PROJECTIONS", projections)
     with daemon.subscribe(after="start", follow=False, filter={"stream": [stream]}, **{"as": "display"}) as wire:
         kinds = {line.get("kind") for line in wire.rest()}
 
