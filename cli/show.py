@@ -33,8 +33,9 @@ def command(seq: int, view: str, socket: Path | None) -> None:
     event = ask(socket, "event", seq=seq, view=view)["event"]
     if view == "assistant" and "assistantView" in event:
         click.echo("tooltap: the agent tells what the user saw of this result, not what the model saw", err=True)
-    if view == "display" and "outputId" in event.get("display", {}):
-        event["display"]["text"] = _body(socket, event["display"]["outputId"])
+    display = event.get("display", {}) if view == "display" else {}
+    if "outputId" in display and display.get("mimeType", "text/plain").startswith("text/"):
+        display["text"] = _body(socket, display["outputId"])
     if sys.stdout.isatty():
         click.echo(harmless(orjson.dumps(event, option=orjson.OPT_INDENT_2).decode()))
     else:
