@@ -117,10 +117,16 @@ def _reasoning(event: Reasoning) -> DisplayEvent:
 
 
 def _tool_call(event: ToolCall) -> DisplayEvent:
-    arg = event.preview or ""
-    if not arg and event.title and event.title.lower() != event.name.lower():
-        arg = shortened(event.title)
-    return DisplayToolUse(**_envelope(event), call_id=event.call_id, name=event.name, arg=arg)
+    return DisplayToolUse(
+        **_envelope(event), call_id=event.call_id, name=event.name, arg=event.preview or _title(event)
+    )
+
+
+def _title(event: ToolCall) -> str:
+    """What the provider calls it, where that tells more than the tool's name. Before the arguments have come it does
+    not: claude-agent-acp 0.100 says "Terminal" and "Read File" until then."""
+    title = event.title or ""
+    return "" if event.status == "pending" or title.lower() == event.name.lower() else shortened(title)
 
 
 def _tool_update(event: ToolUpdate) -> DisplayEvent | None:

@@ -161,6 +161,7 @@ ASKED = {"permissionId": "p", "type": "permission", **CALL, "title": "ls"}
         ("tool-call", {**RUNNING, "preview": "ls", "title": "List"}, {"kind": "tool_use", **CALL, "arg": "ls"}),
         ("tool-call", {**RUNNING, "title": "List\x1b[31m\n" + "x" * 99}, {"kind": "tool_use", **CALL, "arg": LISTED}),
         ("tool-call", {**RUNNING, "title": "bash"}, {"kind": "tool_use", **CALL}),
+        ("tool-call", {**RUNNING, "title": "Terminal", "status": "pending"}, {"kind": "tool_use", **CALL}),
         ("tool-update", {**CALL, "preview": "ls"}, {"kind": "tool_update", **CALL, "arg": "ls"}),
         ("tool-update", {**CALL, "status": "running"}, {"kind": "tool_update", **CALL, "status": "running"}),
         ("tool-update", {**CALL, "progress": HALF}, {"kind": "tool_update", **CALL, "progress": HALF}),
