@@ -65,8 +65,8 @@ def display_events(events: Iterable[Event]) -> Iterator[DisplayEvent]:
 
 
 def display_text(shown: Iterable[DisplayEvent]) -> str:
-    """All that the assistants said, their subagents too: the whole blocks, concatenated as they are. Of a block that was
-    cut (64 KiB) the beginning; its `outputs` lead to the rest."""
+    """All that the assistants said, their subagents too: the whole blocks, concatenated as they are. Of a block that
+    was cut (64 KiB) the beginning; its `outputs` lead to the rest."""
     return "".join(one.text for one in shown if isinstance(one, DisplayText) and not one.partial)
 
 
