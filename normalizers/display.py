@@ -147,25 +147,37 @@ def _tool_update(event: ToolUpdate) -> DisplayEvent | None:
 
 
 def _tool_result(event: ToolResult) -> DisplayEvent:
-    seen = None if event.silent else "display" if event.display is not None else "output"
+    if event.silent or event.ask:
+        return DisplayToolResult(**_envelope(event), **_ending(event))
+    display, output = event.display, None
+    if display is None:
+        output = {key: value for key, value in event.output.items() if key not in _OURS}
     code, error = event.output.get("exit_code"), event.output.get("errorMessage")
     return DisplayToolResult(
-        **_envelope(event, *([seen] if seen else [])),
-        call_id=event.call_id,
-        name=event.name,
-        status=event.status,
+        **_envelope(event, "output" if display is None else "display"),
+        **_ending(event),
         exit_code=code if isinstance(code, int) else None,
-        duration_ms=event.duration_ms,
         error=error if isinstance(error, str) else None,
-        display=event.display if seen == "display" else None,
-        output={key: value for key, value in event.output.items() if key not in _OURS} if seen == "output" else None,
+        display=display,
+        output=output,
         assistant_view=event.assistant_view,
-        silent=event.silent,
-        attachments=event.attachments if seen else None,
-        async_=event.async_,
-        final=event.final,
-        replaces=event.replaces,
+        attachments=event.attachments,
     )
+
+
+def _ending(event: ToolResult) -> dict[str, Any]:
+    """What is shown of a result in any case."""
+    return {
+        "call_id": event.call_id,
+        "name": event.name,
+        "status": event.status,
+        "duration_ms": event.duration_ms,
+        "silent": event.silent,
+        "ask": event.ask,
+        "async_": event.async_,
+        "final": event.final,
+        "replaces": event.replaces,
+    }
 
 
 def _permission_request(event: PermissionRequest) -> DisplayEvent:

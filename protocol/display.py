@@ -99,7 +99,8 @@ class DisplayToolUpdate(DisplayEvent, tag="tool_update"):
 
 
 class DisplayToolResult(DisplayEvent, tag="tool_result"):
-    """A call has ended. The user sees `display`; without one, `output`; neither of a silent result."""
+    """A call has ended. The user sees `display`; without one, `output`; neither of a silent result, and of one to be
+    asked for not before the whole event is fetched by its `seq`."""
 
     call_id: str
     name: str
@@ -113,6 +114,7 @@ class DisplayToolResult(DisplayEvent, tag="tool_result"):
     """The canonical tool's result: what the model saw, unless `assistant_view` says otherwise."""
     assistant_view: Literal["unknown"] | None = None
     silent: bool = False
+    ask: bool = False
     attachments: list[Attachment] | None = None
     async_: bool = msgspec.field(default=False, name="async")
     final: bool = False

@@ -212,7 +212,8 @@ def test_what_is_shown_of_an_event(kind: str, fields: dict[str, Any], shown: dic
             {"output": {"stdout": "a"}, "display": {"origin": "rewriter", "outputId": "o"}},
             {"display": {"origin": "rewriter", "outputId": "o"}},
         ),
-        ({"output": {"stdout": "a", "exit_code": 0}, "silent": True}, {"exitCode": 0, "silent": True}),
+        ({"output": {"stdout": "a", "exit_code": 0}, "silent": True}, {"silent": True}),
+        ({"output": {"stdout": "a"}, "display": VIEW, "ask": True, "durationMs": 5}, {"ask": True, "durationMs": 5}),
         (
             {"output": {"stdout": "a"}, "assistantView": "unknown"},
             {"output": {"stdout": "a"}, "assistantView": "unknown"},
