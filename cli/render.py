@@ -23,7 +23,7 @@ from tooltap.protocol.display import (
     DisplayToolUpdate,
     DisplayToolUse,
 )
-from tooltap.protocol.events import Attachment
+from tooltap.protocol.events import Attachment, Display
 
 __all__ = ["Renderer", "harmless", "one_line", "wants_colour"]
 
@@ -55,6 +55,12 @@ def one_line(text: str, length: int = MAX_LINE) -> str:
 
 def wants_colour(stream: TextIO) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _brief(display: Display | None) -> str:
+    """A display view of one line; longer ones are for `tooltap show`."""
+    text = (display.text or "").strip() if display is not None else ""
+    return "" if "\n" in text else one_line(text)
 
 
 class Renderer:
@@ -120,11 +126,12 @@ class Renderer:
         yield self._marker("▸", "yellow", event.name, event.arg)
 
     def _tool_update(self, event: DisplayToolUpdate) -> Iterator[str]:
-        """Nothing of its own to show, but the result may know better what the call was about."""
+        """What the user is to see of a result may come after it; what the call was about, before."""
         key = event.stream, event.call_id
         if key in self._calls and event.arg is not None:
             self._calls[key] = event.arg
-        return iter(())
+        if view := _brief(event.display):
+            yield self._marker("▫", "cyan", event.name, view)
 
     def _tool_result(self, event: DisplayToolResult) -> Iterator[str]:
         arg = self._calls.pop((event.stream, event.call_id), "")
@@ -139,9 +146,8 @@ class Renderer:
             facts.append(f"exit {event.exit_code}")
         if event.duration_ms is not None:
             facts.append(f"{event.duration_ms / 1000:.1f} s")
-        view = (event.display.text or "").strip() if event.display else ""
-        if view and "\n" not in view:
-            facts.append(one_line(view))
+        if view := _brief(event.display):
+            facts.append(view)
         if event.error is not None:
             facts.append(one_line(event.error))
         glyph, colour = {"completed": ("✓", "green"), "failed": ("✗", "red")}.get(event.status, ("■", "magenta"))

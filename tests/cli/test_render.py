@@ -86,6 +86,15 @@ def test_an_argument_that_comes_late_is_shown_with_the_result() -> None:
     assert shown(call(name="Glob", arg=""), late, result(name="Glob")).splitlines()[1:] == ["▸ Glob", "✓ Glob **/*.py"]
 
 
+def test_a_view_that_comes_after_the_result_is_shown_where_it_is_one_line() -> None:
+    one, two = (
+        event("tool_update", callId="c", name="Bash", display={"origin": "rewriter", "text": text})
+        for text in ("2 files", "a\nb")
+    )
+
+    assert shown(call(), result(), one, two).splitlines()[1:] == ["▸ Bash ls", "✓ Bash ls", "▫ Bash 2 files"]
+
+
 @pytest.mark.parametrize(
     ("one", "line"),
     [
