@@ -41,6 +41,7 @@ __all__ = [
     "RequestId",
     "SessionsRequest",
     "StatsRequest",
+    "StoreRequest",
     "Subscribe",
     "Subscribed",
     "Suspended",
@@ -57,6 +58,7 @@ ErrorCode: TypeAlias = Literal[
     "wrong-mode",
     "unsupported",
     "not-found",
+    "expired",
     "too-large",
     "unknown-dialect",
     "stream-exists",
@@ -76,8 +78,9 @@ ERROR_CODES: Final[dict[ErrorCode, str]] = {
     "frame-too-long": "The frame is longer than the daemon reads; the connection is closed.",
     "wrong-mode": "The connection already carries a subscription, or an ingested stream.",
     "unsupported": "The frame is right, but this daemon does not offer it.",
-    "not-found": "There is no event, output or stream of that name, or it has expired.",
-    "too-large": "The answer does not fit into one reply; ask for less of it.",
+    "not-found": "There is no event, output or stream of that name.",
+    "expired": "There was such an output, but it is not kept any more.",
+    "too-large": "The answer does not fit into one reply: ask for less of it; or what is to be stored does not fit.",
     "unknown-dialect": "There is no dialect of that name; the message lists those there are.",
     "stream-exists": "Raw lines onto a stream that exists need `from`, the number of lines the daemon has.",
     "not-tapped": "A line of a `tapped` connection is not a tapped line; the stream is suspended before it.",
@@ -167,6 +170,18 @@ class OutputRequest(_Request, kw_only=True, tag="output"):
     unit: Literal["bytes", "lines"] = "bytes"
 
 
+class StoreRequest(_Request, kw_only=True, tag="store"):
+    """Keep a body for a time: the `bytes` bytes right behind the frame's newline. Gives its `outputId` and `lines`."""
+
+    bytes: Count
+    mime_type: Name
+    type: Name
+    """What it is: `file`, `command`, `image`, …"""
+    path: Annotated[str, msgspec.Meta(max_length=4_096)] | None = None
+    language: Name | None = None
+    """For highlighting, a name as Pygments has it: `python`, `json`."""
+
+
 class StatsRequest(_Request, kw_only=True, tag="stats"):
     pass
 
@@ -197,7 +212,7 @@ Request: TypeAlias = (
     | RemoveRequest
     | PingRequest
 )
-ClientFrame: TypeAlias = Subscribe | Ingest | Request
+ClientFrame: TypeAlias = Subscribe | Ingest | StoreRequest | Request
 
 
 class _Daemon(msgspec.Struct, tag_field="op", rename="camel", omit_defaults=True):
@@ -369,8 +384,8 @@ def _explain(line: bytes, error: msgspec.ValidationError) -> FrameError:
     if head.op not in _CLIENT_OPS:
         known = ", ".join(sorted(map(str, _CLIENT_OPS)))
         return FrameError("unknown-op", f"unknown op {head.op[:100]!r}; known are {known}", request_id=head.id)
-    # After an `ingest` frame come a stream's lines, which are no frames: nothing behind a wrong one can be read.
-    fatal = head.op == "ingest"
+    # Behind these come a stream's lines, or a body, which are no frames: nothing behind a wrong one can be read.
+    fatal = head.op in ("ingest", "store")
     return FrameError("bad-frame", f"{head.op}: {_sentence(str(error))}", request_id=head.id, fatal=fatal)
 
 
