@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Literal, NamedTuple
 
 from tooltap.daemon.journal import OutputSlice
-from tooltap.daemon.slices import MAX_SLICE, whole_lines
+from tooltap.daemon.slices import MAX_SLICE, count_lines, whole_lines
 
 __all__ = ["CannotFitError", "Kept", "OutputCache"]
 
@@ -33,7 +33,6 @@ class Kept(NamedTuple):
     path: str | None
     language: str | None
     lines: int
-    """Newlines, plus one for an unterminated last line."""
     expires: float
 
     def slice(self, offset: int, length: int, unit: Literal["bytes", "lines"]) -> OutputSlice:
@@ -76,19 +75,16 @@ class OutputCache:
         finally:
             self._reserved -= size
 
-    def put(
-        self, data: bytes, mime_type: str, kind: str, path: str | None = None, language: str | None = None
-    ) -> tuple[str, Kept]:
+    def put(self, data: bytes, mime_type: str, kind: str, path: str | None = None, language: str | None = None) -> str:
         """Keep a body; gives its id. Raises `CannotFitError`."""
         self._make_room(len(data))
         nonce = secrets.token_hex(8)
         output_id = f"display-{nonce}-{self._check(nonce)}"
-        lines = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
-        kept = Kept(data, mime_type, kind, path, language, lines, self._clock() + self._ttl)
+        kept = Kept(data, mime_type, kind, path, language, count_lines(data), self._clock() + self._ttl)
         self._kept[output_id] = kept
         self._bytes += len(data)
         self._stored += 1
-        return output_id, kept
+        return output_id
 
     def get(self, output_id: str) -> Kept | None:
         self.sweep()

@@ -83,8 +83,8 @@ class Requests:
                 body = await _receive_body(request, receive)
         except CannotFitError as error:
             raise FrameError("too-large", f"store: {error}", request_id=request.id, fatal=True) from None
-        output_id, kept = self._outputs.put(body, request.mime_type, request.type, request.path, request.language)
-        return Reply(id=request.id, ok=True, result={"outputId": output_id, "lines": kept.lines})
+        output_id = self._outputs.put(body, request.mime_type, request.type, request.path, request.language)
+        return Reply(id=request.id, ok=True, result={"outputId": output_id})
 
     async def _result(self, request: Request) -> Any:
         match request:

@@ -1,8 +1,8 @@
-"""Parts of output bodies: how much of one is given at once, and what of it is whole lines."""
+"""Parts of output bodies: how much of one is given at once, and what is a line."""
 
 from __future__ import annotations
 
-__all__ = ["MAX_SLICE", "whole_lines"]
+__all__ = ["MAX_SLICE", "count_lines", "whole_lines"]
 
 MAX_SLICE = 1024 * 1024
 """Longest slice of an output body, in bytes."""
@@ -16,3 +16,8 @@ def whole_lines(data: bytes, count: int) -> bytes:
     if len(data) < MAX_SLICE:
         return data
     return data[: data.rfind(b"\n") + 1] or data
+
+
+def count_lines(data: bytes) -> int:
+    """Newlines, plus one for an unterminated last line."""
+    return data.count(b"\n") + (bool(data) and not data.endswith(b"\n"))

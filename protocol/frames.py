@@ -49,6 +49,7 @@ __all__ = [
     "decode_client_frame",
     "decode_daemon_frame",
     "encode_frame",
+    "sentence_of",
 ]
 
 ErrorCode: TypeAlias = Literal[
@@ -171,7 +172,7 @@ class OutputRequest(_Request, kw_only=True, tag="output"):
 
 
 class StoreRequest(_Request, kw_only=True, tag="store"):
-    """Keep a body for a time: the `bytes` bytes right behind the frame's newline. Gives its `outputId` and `lines`."""
+    """Keep a body for a time: the `bytes` bytes right behind the frame's newline. Gives its `outputId`."""
 
     bytes: Count
     mime_type: Name
@@ -378,7 +379,7 @@ def _explain(line: bytes, error: msgspec.ValidationError) -> FrameError:
     except msgspec.ValidationError as failure:
         if not line.lstrip().startswith(b"{"):
             return FrameError("bad-frame", "a frame is a JSON object with an `op`", fatal=True)
-        return FrameError("bad-frame", f"a frame is a JSON object with an `op`; {_sentence(str(failure))}")
+        return FrameError("bad-frame", f"a frame is a JSON object with an `op`; {sentence_of(str(failure))}")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _not_json()
     if head.op not in _CLIENT_OPS:
@@ -386,10 +387,10 @@ def _explain(line: bytes, error: msgspec.ValidationError) -> FrameError:
         return FrameError("unknown-op", f"unknown op {head.op[:100]!r}; known are {known}", request_id=head.id)
     # Behind these come a stream's lines, or a body, which are no frames: nothing behind a wrong one can be read.
     fatal = head.op in ("ingest", "store")
-    return FrameError("bad-frame", f"{head.op}: {_sentence(str(error))}", request_id=head.id, fatal=fatal)
+    return FrameError("bad-frame", f"{head.op}: {sentence_of(str(error))}", request_id=head.id, fatal=fatal)
 
 
-def _sentence(text: str) -> str:
+def sentence_of(text: str) -> str:
     """msgspec's "Expected `str`, got `int` - at `$.filter.kind[0]`" with the place first."""
     what, _, place = text.partition(" - at `$")
     what = what[:1].lower() + what[1:]
