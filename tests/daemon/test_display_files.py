@@ -68,6 +68,15 @@ def test_a_folder_that_is_a_link_itself_may_be_allowed(allowed: Path, tmp_path: 
     assert read(tmp_path / "link", "a.txt") == b"inside\n"
 
 
+def test_several_folders_may_be_allowed_and_paths_are_taken_from_the_first(allowed: Path) -> None:
+    roots = Roots([allowed, allowed.parent / "allowed-not"])
+    with roots.open("../allowed-not/b.txt") as file:
+        assert file.read() == b"outside\n"
+
+    assert roots.shown_path("./a.txt") == "a.txt"
+    assert roots.shown_path("../allowed-not/b.txt") == str(allowed.parent / "allowed-not" / "b.txt")
+
+
 def test_the_clients_folders_narrow_and_never_widen(allowed: Path) -> None:
     (allowed / "sub").mkdir()
     (allowed / "sub" / "c.txt").write_text("deeper\n")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import Running, Wire, running
 from tooltap.daemon.output_cache import CannotFitError, OutputCache
 
@@ -180,14 +182,29 @@ def test_a_body_that_does_not_fit_or_come_ends_the_connection(
     assert daemon.stats()["outputs"]["stored"] == 0
 
 
-def test_a_thousand_large_outputs_stay_within_the_bound(wire: Wire) -> None:
-    ids = []
-    for number in range(1_000):
-        send_store(wire, b"%09d\n" % number * 2_000, type="file", mimeType="text/plain")
-        ids.append(wire.read()["result"]["outputId"])
-    outputs = wire.ask("stats")["outputs"]
-    wire.send("output", id=2, outputId=ids[0])
+def test_a_thousand_large_outputs_keep_the_daemon_within_its_bound(tmp_path: Path) -> None:
+    config = tmp_path / "tooltap.toml"
+    config.write_text("output_bytes = 4_194_304\n")
+    body = b"0123456789abcde\n" * 16_384
+    with DaemonProcess(tmp_path, "--config", config).wait_ready() as daemon, daemon.connect() as wire:
+        ids = []
+        for number in range(1_001):
+            if number == 1:
+                before = memory(daemon)
+            send_store(wire, body, type="file", mimeType="text/plain")
+            ids.append(wire.read()["result"]["outputId"])
+        grown = memory(daemon) - before
+        outputs = wire.ask("stats")["outputs"]
+        last = wire.ask("output", outputId=ids[-1])
+        wire.send("output", id=2, outputId=ids[0])
+        first = wire.read()["error"]["code"]
 
-    assert outputs == {"kept": 5, "bytes": 100_000, "stored": 1_000, "expired": 0, "evicted": 995}
-    assert wire.read()["error"]["code"] == "expired"
-    assert wire.ask("output", outputId=ids[-1], length=10)["text"] == "000000999\n"
+    assert outputs == {"kept": 16, "bytes": 4_194_304, "stored": 1_001, "expired": 0, "evicted": 985}
+    assert grown < 16_000_000  # 262 MB have passed
+    assert (last["total"], first) == (len(body), "expired")
+
+
+def memory(daemon: DaemonProcess) -> int:
+    """Resident bytes."""
+    told = subprocess.run(["ps", "-o", "rss=", "-p", str(daemon.process.pid)], capture_output=True, check=True)
+    return int(told.stdout) * 1024
