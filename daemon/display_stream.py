@@ -1,7 +1,7 @@
 """What display tools tell the daemon: bodies for its memory, and a stream of records, of the dialect `display-tools`.
 
 The stream begins with the first call. Its connection is kept; where the daemon has been restarted meanwhile, the record
-goes out again on a new one: one that had got through is skipped as a duplicate.
+goes out again on a new one, unless it had got through.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ class DisplayStream:
         self._provider = provider
         self._stack = AsyncExitStack()
         self._publisher: Publisher | None = None
+        self._lines = 0
+        """That were durable when the last one was sent."""
         self._lock = anyio.Lock()
 
     async def publish(self, kind: str, **record: Any) -> None:
@@ -71,11 +73,26 @@ class DisplayStream:
             await self._leave()
 
     async def _publish(self, line: bytes) -> None:
+        publisher = self._publisher or await self._open()
+        if not publisher.acked:
+            await self._deliver(_line("session", self.about))
+        await self._deliver(line)
+
+    async def _deliver(self, line: bytes) -> None:
         try:
             await self._send(line)
         except DisconnectedError:
+            before = self._lines
             await self._leave()
-            await self._send(line)
+            publisher = await self._open()
+            if publisher.acked != before + 1:  # else it had got through, and only the answer had not
+                await self._send(line)
+
+    async def _send(self, line: bytes) -> None:
+        publisher = self._publisher or await self._open()
+        self._lines = publisher.acked
+        await publisher.send(line, t=wall_clock(), direction="out")
+        await publisher.wait_acked(self._lines + 1)
 
     async def _open(self) -> Publisher:
         self._publisher = await self._stack.enter_async_context(
@@ -92,13 +109,6 @@ class DisplayStream:
     async def _leave(self) -> None:
         self._publisher = None
         await self._stack.aclose()
-
-    async def _send(self, line: bytes) -> None:
-        publisher = self._publisher or await self._open()
-        lines = [line] if publisher.acked else [_line("session", self.about), line]
-        for one in lines:
-            await publisher.send(one, t=wall_clock(), direction="out")
-        await publisher.wait_acked(publisher.acked + len(lines))
 
 
 def _line(kind: str, record: dict[str, Any]) -> bytes:

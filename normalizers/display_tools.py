@@ -29,7 +29,7 @@ class DisplayTools(Parser):
     dialect = "display-tools"
     protocol = "tooltap"
     default_provider = "tooltap"
-    SKIPS = frozenset({"blank", "lost", "duplicate-call", "duplicate-result"})
+    SKIPS = frozenset({"blank", "lost", "duplicate-result"})
 
     def read(self, value: dict[str, Any], direction: Direction | None) -> str:
         kind = value.get("type")
@@ -53,8 +53,6 @@ class DisplayTools(Parser):
         return WITH_EVENTS
 
     def _call(self, call_id: str, tool: str, value: dict[str, Any]) -> str:
-        if self.calls.is_known(call_id):
-            return "skipped.duplicate-call"
         self.calls.open(call_id, tool, record(value.get("arguments")), raw=value, name=_canonical(tool))
         return WITH_EVENTS
 

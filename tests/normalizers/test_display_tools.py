@@ -64,11 +64,11 @@ def test_the_session_says_whose_tools_they_are() -> None:
     assert (session.state, session.cwd, session.title) == ("started", "/tmp/ws", "display tools of mcp 0.1.0")
 
 
-def test_a_record_sent_again_is_told_once() -> None:
-    assert outline(read("display-tools", call(), call(), result(), result(), call())) == [
-        f"tool-call {IMAGE}",
-        f"tool-result {IMAGE} completed",
-    ]
+def test_an_agent_that_calls_again_under_the_same_id_begins_another_call() -> None:
+    found = read("display-tools", call(), result(), result(), call(), result())
+
+    assert outline(found) == [f"tool-call {IMAGE}", f"tool-result {IMAGE} completed"] * 2
+    assert len({one.call_id for one in of(ToolCall, found)}) == 2
 
 
 def test_a_result_alone_has_a_call_made_up_for_it() -> None:
