@@ -141,12 +141,11 @@ class Requests:
         if self._outputs.has_expired(output_id):
             return FrameError("expired", f"output {output_id!r} has expired: it was kept in memory, for a time")
         if (match := _JOURNAL_OUTPUT.fullmatch(output_id)) is not None:
-            stored = await self._journal.load_stream(match["stream"])
+            stream = match["stream"]
+            events, _ = await self._journal.read(0, Filter(stream=(stream,)), max_bytes=1)
+            stored = None if events else await self._journal.load_stream(stream)
             if stored is not None and int(match["line"]) <= stored.info.lines:
-                of_stream = Filter(stream=(match["stream"],))
-                events, _ = await self._journal.read(0, of_stream, max_bytes=1)
-                if not events:
-                    return FrameError("expired", f"output {output_id!r} has expired, and so has its event")
+                return FrameError("expired", f"output {output_id!r} has expired, and so has its event")
         return FrameError("not-found", f"there is no output {output_id!r}")
 
     async def _remove(self, request: RemoveRequest) -> dict[str, Any]:
