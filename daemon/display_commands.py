@@ -16,7 +16,6 @@ __all__ = ["Commands", "Ran"]
 CHUNK = 65_536
 GRACE = 1.0
 """Seconds for output to end after the command has: a child that has left its process group may hold it open."""
-AT_ONCE = 4
 
 
 class Ran(NamedTuple):
@@ -35,36 +34,34 @@ class Commands:
         self.timeout = timeout
         self.max_bytes = max_bytes
         self._folder = folder
-        self._limiter = anyio.CapacityLimiter(AT_ONCE)
         self._groups: set[int] = set()
 
     async def run(self, command: str) -> Ran:
         """A shell's command line. Raises `OSError` if it cannot be started."""
-        async with self._limiter:
-            reader, writer = os.pipe()
-            try:
-                process = await anyio.open_process(
-                    ["/bin/sh", "-c", command],
-                    stdin=subprocess.DEVNULL,
-                    stdout=writer,
-                    stderr=writer,
-                    cwd=self._folder,
-                    start_new_session=True,
-                )
-            except BaseException:
-                os.close(reader)
-                raise
-            finally:
-                os.close(writer)
-            self._groups.add(process.pid)
-            try:
-                return await self._watch(process, reader)
-            finally:
-                _kill(process.pid)
-                self._groups.discard(process.pid)
-                os.close(reader)
-                with anyio.CancelScope(shield=True):
-                    await process.wait()
+        reader, writer = os.pipe()
+        try:
+            process = await anyio.open_process(
+                ["/bin/sh", "-c", command],
+                stdin=subprocess.DEVNULL,
+                stdout=writer,
+                stderr=writer,
+                cwd=self._folder,
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(reader)
+            raise
+        finally:
+            os.close(writer)
+        self._groups.add(process.pid)
+        try:
+            return await self._watch(process, reader)
+        finally:
+            _kill(process.pid)
+            self._groups.discard(process.pid)
+            os.close(reader)
+            with anyio.CancelScope(shield=True):
+                await process.wait()
 
     def kill_all(self) -> None:
         """This process is about to end."""

@@ -23,15 +23,15 @@ class Body(NamedTuple):
 def read_text(file: IO[bytes], path: str, first: int, last: int | None, max_bytes: int) -> Body:
     """Lines `first` (from 1) to `last`, None: to the end; what is not UTF-8 is repaired. Raises `NotShownError`."""
     if last is not None and last < first:
-        raise NotShownError(f"line {last} comes before line {first}")
+        raise NotShownError(f"has no line {last} behind line {first}")
     _skip_lines(file, first - 1)
     data = _read_lines(file, None if last is None else last - first + 1, max_bytes + 1)
     if len(data) > max_bytes:
-        raise NotShownError(f"{path} has more than {max_bytes} bytes to show; ask for fewer lines")
+        raise NotShownError(f"has more than {max_bytes} bytes to show; ask for fewer lines")
     if b"\0" in data:
-        raise NotShownError(f"{path} is not a text file")
+        raise NotShownError("is not a text file")
     if first > 1 and not data:
-        raise NotShownError(f"{path} has no line {first}")
+        raise NotShownError(f"has no line {first}")
     mime_type, language = _kind_of_text(path)
     return Body(data.decode(errors="replace").encode(), mime_type, language)
 
@@ -41,10 +41,10 @@ def read_image(file: IO[bytes], path: str, max_bytes: int) -> Body:
     suffix = path[path.rfind(".") :].lower() if "." in path else ""
     mime_type = _IMAGES.get(suffix) or mimetypes.guess_type(path)[0] or ""
     if not mime_type.startswith("image/"):
-        raise NotShownError(f"{path} is not an image")
+        raise NotShownError("is not an image")
     data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
-        raise NotShownError(f"{path} is longer than {max_bytes} bytes")
+        raise NotShownError(f"is longer than {max_bytes} bytes")
     return Body(data, mime_type)
 
 

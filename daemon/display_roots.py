@@ -17,7 +17,8 @@ __all__ = ["NotShownError", "Roots", "folder_of_uri"]
 
 
 class NotShownError(Exception):
-    """The file is not shown; the message is one sentence. `denied`: it may not be, whatever it is."""
+    """What was asked for is not shown; the message says of it why ("is not a file"). `denied`: it may not be shown,
+    whatever it is."""
 
     def __init__(self, message: str, *, denied: bool = False) -> None:
         super().__init__(message)
@@ -39,10 +40,10 @@ class Roots:
             descriptor = os.open(found, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else "not a path"
-            raise NotShownError(f"cannot open {path}: {reason}") from None
+            raise NotShownError(f"cannot be opened: {reason}") from None
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
-            raise NotShownError(f"{path} is not a file")
+            raise NotShownError("is not a file")
         with open(descriptor, "rb") as file:
             yield file
 
@@ -54,9 +55,9 @@ class Roots:
     def _resolve(self, path: str, narrowed_to: Sequence[Path] | None) -> Path:
         found = Path(os.path.realpath(self.folders[0] / path))
         if not _is_within(found, self.folders):
-            raise NotShownError(f"{path} is outside of the folders the user allowed", denied=True)
+            raise NotShownError("is outside of the folders the user allowed", denied=True)
         if narrowed_to is not None and not _is_within(found, [Path(os.path.realpath(one)) for one in narrowed_to]):
-            raise NotShownError(f"{path} is outside of the folders this client works in", denied=True)
+            raise NotShownError("is outside of the folders this client works in", denied=True)
         return found
 
 

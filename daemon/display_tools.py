@@ -28,13 +28,11 @@ __all__ = ["COMMANDS", "FILES", "LONGEST_ANSWER", "Answer", "DisplayTool", "Disp
 
 LONGEST_ANSWER = 120
 """Code points of the line that the model gets."""
-READ_AT_ONCE = 4
+AT_ONCE = 4
+"""Files and images being shown, and as many commands; each keeps a body in memory. Others wait."""
 NO_DAEMON = "Not displayed: the tooltap daemon is not running; the user can start it with `tooltap serve`."
 RECEIPT = "You get a confirmation only, not the contents."
 
-_Path: TypeAlias = Annotated[
-    str, msgspec.Meta(min_length=1, max_length=4_096, description="Absolute, or from the working folder.")
-]
 _Line: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 
 
@@ -44,21 +42,33 @@ class DisplayTool(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     NAME: ClassVar[str]
     DESCRIPTION: ClassVar[str]
 
+    @property
+    def subject(self) -> str:
+        """What is to be shown, in a sentence."""
+        raise NotImplementedError
 
-class RenderFileContents(DisplayTool):
+
+class _FileTool(DisplayTool):
+    path: Annotated[
+        str, msgspec.Meta(min_length=1, max_length=4_096, description="Absolute, or from the working folder.")
+    ]
+
+    @property
+    def subject(self) -> str:
+        return self.path
+
+
+class RenderFileContents(_FileTool):
     NAME = "render_file_contents"
     DESCRIPTION = f'Show a text file to the user, for "show me", "cat", "view". {RECEIPT}'
 
-    path: _Path
     start_line: _Line = 1
     end_line: _Line | msgspec.UnsetType = msgspec.UNSET
 
 
-class DisplayImage(DisplayTool):
+class DisplayImage(_FileTool):
     NAME = "display_image"
     DESCRIPTION = f"Show an image file to the user. {RECEIPT}"
-
-    path: _Path
 
 
 class RunAndDisplay(DisplayTool):
@@ -69,6 +79,10 @@ class RunAndDisplay(DisplayTool):
     )
 
     command: Annotated[str, msgspec.Meta(min_length=1, max_length=32_768)]
+
+    @property
+    def subject(self) -> str:
+        return "the command"
 
 
 FILES: tuple[type[DisplayTool], ...] = (RenderFileContents, DisplayImage)
@@ -102,7 +116,7 @@ class DisplayTools:
         self._roots = roots
         self._commands = commands
         self._max_bytes = max_bytes
-        self._reading = anyio.CapacityLimiter(READ_AT_ONCE)
+        self._reading, self._running = (anyio.CapacityLimiter(AT_ONCE) for _ in range(2))
 
     async def call(
         self, name: str, arguments: Any, *, call_id: str | None = None, folders: Sequence[Path] | None = None
@@ -119,7 +133,8 @@ class DisplayTools:
         try:
             await self._stream.publish("call", **call, arguments=arguments)
             try:
-                answer, result = await self._show(tool, folders)
+                async with self._running if isinstance(tool, RunAndDisplay) else self._reading:
+                    answer, result = await self._show(tool, folders)
             except DaemonError as error:
                 answer, result = _refused(str(error)), {"status": "failed"}
             except anyio.get_cancelled_exc_class():
@@ -140,7 +155,8 @@ class DisplayTools:
         try:
             shown = await self._do(tool, folders)
         except NotShownError as error:
-            return _refused(str(error)), {"status": "denied" if error.denied else "failed"}
+            text = _fitted("Not displayed: ", tool.subject, f" {error}")
+            return Answer(text, is_error=True), {"status": "denied" if error.denied else "failed"}
         about = {"type": shown.type, "path": shown.path, "mime_type": shown.body.mime_type}
         output_id = await self._stream.store(shown.body.data, **about, language=shown.body.language)
         display = {
@@ -164,7 +180,7 @@ class DisplayTools:
         """Raises `NotShownError`."""
         if isinstance(tool, RunAndDisplay):
             return await self._run(tool)
-        return await to_thread.run_sync(self._read, tool, folders, limiter=self._reading)
+        return await to_thread.run_sync(self._read, tool, folders)
 
     def _read(self, tool: DisplayTool, folders: Sequence[Path] | None) -> Shown:
         assert isinstance(tool, RenderFileContents | DisplayImage)
@@ -172,20 +188,20 @@ class DisplayTools:
             path = self._roots.shown_path(tool.path)
             if isinstance(tool, DisplayImage):
                 image = read_image(file, tool.path, self._max_bytes)
-                return Shown(_about_path("Displayed image {} to the user", tool.path), image, "image", path)
+                return Shown(_fitted("Displayed image ", tool.path, " to the user"), image, "image", path)
             last = None if tool.end_line is msgspec.UNSET else tool.end_line
             text = read_text(file, tool.path, tool.start_line, last, self._max_bytes)
         first, lines = tool.start_line, count_lines(text.data)
-        whole = first == 1 and last is None
-        what = _lines(lines) if whole else f"lines {first}-{first + lines - 1}"
-        return Shown(_about_path(f"Displayed {{}} to the user ({what})", tool.path), text, "file", path)
+        part = lines and (first, last) != (1, None)
+        what = f"lines {first}-{first + lines - 1}" if part else _lines(lines)
+        return Shown(_fitted("Displayed ", tool.path, f" to the user ({what})"), text, "file", path)
 
     async def _run(self, tool: RunAndDisplay) -> Shown:
         assert self._commands is not None
         try:
             ran = await self._commands.run(tool.command)
         except OSError as error:
-            raise NotShownError(f"the command cannot be started: {error.strerror}") from None
+            raise NotShownError(f"cannot be started: {error.strerror}") from None
         text = f"{_outcome(ran, self._commands)}, {_lines(count_lines(ran.output))} displayed to the user)"
         return Shown(text, Body(ran.output, "text/plain"), "command", exit_code=ran.exit_code)
 
@@ -203,11 +219,11 @@ def _refused(reason: str) -> Answer:
     return Answer(_shortened(f"Not displayed: {reason}", LONGEST_ANSWER), is_error=True)
 
 
-def _about_path(sentence: str, path: str) -> str:
-    """The path keeps its end."""
-    room = LONGEST_ANSWER - len(sentence.format(""))
+def _fitted(before: str, path: str, after: str) -> str:
+    """A path that is too long keeps its end."""
+    room = LONGEST_ANSWER - len(before) - len(after)
     path = _one_line(path)
-    return sentence.format(path if len(path) <= room else f"…{path[1 - room :]}")
+    return f"{before}{path if len(path) <= room else f'…{path[1 - room :]}'}{after}"
 
 
 def _shortened(text: str, length: int) -> str:

@@ -32,7 +32,7 @@ def read(allowed: Path, path: str, *narrowed_to: Path) -> bytes:
 def reason(allowed: Path, path: str, *narrowed_to: Path) -> tuple[str, bool]:
     with pytest.raises(NotShownError) as caught:
         read(allowed, path, *narrowed_to)
-    return str(caught.value).removeprefix(f"{path} "), caught.value.denied
+    return str(caught.value), caught.value.denied
 
 
 def test_a_file_of_an_allowed_folder_is_opened(allowed: Path) -> None:
@@ -93,8 +93,8 @@ def test_what_is_no_file_is_not_waited_for(allowed: Path) -> None:
 
     assert reason(allowed, "pipe") == ("is not a file", False)
     assert reason(allowed, ".") == ("is not a file", False)
-    assert reason(allowed, "missing") == ("cannot open missing: No such file or directory", False)
-    assert reason(allowed, "nul\0") == ("cannot open nul\0: not a path", False)
+    assert reason(allowed, "missing") == ("cannot be opened: No such file or directory", False)
+    assert reason(allowed, "nul\0") == ("cannot be opened: not a path", False)
 
 
 def test_a_root_of_a_client_is_a_file_uri() -> None:
@@ -120,9 +120,9 @@ def test_lines_are_counted_from_one_and_the_last_is_shown_too(allowed: Path) -> 
     assert text(allowed, data, 2, 3).data == b"two\nthree\n"
     assert text(allowed, data, 4).data == b"four"
     assert text(allowed, data, 1, 99).data == data
-    with pytest.raises(NotShownError, match="line 2 comes before line 3"):
+    with pytest.raises(NotShownError, match=r"^has no line 2 behind line 3"):
         text(allowed, data, 3, 2)
-    with pytest.raises(NotShownError, match="f has no line 5"):
+    with pytest.raises(NotShownError, match=r"^has no line 5"):
         text(allowed, data, 5)
 
 
@@ -130,13 +130,13 @@ def test_a_few_lines_of_a_long_file_are_shown(allowed: Path) -> None:
     data = b"x" * 200_000 + b"\n" + b"short\n" * 3
 
     assert text(allowed, data, 2, 3).data == b"short\nshort\n"
-    with pytest.raises(NotShownError, match="f has more than 100 bytes to show; ask for fewer lines"):
+    with pytest.raises(NotShownError, match=r"^has more than 100 bytes to show; ask for fewer lines"):
         text(allowed, data, 1, 1)
 
 
 def test_text_that_is_not_utf8_is_repaired_and_what_is_not_text_is_not_shown(allowed: Path) -> None:
     assert text(allowed, b"caf\xe9\n").data == "caf\ufffd\n".encode()
-    with pytest.raises(NotShownError, match="f is not a text file"):
+    with pytest.raises(NotShownError, match=r"^is not a text file"):
         text(allowed, b"\x7fELF\0\0")
 
 
@@ -166,7 +166,7 @@ def test_an_image_is_one_by_its_name(allowed: Path, name: str, mime_type: str) -
 
 
 def test_what_is_no_image_or_too_long_is_not_shown_as_one(allowed: Path) -> None:
-    for name, limit, why in (("a.txt", 100, "a.txt is not an image"), ("a.png", 2, "a.png is longer than 2 bytes")):
+    for name, limit, why in (("a.txt", 100, r"^is not an image"), ("a.png", 2, r"^is longer than 2 bytes")):
         (allowed / name).write_bytes(b"abc")
         with Roots([allowed]).open(name) as file, pytest.raises(NotShownError, match=why):
             read_image(file, name, limit)
