@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +37,10 @@ OUTPUT_ID = "tooltap/outputId"
 
 async def serve(folders: list[Path], stream: DisplayStream, commands: Commands | None, max_bytes: int) -> None:
     """Until the client leaves."""
-    tools = DisplayTools(stream, Roots(folders), commands, max_bytes)
-    stream.about["cwd"] = str(folders[0])
-    if commands is not None:
-        _at_signals(commands.kill_all)
+    roots = Roots(folders)
+    tools = DisplayTools(stream, roots, commands, max_bytes)
+    stream.about["cwd"] = str(roots.folders[0])
+    _end_at_signals(commands)
     server = _server(tools, stream)
     try:
         async with stdio_server() as (incoming, outgoing):
@@ -114,12 +113,13 @@ async def _folders(
     return [folder for root in answer.roots if (folder := folder_of_uri(str(root.uri))) is not None]
 
 
-def _at_signals(kill: Callable[[], None]) -> None:
+def _end_at_signals(commands: Commands | None) -> None:
     """What ends this process ends what it runs. Reading standard input cannot be interrupted, so there is no other end
     than the signal's own."""
 
     def end(number: int) -> None:
-        kill()
+        if commands is not None:
+            commands.kill_all()
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
