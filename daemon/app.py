@@ -25,6 +25,7 @@ from tooltap.daemon.journal_open import open_journal
 from tooltap.daemon.listener import Listener
 from tooltap.daemon.logs import configure, get_logger
 from tooltap.daemon.open_files import allow_open_files
+from tooltap.daemon.output_cache import OutputCache
 from tooltap.daemon.paths import spool_path
 from tooltap.daemon.requests import Requests
 from tooltap.daemon.server import Server
@@ -39,6 +40,8 @@ STREAMS_TOLD = 1_000
 """Streams that `stats` tells of, those with the newest commits."""
 CLOSING_PERIOD = 15.0
 """Seconds: how late a suspended stream may be closed."""
+EXPIRY_PERIOD = 15.0
+"""Seconds: how much longer than its time an output that nobody asks for may stay in memory."""
 SPARE_FILES = 64
 """Descriptors for everything that is not a connection."""
 
@@ -64,6 +67,7 @@ class Daemon:
         self._follower: Follower | None = None
         self._following = anyio.CancelScope()
         self._drain: Drain
+        self._outputs: OutputCache
         self._stopping = anyio.Event()
         self._started = time.monotonic()
 
@@ -128,6 +132,7 @@ class Daemon:
             "drift": msgspec.to_builtins(self._drift.report()),
             **({"following": self._follower.statistics()} if self._follower is not None else {}),
             "spools": self._drain.statistics(),
+            "outputs": self._outputs.statistics(),
             "subscribers": [one.statistics() for one in hub.subscriptions],
             "trace": None if self._trace is None else self._trace.statistics(),
             "limits": {
@@ -155,7 +160,8 @@ class Daemon:
             drift=self._drift,
         )
         self._drain = Drain(self._streams, listener.path, spool_path())
-        requests = Requests(self.journal, statistics=self.statistics, end_stream=self._streams.end)
+        self._outputs = OutputCache(self.journal.id, max_bytes=config.output_bytes, ttl=config.output_ttl)
+        requests = Requests(self.journal, self._outputs, statistics=self.statistics, end_stream=self._streams.end)
         self.server = Server(config, self.hub, requests, self._streams, tasks)
         await self.server.start(listener)
         tasks.start_soon(_regularly, min(config.suspend_timeout / 4, CLOSING_PERIOD), self._close_overdue)
@@ -169,6 +175,7 @@ class Daemon:
             )
             tasks.start_soon(self._run_follower, self._follower)
         tasks.start_soon(_regularly, config.drain_interval, self._drain.run)
+        tasks.start_soon(_regularly, min(config.output_ttl, EXPIRY_PERIOD), self._outputs.sweep)
         tasks.start_soon(_regularly, config.retention_interval, self._expire)
         if self._trace is not None:
             _log.info("tracing", file=str(self._trace.path))

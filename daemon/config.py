@@ -109,6 +109,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     silent_lines: Positive = 40
     """A stream that ends after so many lines without a message or a call is reported as drift; one that goes on, after
     four times as many."""
+    output_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 67_108_864
+    """Bytes of display outputs kept in memory; beyond, the oldest go."""
+    output_ttl: Seconds = 1_800.0
+    """A display output is kept this long."""
     shutdown_timeout: Seconds = 2.0
     """How long a shutdown waits for what has been read to be committed and written out."""
     stream: Limits = Limits()

@@ -14,12 +14,11 @@ import msgspec
 from tooltap.daemon.journal import OutputSlice
 from tooltap.daemon.journal_nats_log import CommitMessages, Log
 from tooltap.daemon.journal_nats_message import decode_group, read_rest
+from tooltap.daemon.slices import MAX_SLICE, whole_lines
 
 __all__ = ["Outputs"]
 
 STREAMS_IN_MEMORY = 64
-MAX_SLICE = 1024 * 1024
-"""Longest slice of an output body."""
 PIECE_BYTES = 262_144
 """Of which the lines are counted together."""
 
@@ -117,12 +116,7 @@ class Outputs:
         data = await self._bytes(body, start, MAX_SLICE)
         if data is None:
             return None
-        lines = data.split(b"\n", count)
-        if len(lines) > count:
-            return data[: len(data) - len(lines[-1])]
-        if len(data) < MAX_SLICE:
-            return data
-        return data[: data.rfind(b"\n") + 1] or data
+        return whole_lines(data, count)
 
     async def _start_of_line(self, body: Body, line: int) -> int | None:
         """Offset in bytes of a line (0-based)."""

@@ -20,6 +20,7 @@ from tooltap.daemon.journal import (
     TailRecord,
 )
 from tooltap.daemon.journal_projection import CALL, PERMISSION, SessionRow
+from tooltap.daemon.slices import MAX_SLICE, whole_lines
 from tooltap.protocol.filters import Filter
 
 __all__ = [
@@ -36,8 +37,6 @@ __all__ = [
 
 WINDOW = 20_000
 """Events looked at by one statement where no index leads to the wanted ones."""
-MAX_SLICE = 1024 * 1024
-"""Longest slice of an output body."""
 
 # Made here: two threads that decode one type for the first time crash msgspec 0.22.
 _tail_decoder = msgspec.msgpack.Decoder(list[TailRecord])
@@ -203,13 +202,7 @@ def _lines(connection: sqlite3.Connection, body: int, offset: int, count: int) -
     start = _start_of_line(connection, body, offset)
     if start is None or count <= 0:
         return b""
-    data = _bytes(connection, body, start, MAX_SLICE)
-    lines = data.split(b"\n", count)
-    if len(lines) > count:
-        return data[: len(data) - len(lines[-1])]
-    if len(data) < MAX_SLICE:
-        return data
-    return data[: data.rfind(b"\n") + 1] or data
+    return whole_lines(_bytes(connection, body, start, MAX_SLICE), count)
 
 
 def _start_of_line(connection: sqlite3.Connection, body: int, line: int) -> int | None:

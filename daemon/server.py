@@ -30,6 +30,7 @@ from tooltap.protocol.frames import (
     FrameError,
     Ingest,
     Reply,
+    StoreRequest,
     Subscribe,
     Welcome,
     decode_client_frame,
@@ -154,7 +155,10 @@ class Server:
         elif isinstance(frame, Ingest):
             await serve_publisher(self._streams, connection, frame)
         else:
-            reply = await self._requests.answer(frame)
+            if isinstance(frame, StoreRequest):
+                reply = await self._requests.store(frame, connection.receive)
+            else:
+                reply = await self._requests.answer(frame)
             await connection.drain()
             connection.send(reply)
         return subscription

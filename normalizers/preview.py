@@ -37,6 +37,8 @@ _KEYS: dict[str, tuple[str, ...]] = {
     "NotebookEdit": _PATHS,
     "Skill": ("skill", "name"),
     "ToolSearch": ("query",),
+    "mcp__tooltap__render_file_contents": _PATHS,
+    "mcp__tooltap__run_and_display": ("command",),
 }
 """Canonical name -> keys of the input, the most telling first."""
 

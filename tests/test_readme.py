@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -174,6 +175,24 @@ def test_sessions_are_followed_as_it_says(tmp_path: Path) -> None:
             result = json.loads(tail.line())
 
     assert (result["provider"], result["name"], result["status"]) == ("claude", "Bash", "failed")
+
+
+def test_agents_are_told_of_the_mcp_server_in_what_they_read() -> None:
+    table = README.split("| agent | file | the server |")[1].split("\n\n")[0].splitlines()[2:]
+    told = {}
+    for agent, _, *settings in ([cell.strip(" `") for cell in line.strip("|").split(" | ")] for line in table):
+        server, switch = [tomllib.loads(one) if agent == "Codex" else json.loads(one) for one in settings]
+        assert switch
+        [(_, servers)] = server.items()
+        told[agent] = servers["tooltap"]
+
+    usual = {"command": "tooltap", "args": ["mcp"]}
+    assert told == {
+        "Claude Code": usual,
+        "Codex": usual,
+        "Gemini CLI": usual,
+        "OpenCode": {"type": "local", "command": ["tooltap", "mcp"]},
+    }
 
 
 def test_the_make_targets_exist() -> None:

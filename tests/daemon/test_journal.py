@@ -409,8 +409,8 @@ async def test_a_body_is_read_by_bytes_and_by_lines_across_its_pieces(
 
 
 async def test_a_slice_of_a_body_is_bounded(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tooltap.daemon.journal_reader.MAX_SLICE", 10)
-    monkeypatch.setattr("tooltap.daemon.journal_nats_outputs.MAX_SLICE", 10)
+    for module in ("journal_reader", "journal_nats_outputs", "slices"):
+        monkeypatch.setattr(f"tooltap.daemon.{module}.MAX_SLICE", 10)
     await journal.commit(commit(OutputPiece("s:1:o0", 0, b"12345\n789\nabcdefghijklmno\n", "text/plain")))
 
     async def part(offset: int, length: int, unit: str) -> bytes:

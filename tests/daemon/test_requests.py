@@ -11,6 +11,7 @@ import pytest
 from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.running import Running, Wire, running
 from tooltap import __version__
+from tooltap.daemon.clock import wall_clock
 from tooltap.daemon.requests import MAX_REPLY
 from tooltap.daemon.views import View, view_of
 from tooltap.normalizers.items import OutputPiece
@@ -275,10 +276,21 @@ def test_a_line_longer_than_a_reply_is_to_be_asked_for_in_bytes(daemon: Running,
     )
 
 
-def test_an_output_that_is_not_there_says_so(wire: Wire) -> None:
-    assert failure(wire, "output", outputId="nope") == (
-        "not-found",
-        "there is no output 'nope', or it has expired",
+def test_an_output_that_never_was_is_not_called_expired(daemon: Running, wire: Wire) -> None:
+    put(daemon, b"one")
+
+    for never in ("nope", "s:1:o7", "s:9:o0", "other:1:o0", "display-0123456789abcdef-00000000"):
+        assert failure(wire, "output", outputId=never) == ("not-found", f"there is no output {never!r}")
+
+
+def test_an_output_that_went_with_its_event_has_expired(daemon: Running, wire: Wire) -> None:
+    piece = OutputPiece("s:1:o0", 0, b"one", "text/plain")
+    daemon.commit(commit(piece, message("one"), lines=1, state="ended"))
+    daemon.expire(before=wall_clock() + 1)
+
+    assert failure(wire, "output", outputId="s:1:o0") == (
+        "expired",
+        "output 's:1:o0' has expired, and so has its event",
     )
 
 
