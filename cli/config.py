@@ -9,6 +9,10 @@ import click
 __all__ = ["command"]
 
 
+class WrongConfiguration(click.ClickException):
+    exit_code = 2
+
+
 @click.group("config")
 def command() -> None:
     """Check the daemon's configuration."""
@@ -16,9 +20,10 @@ def command() -> None:
 
 @command.command("check")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
-@click.pass_context
-def check(context: click.Context, file: Path | None) -> None:
-    """Check a configuration file; a mistake is told with its line and key.
+def check(file: Path | None) -> None:
+    """Check a configuration file.
+
+    A mistake is told with its line and key.
 
     FILE is the one a daemon without `--config` reads, if none is named.
     """
@@ -30,7 +35,7 @@ def check(context: click.Context, file: Path | None) -> None:
         config = load_config(file)
         _ = config.socket_path, config.journal_path
     except ConfigError as error:
-        raise click.UsageError(str(error), context) from None
+        raise WrongConfiguration(str(error)) from None
     click.echo(f"{file} is right: {_tools(len(config.tools))}")
 
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.cli.command import CLAUDE, CODEX, DEMO, environment, serving, start
+from tests.cli.command import CLAUDE, CODEX, DEMO, environment, here, serving, start
 from tests.test_layout import FOLDERS, ROOT
 from tooltap.cli.main import COMMANDS
 from tooltap.normalizers.registry import BUILTIN
@@ -138,6 +138,16 @@ def test_sessions_are_followed_as_it_says(tmp_path: Path) -> None:
             result = json.loads(tail.line())
 
     assert (result["provider"], result["name"], result["status"]) == ("claude", "Bash", "failed")
+
+
+def test_the_configuration_is_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    [command] = [block for block in BLOCKS if block.purpose == "config"]
+    [file] = [block for block in BLOCKS if block.language == "toml"]
+    (tmp_path / "tooltap.toml").write_text(file.text)
+    monkeypatch.chdir(tmp_path)
+    checked = here(*shlex.split(command.text)[1:])
+
+    assert checked.stdout.decode() == "tooltap.toml is right: it has rules for 5 tools\n"
 
 
 def test_the_make_targets_exist() -> None:
