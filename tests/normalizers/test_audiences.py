@@ -185,7 +185,12 @@ def test_blocks_say_whom_they_are_for_in_acp() -> None:
 def test_opencode_shows_the_diff_of_a_change() -> None:
     """`metadata.diff`, as on the bus of OpenCode 1.18.33."""
     diff = "Index: /a\n--- /a\n+++ /a\n@@ -1,1 +1,1 @@\n-a\n+b\n"
-    state = {"status": "completed", "input": {"filePath": "/a"}, "output": "Edit applied.", "metadata": {"diff": diff}}
+    state: dict[str, Any] = {
+        "status": "completed",
+        "input": {"filePath": "/a"},
+        "output": "Edit applied.",
+        "metadata": {"diff": diff},
+    }
     (result,) = of(ToolResult, read("opencode-bus", opencode.tool("edit", "c1", **state)))
 
     assert result.display == shown(diff, "text/x-diff")
