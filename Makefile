@@ -11,13 +11,17 @@ venv = $(PYTHON) -m venv $(1)
 install = $(1)/bin/python -m pip install -q --disable-pip-version-check $(2)
 endif
 
-.PHONY: demo test check lint fix corpus goldens coverage fixtures baselines endless fuzz soak package clean
+.PHONY: demo test bench check lint fix corpus goldens coverage baselines fixtures endless fuzz soak package clean
 
 demo: .venv/.runtime
 	$(BIN)/tooltap demo
 
 test: .venv/.dev
 	$(BIN)/pytest -q -rs -n auto
+
+# make bench ROWS='trace': what it costs, as a table and in build/bench.json. Wants a quiet machine.
+bench: .venv/.dev
+	$(BIN)/python -m tests.bench $(ROWS) --json build/bench.json
 
 check: lint test
 

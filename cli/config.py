@@ -33,7 +33,7 @@ def check(file: Path | None) -> None:
     file = file or config_path()
     try:
         config = load_config(file)
-        _ = config.socket_path, config.journal_path
+        _ = config.socket_path, config.journal_place
     except ConfigError as error:
         raise WrongConfiguration(str(error)) from None
     click.echo(f"{file} is right: {_tools(len(config.tools))}")

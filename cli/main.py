@@ -29,6 +29,7 @@ COMMANDS = {
     "proxy": "Run an agent that speaks ACP or MCP, pass both directions through untouched, and tap them.",
     "ingest": "Feed recorded or piped lines to the daemon, each file a stream of its own.",
     "normalize": "Turn raw lines into event lines, without a daemon.",
+    "replay": "Put a trace through the current normalizers.",
     "tail": "Follow events.",
     "sessions": "List the sessions in the journal.",
     "show": "Show one event.",

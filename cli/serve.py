@@ -21,7 +21,7 @@ POLL = 0.02
 
 @click.group("serve", invoke_without_command=True)
 @click.option(
-    "--journal", metavar="sqlite:PATH", help="Where events are kept.  [default: in the user's data directory]"
+    "--journal", metavar="sqlite:PATH|nats://…", help="Where events are kept.  [default: in the user's data directory]"
 )
 @click.option(
     "--config",
@@ -33,6 +33,8 @@ POLL = 0.02
 @click.option("--follow", metavar="AGENT,…", help="Follow the session files of these: claude, codex, gemini.")
 @click.option("--backfill", metavar="all|none|AGE", help="Which older sessions to read as well.  [default: 24h]")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="How much is logged.")
+@click.option("--trace-file-bytes", type=int, metavar="N", help="Begin a new trace file when one is this long.")
+@click.option("--trace-total-bytes", type=int, metavar="N", help="Remove the oldest traces when all are longer.")
 @socket_option
 @click.pass_context
 def command(
@@ -43,6 +45,8 @@ def command(
     follow: str | None,
     backfill: str | None,
     log_level: str | None,
+    trace_file_bytes: int | None,
+    trace_total_bytes: int | None,
     socket: Path | None,
 ) -> None:
     """Run the daemon: tap, journal, serve.
@@ -68,6 +72,8 @@ def command(
         durability=durability,
         follow=_follow(follow, backfill),
         log_level=log_level,
+        trace_file_bytes=trace_file_bytes,
+        trace_total_bytes=trace_total_bytes,
     )
     try:
         run(load(), reload=load if config is not None else None)

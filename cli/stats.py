@@ -30,7 +30,7 @@ def command(as_json: bool, socket: Path | None) -> None:
 
 def summary(statistics: dict[str, Any]) -> str:
     """The daemon in a few lines."""
-    journal, streams = statistics["journal"], statistics["streams"]
+    journal, streams, trace = statistics["journal"], statistics["streams"], statistics["trace"]
     seconds = statistics["uptimeMs"] // 1000
     lines = [
         f"tooltap {statistics['version']}, pid {statistics['pid']},"
@@ -44,4 +44,12 @@ def summary(statistics: dict[str, Any]) -> str:
     ]
     if (following := statistics.get("following")) is not None:
         lines.append(f"following: {following['files']} files, {following['open']} open, {following['waiting']} waiting")
+    if trace is not None:
+        lines.append(_trace(trace, statistics["limits"]["trace_total_bytes"]))
     return "\n".join(lines)
+
+
+def _trace(trace: dict[str, Any], budget: int) -> str:
+    size = f"{trace['totalBytes'] / 2**20:.1f} of {budget / 2**20:.0f} MiB"
+    problem = f"; {trace['problem']}" if trace["problem"] else ""
+    return f"trace {trace['path']}: {trace['records']} records, {trace['dropped']} left out, {size}{problem}"

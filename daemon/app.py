@@ -22,7 +22,7 @@ from tooltap.daemon.follower import Follower
 from tooltap.daemon.hub import Hub
 from tooltap.daemon.ingest import Streams
 from tooltap.daemon.journal import Journal, StreamState
-from tooltap.daemon.journal_sqlite import SqliteJournal
+from tooltap.daemon.journal_open import open_journal
 from tooltap.daemon.listener import Listener
 from tooltap.daemon.logs import configure, get_logger
 from tooltap.daemon.paths import spool_path
@@ -42,7 +42,6 @@ STREAMS_TOLD = 1_000
 """Streams that `stats` tells of, those with the newest commits."""
 CLOSING_PERIOD = 15.0
 """Seconds: how late a suspended stream may be closed."""
-FLUSH_PERIOD = 1.0
 SPARE_FILES = 64
 """Descriptors for everything that is not a connection."""
 
@@ -60,6 +59,7 @@ class Daemon:
         self.hub: Hub
         self.server: Server
         self._streams: Streams
+        self._trace: TraceWriter | None = None
         self._drift = Drift(
             lambda dialect: load(PACKAGED, dialect),
             thorough=False,
@@ -84,12 +84,20 @@ class Daemon:
         """`ready` is called when clients can connect. Raises `ListenError`, `JournalError` and `ConfigError`."""
         config = self.config
         with Listener(config.socket_path) as listener:
-            self.journal = await SqliteJournal.open(config.journal_path, durability=config.durability)
-            trace = TraceWriter.from_environment(os.environ, _trace_failed)
+            self.journal = await open_journal(config)
+            trace = self._trace = TraceWriter.from_environment(
+                os.environ,
+                lambda sentence: _log.warning("trace", problem=sentence),
+                file_bytes=config.trace_file_bytes,
+                total_bytes=config.trace_total_bytes,
+                buffer_bytes=config.trace_buffer_bytes,
+            )
             try:
                 async with anyio.create_task_group() as tasks:
-                    await self._start(listener, tasks, trace)
-                    _log.info("listening", socket=str(listener.path), journal=str(config.journal_path), pid=os.getpid())
+                    await self._start(listener, tasks)
+                    _log.info(
+                        "listening", socket=str(listener.path), journal=str(config.journal_place), pid=os.getpid()
+                    )
                     ready()
                     await self._stopping.wait()
                     _log.info("shutting down")
@@ -117,7 +125,7 @@ class Daemon:
             "uptimeMs": int((time.monotonic() - self._started) * 1000),
             "socket": str(self.config.socket_path),
             "journal": {
-                "path": str(self.config.journal_path),
+                "path": str(self.config.journal_place),
                 "id": journal.id,
                 "oldest": journal.oldest,
                 "latest": journal.latest,
@@ -134,6 +142,7 @@ class Daemon:
             "spools": self._drain.statistics(),
             "rewriting": self._rewriter.statistics(),
             "subscribers": [one.statistics() for one in hub.subscriptions],
+            "trace": None if self._trace is None else self._trace.statistics(),
             "limits": {
                 key: value
                 for key, value in msgspec.to_builtins(self.config).items()
@@ -141,9 +150,9 @@ class Daemon:
             },
         }
 
-    async def _start(self, listener: Listener, tasks: TaskGroup, trace: TraceWriter | None) -> None:
+    async def _start(self, listener: Listener, tasks: TaskGroup) -> None:
         config = self.config
-        self.hub = Hub(self.journal, tasks)
+        self.hub = Hub(self.journal, tasks, recent_bytes=config.recent_bytes)
         self.journal.on_commit = self.hub.publish
         await self.journal.suspend_all()
         self._rewriter = Rewriter(
@@ -158,7 +167,7 @@ class Daemon:
             suspend_timeout_ms=int(config.suspend_timeout * 1000),
             max_streams=config.max_streams,
             partials_wanted=lambda: self.hub.partials_wanted,
-            trace=trace,
+            trace=self._trace,
             drift=self._drift,
             policy=self._policy,
             rewrite=self._rewriter.put,
@@ -179,9 +188,8 @@ class Daemon:
             tasks.start_soon(self._run_follower, self._follower)
         tasks.start_soon(_regularly, config.drain_interval, self._drain.run)
         tasks.start_soon(_regularly, config.retention_interval, self._expire)
-        if trace is not None:
-            _log.info("tracing", file=str(trace.path))
-            tasks.start_soon(_regularly, FLUSH_PERIOD, trace.flush)
+        if self._trace is not None:
+            _log.info("tracing", file=str(self._trace.path))
 
     async def _run_follower(self, follower: Follower) -> None:
         with self._following:
@@ -206,10 +214,6 @@ async def _regularly(period: float, work: Callable[[], Awaitable[None] | None]) 
         except Exception:
             _log.exception("regular work failed", work=str(work))
         await anyio.sleep(period)
-
-
-def _trace_failed(reason: str) -> None:
-    _log.warning("tracing stops", reason=reason)
 
 
 def _drifted(finding: Finding) -> None:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 import msgspec
 
 from tooltap.daemon.follow_places import AGENTS
+from tooltap.daemon.journal_nats_place import NatsPlace, PlaceError, parse_place
 from tooltap.daemon.paths import journal_path, socket_path
 from tooltap.daemon.toml_lines import line_of
 from tooltap.daemon.view_rules import Rewriting, ToolRule, check_tool
@@ -74,7 +75,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     socket: str | None = None
     """Default: `$TOOLTAP_SOCKET`, else `tooltap.sock` in the user's runtime directory."""
     journal: str | None = None
-    """`sqlite:PATH`. Default: `journal.db` in the user's data directory."""
+    """`sqlite:PATH`, or a URL as `journal_nats_place.py` describes it. Default: `journal.db` in the user's data
+    directory."""
     durability: Literal["process", "power"] = "process"
     """What acknowledged lines survive: the daemon's death, or the machine's as well (one fsync per commit)."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -84,8 +86,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Streams that have not ended; one more is refused."""
     frame_bytes: Annotated[int, msgspec.Meta(ge=1_024)] = 65_536
     """Length of one control frame from a client."""
-    subscriber_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 262_144
-    """Bytes written to a client that it has not taken; beyond, a subscriber is served from the journal."""
+    subscriber_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 65_536
+    """Bytes written to a client that it has not taken; beyond, a subscriber is served at its own pace."""
+    recent_bytes: Annotated[int, msgspec.Meta(ge=0)] = 2_097_152
+    """The newest events are kept in memory for those; older ones are read from the journal."""
     ingest_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 262_144
     """Bytes of a publisher taken from its socket before its earlier ones are committed."""
     at_interval: Seconds = 5.0
@@ -102,6 +106,12 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Spools that `run` and `proxy` have left behind are looked for this often."""
     snapshot_bytes: Annotated[int, msgspec.Meta(ge=0)] = 1_048_576
     """A stream's tail is replaced by a snapshot when it is longer than this, and than four times the last snapshot."""
+    trace_file_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 64 * 1024 * 1024
+    """A trace is put away and begun anew when it is this long; at most a quarter of `trace_total_bytes`."""
+    trace_total_bytes: Annotated[int, msgspec.Meta(ge=16_384)] = 1024 * 1024 * 1024
+    """All traces of a folder together; beyond, the oldest are removed."""
+    trace_buffer_bytes: Positive = 16 * 1024 * 1024
+    """Lines that wait to be traced; when the disk is slower than that, the newest are left out."""
     silent_lines: Positive = 40
     """A stream that ends after so many lines without a message or a call is reported as drift; one that goes on, after
     four times as many."""
@@ -119,15 +129,20 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return Path(self.socket).expanduser() if self.socket else socket_path()
 
     @property
-    def journal_path(self) -> Path:
+    def journal_place(self) -> Path | NatsPlace:
         """Raises `ConfigError` for a journal of an unknown kind."""
         if self.journal is None:
             return journal_path()
+        if self.journal.startswith(("nats:", "tls:")):
+            try:
+                return parse_place(self.journal)
+            except PlaceError as error:
+                raise ConfigError(str(error)) from error
         kind, colon, place = self.journal.partition(":")
         if not colon:
             return Path(kind).expanduser()
         if kind != "sqlite" or not place:
-            raise ConfigError(f"unknown journal {self.journal!r}: it is given as sqlite:PATH")
+            raise ConfigError(f"unknown journal {self.journal!r}: it is given as sqlite:PATH or nats://HOST")
         return Path(place).expanduser()
 
 

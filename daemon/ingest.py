@@ -9,31 +9,43 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from weakref import WeakValueDictionary
 
 import anyio
 from anyio.abc import TaskGroup
 
 from tooltap.daemon.clock import Clock, wall_clock
-from tooltap.daemon.ingest_session import IngestSession, Setting, TraceSink
-from tooltap.daemon.journal import Commit, Journal, JournalError, StoredStream, StreamInfo
+from tooltap.daemon.ingest_session import IngestSession, Setting
+from tooltap.daemon.journal import (
+    Commit,
+    Journal,
+    JournalError,
+    StoredStream,
+    StreamConflictError,
+    StreamInfo,
+)
 from tooltap.daemon.live_stream import LiveStream, context_of
 from tooltap.daemon.result_views import Policy, Rewrite, StreamViews
 from tooltap.daemon.resume import resume
+from tooltap.daemon.tracing import StreamTrace
 from tooltap.normalizers.items import Limits
 from tooltap.normalizers.registry import UnknownDialectError
 from tooltap.normalizers.stream import Output, StreamNormalizer
 from tooltap.protocol.frames import DaemonFrame, FrameError, Ingest, Ingesting
 from tooltap.protocol.stats import Statistics
 from tooltap.traces.drift import Drift
+from tooltap.traces.writer import TraceWriter
 
 __all__ = ["Streams"]
+
+SHOW_ATTEMPTS = 3
 
 
 class Streams:
     """`tasks` carries the commits, which outlive their connections. `snapshot_bytes`: a tail longer than this is
     replaced by a snapshot. `max_streams`: one more unended one is refused. `drift` looks at all lines. `policy`: how
-    results are shown. The others are those of `Setting`."""
+    results are shown. The other options are those of `Setting`."""
 
     def __init__(
         self,
@@ -47,7 +59,7 @@ class Streams:
         max_streams: int = 20_000,
         clock: Clock = wall_clock,
         partials_wanted: Callable[[], bool] = lambda: False,
-        trace: TraceSink | None = None,
+        trace: TraceWriter | None = None,
         drift: Drift | None = None,
         policy: Policy | None = None,
         rewrite: Callable[[Sequence[Rewrite]], None] = lambda _: None,
@@ -114,22 +126,25 @@ class Streams:
             owner = self.sessions.get(stream)
             if owner is not None and await owner.show(outputs):
                 return
-            stored = await self._journal.load_stream(stream)
-            if stored is not None:
-                await self._journal.commit(Commit(stored.info, stored.info.lines, outputs, ()))
+            for _ in range(SHOW_ATTEMPTS):
+                stored = await self._journal.load_stream(stream)
+                if stored is None:
+                    return
+                with suppress(StreamConflictError):  # a daemon that shares the journal has gone on with it
+                    await self._journal.commit(Commit(stored.info, stored.info.lines, outputs, ()))
+                    return
 
     async def close_overdue(self) -> int:
         """Close the streams that nobody has come back to; gives how many. To be called from time to time."""
         deadline = self._clock() - self._suspend_timeout_ms
-        # A stream stays `open` without an owner when a commit of its session failed.
-        left = [*await self._journal.streams("suspended"), *await self._journal.streams("open")]
         closed = 0
-        for stream in [one.stream for one in left if one.updated <= deadline]:
+        for stream in await self._journal.abandoned(deadline):
             async with self._lock(stream):
                 stored = await self._journal.load_stream(stream)
                 if stored is not None and stored.info.updated <= deadline and stream not in self.sessions:
-                    await self._close(stored, "suspended-too-long")
-                    closed += 1
+                    with suppress(StreamConflictError):  # another daemon has gone on with it
+                        await self._close(stored, "suspended-too-long")
+                        closed += 1
         return closed
 
     async def suspend_all(self) -> None:
@@ -166,7 +181,10 @@ class Streams:
             return stored.info.statistics
         live = await self._resume(stored)
         live.close(reason, self._clock())
-        await self._journal.commit(live.take(self._clock()))
+        commit = live.take(self._clock())
+        await self._journal.commit(commit)
+        if self._setting.trace is not None:
+            StreamTrace(self._setting.trace, live).add(commit)
         return live.statistics
 
     async def _make_room(self, stream: str) -> None:

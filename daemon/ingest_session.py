@@ -12,44 +12,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 import anyio
 import msgspec
 
 from tooltap.daemon.clock import Clock
 from tooltap.daemon.failpoints import failpoint
-from tooltap.daemon.journal import Commit, Journal, JournalError, StreamConflictError
+from tooltap.daemon.journal import Journal, JournalError, StreamConflictError
 from tooltap.daemon.live_stream import RECORD_BYTES, LiveStream
 from tooltap.daemon.logs import get_logger
 from tooltap.daemon.result_views import Rewrite
+from tooltap.daemon.tracing import StreamTrace
 from tooltap.normalizers.framing import HEAD_BYTES, LongLine, Splitter
 from tooltap.normalizers.items import Item
 from tooltap.normalizers.stream import Output
 from tooltap.protocol.frames import Ack, DaemonFrame, Done, ErrorCode, ErrorFrame, Suspended
 from tooltap.protocol.stats import Statistics
 from tooltap.protocol.tapped import Direction, End, Lost, NotTappedError, read_tapped
+from tooltap.traces.writer import TraceWriter
 
-__all__ = ["IngestSession", "Setting", "TraceSink"]
+__all__ = ["IngestSession", "Setting"]
 
 _log = get_logger("ingest")
-
-
-class TraceSink(Protocol):
-    """What `traces.writer.TraceWriter` is. It buffers and never raises."""
-
-    def write(
-        self,
-        *,
-        stream: str,
-        dialect: str | None,
-        provider: str | None,
-        agent_version: str | None,
-        n: int,
-        t: int | None,
-        direction: Direction | None,
-        line: bytes | LongLine,
-    ) -> None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +53,7 @@ class Setting:
     """Whether anybody wants live previews; asked for all that arrives."""
     rewrite: Callable[[Sequence[Rewrite]], None]
     """Takes what commands are to make views of, once it is durable. Must not block."""
-    trace: TraceSink | None
+    trace: TraceWriter | None
 
 
 class IngestSession:
@@ -90,6 +75,7 @@ class IngestSession:
         self._setting = setting
         self._journal = setting.journal
         self._clock = setting.clock
+        self._trace = StreamTrace(setting.trace, live) if setting.trace is not None else None
         # A tapped line is its line as a JSON string: escaping rarely doubles it.
         self._splitter = Splitter(setting.line_bytes if framing == "raw" else 2 * setting.line_bytes + 1_024)
         self._waiting = 0
@@ -195,7 +181,8 @@ class IngestSession:
                 self._waiting -= taken
                 if commit.info.lines > commit.base_lines:
                     self._send(Ack(lines=commit.info.lines))
-                self._write_trace(commit)
+                if self._trace is not None:
+                    self._trace.add(commit)
                 self._setting.rewrite(rewrites)
                 self._wake()
         except StreamConflictError as error:
@@ -278,26 +265,8 @@ class IngestSession:
     def _end_session(self) -> None:
         if not self.over.is_set():
             self._abandoned = True
+            if self._trace is not None:
+                self._trace.release()
             self.over.set()
             self._wake()
             self._setting.on_over(self)
-
-    def _write_trace(self, commit: Commit) -> None:
-        trace = self._setting.trace
-        if trace is None:
-            return
-        info = commit.info
-        number = commit.base_lines
-        for record in commit.tail:
-            number += record.lines if record.kind == "lost" else record.kind != "close"
-            if record.kind in ("line", "long"):
-                trace.write(
-                    stream=info.stream,
-                    dialect=info.dialect,
-                    provider=info.statistics.provider,
-                    agent_version=info.agent_version,
-                    n=number,
-                    t=record.t,
-                    direction=record.direction,
-                    line=record.line if record.kind == "line" else LongLine(record.line, record.size),
-                )

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 from tooltap.daemon.journal import JournalError
 
-__all__ = ["Durability", "JournalLock", "connect", "create_or_check", "get_meta", "set_meta"]
+__all__ = ["Durability", "JournalLock", "connect", "create_or_check", "get_meta", "open_read_only", "set_meta"]
 
 Durability: TypeAlias = Literal["process", "power"]
 """What a commit survives: the daemon's death, or the machine's as well."""
@@ -139,6 +139,24 @@ def create_or_check(path: Path, durability: Durability) -> sqlite3.Connection:
             _create(connection)
         _check(connection, path, tables)
     except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def open_read_only(path: Path) -> sqlite3.Connection:
+    """A journal to look at, also while a daemon writes to it. Raises `JournalError`."""
+    try:
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=30)
+    except sqlite3.Error as error:
+        raise JournalError(f"the journal {path} cannot be opened: {error}") from None
+    try:
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type='table'")}
+        _check(connection, path, tables or {"none"})
+    except sqlite3.Error as error:
+        connection.close()
+        raise JournalError(f"the journal {path} cannot be opened: {error}") from None
+    except JournalError:
         connection.close()
         raise
     return connection

@@ -1,6 +1,7 @@
 """Our own traces of raw lines (`v` 1), which hold the lines of several streams, in the order they came.
 
     {"v", "t"?, "stream", "dialect"?, "provider"?, "agentVersion"?, "n", "dir"?, "line" | "b64", "bytes"?, "masked"?}
+    {"v", "t"?, "stream", …, "n", "op": "lost" | "close", "lines"?, "bytes"?, "reason"?}
 
 Each traced stream has a parser of its own, of its dialect, whose events are passed on: session, agent, turn, provider
 and dialect are the traced stream's, ids and lines are the trace's. Ids of calls and permissions are kept for the first
@@ -62,7 +63,7 @@ class TooltapTrace(Parser):
     dialect = NAME
     protocol = "tooltap"
     default_provider = "tooltap"
-    SKIPS = frozenset({"blank", "lost", "repeated"}) | _skips_of_all_dialects()
+    SKIPS = frozenset({"blank", "lost", "repeated", "mark"}) | _skips_of_all_dialects()
     state_type = TraceState
 
     def __init__(self, context: Context, state: TraceState | None = None) -> None:
@@ -83,6 +84,8 @@ class TooltapTrace(Parser):
             return self.unparsed("unknown-type", value)
         if n is None or not 0 < n < LAST_LINE:
             return self.unparsed("unknown-type", value)
+        if "op" in value:
+            return self._read_mark(name, n, value)
         try:
             line = read_record(value)
         except NotTappedError:
@@ -125,6 +128,23 @@ class TooltapTrace(Parser):
         self.repaired = self.repaired or parser.repaired
         self._pass_on(items, traced.prefix)
         return WITH_EVENTS if about_others and line_class.startswith(skip("")) else line_class
+
+    def _read_mark(self, name: str, n: int, value: dict[str, Any]) -> str:
+        """What happened to a stream between its lines; nothing to say where none of its lines was seen."""
+        op, reason = value["op"], str(value.get("reason", "unknown"))
+        lines, size = whole(value.get("lines")), whole(value.get("bytes"))
+        if op not in ("lost", "close") or (op == "lost" and not 0 < (lines or 0) <= n):
+            return self.unparsed("unknown-type", value)
+        if (traced := self.state.streams.get(name)) is None:
+            return skip("mark")
+        if op == "lost" and n <= traced.n:
+            return skip("repeated")
+        parser = self._at(name)
+        t = whole(value.get("t")) or self.ts
+        items = parser.close(reason, t) if op == "close" else parser.lost(lines or 0, size or 0, reason, t)[1]
+        traced.n = max(traced.n, n)
+        self._pass_on(items, traced.prefix)
+        return WITH_EVENTS if items else skip("mark")
 
     def _dialect_of(self, record: dict[str, Any], name: str, line: TappedLine) -> str | None:
         """A record without one was written before the daemon had made up its mind: its line may tell."""

@@ -67,7 +67,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (home / "recordings" / "claude.jsonl").write_bytes(CLAUDE.read_bytes())
     (home / "recordings" / "codex.jsonl").write_bytes(CODEX.read_bytes())
     (home / "requests.jsonl").touch()
-    with serving(home / "tooltap.sock", home):
+    tracing = {"HAPPIER_STACK_TOOL_TRACE": "1", "HAPPIER_STACK_TOOL_TRACE_DIR": str(home / "traces")}
+    with serving(home / "tooltap.sock", home, **tracing):
         run(home, "tooltap", "ingest", str(CLAUDE))  # events to look at, whichever examples run here
         yield home
 
@@ -95,6 +96,14 @@ COMMAND_BLOCKS = [block for block in BLOCKS if block[:2] == ("sh", "")]
 def test_every_command_runs(block: Block, home: Path) -> None:
     """Blocks come in the order in which a reader would try them."""
     run(home, "bash", "-euo", "pipefail", "-c", block.text)
+
+
+def test_a_trace_is_replayed_and_compared(home: Path) -> None:
+    [block] = [block for block in BLOCKS if block.purpose == "trace"]
+
+    while " 0 records" in run(home, "tooltap", "stats"):
+        pass
+    assert run(home, "bash", "-euo", "pipefail", "-c", block.text).endswith("no difference\n")
 
 
 @pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")

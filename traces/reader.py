@@ -15,13 +15,17 @@ _decoder = msgspec.json.Decoder(TraceRecord)
 
 
 class TraceReader:
-    """Iterates over a file's records. A torn record is left out and counted in `damaged`."""
+    """Iterates over the lines in a file. A torn record is left out and counted in `damaged`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.damaged = 0
 
     def __iter__(self) -> Iterator[TraceRecord]:
+        return (record for record in self.records() if record.op is None)
+
+    def records(self) -> Iterator[TraceRecord]:
+        """The lines, and the marks between them. Raises `OSError`."""
         with open(self.path, "rb") as file:
             for line in file:
                 try:

@@ -12,9 +12,12 @@ Every repeat that could start anew inside itself is bounded: masking is linear i
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
-__all__ = ["RULES", "mask_secrets"]
+__all__ = ["RULES", "mask_lines", "mask_secrets"]
 
 
 class Rule(NamedTuple):
@@ -73,6 +76,34 @@ RULES = (
         rb"|TOKEN|SECRET|PASSWORD|PASSWD)(?:=|[\\\"]+: *)[\\\"]*(" + _VALUE + rb"{12,})",
     ),
 )
+
+CLUES = tuple(
+    re.compile(clue)
+    for clue in (
+        rb"-(?<=[abeikoprstX-]-)(?:(?<=sk-)|(?<=glpat-)|(?<=GOCSPX-)|(?<=xox[abeoprs]-)|(?<=pypi-)AgEI"
+        rb"|(?<=-----)BEGIN )",
+        rb"_(?<=[bfhkmoprstuA-Z0-9]_)(?:(?<=gh[pousr]_)|(?<=github_)pat_|(?<=npm_)|(?<=hf_)|(?<=k_)live_"
+        rb"|(?<=[A-Z0-9]_)(?:KEY|TOKEN|SECRET|PASSW))",
+        rb"\.(?:eyJ|(?<=ya29\.)|(?<=SG\.)|slack\.com/services/)",
+        rb"A(?:KIA|SIA|Iza)",
+        rb"@(?<=[^\s/:@\"'\\]@)[A-Za-z0-9\[]",
+        rb"earer ",
+        rb"uthorization",
+    )
+)
+"""Where one of the rules may match, at least one of these does. Each begins with a literal, most with a rare byte that
+is found at the speed of `memchr`, and looks at the byte before it next: all of them together cost a quarter of looking
+for every anchor."""
+
+
+def mask_lines(lines: Sequence[bytes]) -> list[bytes]:
+    """`mask_secrets` for many lines at once: only those that hold a clue are looked at one by one."""
+    masked = list(lines)
+    text = b"\n".join(lines)
+    ends = list(accumulate(len(line) + 1 for line in lines))
+    for number in {bisect_right(ends, clue.start()) for pattern in CLUES for clue in pattern.finditer(text)}:
+        masked[number] = mask_secrets(masked[number])
+    return masked
 
 
 def mask_secrets(line: bytes) -> bytes:

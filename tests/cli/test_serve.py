@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sqlite3
 from pathlib import Path
 
 import pytest
 
-from tests.cli.command import CLAUDE, CODEX, sentence, serving, start, tooltap
+from tests.cli.command import CLAUDE, CODEX, environment, sentence, serving, start, tooltap
 from tooltap.traces.reader import TraceReader
 
 
@@ -112,6 +113,33 @@ def test_raw_lines_are_traced_where_the_environment_asks_for_it(socket: Path, tm
     assert masked.line == '{"type":"x","key":"[masked github-token]"}'
 
 
+def test_the_bounds_of_a_trace_are_options_and_shown_in_stats(socket: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "traces"
+    arguments = ["serve", "--socket", socket, "--journal", tmp_path / "j.db", "--trace-total-bytes", 2**24]
+    arguments += ["--trace-file-bytes", 8_192]
+    variables = environment(HAPPIER_STACK_TOOL_TRACE="1", HAPPIER_STACK_TOOL_TRACE_DIR=str(folder))
+    with start(*arguments, env=variables) as daemon:
+        while b"listening" not in daemon.log_line():
+            pass
+        assert tooltap("ingest", "--socket", socket, CODEX).returncode == 0
+        while (trace := json.loads(tooltap("stats", "--json", "--socket", socket).stdout)["trace"])["records"] < 56:
+            pass
+        shown = tooltap("stats", "--socket", socket).stdout.decode()
+
+    assert trace["rotated"] == len(list(folder.iterdir())) - 1 > 2
+    assert max(path.stat().st_size for path in folder.iterdir()) <= 8_192
+    assert trace["totalBytes"] == sum(path.stat().st_size for path in folder.iterdir())
+    assert (trace["dropped"], trace["removed"], trace["problem"]) == (0, 0, None)
+    assert f"trace {trace['path']}: 56 records, 0 left out, 0.0 of 16 MiB\n" in shown
+
+
+def test_a_bound_that_is_none_is_one_sentence(socket: Path) -> None:
+    finished = tooltap("serve", "--socket", socket, "--trace-total-bytes", 5)
+
+    assert finished.returncode == 2
+    assert sentence(finished).startswith("configuration: trace_total_bytes: expected `int` >= 16384")
+
+
 def test_a_trace_that_cannot_be_written_stops_no_event(socket: Path, tmp_path: Path) -> None:
     variables = {"HAPPIER_STACK_TOOL_TRACE": "1", "HAPPIER_STACK_TOOL_TRACE_FILE": str(tmp_path)}
     with serving(socket, tmp_path, **variables) as daemon:
@@ -121,6 +149,22 @@ def test_a_trace_that_cannot_be_written_stops_no_event(socket: Path, tmp_path: P
 
     assert json.loads(fed.stderr)["events"] == 8
     assert log.count(b"cannot be written") == 1
+
+
+def test_a_trace_on_a_disk_that_is_stuck_stops_no_event_and_no_shutdown(socket: Path, tmp_path: Path) -> None:
+    """A pipe nobody reads from takes 64 KiB and blocks its writer then."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    long = tmp_path / "long.jsonl"
+    long.write_text(f'{{"type":"x","text":"{"x" * 200_000}"}}\n')
+    variables = {"HAPPIER_STACK_TOOL_TRACE": "1", "HAPPIER_STACK_TOOL_TRACE_FILE": str(pipe)}
+    with serving(socket, tmp_path, **variables) as daemon:
+        assert tooltap("ingest", "--socket", socket, long).returncode == 0
+        fed = tooltap("ingest", "--socket", socket, "--stats-json", CLAUDE)
+        daemon.send_signal(signal.SIGTERM)
+        code, _, _ = daemon.end()
+
+    assert (json.loads(fed.stderr)["events"], code) == (8, 0)
 
 
 def test_a_daemon_on_a_terminal_socket_that_is_a_file_says_so(tmp_path: Path) -> None:

@@ -9,13 +9,17 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.cli.command import CLAUDE
 from tests.daemon.publishing import NOW, daemon, events, journal_of, publish, tapped
+from tests.traces.tracing import writer_to
 from tooltap.daemon.journal import Committed
 from tooltap.normalizers.bounds import Produced
-from tooltap.normalizers.framing import LongLine
+from tooltap.normalizers.framing import HEAD_BYTES
 from tooltap.normalizers.items import Limits
 from tooltap.protocol.events import Message
 from tooltap.protocol.frames import Ack, Done, ErrorFrame, Ingesting, Suspended
+from tooltap.traces.reader import TraceReader
+from tooltap.traces.record import Told
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("toy")]
 
@@ -218,8 +222,8 @@ async def test_partials_are_published_in_their_place_when_somebody_wants_them(pa
         published: list[tuple[int | None, str]] = []
 
         def on_commit(committed: list[Committed]) -> None:
-            for commit, seqs in committed:
-                for output, seq in zip(commit.outputs, seqs, strict=True):
+            for outputs, seqs in committed:
+                for output, seq in zip(outputs, seqs, strict=True):
                     assert isinstance(output, Produced)
                     assert isinstance(output.event, Message)
                     published.append((seq, output.event.text))
@@ -235,30 +239,50 @@ async def test_partials_are_published_in_their_place_when_somebody_wants_them(pa
 
 
 async def test_each_durable_line_is_traced_once(path: Path) -> None:
-    class Sink:
-        def __init__(self) -> None:
-            self.records: list[dict[str, Any]] = []
-
-        def write(self, **record: Any) -> None:
-            self.records.append(record)
-
-    sink = Sink()
-    async with daemon(path, trace=sink, limits=Limits(line_bytes=5_000)) as streams:
-        publisher = await publish(streams, provider="maker")
+    trace = writer_to(path.with_name("t.jsonl"))
+    async with daemon(path, trace=trace, limits=Limits(line_bytes=5_000)) as streams:
+        publisher = await publish(streams, provider="maker", session="mine")
         await publisher.lines(SAY)
         await publisher.record(op="lost", lines=2, bytes=9, reason="full")
         await publisher.lines({"do": "say", "text": "x" * 6_000})
         await publisher.record(op="end")
         await publisher.lines(SAY)
         await publisher.session.finish()
+        await streams.end("s")
+    trace.close()
+    records = list(TraceReader(trace.path).records())
 
-    assert [(one["n"], one["dialect"], one["provider"], one["t"]) for one in sink.records] == [
-        (1, "toy", "maker", NOW),
-        (4, "toy", "maker", NOW),
-        (5, "toy", "maker", NOW),
+    assert [(one.op, one.n, one.dialect, one.provider, one.t) for one in records] == [
+        (op, n, "toy", "maker", NOW)
+        for op, n in ((None, 1), ("lost", 3), (None, 4), ("close", 4), (None, 5), ("close", 5))
     ]
-    assert sink.records[0]["line"] == b'{"do":"say","text":"hello"}'
-    assert isinstance(sink.records[1]["line"], LongLine)
+    assert {one.told for one in records} == {Told(provider="maker", session="mine")}
+    assert records[0].raw == b'{"do":"say","text":"hello"}'
+    assert (records[1].lines, records[1].size, records[1].reason) == (2, 9, "full")
+    assert (len(records[2].raw), records[2].size) == (HEAD_BYTES, 6_022)
+
+
+async def test_lines_traced_before_the_dialect_was_known_carry_it(path: Path) -> None:
+    trace = writer_to(path.with_name("t.jsonl"))
+    opening, telling = b'{"hello":1}', CLAUDE.read_bytes().splitlines()[0]
+    async with daemon(path, trace=trace) as streams:
+        known = await publish(streams, "known", dialect="auto")
+        unknown = await publish(streams, "unknown", dialect="auto")
+        for publisher in (known, unknown):
+            await publisher.lines(opening)
+            await publisher.until(Ack(lines=1))
+        assert trace.statistics()["records"] == 0
+        await known.lines(telling)
+        await known.record(op="end")
+        await unknown.session.finish()
+    trace.close()
+    records = list(TraceReader(trace.path))
+
+    assert [(one.stream, one.n, one.dialect) for one in records] == [
+        ("known", 1, "claude-stream"),
+        ("known", 2, "claude-stream"),
+        ("unknown", 1, None),
+    ]
 
 
 def crc_of(value: dict[str, Any]) -> str:

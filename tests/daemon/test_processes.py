@@ -94,4 +94,8 @@ def test_lines_are_traced_where_the_environment_asks_for_it(tmp_path: Path) -> N
         assert daemon.wait() == 0
 
     records = [json.loads(line) for line in trace.read_bytes().splitlines()]
-    assert [(one["stream"], one["n"], one["line"]) for one in records] == [("s", 1, "not JSON"), ("s", 2, "not JSON")]
+    assert [(one["stream"], one["n"], one.get("line"), one.get("op")) for one in records] == [
+        ("s", 1, "not JSON", None),
+        ("s", 2, "not JSON", None),
+        ("s", 2, None, "close"),
+    ]

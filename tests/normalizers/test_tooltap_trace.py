@@ -129,6 +129,36 @@ def test_a_stream_traced_again_ends_the_one_before() -> None:
     assert [event.state for event in events if isinstance(event, Turn)] == ["started", "cancelled"] * 2
 
 
+def mark(op: str, n: int, stream: str = "a", **keys: Any) -> dict[str, Any]:
+    return {"v": 1, "stream": stream, "dialect": "gemini-stream", "n": n, "op": op, **keys}
+
+
+def test_what_the_publisher_lost_is_told_as_it_was() -> None:
+    lost = mark("lost", 3, lines=2, bytes=70, reason="spool full")
+    events, classes = run(record(prompt("a"), 1), lost, lost, record(prompt("b"), 4))
+
+    assert [event.data for event in events if isinstance(event, Notice)] == [
+        {"lines": 2, "bytes": 70, "reason": "spool full"}
+    ]
+    assert classes == ["withEvents", "withEvents", "skipped.repeated", "withEvents"]
+
+
+def test_a_stream_that_ended_and_was_opened_again_goes_on() -> None:
+    close = mark("close", 2, reason="end")
+    events, classes = run(record(prompt("a"), 1), record(call("c"), 2), close, close, record(prompt("b"), 3))
+
+    [result] = [event for event in events if isinstance(event, ToolResult)]
+    assert (result.call_id, result.status, result.line) == ("c", "interrupted", 3)
+    assert [event.text for event in events if isinstance(event, Message)] == ["a", "b"]
+    assert classes == ["withEvents"] * 3 + ["skipped.mark", "withEvents"]
+
+
+def test_marks_of_unknown_streams_say_nothing_and_damaged_ones_are_unparsed() -> None:
+    damaged = (mark("lost", 1, lines=2), mark("lost", 1), mark("open", 1))
+
+    assert run(mark("close", 7), *damaged)[1] == ["skipped.mark", *["unparsed"] * 3]
+
+
 def test_a_torn_last_record_is_unparsed() -> None:
     events, classes = run(record(prompt("a"), 1), orjson.dumps(record(prompt("b"), 2))[:-40])
 

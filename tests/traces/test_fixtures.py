@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from tests.normalizers.test_contract import RECORDINGS, SMALL, dialect_of, name_of
+from tests.traces.tracing import record, trace
 from tooltap.normalizers.contract import read_recording
 from tooltap.normalizers.framing import LongLine
 from tooltap.normalizers.recording import Line
@@ -21,7 +22,6 @@ from tooltap.traces.fixture_keys import ALLOWLIST, Allowlist
 from tooltap.traces.fixtures import FixtureError, Fixtures
 from tooltap.traces.redact import Redactor
 from tooltap.traces.streams import TracedStream, read_streams
-from tooltap.traces.writer import TraceWriter
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 CURATED = FIXTURES / "curated"
@@ -139,16 +139,15 @@ def test_a_trace_gives_what_its_recordings_give(tmp_path: Path) -> None:
     """Five recordings in one trace, line by line in turns, as a daemon would have written them."""
     paths = sorted(GEMINI.glob("*.jsonl"))[:5]
     streams = streams_of(paths)
-    writer = TraceWriter(tmp_path / "trace.jsonl", warn=pytest.fail)
-    for n in range(max(len(stream.lines) for stream in streams)):
-        for stream in streams:
-            if n < len(stream.lines):
-                line, t, direction = stream.lines[n]
-                writer.write(
-                    stream=stream.name, dialect="gemini-stream", provider="gemini", agent_version=None,
-                    n=n + 1, t=t, direction=direction, line=line,
-                )  # fmt: skip
-    writer.close()
+    records = [
+        record(
+            n, line.data, stream=stream.name, dialect="gemini-stream", agent_version=None, t=line.t, dir=line.direction
+        )
+        for stream in streams
+        for n, line in enumerate(stream.lines, 1)
+        if isinstance(line.data, bytes)
+    ]
+    trace(tmp_path / "trace.jsonl", *sorted(records, key=lambda one: one.n))
     traced = read_streams([tmp_path / "trace.jsonl"])
     extract(every_key(tmp_path / "a", streams), streams)
     extract(every_key(tmp_path / "b", traced), traced)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tooltap.traces.secrets import RULES, mask_secrets
+from tooltap.traces.secrets import RULES, mask_lines, mask_secrets
 
 LETTERS = "aB3dE6gH9jK2mN5pQ8rS1tU4vW7xY0zAbCdEfGhIjKlMnOpQrStUvWxYz0123456789"
 BODY = "\n".join(["MIIEowIBAAKCAQEA" + LETTERS[:48]] * 4)
@@ -57,6 +57,20 @@ def test_a_secret_is_masked_and_the_line_is_still_json(kind: str, lead: str) -> 
     masked = json.loads(mask_secrets(json.dumps({"text": text, "n": 1}).encode()))
 
     assert masked == {"text": f'look: {lead}{before}[masked {kind}]{after}\n"and on"', "n": 1}
+
+
+def test_many_lines_at_once_are_masked_like_each_alone() -> None:
+    secrets = [f"{BEFORE.get(kind, '')}{secret}{AFTER.get(kind, '')}" for kind, secret in SECRETS.items()]
+    secrets += ["AKIA" + "ABCDEFGH12345678", "gho_" + LETTERS[:36], "github_pat_" + LETTERS[:60]]
+    secrets += ["rk_live_" + LETTERS[:24], "GOCSPX-" + LETTERS[:24], "sk-" + LETTERS[:20] + "T3BlbkFJ" + LETTERS[:20]]
+    secrets += [f"MY_{name}={LETTERS[:24]}" for name in ("API_KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD")]
+    lines = [json.dumps({"text": secret}).encode() for secret in secrets]
+    lines = [line for secret in lines for line in (b'{"text":"nothing"}', b"", secret)]
+    alone = [mask_secrets(line) for line in lines]
+
+    assert mask_lines(lines) == alone
+    assert sum(b"[masked" in line for line in alone) == len(secrets)
+    assert mask_lines([]) == []
 
 
 def test_a_secret_in_json_inside_of_json_is_masked() -> None:

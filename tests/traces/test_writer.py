@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
+import threading
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tooltap.normalizers.framing import LongLine
+from tests.traces.tracing import put, record, trace, writer_to
+from tooltap.traces import writer as module
 from tooltap.traces.reader import TraceReader
-from tooltap.traces.writer import BUFFER, TraceWriter, trace_path
+from tooltap.traces.record import Told, TraceRecord
+from tooltap.traces.writer import TraceWriter, trace_path
 
 NOW = datetime(2026, 11, 21, 22, 37, 5, 42_000, tzinfo=UTC)
-
-
-def write(writer: TraceWriter, n: int, line: bytes | LongLine, **changed: Any) -> None:
-    about: dict[str, Any] = {
-        "stream": "run-1",
-        "dialect": "acp",
-        "provider": "gemini",
-        "agent_version": "0.61.0",
-        "t": 1_795_293_851_000,
-        "direction": "out",
-    }
-    writer.write(n=n, line=line, **{**about, **changed})
 
 
 @pytest.mark.parametrize(
@@ -60,22 +52,30 @@ def test_the_variables_say_whether_and_where(environ: dict[str, str], expected: 
 
 
 def test_a_record_has_the_promised_keys_and_no_others(tmp_path: Path) -> None:
-    writer = TraceWriter(tmp_path / "new" / "t.jsonl", pytest.fail)
-    write(writer, 1, b'{"a":1}')
-    write(writer, 2, b"\xff\xfe", dialect=None, agent_version=None, t=None, direction=None)
-    write(writer, 3, b"token ghp_" + b"a1" * 18)
-    write(writer, 4, LongLine(b"head", 70_000_000))
-    writer.close()
+    told = Told(session="mine", mcp_servers=("files",))
+    writer = trace(
+        tmp_path / "new" / "t.jsonl",
+        record(1, b'{"a":1}'),
+        record(2, b"\xff\xfe", dialect=None, agent_version=None, t=None, dir=None, told=told),
+        record(3, b"token ghp_" + b"a1" * 18),
+        record(4, b"head", size=70_000_000),
+        record(6, None, op="lost", lines=2, size=9, reason="full", dir=None),
+        record(6, None, op="close", reason="end", dir=None),
+    )
 
     records = [json.loads(line) for line in writer.path.read_bytes().splitlines()]
 
-    common = {"v": 1, "t": 1_795_293_851_000, "stream": "run-1", "dialect": "acp", "provider": "gemini"}
-    common |= {"agentVersion": "0.61.0", "dir": "out"}
+    mark = {"v": 1, "t": 1_795_293_851_000, "stream": "run-1", "dialect": "acp", "provider": "gemini"}
+    mark |= {"agentVersion": "0.61.0"}
+    common = mark | {"dir": "out"}
+    told_keys = {"session": "mine", "mcpServers": ["files"]}
     assert records == [
         common | {"n": 1, "line": '{"a":1}'},
-        {"v": 1, "stream": "run-1", "provider": "gemini", "n": 2, "b64": "//4="},
+        {"v": 1, "stream": "run-1", "provider": "gemini", "told": told_keys, "n": 2, "b64": "//4="},
         common | {"n": 3, "line": "token [masked github-token]", "masked": True},
         common | {"n": 4, "line": "head", "bytes": 70_000_000},
+        mark | {"n": 6, "op": "lost", "lines": 2, "bytes": 9, "reason": "full"},
+        mark | {"n": 6, "op": "close", "reason": "end"},
     ]
     assert stat.S_IMODE(writer.path.stat().st_mode) == 0o600
     assert stat.S_IMODE(writer.path.parent.stat().st_mode) == 0o700
@@ -83,58 +83,55 @@ def test_a_record_has_the_promised_keys_and_no_others(tmp_path: Path) -> None:
 
 def test_the_reader_gives_the_bytes_back(tmp_path: Path) -> None:
     lines = [b'{"text":"\xc3\xa9\\u0000"}', b"\xff", b"", b" x\r"]
-    writer = TraceWriter(tmp_path / "t.jsonl", pytest.fail)
-    for n, line in enumerate(lines, 1):
-        write(writer, n, line)
-    writer.close()
+    mark = record(4, None, op="close", reason="end")
+    writer = trace(tmp_path / "t.jsonl", *(record(n, line) for n, line in enumerate(lines, 1)), mark)
 
     reader = TraceReader(writer.path)
 
-    assert [(record.n, record.raw) for record in reader] == list(enumerate(lines, 1))
+    assert [(one.n, one.raw) for one in reader] == list(enumerate(lines, 1))
+    assert [one.op for one in reader.records()] == [None] * 4 + ["close"]
     assert reader.damaged == 0
 
 
-def test_records_wait_in_a_buffer_until_flush_or_size(tmp_path: Path) -> None:
-    writer = TraceWriter(tmp_path / "t.jsonl", pytest.fail)
-    write(writer, 1, b"one")
+def test_records_are_made_in_another_thread(tmp_path: Path) -> None:
+    """What hands over a thousand lines waits for none of them."""
+    made_in = []
 
-    assert not writer.path.exists()
-    writer.flush()
-    assert len(writer.path.read_bytes().splitlines()) == 1
-    write(writer, 2, b"x" * BUFFER)
-    assert len(writer.path.read_bytes().splitlines()) == 2
+    def make() -> Iterator[TraceRecord]:
+        for n in range(1_000):
+            made_in.append(threading.current_thread().name)
+            yield record(n, b"x")
+
+    writer = writer_to(tmp_path / "t.jsonl")
+    writer.write(make(), 1_000, 1_000)
     writer.close()
+
+    assert set(made_in) == {"trace-writer"}
+    assert len(writer.path.read_bytes().splitlines()) == writer.statistics()["records"] == 1_000
 
 
 def test_a_torn_record_costs_only_itself(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
-    killed = TraceWriter(path, pytest.fail)
-    write(killed, 1, b"one")
-    write(killed, 2, b"two")
-    killed.close()
+    trace(path, record(1, b"one"), record(2, b"two"))
     path.write_bytes(path.read_bytes()[:-9])
 
     torn = TraceReader(path)
-    assert [record.n for record in torn] == [1]
+    assert [one.n for one in torn] == [1]
     assert torn.damaged == 1
 
-    next_one = TraceWriter(path, pytest.fail)
-    write(next_one, 3, b"three")
-    next_one.close()
+    trace(path, record(3, b"three"))
     mended = TraceReader(path)
-    assert [record.n for record in mended] == [1, 3]
+    assert [one.n for one in mended] == [1, 3]
     assert mended.damaged == 1
 
 
-def test_a_trace_that_cannot_be_written_is_one_warning(tmp_path: Path) -> None:
+def test_a_trace_that_cannot_be_written_is_one_warning_and_counted(tmp_path: Path) -> None:
     warnings: list[str] = []
-    writer = TraceWriter(tmp_path, warnings.append)
+    writer = trace(tmp_path, *(record(n, b"x") for n in range(1, 4)), warn=warnings.append)
 
-    for n in range(1, 4):
-        write(writer, n, b"x" * BUFFER)
-    writer.close()
-
-    assert warnings == [f"the trace {tmp_path} cannot be written, tracing stops: Is a directory"]
+    assert warnings == [f"the trace {tmp_path} cannot be written, lines are left out of it: Is a directory"]
+    statistics = writer.statistics()
+    assert (statistics["records"], statistics["dropped"], statistics["problem"]) == (0, 3, "Is a directory")
 
 
 def test_a_full_disk_is_one_warning() -> None:
@@ -142,14 +139,55 @@ def test_a_full_disk_is_one_warning() -> None:
     if not full.exists():
         pytest.skip("this system has no /dev/full")
     warnings: list[str] = []
-    writer = TraceWriter(full, warnings.append)
+    writer = trace(full, record(1, b"one"), record(2, b"two"), warn=warnings.append)
 
-    write(writer, 1, b"one")
-    writer.flush()
-    write(writer, 2, b"two")
+    assert warnings == ["the trace /dev/full cannot be written, lines are left out of it: No space left on device"]
+    assert writer.statistics()["dropped"] == 2
+
+
+def test_tracing_goes_on_when_the_disk_takes_records_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RETRY", 0)
+    warned = threading.Event()
+    path = tmp_path / "t.jsonl"
+    path.mkdir()
+    writer = writer_to(path, warn=lambda _: warned.set())
+    put(writer, record(1, b"one"))
+    assert warned.wait(10)
+    path.rmdir()
+    put(writer, record(2, b"two"))
     writer.close()
 
-    assert warnings == ["the trace /dev/full cannot be written, tracing stops: No space left on device"]
+    assert [one.n for one in TraceReader(path)] == [2]
+    statistics = writer.statistics()
+    assert (statistics["records"], statistics["dropped"], statistics["problem"]) == (1, 1, None)
+
+
+def test_a_disk_that_is_stuck_delays_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pipe nobody reads from takes 64 KiB and then blocks its writer for ever."""
+    monkeypatch.setattr(module, "CLOSING", 0.1)
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    warnings: list[str] = []
+    writer = writer_to(path, warn=warnings.append, buffer_bytes=200_000)
+    for n in range(1, 101):
+        put(writer, record(n, b"x" * 10_000))
+    writer.close()
+
+    assert warnings == [f"the trace {path} is written too slowly: lines are left out of it"]
+    assert writer.statistics()["dropped"] == 80
+    with open(path, "rb") as pipe:  # let the thread go
+        while writer._thread.is_alive():
+            pipe.read(65_536)
+
+
+def test_a_line_longer_than_a_file_is_left_out(tmp_path: Path) -> None:
+    warnings: list[str] = []
+    lines = [record(1, b"x" * 5_000), record(2, b"short"), record(3, b"x" * 5_000)]
+    writer = trace(tmp_path / "t.jsonl", *lines, warn=warnings.append, file_bytes=4_096)
+
+    assert [one.n for one in TraceReader(writer.path)] == [2]
+    assert warnings == [f"the trace {writer.path} takes no line longer than 4096 bytes: it is left out"]
+    assert writer.statistics()["dropped"] == 2
 
 
 def test_without_the_variable_there_is_no_writer() -> None:

@@ -1,0 +1,120 @@
+"""What every row of the benchmark uses: figures, runs that take turns, and a description of the machine.
+
+A row is a module `row_<name>.py` with `TITLE` and `measure(options) -> list[Figure]`. It measures two sides within one
+run, turn by turn, so that what else the machine does hits both, and gives medians. Nothing here is a test: figures that
+are not reached are marked, and fail nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import subprocess
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal, NamedTuple, TypeVar
+
+import msgspec
+
+from tooltap import __version__
+
+__all__ = ["Figure", "Options", "alternate", "cpu_seconds", "machine", "median", "table"]
+
+T = TypeVar("T")
+
+
+class Options(NamedTuple):
+    runs: int
+    """Turns of each side."""
+    scale: float
+    """How much work one turn is; 1 is what the figures are said for."""
+
+
+class Figure(msgspec.Struct, omit_defaults=True):
+    name: str
+    value: float
+    """The median of `samples`."""
+    unit: str
+    reach: float | None = None
+    """None for what is told for information."""
+    better: Literal["more", "less"] = "more"
+    samples: list[float] = []
+
+    @property
+    def reached(self) -> bool:
+        if self.reach is None:
+            return True
+        return self.value >= self.reach if self.better == "more" else self.value <= self.reach
+
+
+def alternate(sides: Mapping[str, Callable[[], T]], runs: int) -> dict[str, list[T]]:
+    """Results of each side, the sides taking turns, each as often first as the other; the first turn is not counted."""
+    results: dict[str, list[T]] = {name: [] for name in sides}
+    for turn in range(-1, runs):
+        for name in list(sides) if turn % 2 else reversed(list(sides)):
+            result = sides[name]()
+            if turn >= 0:
+                results[name].append(result)
+    return results
+
+
+def median(name: str, samples: Iterable[float], unit: str, **reach: float | str) -> Figure:
+    listed = list(samples)
+    return msgspec.convert(
+        {"name": name, "value": statistics.median(listed), "unit": unit, "samples": listed, **reach}, Figure
+    )
+
+
+def cpu_seconds(pid: int) -> float:
+    """Processor time a process has used so far, to a hundredth."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            user, system = file.read().rsplit(")", 1)[1].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+    except FileNotFoundError:  # macOS: minutes:seconds
+        minutes, seconds = _said("ps", "-o", "cputime=", "-p", str(pid)).split(":")[-2:]
+        return 60 * int(minutes) + float(seconds)
+
+
+def machine() -> dict[str, str | int | float]:
+    return {
+        "tooltap": __version__,
+        "commit": _said("git", "rev-parse", "--short", "HEAD"),
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "processor": _processor(),
+        "cores": os.cpu_count() or 0,
+        "load": round(os.getloadavg()[0], 2),
+    }
+
+
+def table(rows: Mapping[str, list[Figure]]) -> Iterable[str]:
+    """Rows as lines of text."""
+    names = [figure.name for figures in rows.values() for figure in figures]
+    width = max(map(len, [*names, *rows]), default=0) + 2
+    for title, figures in rows.items():
+        yield title
+        for one in figures:
+            sign = {"more": "≥", "less": "≤"}[one.better]
+            reach = "" if one.reach is None else f"{sign} {_number(one.reach)}{'' if one.reached else '   missed'}"
+            spread = f"{_number(min(one.samples))} … {_number(max(one.samples))}"
+            yield f"  {one.name:{width}}{_number(one.value):>10} {one.unit:10}{spread:>20}   {reach}".rstrip()
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo") as file:
+            return next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor()
+
+
+def _said(*command: str) -> str:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""

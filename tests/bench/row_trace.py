@@ -1,0 +1,106 @@
+"""What a trace costs: recorded streams of many agents go into a daemon that writes a trace, and into one that does not.
+
+The daemon is a process of its own; streams come over eight connections at once. Its processor time is taken when the
+trace is written, so that what its threads do late counts, too.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.bench.harness import Figure, Options, alternate, cpu_seconds, median
+from tests.daemon.processes import DaemonProcess
+from tooltap.protocol.tapped import looks_tapped
+
+__all__ = ["TITLE", "measure"]
+
+TITLE = "trace: recorded streams into a daemon with and without a trace of their raw lines"
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+DIALECTS = ("acp", "claude-stream", "codex-exec", "codex-mcp", "gemini-stream", "opencode-run")
+CONNECTIONS = 8
+ROUNDS = 8
+"""How often each stream is published in one turn, under a new name each time."""
+
+
+class Recorded(NamedTuple):
+    data: bytes
+    framing: str
+    lines: int
+
+
+class Run(NamedTuple):
+    seconds: float
+    cpu_seconds: float
+    lines: int
+
+
+def measure(options: Options) -> list[Figure]:
+    recordings = [_read(path) for dialect in DIALECTS for path in sorted((FIXTURES / dialect).glob("*/*.jsonl"))]
+    rounds = max(1, round(ROUNDS * options.scale))
+    recordings = recordings[: max(CONNECTIONS, round(len(recordings) * options.scale))]
+    runs = alternate(
+        {"without": lambda: _run(recordings, rounds, False), "with": lambda: _run(recordings, rounds, True)},
+        options.runs,
+    )
+    pairs = list(zip(runs["without"], runs["with"], strict=True))
+    return [
+        median("throughput kept", (off.seconds / on.seconds for off, on in pairs), "×", reach=0.9),
+        median(
+            "processor time", (on.cpu_seconds / off.cpu_seconds for off, on in pairs), "×", reach=1.1, better="less"
+        ),
+        median("a line's trace", (1e6 * (on.cpu_seconds - off.cpu_seconds) / on.lines for off, on in pairs), "µs"),
+        median("without a trace", (off.lines / off.seconds for off, _ in pairs), "lines/s"),
+        median("with a trace", (on.lines / on.seconds for _, on in pairs), "lines/s"),
+    ]
+
+
+def _read(path: Path) -> Recorded:
+    data = path.read_bytes().removesuffix(b"\n") + b"\n"
+    tapped = looks_tapped(data.split(b"\n", 1)[0])
+    return Recorded(data, "tapped" if tapped else "raw", data.count(b"\n"))
+
+
+def _run(recordings: list[Recorded], rounds: int, traced: bool) -> Run:
+    """One life of a daemon: every recording once, so that all of it is loaded, and then `rounds` times."""
+    lines = sum(one.lines for one in recordings)
+    with tempfile.TemporaryDirectory() as folder:
+        trace = Path(folder) / "trace.jsonl"
+        daemon = DaemonProcess(
+            Path(folder),
+            HAPPIER_STACK_TOOL_TRACE="1" if traced else "",
+            HAPPIER_STACK_TOOL_TRACE_FILE=str(trace),
+        )
+        with daemon.wait_ready(), ThreadPoolExecutor(CONNECTIONS) as pool:
+            for turn in range(rounds + 1):
+                if turn == 1:
+                    cpu, start = cpu_seconds(daemon.process.pid), time.perf_counter()
+                list(pool.map(lambda one: _publish(daemon, *one), _named(recordings, turn)))
+            seconds = time.perf_counter() - start
+            while traced and _count(trace) < (rounds + 1) * lines:
+                time.sleep(0.01)
+            cpu = cpu_seconds(daemon.process.pid) - cpu
+    return Run(seconds, cpu, rounds * lines)
+
+
+def _named(recordings: list[Recorded], turn: int) -> list[tuple[str, Recorded]]:
+    return [(f"s{turn}-{number}", one) for number, one in enumerate(recordings)]
+
+
+def _count(trace: Path) -> int:
+    """Lines traced so far."""
+    records = trace.read_bytes().splitlines() if trace.exists() else []
+    return sum(b'"op":"close"' not in record[:400] for record in records)
+
+
+def _publish(daemon: DaemonProcess, stream: str, recorded: Recorded) -> None:
+    with daemon.connect() as wire:
+        wire.send("ingest", stream=stream, framing=recorded.framing)
+        wire.write(recorded.data)
+        if recorded.framing == "tapped":
+            wire.send("end")
+        wire.finish()
+        wire.until("done")

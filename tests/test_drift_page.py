@@ -1,0 +1,145 @@
+"""docs/drift.md is true: its example is followed command by command, in a copy of the sources as they were before it.
+
+The fence of a block of commands says which exit code it ends with, if not 0; the block of text under it is printed by
+it, `…` standing for lines left out, as do all lines before and after.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.cli.command import environment
+from tests.test_layout import FOLDERS, ROOT
+from tooltap.cli.main import COMMANDS
+
+PAGE = (ROOT / "docs" / "drift.md").read_text()
+TIMEOUT = 60
+STREAMS = "tests/fixtures/codex-rollout"
+
+
+class Block(NamedTuple):
+    language: str
+    purpose: str
+    text: str
+
+
+BLOCKS = [Block(*found) for found in re.findall(r"^```(\w+) ?(\w*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)]
+
+
+class Copy:
+    """The sources in a folder of their own, and a `tooltap` that runs them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for name in (*FOLDERS, "src"):
+            shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / STREAMS, folder / STREAMS)
+        program = folder / "bin" / "tooltap"
+        program.parent.mkdir()
+        program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m tooltap.cli "$@"\n')
+        program.chmod(0o755)
+        self.environment = environment(
+            PATH=f"{program.parent}{os.pathsep}{os.environ['PATH']}",
+            PYTHONPATH=str(folder / "src"),
+            HOME=str(folder),
+            XDG_DATA_HOME=str(folder / "data"),
+            TOOLTAP_SOCKET=str(folder / "t.sock"),
+        )
+
+    def forget_view_image(self) -> None:
+        """As the table of names was before Codex 0.169."""
+        table = self.folder / "normalizers" / "tool_names.py"
+        text = table.read_text()
+        assert text.count(" view_image ") == 1
+        table.write_text(text.replace(" view_image ", " "))
+
+    def run(self, commands: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", commands],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=TIMEOUT,
+        )
+
+    @contextmanager
+    def serving(self, command: str) -> Iterator[None]:
+        shell = ["bash", "-c", command.replace(" tooltap", " exec tooltap", 1)]
+        with subprocess.Popen(shell, cwd=self.folder, env=self.environment, stderr=subprocess.PIPE) as daemon:
+            assert daemon.stderr is not None
+            try:
+                while b"listening" not in (line := daemon.stderr.readline()):
+                    assert line, "the daemon has ended"
+                yield
+            finally:
+                daemon.kill()
+
+    def wait_for_the_trace(self) -> None:
+        """A trace is written a moment after the events; a person is slower than that."""
+        while ": 0 records" in self.run("tooltap stats").stdout:
+            pass
+
+
+def assert_printed(expected: str, output: str) -> None:
+    pattern = "".join(".*" if line == "…\n" else re.escape(line) for line in expected.splitlines(keepends=True))
+    assert re.search(f"^{pattern}", output, re.MULTILINE | re.DOTALL), f"{expected}is not in\n{output}"
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Copy:
+    copy = Copy(tmp_path)
+    copy.forget_view_image()
+    return copy
+
+
+def test_the_example_is_followed_and_ends_green(copy: Copy) -> None:
+    before, daemon, after = split_at_daemon()
+    output = walk(copy, before)
+    with copy.serving(daemon.text):
+        output = walk(copy, after[:1])
+        copy.wait_for_the_trace()
+        output = walk(copy, after[1:])
+
+    assert "as recorded" in output
+    assert "view_image" in (copy.folder / "normalizers" / "tool_names.py").read_text()
+
+
+def walk(copy: Copy, blocks: list[Block]) -> str:
+    """Run the commands and compare what they print; gives what the last ones printed."""
+    output = ""
+    for block in blocks:
+        if block.language == "text":
+            assert_printed(block.text, output)
+            continue
+        finished = copy.run(block.text)
+        assert finished.returncode == int(block.purpose or 0), block.text + finished.stdout + finished.stderr
+        assert "Traceback" not in finished.stderr
+        output = finished.stdout
+    return output
+
+
+def split_at_daemon() -> tuple[list[Block], Block, list[Block]]:
+    [place] = [number for number, block in enumerate(BLOCKS) if block.purpose == "daemon"]
+    return BLOCKS[:place], BLOCKS[place], BLOCKS[place + 1 :]
+
+
+def test_what_the_page_names_is_there() -> None:
+    assert set(re.findall(r"tooltap ([a-z]+)\b", "\n".join(block.text for block in BLOCKS))) <= set(COMMANDS)
+    for path in re.findall(rf"`((?:{'|'.join(FOLDERS)}|tests)/[\w./-]*)`", PAGE):
+        assert (ROOT / path).exists(), path
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"`make (\w+)", PAGE):
+        assert f"\n{target}:" in makefile, target

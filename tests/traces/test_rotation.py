@@ -1,0 +1,139 @@
+"""A trace stays within its bounds: full files are put away, the oldest are removed, nobody else's are touched."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.traces.tracing import put, record, trace, writer_to
+from tooltap.traces.files import expand, next_rotated, parts
+from tooltap.traces.reader import TraceReader
+
+OURS = "tooltap-2026-11-21T22-37-05-042Z-pid-{pid}.jsonl"
+
+
+def numbers(paths: list[Path]) -> list[int]:
+    return [one.n for path in paths for one in TraceReader(path)]
+
+
+def test_full_files_are_put_away_under_ascending_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    writer = trace(path, *(record(n, b"x" * 850) for n in range(1, 11)), file_bytes=4_096)
+
+    assert [one.name for one in parts(path)] == ["t.0001.jsonl", "t.0002.jsonl", "t.jsonl"]
+    assert parts(path) == sorted(tmp_path.iterdir())  # as a shell lists them
+    assert numbers(parts(path)) == list(range(1, 11))
+    assert all(one.stat().st_size <= 4_096 for one in parts(path))
+    assert writer.statistics()["rotated"] == 2
+
+
+def test_another_daemon_goes_on_with_the_file_and_the_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    trace(path, *(record(n, b"x" * 850) for n in range(1, 8)), file_bytes=4_096)
+    trace(path, *(record(n, b"x" * 850) for n in range(8, 11)), file_bytes=4_096)
+
+    assert [one.name for one in parts(path)] == ["t.0001.jsonl", "t.0002.jsonl", "t.jsonl"]
+    assert numbers(parts(path)) == list(range(1, 11))
+
+
+def test_the_oldest_go_when_all_are_too_much(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    writer = writer_to(path, file_bytes=4_096, total_bytes=16_384)
+    for n in range(1, 101):
+        put(writer, record(n, b"x" * 850))
+    writer.close()
+
+    kept = numbers(parts(path))
+    assert kept == list(range(kept[0], 101))
+    assert len(kept) == 16  # four full files
+    assert sum(one.stat().st_size for one in tmp_path.iterdir()) <= 16_384
+    statistics = writer.statistics()
+    assert statistics["totalBytes"] == sum(one.stat().st_size for one in tmp_path.iterdir())
+    assert statistics["rotated"] - statistics["removed"] == len(parts(path)) - 1
+    assert statistics["dropped"] == 0
+
+
+def test_the_budget_is_the_folders_and_other_files_in_it_are_left_alone(tmp_path: Path) -> None:
+    """Each daemon begins a file of its own; the ancestor's recorder writes into the same folder."""
+    ancestors = tmp_path / "2026-02-01T10-00-00-000Z-pid-9.jsonl"
+    ancestors.write_bytes(b"x" * 50_000)
+    for pid in range(1, 9):
+        path = tmp_path / OURS.format(pid=pid)
+        trace(path, *(record(n, b"x" * 850) for n in range(1, 4)), total_bytes=16_384)
+        os.utime(path, (pid, pid))
+
+    ours = sorted(path.name for path in tmp_path.iterdir() if path != ancestors)
+    assert ours == [OURS.format(pid=pid) for pid in (4, 5, 6, 7, 8)]
+    assert ancestors.exists()
+
+
+def test_a_file_another_daemon_writes_to_is_not_removed(tmp_path: Path) -> None:
+    busy = writer_to(tmp_path / OURS.format(pid=1), total_bytes=16_384)
+    put(busy, record(1, b"x" * 3_500))
+    while not busy.statistics()["records"]:
+        os.sched_yield()
+    for pid in range(2, 9):
+        trace(tmp_path / OURS.format(pid=pid), record(1, b"x" * 3_500), total_bytes=16_384)
+    busy.close()
+
+    assert busy.path.exists()
+    assert not (tmp_path / OURS.format(pid=2)).exists()
+
+
+def test_a_trace_taken_away_while_it_is_written_is_begun_anew(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    writer = writer_to(path)
+    put(writer, record(1, b"one"))
+    while not writer.statistics()["records"]:
+        os.sched_yield()
+    path.unlink()
+    put(writer, record(2, b"two"))
+    writer.close()
+
+    assert numbers([path]) == [2]
+
+
+def test_a_device_is_neither_rotated_nor_counted() -> None:
+    writer = trace(Path("/dev/null"), *(record(n, b"x" * 850) for n in range(1, 11)), file_bytes=4_096)
+
+    statistics = writer.statistics()
+    assert (statistics["records"], statistics["rotated"], statistics["dropped"]) == (10, 0, 0)
+
+
+def test_a_user_names_a_trace_a_part_or_a_folder(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    trace(path, *(record(n, b"x" * 850) for n in range(1, 11)), file_bytes=4_096)
+    other = trace(tmp_path / "run.jsonl", record(1, b"x")).path
+    first = tmp_path / "t.0001.jsonl"
+
+    assert expand([path]) == parts(path)
+    assert expand([first]) == [first]
+    assert expand([first, path]) == expand(sorted(tmp_path.glob("t.*"))) == parts(path)
+    assert expand([path, other, *reversed(parts(path))]) == [*parts(path), other]
+    assert expand([tmp_path]) == [other, *parts(path)]
+    with pytest.raises(FileNotFoundError):
+        expand([tmp_path / "none.jsonl"])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FileNotFoundError, match="no trace there"):
+        expand([tmp_path / "empty"])
+
+
+def test_names_of_any_form_are_numbered(tmp_path: Path) -> None:
+    for name, numbered in (("trace", "trace.0001"), ("a.b.log", "a.b.0001.log"), ("[x]*.jsonl", "[x]*.0001.jsonl")):
+        path = tmp_path / name
+        trace(path, *(record(n, b"x" * 850) for n in range(1, 6)), file_bytes=4_096)
+        assert [one.name for one in parts(path)] == [numbered, name]
+
+
+def test_after_9999_files_numbers_get_longer(tmp_path: Path) -> None:
+    for number in (9_998, 9_999):
+        (tmp_path / f"t.{number}.jsonl").write_text(json.dumps({"v": 1}))
+    path = tmp_path / "t.jsonl"
+    path.touch()
+
+    assert next_rotated(path).name == "t.10000.jsonl"
+    (tmp_path / "t.10000.jsonl").touch()
+    assert [one.name for one in parts(path)] == ["t.9998.jsonl", "t.9999.jsonl", "t.10000.jsonl", "t.jsonl"]

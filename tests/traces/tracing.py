@@ -1,0 +1,42 @@
+"""Trace records as the daemon hands them over, and a writer for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tooltap.traces.record import TraceRecord
+from tooltap.traces.writer import TraceWriter
+
+
+def record(n: int, line: bytes | None, **changed: Any) -> TraceRecord:
+    about: dict[str, Any] = {
+        "stream": "run-1",
+        "dialect": "acp",
+        "provider": "gemini",
+        "agent_version": "0.61.0",
+        "t": 1_795_293_851_000,
+        "dir": "out",
+    }
+    return TraceRecord(v=1, n=n, b64=line, **{**about, **changed})
+
+
+def writer_to(path: Path, warn: Callable[[str], None] = pytest.fail, **bounds: int) -> TraceWriter:
+    """With bounds nobody meets, but for the given ones."""
+    return TraceWriter(path, warn, **{"file_bytes": 2**20, "total_bytes": 2**30, "buffer_bytes": 2**30, **bounds})
+
+
+def put(writer: TraceWriter, *records: TraceRecord) -> None:
+    writer.write(records, len(records), sum(len(one.b64 or b"") for one in records))
+
+
+def trace(path: Path, *records: TraceRecord, **options: Any) -> TraceWriter:
+    """Write all and close, as one daemon's life."""
+    writer = writer_to(path, **options)
+    for one in records:
+        put(writer, one)
+    writer.close()
+    return writer
