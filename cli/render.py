@@ -121,15 +121,11 @@ class Renderer:
     def _tool_result(self, event: dict[str, Any]) -> Iterator[str]:
         output, status = event["output"], event["status"]
         shown = self._calls.pop((event["stream"], event["callId"]), "")
-        if event.get("silent"):
-            return
         facts: list[str] = []
         if event.get("async"):
             facts.append("goes on in the background")
         elif status not in ("completed", "failed"):
             facts.append(status)
-        if event.get("ask"):
-            output = {}
         if isinstance(code := output.get("exit_code"), int):
             facts.append(f"exit {code}")
         if "durationMs" in event:

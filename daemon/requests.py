@@ -9,7 +9,8 @@ import msgspec
 
 from tooltap.daemon.journal import Journal, JournalError, NotEndedError, OutputSlice
 from tooltap.daemon.logs import get_logger
-from tooltap.daemon.views import view_id, view_of
+from tooltap.daemon.result_views import view_id
+from tooltap.daemon.views import view_of
 from tooltap.protocol.events import with_seq
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import (

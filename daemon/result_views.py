@@ -23,7 +23,7 @@ from tooltap.normalizers.stream import Output
 from tooltap.protocol.events import Display, OutputRef, ToolCall, ToolResult, ToolUpdate, decode, encode
 from tooltap.protocol.filters import Filter
 
-__all__ = ["Policy", "Rewrite", "StreamViews", "with_display"]
+__all__ = ["Policy", "Rewrite", "StreamViews", "view_id", "with_display"]
 
 FIELD_CHARS = 200
 """Code points of one value in a template."""
@@ -138,6 +138,13 @@ class StreamViews:
         if (view := _view(rule, event, asked, text)) is not None:
             return with_display(changed, view, self._limits)
         return [output] if changed is event else [Produced(changed, encode(changed))]
+
+
+def view_id(result_id: str) -> str:
+    """Id of the event that brings the view a command made of a result: made by no line, and the same for the same
+    result."""
+    place, _, index = result_id.rpartition(":")
+    return f"{place}d:{index}"
 
 
 def with_display(event: ToolResult | ToolUpdate, display: Display, limits: Limits) -> list[Output]:

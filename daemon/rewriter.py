@@ -17,10 +17,9 @@ from anyio.abc import TaskGroup
 
 from tooltap.daemon.clock import Clock, wall_clock
 from tooltap.daemon.logs import get_logger
-from tooltap.daemon.result_views import Rewrite, with_display
+from tooltap.daemon.result_views import Rewrite, view_id, with_display
 from tooltap.daemon.rewrite_process import RewriteError, RewriteProcesses
 from tooltap.daemon.view_rules import Rewriting
-from tooltap.daemon.views import view_id
 from tooltap.normalizers.items import Limits
 from tooltap.normalizers.stream import Output
 from tooltap.protocol.events import Display, ToolResult, ToolUpdate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
-__all__ = ["View", "view_id", "view_of"]
+__all__ = ["View", "view_of"]
 
 View: TypeAlias = Literal["assistant", "display", "raw"]
 
@@ -23,13 +23,6 @@ def view_of(event: dict[str, Any], view: View) -> dict[str, Any]:
         shown.pop("display", None)
         shown.pop("silent", None)
     return shown
-
-
-def view_id(result_id: str) -> str:
-    """Id of the event that brings the view a command made of a result: made by no line, and the same for the same
-    result."""
-    place, _, index = result_id.rpartition(":")
-    return f"{place}d:{index}"
 
 
 def _without_raw(payload: Any) -> Any:

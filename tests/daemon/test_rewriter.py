@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.daemon.lives import Lives, Publisher, wait_for_ack
 from tests.daemon.running import TIMEOUT, Running
 from tests.daemon.test_kill9 import journal, records
 from tests.daemon.viewing import call, ended, history, made_view, publish, result, shell, viewing
+from tooltap.daemon.journal_nats_place import NatsPlace
 
 pytestmark = pytest.mark.usefixtures("toy")
 
@@ -136,6 +138,7 @@ def test_what_a_command_has_forked_ends_with_it(tmp_path: Path) -> None:
     until(lambda: is_gone(pid), "the process is killed")
 
 
+@pytest.mark.skipif(shutil.which("setsid") is None, reason="setsid is not installed")
 def test_what_is_out_of_reach_does_not_hold_up_the_view(tmp_path: Path) -> None:
     """A process in a session of its own keeps the pipe open."""
     with viewing(tmp_path, rewriting("setsid sleep 1000 & echo $!"), rewriting={"timeout": 1_000}) as daemon:
@@ -237,7 +240,8 @@ def test_a_stream_goes_on_after_a_view_as_if_there_had_been_none(tmp_path: Path)
 
 def test_a_view_made_when_the_daemon_ends_is_kept(tmp_path: Path) -> None:
     go = tmp_path / "go"
-    with viewing(tmp_path, rewriting(f"until [ -e {go} ]; do sleep 0.01; done; echo shown")) as daemon:
+    script = f"until [ -e {go} ]; do sleep 0.01; done; echo shown"
+    with viewing(tmp_path, rewriting(script), shutdown_timeout=TIMEOUT) as daemon:
         publish(daemon, BASH, PRINTED, end=False)
         wait_idle(daemon, running=1)
         daemon.call(daemon.daemon.stop)
@@ -245,6 +249,22 @@ def test_a_view_made_when_the_daemon_ends_is_kept(tmp_path: Path) -> None:
         go.touch()
     with viewing(tmp_path, {}) as daemon:
         assert made_view(daemon)["display"]["text"] == "shown\n"
+
+
+@pytest.mark.parametrize("end", [True, False])
+def test_on_a_shared_journal_the_daemon_that_took_the_result_in_makes_its_view(
+    tmp_path: Path, nats_place: NatsPlace, end: bool
+) -> None:
+    runs = tmp_path / "runs"
+    shared: dict[str, Any] = {"tools": rewriting(f"echo x >> {runs}; echo shown"), "journal": str(nats_place)}
+    with viewing(tmp_path / "a", **shared) as one, viewing(tmp_path / "b", **shared) as other:
+        publish(one, BASH, PRINTED, end=end)
+        view = made_view(other)
+
+        assert made_view(one) == view
+        assert view["display"] == {"origin": "rewriter", "text": "shown\n"}
+        assert other.stats()["rewriting"]["shown"] == 0
+    assert runs.read_text().split() == ["x"]
 
 
 def _listens(daemon: Running) -> bool:
