@@ -37,6 +37,7 @@ COMMANDS = {
     "show": "Show one event.",
     "baseline": "Record what agents' streams look like, and check whether they still do.",
     "drift": "Show where agents' streams are not what they were.",
+    "config": "Check the daemon's configuration.",
     "stats": "Show what the daemon has done, stream by stream.",
     "mcp": "Offer display tools as an MCP server, on standard input and output.",
     "fixtures": "Extract fixtures from traces, check them, bring them up to date.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,12 @@ POLL = 0.02
 @click.option(
     "--journal", metavar="sqlite:PATH|nats://…", help="Where events are kept.  [default: in the user's data directory]"
 )
-@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="A TOML file; flags win over it.")
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A TOML file; flags win over it.  [default: tooltap.toml in the user's configuration directory]",
+)
 @click.option("--durability", type=click.Choice(["process", "power"]), help="What acknowledged lines survive.")
 @click.option("--follow", metavar="AGENT,…", help="Follow the session files of these: claude, codex, gemini.")
 @click.option("--backfill", metavar="all|none|AGE", help="Which older sessions to read as well.  [default: 24h]")
@@ -54,19 +60,23 @@ def command(
     from tooltap.daemon.config import ConfigError, load_config
     from tooltap.daemon.journal import JournalError
     from tooltap.daemon.listener import ListenError
+    from tooltap.daemon.paths import config_path
 
+    if config is None and (usual := config_path()).exists():
+        config = usual
+    load = partial(
+        load_config,
+        config,
+        socket=None if socket is None else str(socket),
+        journal=journal,
+        durability=durability,
+        follow=_follow(follow, backfill),
+        log_level=log_level,
+        trace_file_bytes=trace_file_bytes,
+        trace_total_bytes=trace_total_bytes,
+    )
     try:
-        settings = load_config(
-            config,
-            socket=None if socket is None else str(socket),
-            journal=journal,
-            durability=durability,
-            follow=_follow(follow, backfill),
-            log_level=log_level,
-            trace_file_bytes=trace_file_bytes,
-            trace_total_bytes=trace_total_bytes,
-        )
-        run(settings)
+        run(load(), reload=load if config is not None else None)
     except ConfigError as error:
         raise click.UsageError(str(error), context) from None
     except (ListenError, JournalError) as error:

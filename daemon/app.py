@@ -15,7 +15,7 @@ from anyio.abc import TaskGroup
 
 from tooltap import __version__
 from tooltap.daemon.clock import wall_clock
-from tooltap.daemon.config import Config
+from tooltap.daemon.config import Config, ConfigError
 from tooltap.daemon.drain import Drain
 from tooltap.daemon.follower import Follower
 from tooltap.daemon.hub import Hub
@@ -28,7 +28,10 @@ from tooltap.daemon.open_files import allow_open_files
 from tooltap.daemon.output_cache import OutputCache
 from tooltap.daemon.paths import spool_path
 from tooltap.daemon.requests import Requests
+from tooltap.daemon.result_views import Policy
+from tooltap.daemon.rewriter import Rewriter
 from tooltap.daemon.server import Server
+from tooltap.daemon.view_rules import Rules
 from tooltap.traces.baselines import PACKAGED, load
 from tooltap.traces.drift import Drift, Finding
 from tooltap.traces.writer import TraceWriter
@@ -53,6 +56,8 @@ class Daemon:
 
     def __init__(self, config: Config) -> None:
         self.config = config
+        self._policy = Policy(Rules(config.tools))
+        self._rewriter: Rewriter
         self.journal: Journal
         self.hub: Hub
         self.server: Server
@@ -73,6 +78,11 @@ class Daemon:
 
     def stop(self) -> None:
         self._stopping.set()
+
+    def apply(self, config: Config) -> None:
+        """Take over what may change while the daemon runs: how results are shown."""
+        self._policy.rules = Rules(config.tools)
+        self._rewriter.bounds = config.rewriting
 
     async def run(self, ready: Callable[[], None] = lambda: None) -> None:
         """`ready` is called when clients can connect. Raises `ListenError`, `JournalError` and `ConfigError`."""
@@ -98,6 +108,8 @@ class Daemon:
                     self._following.cancel()
                     with anyio.move_on_after(config.shutdown_timeout):
                         await self.server.stop()
+                        await self._rewriter.finish()
+                    self._rewriter.stop()
                     self.server.abort()
                     tasks.cancel_scope.cancel()
             finally:
@@ -133,12 +145,13 @@ class Daemon:
             **({"following": self._follower.statistics()} if self._follower is not None else {}),
             "spools": self._drain.statistics(),
             "outputs": self._outputs.statistics(),
+            "rewriting": self._rewriter.statistics(),
             "subscribers": [one.statistics() for one in hub.subscriptions],
             "trace": None if self._trace is None else self._trace.statistics(),
             "limits": {
                 key: value
                 for key, value in msgspec.to_builtins(self.config).items()
-                if isinstance(value, int | float | dict)
+                if isinstance(value, int | float | dict) and key != "tools"
             },
         }
 
@@ -147,6 +160,9 @@ class Daemon:
         self.hub = Hub(self.journal, tasks, recent_bytes=config.recent_bytes)
         self.journal.on_commit = self.hub.publish
         await self.journal.suspend_all()
+        self._rewriter = Rewriter(
+            config.rewriting, config.stream, tasks, lambda stream, outputs: self._streams.show(stream, outputs)
+        )
         self._streams = Streams(
             self.journal,
             tasks,
@@ -158,6 +174,8 @@ class Daemon:
             partials_wanted=lambda: self.hub.partials_wanted,
             trace=self._trace,
             drift=self._drift,
+            policy=self._policy,
+            rewrite=self._rewriter.put,
         )
         self._drain = Drain(self._streams, listener.path, spool_path())
         self._outputs = OutputCache(self.journal.id, max_bytes=config.output_bytes, ttl=config.output_ttl)
@@ -209,16 +227,28 @@ def _drifted(finding: Finding) -> None:
     _log.warning("an agent's stream is not what it was", **msgspec.structs.asdict(finding))
 
 
-def run(config: Config, ready: Callable[[], None] = lambda: None) -> None:
-    """Run a daemon in this process until SIGTERM or SIGINT. Raises `ListenError`, `JournalError` and `ConfigError`."""
+def run(config: Config, ready: Callable[[], None] = lambda: None, reload: Callable[[], Config] | None = None) -> None:
+    """Run a daemon in this process until SIGTERM or SIGINT. `reload` reads the configuration again, on SIGHUP. Raises
+    `ListenError`, `JournalError` and `ConfigError`."""
     configure(config.log_level)
     allow_open_files(config.max_connections + SPARE_FILES)
-    anyio.run(_run_until_signalled, config, ready, backend="asyncio")
+    anyio.run(_run_until_signalled, config, ready, reload, backend="asyncio")
 
 
-async def _run_until_signalled(config: Config, ready: Callable[[], None]) -> None:
+async def _run_until_signalled(config: Config, ready: Callable[[], None], reload: Callable[[], Config] | None) -> None:
     daemon = Daemon(config)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, daemon.stop)
+    if reload is not None:
+        loop.add_signal_handler(signal.SIGHUP, _reload, daemon, reload)
     await daemon.run(ready)
+
+
+def _reload(daemon: Daemon, read: Callable[[], Config]) -> None:
+    try:
+        daemon.apply(read())
+    except ConfigError as error:
+        _log.error("the configuration stays as it was", reason=str(error))
+    else:
+        _log.info("configuration read again", takes_effect="tools and rewriting; the rest with the next start")

@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import math
 import re
+import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
 from tooltap.daemon.follow_places import AGENTS
 from tooltap.daemon.journal_nats_place import NatsPlace, PlaceError, parse_place
 from tooltap.daemon.paths import journal_path, socket_path
+from tooltap.daemon.toml_lines import line_of
+from tooltap.daemon.view_rules import Rewriting, ToolRule, check_tool
 from tooltap.normalizers.items import Limits
 
 __all__ = ["Config", "ConfigError", "Follow", "load_config"]
 
 Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
+Tables: TypeAlias = dict[str, dict[str, Any]]
+T = TypeVar("T")
 
 
 class ConfigError(ValueError):
     """The configuration is wrong; the message is one sentence for the user."""
 
 
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
 _AGE = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
@@ -64,7 +70,7 @@ class Follow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The keys of the TOML file are the fields' names; `stream` and `follow` are tables."""
+    """The keys of the TOML file are the fields' names; `stream`, `follow`, `rewriting` and `tools.NAME` are tables."""
 
     socket: str | None = None
     """Default: `$TOOLTAP_SOCKET`, else `tooltap.sock` in the user's runtime directory."""
@@ -118,6 +124,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     stream: Limits = Limits()
     """Bounds of each stream's parser."""
     follow: Follow = Follow()
+    tools: dict[str, ToolRule] = {}
+    """What the user wants to see of each tool's results, by canonical name; `"*"`: of every tool's."""
+    rewriting: Rewriting = Rewriting()
 
     @property
     def socket_path(self) -> Path:
@@ -143,14 +152,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 def load_config(path: Path | None = None, **flags: Any) -> Config:
     """The file's settings, with the flags that are not None over them, key by key in tables. Raises `ConfigError`."""
-    settings: dict[str, Any] = {}
-    if path is not None:
-        try:
-            settings = msgspec.toml.decode(path.read_bytes())
-        except OSError as error:
-            raise ConfigError(f"cannot read {path}: {error.strerror}") from error
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{path} is not valid TOML: {error}") from error
+    text = "" if path is None else _read(path)
+    settings = _parse(text, path)
     for name, value in flags.items():
         table = settings.get(name)
         if isinstance(value, dict) and isinstance(table, dict):
@@ -158,8 +161,60 @@ def load_config(path: Path | None = None, **flags: Any) -> Config:
         elif value is not None:
             settings[name] = value
     try:
-        return msgspec.convert(settings, Config)
+        tools = {
+            name: _tool(name, table) for name, table in _convert(settings.pop("tools", {}), Tables, "tools").items()
+        }
+        return msgspec.structs.replace(_convert(settings, Config), tools=tools)
+    except _Mistake as mistake:
+        line = line_of(text, mistake.keys) if mistake.keys else None
+        place = "configuration" if path is None else str(path) if line is None else f"{path}:{line}"
+        where = f"{'.'.join(mistake.keys)}: " if mistake.keys else ""
+        raise ConfigError(f"{place}: {where}{mistake}") from None
+
+
+class _Mistake(Exception):
+    """One sentence, and the key it is about."""
+
+    def __init__(self, sentence: str, *keys: str) -> None:
+        super().__init__(sentence)
+        self.keys = keys
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_bytes().decode()
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from error
+
+
+def _parse(text: str, path: Path | None) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        sentence, _, place = str(error).partition(" (at line ")
+        line = f":{place.partition(',')[0]}" if place else f":{text.rstrip().count(chr(10)) + 1}"
+        raise ConfigError(f"{path}{line}: this is not valid TOML: {sentence[0].lower()}{sentence[1:]}") from error
+
+
+def _convert(value: Any, kind: type[T], *keys: str) -> T:
+    """Raises `_Mistake`."""
+    try:
+        return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        what, _, place = str(error).partition(" - at `$.")
-        where = f"{place.rstrip('`')}: " if place else ""
-        raise ConfigError(f"configuration{f' {path}' if path else ''}: {where}{what[0].lower()}{what[1:]}") from error
+        sentence, _, place = str(error).replace(" | null`", "`").partition(" - at `$")  # TOML has no null
+        inner = [key for key in re.split(r"[.\[]", place.rstrip("`")) if key and not key.endswith("]")]
+        if unknown := _UNKNOWN.fullmatch(sentence):
+            sentence = "there is no such key"
+            inner.append(unknown[1])
+        raise _Mistake(f"{sentence[0].lower()}{sentence[1:]}", *keys, *inner) from None
+
+
+def _tool(name: str, table: dict[str, Any]) -> ToolRule:
+    """Raises `_Mistake`."""
+    rule = _convert(table, ToolRule, "tools", name)
+    if (wrong := check_tool(name, rule)) is not None:
+        key, sentence = wrong
+        raise _Mistake(sentence, "tools", name, *([key] if key else []))
+    return rule

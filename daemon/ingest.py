@@ -8,7 +8,7 @@ stream rebuilds it from the journal, within one daemon just as after a restart.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from weakref import WeakValueDictionary
 
@@ -17,13 +17,21 @@ from anyio.abc import TaskGroup
 
 from tooltap.daemon.clock import Clock, wall_clock
 from tooltap.daemon.ingest_session import IngestSession, Setting
-from tooltap.daemon.journal import Journal, JournalError, StoredStream, StreamConflictError, StreamInfo
+from tooltap.daemon.journal import (
+    Commit,
+    Journal,
+    JournalError,
+    StoredStream,
+    StreamConflictError,
+    StreamInfo,
+)
 from tooltap.daemon.live_stream import LiveStream, context_of
+from tooltap.daemon.result_views import Policy, Rewrite, StreamViews
 from tooltap.daemon.resume import resume
 from tooltap.daemon.tracing import StreamTrace
 from tooltap.normalizers.items import Limits
 from tooltap.normalizers.registry import UnknownDialectError
-from tooltap.normalizers.stream import StreamNormalizer
+from tooltap.normalizers.stream import Output, StreamNormalizer
 from tooltap.protocol.frames import DaemonFrame, FrameError, Ingest, Ingesting
 from tooltap.protocol.stats import Statistics
 from tooltap.traces.drift import Drift
@@ -31,11 +39,13 @@ from tooltap.traces.writer import TraceWriter
 
 __all__ = ["Streams"]
 
+SHOW_ATTEMPTS = 3
+
 
 class Streams:
     """`tasks` carries the commits, which outlive their connections. `snapshot_bytes`: a tail longer than this is
-    replaced by a snapshot. `max_streams`: one more unended one is refused. `drift` looks at all lines. The other
-    options are those of `Setting`."""
+    replaced by a snapshot. `max_streams`: one more unended one is refused. `drift` looks at all lines. `policy`: how
+    results are shown. The other options are those of `Setting`."""
 
     def __init__(
         self,
@@ -51,6 +61,8 @@ class Streams:
         partials_wanted: Callable[[], bool] = lambda: False,
         trace: TraceWriter | None = None,
         drift: Drift | None = None,
+        policy: Policy | None = None,
+        rewrite: Callable[[Sequence[Rewrite]], None] = lambda _: None,
     ) -> None:
         self.sessions: dict[str, IngestSession] = {}
         """Stream -> the session that owns it."""
@@ -61,6 +73,7 @@ class Streams:
         self._max_streams = max_streams
         self._clock = clock
         self._drift = drift
+        self._policy = policy
         self._locks: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
         self._setting = Setting(
             journal=journal,
@@ -70,6 +83,7 @@ class Streams:
             commit_soon=lambda session: tasks.start_soon(session.commit_all),
             on_over=self._forget,
             partials_wanted=partials_wanted,
+            rewrite=rewrite,
             trace=trace,
         )
 
@@ -104,6 +118,21 @@ class Streams:
             if stored is None:
                 raise FrameError("not-found", f"there is no stream {stream!r}")
             return await self._close(stored, "end")
+
+    async def show(self, stream: str, outputs: Sequence[Output]) -> None:
+        """Journal a view of a result of the stream, whoever owns it; of one that has been deleted there is none.
+        Raises `JournalError`."""
+        async with self._lock(stream):
+            owner = self.sessions.get(stream)
+            if owner is not None and await owner.show(outputs):
+                return
+            for _ in range(SHOW_ATTEMPTS):
+                stored = await self._journal.load_stream(stream)
+                if stored is None:
+                    return
+                with suppress(StreamConflictError):  # a daemon that shares the journal has gone on with it
+                    await self._journal.commit(Commit(stored.info, stored.info.lines, outputs, ()))
+                    return
 
     async def close_overdue(self) -> int:
         """Close the streams that nobody has come back to; gives how many. To be called from time to time."""
@@ -179,8 +208,16 @@ class Streams:
         except UnknownDialectError as error:
             raise FrameError("unknown-dialect", str(error)) from None
         return LiveStream(
-            info, normalizer, committed_state=None, snapshot_bytes=self._snapshot_bytes, drift=self._drift
+            info,
+            normalizer,
+            committed_state=None,
+            snapshot_bytes=self._snapshot_bytes,
+            drift=self._drift,
+            views=self._views(),
         )
+
+    def _views(self) -> StreamViews | None:
+        return None if self._policy is None else StreamViews(self._policy, self._limits)
 
     async def _resume(self, stored: StoredStream) -> LiveStream:
         return await resume(
@@ -190,6 +227,7 @@ class Streams:
             snapshot_bytes=self._snapshot_bytes,
             now=self._clock(),
             drift=self._drift,
+            views=self._views(),
         )
 
 

@@ -22,9 +22,11 @@ from tooltap.daemon.failpoints import failpoint
 from tooltap.daemon.journal import Journal, JournalError, StreamConflictError
 from tooltap.daemon.live_stream import RECORD_BYTES, LiveStream
 from tooltap.daemon.logs import get_logger
+from tooltap.daemon.result_views import Rewrite
 from tooltap.daemon.tracing import StreamTrace
 from tooltap.normalizers.framing import HEAD_BYTES, LongLine, Splitter
 from tooltap.normalizers.items import Item
+from tooltap.normalizers.stream import Output
 from tooltap.protocol.frames import Ack, DaemonFrame, Done, ErrorCode, ErrorFrame, Suspended
 from tooltap.protocol.stats import Statistics
 from tooltap.protocol.tapped import Direction, End, Lost, NotTappedError, read_tapped
@@ -49,6 +51,8 @@ class Setting:
     on_over: Callable[[IngestSession], None]
     partials_wanted: Callable[[], bool]
     """Whether anybody wants live previews; asked for all that arrives."""
+    rewrite: Callable[[Sequence[Rewrite]], None]
+    """Takes what commands are to make views of, once it is durable. Must not block."""
     trace: TraceWriter | None
 
 
@@ -144,6 +148,11 @@ class IngestSession:
             self._send(Done(**msgspec.structs.asdict(statistics)))
         return statistics
 
+    async def show(self, outputs: Sequence[Output]) -> bool:
+        """Commit a view of an earlier result; False if that could not be done."""
+        self.live.show(outputs)
+        return await self._settle()
+
     async def suspend(self) -> None:
         """Commit what has been received and let the stream go; its publisher may come back."""
         self.live.suspend()
@@ -163,6 +172,7 @@ class IngestSession:
             while self.live.dirty and not self._abandoned:
                 taken = self._waiting
                 commit = self.live.take(self._clock())
+                rewrites = self.live.take_rewrites()
                 self._in_flight = True
                 await self._journal.commit(commit)
                 self._in_flight = False
@@ -173,6 +183,7 @@ class IngestSession:
                     self._send(Ack(lines=commit.info.lines))
                 if self._trace is not None:
                     self._trace.add(commit)
+                self._setting.rewrite(rewrites)
                 self._wake()
         except StreamConflictError as error:
             self._fail("superseded", str(error))

@@ -14,6 +14,7 @@ import msgspec
 
 from tooltap.daemon.journal import Commit, StreamInfo, StreamState, TailRecord
 from tooltap.daemon.logs import get_logger
+from tooltap.daemon.result_views import Rewrite, StreamViews
 from tooltap.normalizers.bounds import Produced
 from tooltap.normalizers.framing import LongLine
 from tooltap.normalizers.items import Context, Item, Limits
@@ -64,7 +65,7 @@ def ids_of(outputs: Sequence[Output], ids: int) -> int:
 
 class LiveStream:
     """`committed_state`: None for a stream the journal does not know. `outputs`: made by no new line (a reset, lines
-    held before), to go out with the next commit. `drift` looks on."""
+    held before), to go out with the next commit. `drift` looks on. `views`: what of its results the user is shown."""
 
     def __init__(
         self,
@@ -78,6 +79,7 @@ class LiveStream:
         outputs: Sequence[Output] = (),
         needs_snapshot: bool = False,
         drift: Drift | None = None,
+        views: StreamViews | None = None,
     ) -> None:
         self.info = info
         self.normalizer = normalizer
@@ -88,13 +90,15 @@ class LiveStream:
         self._committed_state = committed_state
         self._tail: list[TailRecord] = []
         self._outputs: list[Output] = []
+        self._has_views = False
+        self._views = views
         self._add(outputs)
         self._watch = None if drift is None else StreamWatch(drift, normalizer, info.agent_version)
 
     @property
     def dirty(self) -> bool:
         """There is something to commit."""
-        return bool(self._tail) or self.info.state != self._committed_state
+        return bool(self._tail) or self._has_views or self.info.state != self._committed_state
 
     def feed(
         self,
@@ -119,6 +123,11 @@ class LiveStream:
         self._take_in(self.normalizer.lost(lost.lines, lost.bytes, lost.reason, t))
         self._record(TailRecord("lost", t=t, lines=lost.lines, size=lost.bytes, reason=lost.reason))
         self._heard(t)
+
+    def show(self, outputs: Sequence[Output]) -> None:
+        """Take a view of an earlier result. No line made it, so that nothing else of the stream changes."""
+        self._outputs += outputs
+        self._has_views = True
 
     def open(self) -> None:
         """Somebody publishes. An ended stream is opened by its next line only."""
@@ -151,9 +160,13 @@ class LiveStream:
         # The writer encodes this in its thread, while the next lines are counted here.
         frozen = msgspec.structs.replace(info, statistics=self.statistics)
         commit = Commit(frozen, base_lines, self._outputs, self._tail, snapshot)
-        self._outputs, self._tail = [], []
+        self._outputs, self._tail, self._has_views = [], [], False
         self._committed_state = info.state
         return commit
+
+    def take_rewrites(self) -> list[Rewrite]:
+        """Commands to be run for what the last commit holds, once that is durable."""
+        return [] if self._views is None else self._views.take_rewrites()
 
     @property
     def statistics(self) -> Statistics:
@@ -182,7 +195,7 @@ class LiveStream:
             self.normalizer.watch(None)
 
     def _add(self, outputs: Sequence[Output]) -> None:
-        self._outputs += outputs
+        self._outputs += outputs if self._views is None else self._views.apply(outputs)
         self.info.ids = ids_of(outputs, self.info.ids)
         for output in outputs:
             if isinstance(output, Produced):

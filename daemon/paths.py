@@ -1,4 +1,4 @@
-"""Where the socket, the journal and the spools are."""
+"""Where the socket, the journal, the spools and the configuration are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import platformdirs
 
-__all__ = ["SOCKET_VARIABLE", "SPOOL_VARIABLE", "journal_path", "socket_path", "spool_path"]
+__all__ = ["SOCKET_VARIABLE", "SPOOL_VARIABLE", "config_path", "journal_path", "socket_path", "spool_path"]
 
 SOCKET_VARIABLE = "TOOLTAP_SOCKET"
 SPOOL_VARIABLE = "TOOLTAP_SPOOL"
@@ -22,6 +22,11 @@ def socket_path() -> Path:
         # Without $XDG_RUNTIME_DIR platformdirs warns and takes a private directory of its own; nothing to worry about.
         warnings.simplefilter("ignore")
         return platformdirs.user_runtime_path() / "tooltap.sock"
+
+
+def config_path() -> Path:
+    """Of the daemon, if it is not told another."""
+    return platformdirs.user_config_path("tooltap") / "tooltap.toml"
 
 
 def journal_path() -> Path:

@@ -12,6 +12,7 @@ import msgspec
 from tooltap.daemon.journal import Journal, JournalError, NotEndedError, OutputSlice
 from tooltap.daemon.logs import get_logger
 from tooltap.daemon.output_cache import CannotFitError, OutputCache
+from tooltap.daemon.result_views import view_id
 from tooltap.daemon.views import view_of
 from tooltap.protocol.events import with_seq
 from tooltap.protocol.filters import Filter
@@ -118,7 +119,20 @@ class Requests:
         if stored is None:
             raise FrameError("not-found", f"there is no event {request.seq}")
         event = msgspec.json.decode(with_seq(stored.seq, stored.body))
+        if request.view == "display" and event["kind"] == "tool-result":
+            event |= await self._made_view(event)
         return {"view": request.view, "event": view_of(event, request.view)}
+
+    async def _made_view(self, result: dict[str, Any]) -> dict[str, Any]:
+        """The `display` that a command has made of a result since."""
+        after, wanted = result["seq"], view_id(result["id"])
+        updates = Filter(stream=(result["stream"],), kind=("tool-update",), tool=(result["name"],))
+        while after < self._journal.latest:
+            found, after = await self._journal.read(after, updates)
+            for update in (msgspec.json.decode(one.body) for one in found):
+                if update["id"] == wanted:
+                    return {"display": update["display"]}
+        return {}
 
     async def _calls(self, request: CallsRequest) -> dict[str, Any]:
         found = await self._journal.open_calls(request.session)

@@ -16,6 +16,7 @@ import msgspec
 
 from tooltap.daemon.journal import Journal, StoredStream, StreamInfo, TailRecord
 from tooltap.daemon.live_stream import SNAPSHOT_FORMAT, LiveStream, Snapshot, context_of, ids_of
+from tooltap.daemon.result_views import StreamViews
 from tooltap.normalizers.calls_state import Call
 from tooltap.normalizers.framing import LongLine
 from tooltap.normalizers.items import Limits
@@ -34,8 +35,17 @@ _loading = threading.Lock()
 
 
 async def resume(
-    journal: Journal, stored: StoredStream, *, limits: Limits, snapshot_bytes: int, now: int, drift: Drift | None = None
+    journal: Journal,
+    stored: StoredStream,
+    *,
+    limits: Limits,
+    snapshot_bytes: int,
+    now: int,
+    drift: Drift | None = None,
+    views: StreamViews | None = None,
 ) -> LiveStream:
+    if views is not None:
+        await views.restore(journal, stored.info.stream)
     # In a thread: a long tail takes its time, and the other streams go on.
     rebuilt = await anyio.to_thread.run_sync(_rebuild, stored, limits)
     if rebuilt is not None:
@@ -49,6 +59,7 @@ async def resume(
             snapshot_size=len(stored.snapshot or b""),
             outputs=outputs,
             drift=drift,
+            views=views,
         )
     normalizer = _fresh(stored.info, limits)
     left = _left_open(stored.info, await journal.open_calls(stream=stored.info.stream))
@@ -61,6 +72,7 @@ async def resume(
         outputs=outputs,
         needs_snapshot=True,
         drift=drift,
+        views=views,
     )
 
 

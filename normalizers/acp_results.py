@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 from tooltap.normalizers.acp_content import blocks, decoded, text_of, unfence
 from tooltap.normalizers.acp_inputs import ToolUse
 from tooltap.normalizers.acp_state import Terminal
+from tooltap.normalizers.audiences import by_audience, by_structure, printed
 from tooltap.normalizers.claude_answers import read_answer
 from tooltap.normalizers.opencode_results import listing
 from tooltap.normalizers.values import record, string, whole
+from tooltap.protocol.events import Display
 
 __all__ = ["Result", "printed_so_far", "read_result"]
 
@@ -30,6 +32,7 @@ class Result(NamedTuple):
     error: str | None = None
     is_async: bool = False
     duration_ms: int | None = None
+    display: Display | None = None
     is_shown: bool = False
     """The wire has only what the user is shown; what the model saw is not known."""
 
@@ -101,23 +104,25 @@ class _Said(NamedTuple):
 
 
 def _read_plain(name: str, use: ToolUse, update: dict[str, Any], terminal: Terminal | None, provider: str) -> Result:
-    content = blocks(update.get("content"))
+    content, display = by_audience(blocks(update.get("content")))
     text = text_of(content)
     if text is None and update.get("content") is None:
         text = use.running
     raw = update.get("rawOutput")
     if provider == "vibe":  # a string of JSON
         raw = decoded(raw)
+    if provider == "codex" and isinstance(raw, dict):
+        raw, display = _read_codex(raw, display)
     said = _Said(raw, content, unfence(text) if text is not None else None, terminal)
     said, note, status = _take_off_notes(said, str(update.get("status")))
     if provider == "opencode" and update.get("title") == _OPENCODE_INVALID:
         return Result(None, "failed", string(record(use.raw_input).get("error")) or _error(said))
     if status == "completed":
-        is_shown = said.raw is None and terminal is None
+        is_shown = said.raw is None and terminal is None and display is None
         value = _value(name, said)
         if is_shown and provider == "gemini" and isinstance(value, str) and name != "Bash":
             value = {"message": value}  # a note for the user (`Read image file: logo.png`), not what the tool gave
-        return Result(value, status, duration_ms=_duration(said.raw), is_shown=is_shown)
+        return Result(value, status, duration_ms=_duration(said.raw), display=display, is_shown=is_shown)
     error = note or _error(said)
     if status == "failed" and error is not None and error.startswith(_REFUSED):
         status = "denied"
@@ -125,6 +130,14 @@ def _read_plain(name: str, use: ToolUse, update: dict[str, Any], terminal: Termi
     if name == "Bash" and error is not None and value.get("stdout") == error and "exit_code" not in value:
         del value["stdout"]
     return Result(value or None, status, error, duration_ms=_duration(said.raw))
+
+
+def _read_codex(raw: dict[str, Any], display: Display | None) -> tuple[dict[str, Any], Display | None]:
+    """Codex's own event (before 1.0 of its adapter), or an MCP server's answer in `result`."""
+    answer, shown = by_structure(record(raw.get("result")))
+    if shown is not None:
+        raw = {**raw, "result": answer}
+    return raw, display or shown or printed(raw)
 
 
 def _value(name: str, said: _Said) -> Any:

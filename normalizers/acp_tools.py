@@ -236,6 +236,7 @@ class ToolCalls:
             error=answer.error,
             duration_ms=answer.duration_ms,
             attachments=[*(bodies.attachments or ()), *links] or None,
+            display=answer.display,
             assistant_view="unknown" if answer.is_shown else None,
             is_async=answer.is_async,
             outputs=_bodies_of(terminal),

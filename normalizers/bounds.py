@@ -46,6 +46,8 @@ class _Cutter:
         self.event = event
         self.pieces: list[OutputPiece] = []
         self._new_output_id = new_output_id
+        self._kept: dict[bytes, OutputRef] = {}
+        """By what is in them."""
 
     def cut_strings(self, limit: int) -> None:
         for pointer, container, key, value in list(_strings(self.event)):
@@ -66,6 +68,10 @@ class _Cutter:
             self._move(pointer, container, key, data, _HEAD_WHEN_CROWDED, mime)
 
     def _move(self, pointer: str, container: Any, key: Any, data: bytes, keep: int, mime_type: str) -> None:
+        if pointer == "/display/text" and data in self._kept:  # the whole of what the model was given a part of
+            container["outputId"], container["mimeType"] = self._kept[data].output_id, self._kept[data].mime_type
+            del container[key]
+            return
         outputs = self.event.setdefault("outputs", {})
         container[key] = data[:keep].decode("utf-8", "ignore")
         if pointer in outputs:  # cut before: the body is already kept
@@ -73,7 +79,7 @@ class _Cutter:
         output_id = self._new_output_id()
         self.pieces.append(OutputPiece(output_id, 0, data, mime_type))
         lines = data.count(b"\n") + (not data.endswith(b"\n"))
-        ref = OutputRef(output_id=output_id, bytes=len(data), lines=lines, mime_type=mime_type)
+        ref = self._kept[data] = OutputRef(output_id=output_id, bytes=len(data), lines=lines, mime_type=mime_type)
         outputs[pointer] = msgspec.to_builtins(ref)
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tooltap.normalizers.audiences import by_audience
 from tooltap.normalizers.call_ids import CallIds
 from tooltap.normalizers.calls_state import Call, CallsState, Tombstone
 from tooltap.normalizers.names import canonical_name
@@ -286,6 +287,7 @@ class Calls:
         call, replaces = (of, None) if isinstance(of, Call) else self._of_result(of, raw_name)
         if call is None:
             return DUPLICATE_RESULT
+        value, shown = by_audience(value)
         output = tool_output(call.name, value, call.raw_name)
         status = self._status(call, output, status)
         if status == "completed":
@@ -307,7 +309,7 @@ class Calls:
             is_error=status == "failed",
             duration_ms=duration_ms,
             attachments=attachments,
-            display=display,
+            display=display or shown,
             assistant_view=assistant_view,
             async_=is_async,
             final=final or (call.acknowledged and not is_async),

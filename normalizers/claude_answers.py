@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from tooltap.normalizers.audiences import diff_of
 from tooltap.normalizers.values import record, string, whole
+from tooltap.protocol.events import Display
 
 __all__ = ["Answer", "read_answer", "read_server_answer", "text_of"]
 
@@ -26,6 +28,7 @@ class Answer(NamedTuple):
     error: str | None = None
     is_async: bool = False
     duration_ms: int | None = None
+    display: Display | None = None
 
 
 _EXIT_CODE = re.compile(r"Exit code (-?\d+)(?:\n|$)")
@@ -74,6 +77,7 @@ def read_answer(name: str, block: dict[str, Any], twin: Any, meta: dict[str, Any
         status="completed",
         is_async=_is_async(name, text, twin),
         duration_ms=_duration(twin),
+        display=_display(name, text, twin),
     )
 
 
@@ -97,6 +101,16 @@ def text_of(content: Any) -> str:
         return ""
     texts = [item.get("text") for item in content if isinstance(item, dict)]
     return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def _display(name: str, text: str, twin: dict[str, Any] | None) -> Display | None:
+    """What the user sees of a twin that says more than the block: a change as its diff, and the whole of an output of
+    which the model was given the beginning."""
+    if twin is None:
+        return None
+    if name == "Bash" and _PERSISTED.fullmatch(text) and (printed := string(twin.get("stdout"))):
+        return Display(origin="provider", text=printed)
+    return diff_of(twin) if name in _CHANGING else None
 
 
 def _is_async(name: str, text: str, twin: dict[str, Any] | None) -> bool:
@@ -166,7 +180,7 @@ def _shell_twin(twin: dict[str, Any], text: str) -> dict[str, Any]:
     answer = {key: item for key, item in twin.items() if item is not False}  # flags of nothing special
     if "isImage" in answer:
         del answer["stdout"]  # the picture, as a data URL
-    return {**answer, "message": text} if "backgroundTaskId" in answer else answer
+    return {**answer, "message": text} if "backgroundTaskId" in answer or _PERSISTED.fullmatch(text) else answer
 
 
 def _printed_twin(twin: dict[str, Any], text: str) -> dict[str, Any]:
@@ -212,6 +226,8 @@ def _task_twin(twin: dict[str, Any], text: str) -> dict[str, Any]:
         rest["content"] = rest["content"][notes : len(rest["content"]) - tail]
     return rest
 
+
+_CHANGING = frozenset({"Edit", "MultiEdit", "NotebookEdit", "Write"})
 
 _FROM_TWIN: dict[str, Callable[[dict[str, Any], str], Any]] = {
     "Bash": _shell_twin,

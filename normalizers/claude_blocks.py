@@ -180,6 +180,7 @@ class Blocks:
             status=answer.status,
             error=answer.error,
             duration_ms=answer.duration_ms,
+            display=answer.display,
             attachments=bodies.attachments,
             is_async=answer.is_async,
         )

@@ -11,6 +11,7 @@ import base64
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from tooltap.normalizers.audiences import printed
 from tooltap.normalizers.base import WITH_EVENTS, skip
 from tooltap.normalizers.bodies import Bodies
 from tooltap.normalizers.calls import DUPLICATE_RESULT, UNKNOWN_TOOL
@@ -126,9 +127,9 @@ class CodexCalls:
         is_question = parser.calls.name_of(call_id) == "AskUserQuestion" and isinstance(value, dict)
         parser.approvals.settle(call_id, answer.status, value.get("answers") if is_question else None)
         if answer.running is None:
-            printed, bodies = parser.running.take(call_id)
-            if value is None and printed:  # broken off: what it printed before is all there is
-                value, outputs = printed, bodies
+            so_far, bodies = parser.running.take(call_id)
+            if value is None and so_far:  # broken off: what it printed before is all there is
+                value, outputs = so_far, bodies
         return parser.calls.result(
             call_id,
             value,
@@ -138,6 +139,7 @@ class CodexCalls:
             error=answer.error,
             duration_ms=answer.duration_ms,
             attachments=attachments,
+            display=answer.display,
             is_async=answer.running is not None,
             outputs=outputs,
         )
@@ -219,7 +221,7 @@ class CodexCalls:
                 value[key] = msg[key]
         status = _STATUS.get(str(msg.get("status")), "completed")
         error = text_of(msg, "formatted_output", "aggregated_output", "stderr") if status == "denied" else None
-        answer = Answer(value, status, error, duration_ms=duration_of(msg))
+        answer = Answer(value, status, error, duration_ms=duration_of(msg), display=printed(msg))
         return self.ended(call_id, answer, msg)
 
     def _output_delta(self, msg: Msg) -> str:

@@ -12,6 +12,7 @@ import re
 from typing import Any, NamedTuple
 
 from tooltap.normalizers.tools.payload import decode_json
+from tooltap.protocol.events import Display
 
 __all__ = ["Answer", "read_answer"]
 
@@ -25,6 +26,7 @@ class Answer(NamedTuple):
     running: str | None = None
     """Id of the session in which the command still runs: the answer only acknowledges it."""
     duration_ms: int | None = None
+    display: Display | None = None
 
 
 _HEADER = re.compile(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tooltap.normalizers.audiences import by_structure
 from tooltap.normalizers.bodies import Bodies
 from tooltap.normalizers.calls import DUPLICATE_RESULT, UNKNOWN_TOOL
 from tooltap.normalizers.codex_calls import as_event
@@ -108,7 +109,8 @@ class CodexTools:
         status = "completed" if error is None else read_answer(error).status
         if status == "completed" and (error is not None or failed):
             status = "failed"
-        answer = Answer(value, status, error, duration_ms=duration_of(msg))
+        value, display = by_structure(value)
+        answer = Answer(value, status, error, duration_ms=duration_of(msg), display=display)
         return self._tools.ended(call_id, answer, raw, attachments=bodies.attachments)
 
     def _dynamic_begin(self, msg: Msg) -> str:

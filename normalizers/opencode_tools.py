@@ -195,7 +195,7 @@ def _printed_value(output: Any, metadata: Msg, canonical: str) -> Any:
 def _display(metadata: Msg) -> Display | None:
     """The change a file tool made, which the model is not shown."""
     diff = text_of(metadata, "diff")
-    return Display(origin="provider", text=diff, mime_type="text/x-diff") if diff is not None else None
+    return Display(origin="provider", text=diff, mime_type="text/x-diff") if diff else None
 
 
 def answers_by_question(questions: list[str], answers: Any) -> dict[str, str]:

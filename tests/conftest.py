@@ -17,6 +17,8 @@ from hypothesis import settings
 # Spools of the agents that tests run, and where the daemons that tests start look for them.
 os.environ["TOOLTAP_SPOOL"] = tempfile.mkdtemp(prefix="tooltap-spool-")
 atexit.register(shutil.rmtree, os.environ["TOOLTAP_SPOOL"], ignore_errors=True)
+# The user's own configuration is none of the tests' business.
+os.environ["XDG_CONFIG_HOME"] = os.path.join(os.environ["TOOLTAP_SPOOL"], "no-configuration")
 
 NO_SKIP = bool(os.environ.get("TOOLTAP_NO_SKIP"))
 

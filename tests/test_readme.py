@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.cli.command import CLAUDE, CODEX, DEMO, environment, serving, start
+from tests.cli.command import CLAUDE, CODEX, DEMO, environment, here, serving, start
 from tests.http_server import HttpServer
 from tests.test_layout import FOLDERS, ROOT
 from tooltap.cli.gateway import LISTEN
@@ -193,6 +193,16 @@ def test_agents_are_told_of_the_mcp_server_in_what_they_read() -> None:
         "Gemini CLI": usual,
         "OpenCode": {"type": "local", "command": ["tooltap", "mcp"]},
     }
+
+
+def test_the_configuration_is_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    [command] = [block for block in BLOCKS if block.purpose == "config"]
+    [file] = [block for block in BLOCKS if block.language == "toml"]
+    (tmp_path / "tooltap.toml").write_text(file.text)
+    monkeypatch.chdir(tmp_path)
+    checked = here(*shlex.split(command.text)[1:])
+
+    assert checked.stdout.decode() == "tooltap.toml is right: it has rules for 5 tools\n"
 
 
 def test_the_make_targets_exist() -> None:

@@ -47,6 +47,11 @@ class DaemonProcess:
             pass
         return self.process.wait(TIMEOUT)
 
+    def next_log(self) -> dict[str, Any]:
+        entry = self._read()
+        assert entry is not None, "the daemon has ended"
+        return entry
+
     def connect(self) -> Wire:
         wire = Wire(self.path)
         assert wire.read()["op"] == "welcome"

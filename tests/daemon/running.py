@@ -141,9 +141,8 @@ class Running:
 @contextmanager
 def running(directory: Path, **settings: Any) -> Iterator[Running]:
     """A daemon whose files are in `directory`; `settings` are those of its configuration."""
-    config = load_config(
-        None, socket=str(directory / "run" / "t.sock"), journal=str(directory / "journal.db"), **settings
-    )
+    places = {"socket": str(directory / "run" / "t.sock"), "journal": str(directory / "journal.db")}
+    config = load_config(None, **{**places, **settings})
     ready = threading.Event()
     with start_blocking_portal("asyncio") as portal:
         daemon = portal.call(Daemon, config)

@@ -48,17 +48,47 @@ def test_a_journal_is_a_path_with_or_without_its_kind() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("retention = 2", "object contains unknown field `retention`"),
-        ("max_connections = 0", "max_connections: expected `int` >= 1"),
+        ("retention = 2", ":1: retention: there is no such key"),
+        ("# max_connections\n\nmax_connections = 0", ":3: max_connections: expected `int` >= 1"),
         ('at_interval = "5 s"', "at_interval: expected `float`, got `str`"),
-        ("[stream]\ndepht = 3", "stream: object contains unknown field `depht`"),
+        ("[stream]\ndepht = 3", ":2: stream.depht: there is no such key"),
         ("[follow]\nfiles = 0", "follow.files: expected `int` >= 1"),
         (
             '[follow]\nagents = ["cursor"]',
             "follow: no session files of 'cursor' are known; there are claude, codex, gemini",
         ),
         ('[follow]\nbackfill = "soon"', "follow: backfill is all, none or an age like 36h or 7d, not 'soon'"),
-        ("a = = b", "is not valid TOML"),
+        (
+            "[tools.Read]\nsilent = true\n\n[tools.Write]\nmax_chars = -1",
+            ":5: tools.Write.max_chars: expected `int` >= 0",
+        ),
+        ('[tools."*"]\nsilent = 1', ":2: tools.*.silent: expected `bool`, got `int`"),
+        ("tools.Read.hidden = true", ":1: tools.Read.hidden: there is no such key"),
+        ("tools = { Read = 1 }", ":1: tools: expected `object`, got `int`"),
+        (
+            '[tools.Write]\ntemplate = """\nWritten {size} bytes"""',
+            ":2: tools.Write.template: there is no field {size}; there are {tool}, {status}, {preview}, {bytes}, "
+            "{lines}, {input.KEY}, {output.KEY}",
+        ),
+        ('[tools.Write]\ntemplate = "{"', ":2: tools.Write.template: '{' cannot be read: Single '{' encountered"),
+        ('[tools.Bash]\nrewrite = "cat"', ":2: tools.Bash.rewrite: expected `array`, got `str`"),
+        ('[tools.Bash]\nrewrite = [\n  "cat",\n  1,\n]', ":2: tools.Bash.rewrite: expected `str`, got `int`"),
+        (
+            '[tools.Bash]\nrewrite = [""]',
+            ":2: tools.Bash.rewrite: this is a command and its arguments, and the command is empty",
+        ),
+        (
+            '[tools.mcp__memory__search]\nrewrite = ["cat"]',
+            ":2: tools.mcp__memory__search.rewrite: results of an MCP server's tools are not rewritten",
+        ),
+        (
+            "[tools.read_file]\nsilent = true",
+            ":1: tools.read_file: no result is of a tool 'read_file': its canonical name is 'Read'",
+        ),
+        ("[rewriting]\ntimeout = 0", ":2: rewriting.timeout: expected `float` > 0.0"),
+        ("a = = b", ":1: this is not valid TOML: invalid value"),
+        ("a = 1\n[b", ":2: this is not valid TOML: "),
+        ("a = 1\na = 2", ":2: this is not valid TOML: cannot overwrite a value"),
         ("a = '\xff'", "is not valid TOML"),
     ],
 )

@@ -1,0 +1,82 @@
+"""`tooltap config check`, and a daemon that reads its configuration again."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command import CLAUDE, here, sentence
+from tests.daemon.processes import DaemonProcess
+from tests.test_layout import ROOT
+
+
+def test_a_right_file_is_said_to_be_right() -> None:
+    example = ROOT / "docs" / "display.toml"
+    checked = here("config", "check", example)
+
+    assert (checked.returncode, checked.stdout.decode()) == (0, f"{example} is right: it has rules for 7 tools\n")
+
+
+def test_a_mistake_is_told_with_file_line_and_key(tmp_path: Path) -> None:
+    file = tmp_path / "tooltap.toml"
+    file.write_text("# silent\n[tools.Read]\nask = true\nsilent = 1\n")
+    checked = here("config", "check", file)
+
+    assert checked.returncode == 2
+    assert sentence(checked) == f"{file}:4: tools.Read.silent: expected `bool`, got `int`"
+
+
+def test_without_a_file_the_users_own_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And `serve` reads it."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert "No such file" in sentence(here("config", "check"))
+    for folder in (tmp_path / "tooltap", tmp_path / "Library" / "Application Support" / "tooltap"):
+        folder.mkdir(parents=True)
+        (folder / "tooltap.toml").write_text("tools.Bash.max_chars = 'many'\n")
+
+    assert "tooltap.toml:1: tools.Bash.max_chars: expected `int`" in sentence(here("config", "check"))
+    assert "tooltap.toml:1: tools.Bash.max_chars: expected `int`" in sentence(here("serve"))
+
+
+def ingest(daemon: DaemonProcess, stream: str) -> dict[str, Any]:
+    """The recording's first result, as a stream of its own."""
+    with daemon.connect() as wire:
+        wire.send("ingest", stream=stream)
+        wire.write(CLAUDE.read_bytes())
+        wire.finish()
+        wire.until("done")
+    with daemon.connect() as wire:
+        wanted = {"stream": [stream], "kind": ["tool-result"]}
+        wire.send("subscribe", after="start", follow=False, filter=wanted)
+        return next(event for event in wire.rest() if "op" not in event)
+
+
+def reread(daemon: DaemonProcess) -> dict[str, Any]:
+    """What the daemon logs about it."""
+    os.kill(daemon.process.pid, signal.SIGHUP)
+    while "configuration" not in (entry := daemon.next_log()).get("event", ""):
+        pass
+    return entry
+
+
+def test_a_daemon_reads_its_file_again_and_keeps_what_it_had_if_that_is_wrong(tmp_path: Path) -> None:
+    file = tmp_path / "tooltap.toml"
+    file.write_text("tools.Bash.max_chars = 3\n")
+    with DaemonProcess(tmp_path, "--config", file).wait_ready() as daemon:
+        before = ingest(daemon, "before")
+        file.write_text("tools.Bash.max_chars = 5\n")
+        assert reread(daemon)["event"] == "configuration read again"
+        changed = ingest(daemon, "changed")
+        file.write_text("\ntools.Bash.max_chars = -5\n")
+        wrong = reread(daemon)
+        kept = ingest(daemon, "kept")
+
+    text = before["output"]["stdout"]
+    assert [one["display"]["text"] for one in (before, changed, kept)] == [text[:3], text[:5], text[:5]]
+    assert wrong["event"] == "the configuration stays as it was"
+    assert wrong["reason"] == f"{file}:2: tools.Bash.max_chars: expected `int` >= 0"
