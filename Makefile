@@ -11,7 +11,7 @@ venv = $(PYTHON) -m venv $(1)
 install = $(1)/bin/python -m pip install -q --disable-pip-version-check $(2)
 endif
 
-.PHONY: demo test bench check lint fix corpus goldens coverage baselines fixtures endless fuzz soak package clean
+.PHONY: demo test bench check lint fix corpus goldens coverage baselines fixtures schema endless fuzz soak package clean
 
 demo: .venv/.runtime
 	$(BIN)/tooltap demo
@@ -58,6 +58,10 @@ soak: .venv/.dev
 # The page that says which tools are proven for which dialect, from the fixtures.
 coverage: .venv/.runtime
 	$(BIN)/python -m tooltap.traces.coverage tests/fixtures > docs/coverage.md
+
+# What is made of the structs in protocol/: pages, JSON Schema, TypeScript. Refuses what is not only an addition.
+schema: .venv/.dev
+	$(BIN)/python -m tests.schema
 
 # What the curated lines give today, after a change of the normalizers; says what changed, and what is still wrong.
 fixtures: .venv/.runtime

@@ -36,6 +36,7 @@ COMMANDS = {
     "baseline": "Record what agents' streams look like, and check whether they still do.",
     "drift": "Show where agents' streams are not what they were.",
     "stats": "Show what the daemon has done, stream by stream.",
+    "schema": "Print the schema of events, tool payloads and socket frames.",
     "fixtures": "Extract fixtures from traces, check them, bring them up to date.",
 }
 """Name -> the line `tooltap --help` shows; the subcommand's own help begins with it."""
