@@ -1,4 +1,19 @@
-"""`tooltap.client`: talk to a running daemon. See `tooltap.daemon.client`."""
+"""`tooltap.client`: talk to a running daemon, with an event loop (asyncio or trio) or without.
+
+    from tooltap.client import Gap, subscribe
+
+    for event in subscribe(after="start"):      # or: async for event in subscribe(after="start")
+        if isinstance(event, Gap):
+            print("events", event.from_, "to", event.to, "are gone")
+        else:
+            print(event.seq, event.provider, event)
+
+- `subscribe`: typed events (`tooltap.protocol.events`) and gaps; reconnects; its `cursor` is where to go on later.
+- `ask`, and asynchronously `request`, `connect`: sessions, single events, bodies of outputs, statistics.
+- `ingest`: publish a stream of an agent's lines (asynchronous).
+
+`tooltap.daemon.client` has the lines of a subscription as they come.
+"""
 
 from tooltap.daemon.client import (
     Client,
@@ -8,24 +23,28 @@ from tooltap.daemon.client import (
     Filter,
     OtherInputError,
     Publisher,
-    Received,
-    Subscription,
     connect,
     ingest,
     request,
-    subscribe,
 )
+from tooltap.daemon.client_blocking import ask
+from tooltap.daemon.client_events import EventOrGap, EventStream, subscribe
+from tooltap.protocol.events import AnyEvent
+from tooltap.protocol.frames import Gap
 
 __all__ = [
+    "AnyEvent",
     "Client",
     "ConnectError",
     "DaemonError",
     "DisconnectedError",
+    "EventOrGap",
+    "EventStream",
     "Filter",
+    "Gap",
     "OtherInputError",
     "Publisher",
-    "Received",
-    "Subscription",
+    "ask",
     "connect",
     "ingest",
     "request",
