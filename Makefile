@@ -11,7 +11,7 @@ venv = $(PYTHON) -m venv $(1)
 install = $(1)/bin/python -m pip install -q --disable-pip-version-check $(2)
 endif
 
-.PHONY: demo test bench check lint fix corpus goldens coverage baselines fixtures schema endless fuzz soak package clean
+.PHONY: demo test bench check lint fix corpus goldens coverage baselines fixtures schema typescript endless fuzz soak package clean
 
 demo: .venv/.runtime
 	$(BIN)/tooltap demo
@@ -63,6 +63,11 @@ coverage: .venv/.runtime
 schema: .venv/.dev
 	$(BIN)/python -m tests.schema
 
+# The client for Node, and its tests against the daemon of this folder.
+typescript: .venv/.runtime
+	cd clients/typescript && npm ci --no-fund --no-audit
+	cd clients/typescript && PATH="$(abspath $(BIN)):$$PATH" npm test
+
 # What the curated lines give today, after a change of the normalizers; says what changed, and what is still wrong.
 fixtures: .venv/.runtime
 	$(BIN)/tooltap fixtures update tests/fixtures/curated
@@ -98,4 +103,4 @@ package: .venv/.dev
 	touch $@ .venv/.runtime
 
 clean:
-	rm -rf .venv build dist src/*.egg-info
+	rm -rf .venv build dist src/*.egg-info clients/typescript/dist clients/typescript/node_modules
