@@ -80,7 +80,8 @@ baselines: .venv/.runtime
 		$(BIN)/tooltap baseline record --out traces/static/baselines --agent-version "$$version" "$${meta%/*}" || exit 1; \
 	done
 
-# The sdist, the wheel built from it, and that wheel at work in an empty environment, out of reach of the sources.
+# The sdist, the wheel built from it, and that wheel at work in an empty environment, out of reach of the sources: its
+# commands, and a project that uses the client, as mypy sees it.
 package: .venv/.dev
 	rm -rf build dist
 	$(BIN)/python -m build --outdir dist .
@@ -89,6 +90,8 @@ package: .venv/.dev
 	cd build && venv/bin/tooltap --version
 	cd build && venv/bin/tooltap normalize --stats ../cli/static/demo/claude-code.jsonl >/dev/null
 	cd build && venv/bin/tooltap demo >/dev/null
+	cp -r clients/python build/project
+	cd build/project && $(abspath $(BIN))/mypy --strict --config-file= --python-executable ../venv/bin/python .
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "tooltap needs Python 3.11 or later" >&2; exit 1; }
