@@ -22,7 +22,7 @@ from tooltap.daemon.follower import Follower
 from tooltap.daemon.hub import Hub
 from tooltap.daemon.ingest import Streams
 from tooltap.daemon.journal import Journal, StreamState
-from tooltap.daemon.journal_sqlite import SqliteJournal
+from tooltap.daemon.journal_open import open_journal
 from tooltap.daemon.listener import Listener
 from tooltap.daemon.logs import configure, get_logger
 from tooltap.daemon.paths import spool_path
@@ -74,7 +74,7 @@ class Daemon:
         """`ready` is called when clients can connect. Raises `ListenError`, `JournalError` and `ConfigError`."""
         config = self.config
         with Listener(config.socket_path) as listener:
-            self.journal = await SqliteJournal.open(config.journal_path, durability=config.durability)
+            self.journal = await open_journal(config)
             trace = self._trace = TraceWriter.from_environment(
                 os.environ,
                 lambda sentence: _log.warning("trace", problem=sentence),
@@ -85,7 +85,9 @@ class Daemon:
             try:
                 async with anyio.create_task_group() as tasks:
                     await self._start(listener, tasks)
-                    _log.info("listening", socket=str(listener.path), journal=str(config.journal_path), pid=os.getpid())
+                    _log.info(
+                        "listening", socket=str(listener.path), journal=str(config.journal_place), pid=os.getpid()
+                    )
                     ready()
                     await self._stopping.wait()
                     _log.info("shutting down")
@@ -111,7 +113,7 @@ class Daemon:
             "uptimeMs": int((time.monotonic() - self._started) * 1000),
             "socket": str(self.config.socket_path),
             "journal": {
-                "path": str(self.config.journal_path),
+                "path": str(self.config.journal_place),
                 "id": journal.id,
                 "oldest": journal.oldest,
                 "latest": journal.latest,
@@ -137,7 +139,7 @@ class Daemon:
 
     async def _start(self, listener: Listener, tasks: TaskGroup) -> None:
         config = self.config
-        self.hub = Hub(self.journal, tasks)
+        self.hub = Hub(self.journal, tasks, recent_bytes=config.recent_bytes)
         self.journal.on_commit = self.hub.publish
         await self.journal.suspend_all()
         self._streams = Streams(

@@ -39,7 +39,10 @@ WINDOW = 20_000
 MAX_SLICE = 1024 * 1024
 """Longest slice of an output body."""
 
+# Made here: two threads that decode one type for the first time crash msgspec 0.22.
 _tail_decoder = msgspec.msgpack.Decoder(list[TailRecord])
+_info_decoder = msgspec.json.Decoder(StreamInfo)
+_session_decoder = msgspec.json.Decoder(SessionRow)
 
 
 def read(
@@ -130,7 +133,7 @@ def count_streams(connection: sqlite3.Connection, states: tuple[StreamState, ...
 
 
 def _info(state: StreamState, updated: int, data: bytes) -> StreamInfo:
-    info = msgspec.json.decode(data, type=StreamInfo)
+    info = _info_decoder.decode(data)
     info.state, info.updated = state, updated
     return info
 
@@ -140,7 +143,7 @@ def sessions(connection: sqlite3.Connection, limit: int, before: int | None) -> 
         "SELECT session, data FROM sessions WHERE last_seq<? ORDER BY last_seq DESC LIMIT ?",
         (before if before is not None else 2**63 - 1, limit),
     ).fetchall()
-    return [_session(connection, name, msgspec.json.decode(data, type=SessionRow)) for name, data in rows]
+    return [_session(connection, name, _session_decoder.decode(data)) for name, data in rows]
 
 
 def _session(connection: sqlite3.Connection, name: str, row: SessionRow) -> dict[str, Any]:
@@ -148,28 +151,7 @@ def _session(connection: sqlite3.Connection, name: str, row: SessionRow) -> dict
         "SELECT streams.stream, state FROM session_streams JOIN streams USING (stream) WHERE session=? ORDER BY 1",
         (name,),
     ).fetchall()
-    states = {state for _, state in of_session}
-    state = next((one for one in ("open", "suspended") if one in states and not row.ended), "ended")
-    values = {
-        "session": name,
-        "provider": row.provider,
-        "agentVersion": row.agent_version,
-        "model": row.model,
-        "title": row.title,
-        "cwd": row.cwd,
-        "state": state,
-        "firstSeq": row.first_seq,
-        "lastSeq": row.last_seq,
-        "firstTs": row.first_ts,
-        "lastTs": row.last_ts,
-        "events": row.events,
-        "calls": row.calls,
-        "streams": [stream for stream, _ in of_session],
-        "costUsd": row.total("cost_usd"),
-        "inputTokens": row.total("input_tokens"),
-        "outputTokens": row.total("output_tokens"),
-    }
-    return {key: value for key, value in values.items() if value is not None}
+    return row.describe(name, dict(of_session))
 
 
 def open_calls(

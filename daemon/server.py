@@ -146,8 +146,9 @@ class Server:
             raise FrameError("wrong-mode", mistake, fatal=isinstance(frame, Ingest))
         if isinstance(frame, Subscribe):
             config = self._config
+            await self._hub.listen()
             subscription = Subscription(
-                self._hub, connection, frame, at_interval=config.at_interval, hold_limit=config.subscriber_bytes
+                self._hub, connection, frame, at_interval=config.at_interval, read_bytes=4 * config.subscriber_bytes
             )
             subscription.start()
         elif isinstance(frame, Ingest):
@@ -166,7 +167,7 @@ class Server:
             daemon=f"tooltap/{__version__}",
             journal=journal.id,
             oldest=journal.oldest,
-            latest=self._hub.latest,
+            latest=journal.latest,
         )
 
 
