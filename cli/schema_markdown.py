@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections import deque
 
 from tooltap.cli.schema_model import COMPATIBILITY, REF, UNIONS, Definition, Schema, definitions, json_schema
 from tooltap.protocol import PROTOCOL_VERSION, SCHEMA_VERSION
@@ -22,78 +22,78 @@ What comes out of the daemon's socket and what goes in, one JSON object a line; 
 A key marked * is always there. A default is what an absent key means.
 """
 
-BASES = ("ToolInput", "ToolResultPayload")
+PAYLOADS = ("ToolInput", "ToolResultPayload")
+"""What all payloads of tools extend."""
 
 
 def markdown() -> str:
     """The page's text."""
-    return "\n".join("\n".join(section).rstrip() + "\n" for section in _sections())
+    page = _Page()
+    page.add(HEAD)
+    page.add_union("AnyEvent")
+    page.add_tools()
+    for name in UNIONS:
+        if name != "AnyEvent":
+            page.add_union(name)
+    codes = (f"| `{code}` | {meaning} |" for code, meaning in ERROR_CODES.items())
+    page.add("## Error codes", "", "| `code` | meaning |", "|---|---|", *codes)
+    return "\n".join(page.parts)
 
 
-def _sections() -> Iterator[list[str]]:
-    known, whole = definitions(), json_schema()["$defs"]
-    unions = {name: [_name(member) for member in whole[name]["anyOf"]] for name in UNIONS}
-    tools = whole["Tools"]["properties"]
-    told = {"Event", "Statistics"} | {name for members in unions.values() for name in members}
+class _Page:
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self._schemas = json_schema()["$defs"]
+        self._structs = definitions()
+        self._told: set[str] = set()
 
-    yield [HEAD]
-    yield ["## Events", "", f"{UNIONS['AnyEvent'][1]} Every kind has the keys of `Event`."]
-    yield _struct(known["Event"])
-    for name in unions["AnyEvent"]:
-        yield _struct(known[name])
-    yield from _parts(known, ["Event", *unions["AnyEvent"]], told)
+    def add(self, *lines: str) -> None:
+        self.parts.append("\n".join(lines).rstrip() + "\n")
 
-    yield ["## Tools", "", "What `input` and `output` of calls and results hold. " + whole["Tools"]["description"]]
-    yield [
-        "| `name` | `input` | `output` |",
-        "|---|---|---|",
-        *(
-            f"| `{name}` | {_link(_name(tool['properties']['input']))} | {_link(_name(tool['properties']['output']))} |"
-            for name, tool in tools.items()
-        ),
-        f"| `mcp__<server>__<tool>` | {_link('McpInput')} | {_link('McpResult')} |",
-    ]
-    of_tools = [name for name, one in known.items() if one.is_open and (one.base or name in BASES)]
-    for name in of_tools:
-        yield _struct(known[name])
-    yield from _parts(known, of_tools, told | set(of_tools))
+    def add_union(self, name: str) -> None:
+        """A section of it: what its members have in common, each of them, what is inside them."""
+        members = [_name(member) for member in self._schemas[name]["anyOf"]]
+        bases = {self._structs[member].base for member in members}
+        common = [base for base in bases if base is not None and len(bases) == 1]
+        all_have = [f"All have the keys of {_link(base)}." for base in common]
+        self.add(f"## {UNIONS[name].title}", "", " ".join([UNIONS[name].doc, *all_have]))
+        self._add_structs([*common, *members])
 
-    for union, title in (("ClientFrame", "Frames of clients"), ("DaemonFrame", "Frames of the daemon")):
-        yield [f"## {title}", "", UNIONS[union][1]]
-        for name in unions[union]:
-            yield _struct(known[name])
-        yield from _parts(known, unions[union], told)
-    yield ["### Statistics", "", *_table(known["Statistics"])]
-    yield [
-        "## Error codes",
-        "",
-        "| `code` | meaning |",
-        "|---|---|",
-        *(f"| `{c}` | {d} |" for c, d in ERROR_CODES.items()),
-    ]
+    def add_tools(self) -> None:
+        schema = self._schemas["Tools"]
+        self.add("## Tools", "", "What `input` and `output` of calls and results hold. " + schema["description"])
+        named = {name: tool["properties"] for name, tool in schema["properties"].items()}
+        rows = [(name, _name(sides["input"]), _name(sides["output"])) for name, sides in named.items()]
+        rows.append(("mcp__<server>__<tool>", "McpInput", "McpResult"))
+        lines = (f"| `{name}` | {_link(given)} | {_link(result)} |" for name, given, result in rows)
+        self.add("| `name` | `input` | `output` |", "|---|---|---|", *lines)
+        self._add_structs([*PAYLOADS, *(name for name, one in self._structs.items() if one.is_open and one.base)])
+
+    def _add_structs(self, names: list[str]) -> None:
+        """These, then those that they refer to."""
+        waiting = deque(names)
+        while waiting:
+            name = waiting.popleft()
+            if name not in self._told:
+                self._told.add(name)
+                self.add(*_struct(self._structs[name]))
+                waiting.extend(_references(self._structs[name]))
 
 
-def _parts(known: dict[str, Definition], of: list[str], told: set[str]) -> Iterator[list[str]]:
-    """The structs inside those of the section, that stand nowhere else."""
-    waiting = [reference for name in of for reference in _references(known[name].own)]
-    while waiting:
-        name = waiting.pop(0)
-        if name not in told:
-            told.add(name)
-            yield _struct(known[name])
-            waiting += _references(known[name].own)
+def _references(definition: Definition) -> list[str]:
+    return [*([definition.base] if definition.base else []), *_references_in(definition.own)]
 
 
-def _references(value: object) -> list[str]:
+def _references_in(value: object) -> list[str]:
     if isinstance(value, dict):
         own = [_name(value)] if "$ref" in value else []
-        return own + [name for inner in value.values() for name in _references(inner)]
-    return [name for inner in value for name in _references(inner)] if isinstance(value, list) else []
+        return own + [name for inner in value.values() for name in _references_in(inner)]
+    return [name for inner in value for name in _references_in(inner)] if isinstance(value, list) else []
 
 
 def _struct(definition: Definition) -> list[str]:
     doc = " ".join(definition.doc.split())
-    base = [f"With the keys of {_link(definition.base)}."] if definition.base and definition.base != "Event" else []
+    base = [f"With the keys of {_link(definition.base)}."] if definition.base else []
     text = " ".join([*([doc] if doc else []), *base])
     return [f"### {definition.name}", "", *([text, ""] if text else []), *_table(definition)]
 

@@ -17,22 +17,33 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from tooltap.protocol import PROTOCOL_VERSION, SCHEMA_VERSION
-from tooltap.protocol.events import AnyEvent, Event
+from tooltap.protocol.events import AnyEvent
 from tooltap.protocol.frames import ClientFrame, DaemonFrame
 from tooltap.protocol.payloads import OpenStruct
 from tooltap.protocol.stats import Statistics
 from tooltap.protocol.tools import TOOLS, McpInput, McpResult
 
-__all__ = ["COMPATIBILITY", "REF", "UNIONS", "Definition", "Schema", "definitions", "json_schema"]
+__all__ = ["COMPATIBILITY", "REF", "UNIONS", "Definition", "Schema", "Union", "definitions", "json_schema"]
 
 Schema: TypeAlias = dict[str, Any]
 
 REF = "#/$defs/"
 
+
+class Union(NamedTuple):
+    """Structs that are told apart by one key."""
+
+    members: Any
+    title: str
+    doc: str
+
+
 UNIONS = {
-    "AnyEvent": (AnyEvent, "One event line, told apart by `kind`."),
-    "ClientFrame": (ClientFrame, "A line from a client to the daemon, told apart by `op`."),
-    "DaemonFrame": (DaemonFrame, "A line from the daemon that is no event, told apart by `op`."),
+    "AnyEvent": Union(AnyEvent, "Events", "One event line, told apart by `kind`."),
+    "ClientFrame": Union(ClientFrame, "Frames of clients", "A line to the daemon, told apart by `op`."),
+    "DaemonFrame": Union(
+        DaemonFrame, "Frames of the daemon", "A line from the daemon that is no event, told apart by `op`."
+    ),
 }
 
 COMPATIBILITY = (
@@ -74,7 +85,7 @@ def json_schema() -> Schema:
         "description": COMPATIBILITY,
         "$ref": f"{REF}AnyEvent",
         "$defs": {
-            **{name: {"description": UNIONS[name][1], **union} for name, union in zip(UNIONS, unions, strict=True)},
+            **{name: {"description": UNIONS[name].doc, **union} for name, union in zip(UNIONS, unions, strict=True)},
             "Tools": tools,
             **{name: definition.schema for name, definition in definitions().items() if name in components},
         },
@@ -94,7 +105,7 @@ def definitions() -> dict[str, Definition]:
 def _msgspec_components() -> tuple[list[Schema], dict[str, Schema]]:
     """Schemas of the unions, then of all tools; and of every struct in them, their bases included."""
     payloads = [payload for tool in TOOLS.values() for payload in tool]
-    named = [union for union, _ in UNIONS.values()]
+    named = [union.members for union in UNIONS.values()]
     structs: list[type] = [*payloads, McpInput, McpResult, Statistics]
     bases = [base for struct in _structs(msgspec.Struct) if (base := _base(struct)) is not None]
     schemas, components = msgspec.json.schema_components([*named, *structs, *bases], ref_template=REF + "{name}")
@@ -143,8 +154,8 @@ def _definition(struct: type[msgspec.Struct], schema: Schema) -> Definition:
             value.pop("default", None)
     if issubclass(struct, OpenStruct):
         del properties["extra"]
-    if struct is Event:
-        properties["kind"] = {"type": "string"}
+    if config.tag == struct.__name__:  # msgspec's, for a base that is never written itself
+        properties[str(config.tag_field)] = {"type": "string"}
     for field in msgspec.structs.fields(struct):
         if field.encode_name in properties and field.name in docs:
             properties[field.encode_name]["description"] = docs[field.name]

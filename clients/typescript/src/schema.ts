@@ -25,7 +25,7 @@ export type AnyEvent =
   | Notice
   | Unparsed;
 
-/** A line from a client to the daemon, told apart by `op`. */
+/** A line to the daemon, told apart by `op`. */
 export type ClientFrame =
   | Subscribe
   | Ingest
