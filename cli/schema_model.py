@@ -78,7 +78,7 @@ class Definition(NamedTuple):
 
 def json_schema() -> Schema:
     """The whole of it, in draft 2020-12. It describes an event line; the rest is under `$defs`."""
-    (*unions, tools), components = _msgspec_components()
+    unions, _ = _msgspec_components()
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"tooltap: events (schema {SCHEMA_VERSION}) and socket frames (protocol {PROTOCOL_VERSION})",
@@ -86,8 +86,8 @@ def json_schema() -> Schema:
         "$ref": f"{REF}AnyEvent",
         "$defs": {
             **{name: {"description": UNIONS[name].doc, **union} for name, union in zip(UNIONS, unions, strict=True)},
-            "Tools": tools,
-            **{name: definition.schema for name, definition in definitions().items() if name in components},
+            "Tools": _tools(),
+            **{name: definition.schema for name, definition in definitions().items()},
         },
     }
 
@@ -103,13 +103,19 @@ def definitions() -> dict[str, Definition]:
 
 @cache
 def _msgspec_components() -> tuple[list[Schema], dict[str, Schema]]:
-    """Schemas of the unions, then of all tools; and of every struct in them, their bases included."""
+    """Schemas of the unions; and of every struct in them and in the tools, and of what these extend."""
     payloads = [payload for tool in TOOLS.values() for payload in tool]
     named = [union.members for union in UNIONS.values()]
-    structs: list[type] = [*payloads, McpInput, McpResult, Statistics]
-    bases = [base for struct in _structs(msgspec.Struct) if (base := _base(struct)) is not None]
-    schemas, components = msgspec.json.schema_components([*named, *structs, *bases], ref_template=REF + "{name}")
-    tools = {
+    roots = [*named, *payloads, McpInput, McpResult, Statistics]
+    schemas, reached = msgspec.json.schema_components(roots, ref_template=REF + "{name}")
+    structs = [struct for struct in _structs(msgspec.Struct) if struct.__name__ in reached]
+    bases = {base for struct in structs for base in struct.__mro__ if _is_told(base)}
+    _, components = msgspec.json.schema_components([*roots, *bases], ref_template=REF + "{name}")
+    return list(schemas)[: len(named)], components
+
+
+def _tools() -> Schema:
+    return {
         "description": "Canonical name of a tool -> what its `input` and `output` hold. What a provider gives another"
         " type than its key has, or has no key, is passed on as it is.",
         "type": "object",
@@ -126,7 +132,6 @@ def _msgspec_components() -> tuple[list[Schema], dict[str, Schema]]:
         },
         "required": [],
     }
-    return [*list(schemas)[: len(named)], tools], components
 
 
 def _structs(of: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:
@@ -137,10 +142,14 @@ def _structs(of: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:
             yield from _structs(struct)
 
 
+def _is_told(struct: type) -> bool:
+    """Whether a reader should know of it."""
+    return struct in _structs(msgspec.Struct) and struct is not OpenStruct
+
+
 def _base(struct: type[msgspec.Struct]) -> type[msgspec.Struct] | None:
-    """What a reader should know it extends."""
     base = struct.__mro__[1]
-    return base if base in _structs(msgspec.Struct) and base is not OpenStruct else None
+    return base if _is_told(base) else None
 
 
 def _definition(struct: type[msgspec.Struct], schema: Schema) -> Definition:
