@@ -135,16 +135,16 @@ def _tools() -> Schema:
 
 
 def _structs(of: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:
-    """All public ones of the protocol."""
+    """All of the protocol that a reader should know of."""
     for struct in of.__subclasses__():
-        if struct.__module__.startswith("tooltap.protocol."):
-            yield from [] if struct.__name__.startswith("_") else [struct]
-            yield from _structs(struct)
+        if _is_told(struct):
+            yield struct
+        yield from _structs(struct)
 
 
 def _is_told(struct: type) -> bool:
-    """Whether a reader should know of it."""
-    return struct in _structs(msgspec.Struct) and struct is not OpenStruct
+    ours = struct.__module__.startswith("tooltap.protocol.") and not struct.__name__.startswith("_")
+    return ours and struct is not OpenStruct
 
 
 def _base(struct: type[msgspec.Struct]) -> type[msgspec.Struct] | None:
