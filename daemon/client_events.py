@@ -1,11 +1,13 @@
 """Typed events from the daemon, for programs with an event loop and for those without one.
 
-for event in subscribe(after="start"):             # or: async for event in subscribe(after="start")
-    match event:
-        case ToolCall():                           # tooltap.protocol.events has all kinds
-            print(event.provider, event.name, event.preview)
-        case Gap():
-            print("events", event.from_, "to", event.to, "are gone")
+    for event in subscribe(after="start"):  # or: async for event in subscribe(after="start")
+        match event:
+            case ToolCall():  # tooltap.protocol.events has all kinds
+                print(event.provider, event.name, event.preview)
+            case Gap():
+                print("events", event.from_, "to", event.to, "are gone")
+
+`tooltap.daemon.client` has the lines and control frames that these are made of.
 """
 
 from __future__ import annotations
