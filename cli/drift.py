@@ -126,7 +126,8 @@ def _summary(agent: dict[str, Any]) -> str:
     return (
         f"{_agent(agent['provider'], agent['version'], agent['dialect'])}: {_counted(agent['streams'], 'stream')},"
         f" {_counted(agent['lines'], 'line')}, {agent['unparsed']} unparsed ({share:.1f} %),"
-        f" {_counted(agent['calls'], 'call')}, {agent['dropped']} without a result; {f'compared with {baseline}' if baseline else 'no baseline'}"
+        f" {_counted(agent['calls'], 'call')}, {agent['dropped']} without a result;"
+        f" {f'compared with {baseline}' if baseline else 'no baseline'}"
     )
 
 
