@@ -8,8 +8,8 @@ from tooltap.protocol.frames import Live, Subscribe
 SUBSCRIBED = b'{"op":"subscribed","after":4,"journal":"j","oldest":1,"latest":9}'
 
 
-def read(*lines: bytes, **options: bool) -> Reading:
-    reading = Reading(Subscribe(after="now", **options))
+def read(*lines: bytes, follow: bool = True) -> Reading:
+    reading = Reading(Subscribe(after="now", follow=follow))
     for line in lines:
         reading.take(line)
     return reading
