@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from tooltap.protocol import PROTOCOL_VERSION, SCHEMA_VERSION
+from tooltap.protocol.display import AnyDisplayEvent
 from tooltap.protocol.events import AnyEvent
 from tooltap.protocol.frames import ClientFrame, DaemonFrame
 from tooltap.protocol.payloads import OpenStruct
@@ -40,6 +41,11 @@ class Union(NamedTuple):
 
 UNIONS = {
     "AnyEvent": Union(AnyEvent, "Events", "One event line, told apart by `kind`."),
+    "AnyDisplayEvent": Union(
+        AnyDisplayEvent,
+        "Display events",
+        "A line of a subscription as `display`: what a user interface shows of one event, told apart by `kind`.",
+    ),
     "ClientFrame": Union(ClientFrame, "Frames of clients", "A line to the daemon, told apart by `op`."),
     "DaemonFrame": Union(
         DaemonFrame, "Frames of the daemon", "A line from the daemon that is no event, told apart by `op`."

@@ -1,9 +1,9 @@
 """Fan-out: what has been committed goes to every subscriber that wants it, each event encoded and joined once.
 
-Subscribers that want the same (filter and partials) form an audience; a commit is cut into pieces once per audience,
-and every member is written the same bytes. A member whose socket does not take them leaves its audience: nothing is
-kept for it. It is served at its own pace until it has caught up (`subscription.py`), from the newest batches, which are
-kept for all, or where those do not reach back far enough from the journal.
+Subscribers that want the same (filter, partials, events or what is shown of them) form an audience; a commit is cut
+into pieces once per audience, and every member is written the same bytes. A member whose socket does not take them
+leaves its audience: nothing is kept for it. It is served at its own pace until it has caught up (`subscription.py`),
+from the newest batches, which are kept for all, or where those do not reach back far enough from the journal.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from anyio.abc import TaskGroup
 
 from tooltap.daemon.journal import Committed, Journal
 from tooltap.normalizers.bounds import Produced
+from tooltap.normalizers.display import display_body
 from tooltap.protocol.events import event_line
-from tooltap.protocol.filters import Filter, meta_of
+from tooltap.protocol.filters import EventMeta, Filter, meta_of
+from tooltap.protocol.frames import Form
 
 if TYPE_CHECKING:
     from tooltap.daemon.subscription import Subscription
@@ -41,6 +43,12 @@ class Audience(NamedTuple):
 
     filter: Filter
     partials: bool
+    as_: Form = "events"
+
+    @property
+    def is_selective(self) -> bool:
+        """Whether there may be events it gets no line for."""
+        return self.filter != EVERYTHING or self.as_ == "display"
 
 
 class Batch:
@@ -56,8 +64,9 @@ class Batch:
         ]
         self.upto = next((seq for seq, _, _ in reversed(self._events) if seq is not None), before)
         self.bytes = sum(len(body) for _, body, _ in self._events)
-        """Of the events, and of every piece that has been made of them."""
+        """Of the events, and of all that has been made of them."""
         self._pieces: dict[Audience, list[Piece]] = {}
+        self._shown: list[tuple[int | None, bytes, EventMeta]] | None = None
 
     def pieces(self, audience: Audience) -> list[Piece]:
         """What the audience wants of it, joined."""
@@ -80,9 +89,17 @@ class Batch:
         everything, matches = audience.filter == EVERYTHING, audience.filter.matches
         return [
             (seq, event_line(seq, body))
-            for seq, body, meta in self._events
+            for seq, body, meta in (self._display() if audience.as_ == "display" else self._events)
             if (audience.partials or seq is not None) and (everything or matches(meta))
         ]
+
+    def _display(self) -> list[tuple[int | None, bytes, EventMeta]]:
+        """What is shown of the events, made once for all who want it."""
+        if self._shown is None:
+            shown = ((seq, display_body(body), meta) for seq, body, meta in self._events)
+            self._shown = [(seq, body, meta) for seq, body, meta in shown if body is not None]
+            self.bytes += sum(len(body) for _, body, _ in self._shown)
+        return self._shown
 
 
 def _cut(lines: list[tuple[int | None, bytes]], after: int) -> Iterator[Piece]:

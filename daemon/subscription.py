@@ -14,11 +14,11 @@ import msgspec
 
 from tooltap.daemon.connection import Connection
 from tooltap.daemon.hub import Audience, Hub, Piece
-from tooltap.daemon.journal import JournalError
+from tooltap.daemon.journal import JournalError, StoredEvent
 from tooltap.daemon.logs import get_logger
+from tooltap.normalizers.display import display_body
 from tooltap.protocol.events import event_line
-from tooltap.protocol.filters import Filter
-from tooltap.protocol.frames import At, ErrorFrame, FrameError, Gap, Live, Subscribe, Subscribed
+from tooltap.protocol.frames import At, ErrorFrame, Form, FrameError, Gap, Live, Subscribe, Subscribed
 
 __all__ = ["Subscription"]
 
@@ -34,10 +34,8 @@ class Subscription:
     def __init__(
         self, hub: Hub, connection: Connection, frame: Subscribe, *, at_interval: float, read_bytes: int
     ) -> None:
-        if frame.as_ == "display":
-            raise FrameError("unsupported", "subscribe: display events are not offered by this daemon")
         self.cursor, self._first_gap = _begin(hub, frame.after)
-        self.audience = Audience(frame.filter, frame.partials)
+        self.audience = Audience(frame.filter, frame.partials, frame.as_)
         self.behind = True
         self.journal_reads = 0
         self.journal_events = 0
@@ -74,6 +72,7 @@ class Subscription:
             "behind": self.behind,
             "filter": msgspec.to_builtins(self.audience.filter),
             "partials": self.audience.partials,
+            "as": self.audience.as_,
             "bytesWritten": self._connection.bytes_written,
             "journalReads": self.journal_reads,
             "journalEvents": self.journal_events,
@@ -152,8 +151,8 @@ class Subscription:
             self._gone = journal.expired
             self._connection.send(Gap(from_=first, to=self._gone, reason="retention"))
         self.cursor = looked
-        if events:
-            self._write(b"".join([event_line(event.seq, event.body) for event in events]))
+        if lines := _lines(events, self.audience.as_):
+            self._write(lines)
 
     def _write(self, data: bytes) -> None:
         self._written_at = self._loop.time()
@@ -163,11 +162,18 @@ class Subscription:
         """Tell an idle subscriber how far it is. A client that has closed its half is found out by writing to it."""
         idle = self._loop.time() - self._written_at
         if idle >= self._at_interval:
-            if self._connection.writable and (self.audience.filter != Filter() or self._connection.ended):
+            if self._connection.writable and (self.audience.is_selective or self._connection.ended):
                 self._connection.send(At(seq=self.position))
             self._written_at = self._loop.time()
             idle = 0
         self._timer = self._loop.call_later(self._at_interval - idle, self._tick)
+
+
+def _lines(events: list[StoredEvent], as_: Form) -> bytes:
+    if as_ == "display":
+        shown = ((event.seq, display_body(event.body)) for event in events)
+        return b"".join([event_line(seq, body) for seq, body in shown if body is not None])
+    return b"".join([event_line(event.seq, event.body) for event in events])
 
 
 def _begin(hub: Hub, after: str | int) -> tuple[int, Gap | None]:

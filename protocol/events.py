@@ -201,6 +201,9 @@ class ToolResult(Event, tag="tool-result"):
     attachments: list[Attachment] | None = None
     display: Display | None = None
     silent: bool = False
+    """The user is shown nothing of it, unless asking for the assistant view."""
+    ask: bool = False
+    """The user is shown its title alone, until asking for more."""
     assistant_view: Literal["unknown"] | None = None
     """`unknown` where the wire has only what the user saw."""
     async_: bool = msgspec.field(default=False, name="async")

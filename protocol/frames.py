@@ -27,6 +27,7 @@ __all__ = [
     "ErrorCode",
     "ErrorFrame",
     "EventRequest",
+    "Form",
     "FrameError",
     "Gap",
     "Ingest",
@@ -55,7 +56,6 @@ ErrorCode: TypeAlias = Literal[
     "unknown-op",
     "frame-too-long",
     "wrong-mode",
-    "unsupported",
     "not-found",
     "too-large",
     "unknown-dialect",
@@ -75,7 +75,6 @@ ERROR_CODES: Final[dict[ErrorCode, str]] = {
     "unknown-op": "The frame's `op` is not one this daemon knows.",
     "frame-too-long": "The frame is longer than the daemon reads; the connection is closed.",
     "wrong-mode": "The connection already carries a subscription, or an ingested stream.",
-    "unsupported": "The frame is right, but this daemon does not offer it.",
     "not-found": "There is no event, output or stream of that name, or it has expired.",
     "too-large": "The answer does not fit into one reply; ask for less of it.",
     "unknown-dialect": "There is no dialect of that name; the message lists those there are.",
@@ -91,6 +90,8 @@ ERROR_CODES: Final[dict[ErrorCode, str]] = {
 }
 
 RequestId: TypeAlias = str | int | None
+Form: TypeAlias = Literal["events", "display"]
+"""What a subscription delivers."""
 Seq: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 StreamId: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._~/-]{1,200}\Z")]
@@ -111,7 +112,8 @@ class Subscribe(_Client, kw_only=True, tag="subscribe"):
     """Live previews, which have no `seq` and may be dropped."""
     follow: bool = True
     """False: the connection ends where the journal ended when the subscription began."""
-    as_: Literal["events", "display"] = msgspec.field(default="events", name="as")
+    as_: Form = msgspec.field(default="events", name="as")
+    """`display`: what a user interface shows of these events (see `tooltap.protocol.display`)."""
 
 
 class Ingest(_Client, kw_only=True, tag="ingest"):

@@ -121,7 +121,9 @@ def test_the_shell_examples_show_calls_of_every_agent_and_publish(home: Path) ->
     assert '{"op":"done","stream":"my-stream","dialect":"claude-stream"' in published
 
 
-@pytest.mark.parametrize("block", [block for block in BLOCKS if block.language == "python"], ids=["socket", "client"])
+@pytest.mark.parametrize(
+    "block", [block for block in BLOCKS if block.language == "python"], ids=["socket", "client", "display"]
+)
 def test_every_program_runs(block: Block, home: Path) -> None:
     run(home, "tooltap", "ingest", str(CLAUDE))
 

@@ -11,6 +11,8 @@
 - `subscribe`: typed events (`tooltap.protocol.events`) and gaps; reconnects; its `cursor` is where to go on later.
 - `ask`, and asynchronously `request`, `connect`: sessions, single events, bodies of outputs, statistics.
 - `ingest`: publish a stream of an agent's lines (asynchronous).
+- `display_events`, `display_of`, `display_text`: what a user interface shows of events (`subscribe(as_="display")` has
+  the daemon make it).
 
 `tooltap.daemon.client` has the lines of a subscription as they come.
 """
@@ -29,6 +31,7 @@ from tooltap.daemon.client import (
 )
 from tooltap.daemon.client_blocking import ask
 from tooltap.daemon.client_events import EventOrGap, EventStream, subscribe
+from tooltap.normalizers.display import display_events, display_of, display_text
 from tooltap.protocol.events import AnyEvent
 from tooltap.protocol.frames import Gap
 
@@ -46,6 +49,9 @@ __all__ = [
     "Publisher",
     "ask",
     "connect",
+    "display_events",
+    "display_of",
+    "display_text",
     "ingest",
     "request",
     "subscribe",

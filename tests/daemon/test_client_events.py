@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import aclosing
 from pathlib import Path
-from threading import Thread
+from threading import Lock, Thread
 
 import anyio
 import anyio.to_thread
@@ -20,6 +20,7 @@ from tests.daemon.events import call, commit, message
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import Running, Wire, running
 from tooltap.client import (
+    AnyEvent,
     ConnectError,
     DaemonError,
     DisconnectedError,
@@ -31,19 +32,20 @@ from tooltap.client import (
     subscribe,
 )
 from tooltap.normalizers.bounds import Produced
+from tooltap.protocol.display import DisplayText, DisplayToolUse
 from tooltap.protocol.events import Message, ToolCall, Unparsed
 
-Take = Callable[[EventStream, int | None], Awaitable[list[EventOrGap]]]
+Take = Callable[[EventStream[AnyEvent], int | None], Awaitable[list[EventOrGap]]]
 
 pytestmark = pytest.mark.anyio
 
 
-async def blocking(stream: EventStream, count: int | None = None) -> list[EventOrGap]:
+async def blocking(stream: EventStream[AnyEvent], count: int | None = None) -> list[EventOrGap]:
     """As a program without an event loop does it, here in a thread, for the daemon may need this one's loop."""
     return await anyio.to_thread.run_sync(lambda: list(itertools.islice(stream, count)))
 
 
-async def asynchronous(stream: EventStream, count: int | None = None) -> list[EventOrGap]:
+async def asynchronous(stream: EventStream[AnyEvent], count: int | None = None) -> list[EventOrGap]:
     taken: list[EventOrGap] = []
     async with aclosing(aiter(stream)) as items:
         while count is None or len(taken) < count:
@@ -92,6 +94,14 @@ async def test_they_are_filtered(daemon: Running, take: Take) -> None:
     stream = subscribe(after="start", filter=Filter(kind=("tool-call",)), follow=False)
 
     assert [type(item) for item in await take(stream, None)] == [ToolCall]
+
+
+async def test_what_a_user_interface_shows_is_typed_too(daemon: Running) -> None:
+    daemon.commit(commit(message("one"), call("c1")))
+    stream = subscribe(as_="display", after="start", follow=False)
+
+    assert [type(item) async for item in stream] == [DisplayText, DisplayToolUse]
+    assert stream.cursor == f"{daemon.daemon.journal.id}:2"
 
 
 async def test_the_cursor_is_behind_the_item_given_and_another_program_goes_on_there(
@@ -190,20 +200,23 @@ class Lives:
         self._folder = folder
         self.path = folder / "run" / "t.sock"
         self._processes: list[DaemonProcess] = []
+        self._beginning = Lock()
 
     def begin(self, text: str) -> None:
-        process = DaemonProcess(self._folder)
-        self._processes.append(process)
-        process.wait_ready()
-        with Wire(self.path) as wire:
-            wire.send("ingest", stream=f"s{len(self._processes)}", dialect="claude-stream")
-            wire.write(text.encode() + b"\n")
-            wire.finish()
-            wire.until("done")
+        with self._beginning:
+            process = DaemonProcess(self._folder)
+            self._processes.append(process)
+            process.wait_ready()
+            with Wire(self.path) as wire:
+                wire.send("ingest", stream=f"s{len(self._processes)}", dialect="claude-stream")
+                wire.write(text.encode() + b"\n")
+                wire.finish()
+                wire.until("done")
 
     def kill(self) -> None:
-        self._processes[-1].process.kill()
-        self._processes[-1].wait()
+        with self._beginning:  # its event may be seen before the publisher hears that it is done
+            self._processes[-1].process.kill()
+            self._processes[-1].wait()
 
     def forget(self) -> None:
         """The journal is lost."""
@@ -228,7 +241,7 @@ Watch = Callable[..., Awaitable[list[EventOrGap]]]
 """Takes a stream and acts: gives the items, doing the next act after each, while it waits for the next item."""
 
 
-async def watch_blocking(stream: EventStream, *acts: Act) -> list[EventOrGap]:
+async def watch_blocking(stream: EventStream[AnyEvent], *acts: Act) -> list[EventOrGap]:
     def watch() -> list[EventOrGap]:
         items: list[EventOrGap] = []
         for item in stream:
@@ -241,7 +254,7 @@ async def watch_blocking(stream: EventStream, *acts: Act) -> list[EventOrGap]:
     return await anyio.to_thread.run_sync(watch)
 
 
-async def watch_asynchronously(stream: EventStream, *acts: Act) -> list[EventOrGap]:
+async def watch_asynchronously(stream: EventStream[AnyEvent], *acts: Act) -> list[EventOrGap]:
     items: list[EventOrGap] = []
     async with anyio.create_task_group() as tasks, aclosing(aiter(stream)) as arriving:
         async for item in arriving:

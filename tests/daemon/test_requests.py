@@ -139,7 +139,9 @@ RESULT = {
     "output": {"stdout": "for the model", "_happy": {"v": 2}, "_raw": {"x": 1}},
     "status": "completed",
 }
-DISPLAYED = {**RESULT, "display": {"origin": "provider", "text": "for the user"}, "silent": True}
+DISPLAYED = {**RESULT, "display": {"origin": "provider", "text": "for the user"}}
+SILENT = {**DISPLAYED, "silent": True}
+UNKNOWN = {**RESULT, "assistantView": "unknown"}
 
 
 @pytest.mark.parametrize(
@@ -148,9 +150,14 @@ DISPLAYED = {**RESULT, "display": {"origin": "provider", "text": "for the user"}
         (RESULT, "raw", {"kind", "output", "status"}, {"stdout", "_happy", "_raw"}),
         (RESULT, "assistant", {"kind", "output", "status"}, {"stdout", "_happy"}),
         (RESULT, "display", {"kind", "output", "status"}, {"stdout", "_happy"}),
-        (DISPLAYED, "raw", {"kind", "output", "status", "display", "silent"}, {"stdout", "_happy", "_raw"}),
+        (DISPLAYED, "raw", {"kind", "output", "status", "display"}, {"stdout", "_happy", "_raw"}),
         (DISPLAYED, "assistant", {"kind", "output", "status"}, {"stdout", "_happy"}),
-        (DISPLAYED, "display", {"kind", "status", "display", "silent"}, set()),
+        (DISPLAYED, "display", {"kind", "status", "display"}, set()),
+        (SILENT, "raw", {"kind", "output", "status", "display", "silent"}, {"stdout", "_happy", "_raw"}),
+        (SILENT, "assistant", {"kind", "output", "status"}, {"stdout", "_happy"}),
+        (SILENT, "display", {"kind", "status", "silent"}, set()),
+        (UNKNOWN, "assistant", {"kind", "status", "assistantView"}, set()),
+        (UNKNOWN, "display", {"kind", "output", "status", "assistantView"}, {"stdout", "_happy"}),
     ],
 )
 def test_a_view_shows_its_audience_what_it_saw(
@@ -160,6 +167,15 @@ def test_a_view_shows_its_audience_what_it_saw(
 
     assert set(shown) == keys
     assert set(shown.get("output", {})) == output
+
+
+def test_a_view_leads_to_the_whole_of_what_was_cut_in_it_and_of_nothing_else() -> None:
+    outputs = {pointer: {"outputId": pointer} for pointer in ("/output/stdout", "/output/_raw/text", "/display/text")}
+    stored = {**DISPLAYED, "outputs": outputs}
+
+    assert set(view_of(stored, "assistant")["outputs"]) == {"/output/stdout"}
+    assert set(view_of(stored, "display")["outputs"]) == {"/display/text"}
+    assert "outputs" not in view_of({**stored, "silent": True}, "display")
 
 
 def test_open_calls_and_pending_permissions(daemon: Running, wire: Wire) -> None:

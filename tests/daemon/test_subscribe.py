@@ -349,13 +349,6 @@ def refusal(wire: Wire) -> tuple[str, str]:
     return error["code"], error["message"]
 
 
-def test_what_is_not_offered_is_said(daemon: Running) -> None:
-    wire = daemon.connect()
-    wire.send("subscribe", **{"as": "display"})
-
-    assert refusal(wire) == ("unsupported", "subscribe: display events are not offered by this daemon")
-
-
 @pytest.mark.parametrize(
     "after", ["", "yesterday", "journal:", "journal:x", "journal:-1", "5", ":5", "j:" + "9" * 5_000]
 )

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { ConnectError, Connection, DaemonError, DisconnectedError, socketPath } from "./connection.js";
 import type {
+  AnyDisplayEvent,
   AnyEvent,
   ClientFrame,
   DaemonFrame,
@@ -41,27 +42,34 @@ export interface SubscribeOptions {
  * Events from `after` on, in the order of the journal, each once. A `Gap` among them says which will not come: they
  * were too old (`retention`), or the cursor was of another journal (`reset`).
  */
-export function subscribe(options: SubscribeOptions = {}): EventStream {
+export function subscribe(options?: SubscribeOptions & { as?: "events" }): EventStream;
+
+/** What a user interface shows of the events; filters and cursors are those of the events. */
+export function subscribe(options: SubscribeOptions & { as: "display" }): EventStream<AnyDisplayEvent>;
+
+export function subscribe(options: Options = {}): EventStream<AnyEvent | AnyDisplayEvent> {
   return new EventStream(options);
 }
+
+type Options = SubscribeOptions & { as?: "events" | "display" };
 
 /**
  * Made by `subscribe`, to be used with `for await`. Iterating connects, and throws `ConnectError` if no daemon is
  * there and `DaemonError` for what the daemon refuses. Leaving the loop disconnects; iterating again goes on where it
  * was left. A newer daemon may give kinds, keys and values that are not in the types: ignore them.
  */
-export class EventStream implements AsyncIterable<AnyEvent | Gap> {
+export class EventStream<E = AnyEvent> implements AsyncIterable<E | Gap> {
   private journal = "";
   private seq: string | undefined;
 
-  constructor(private readonly options: SubscribeOptions) {}
+  constructor(private readonly options: Options) {}
 
   /** Behind the last item given: pass it as `after` to go on from there. Keep it when the item has been dealt with. */
   get cursor(): string | undefined {
     return this.seq === undefined ? undefined : `${this.journal}:${this.seq}`;
   }
 
-  async *[Symbol.asyncIterator](): AsyncGenerator<AnyEvent | Gap, void, undefined> {
+  async *[Symbol.asyncIterator](): AsyncGenerator<E | Gap, void, undefined> {
     let connection = await this.open();
     try {
       for (;;) {
@@ -90,9 +98,9 @@ export class EventStream implements AsyncIterable<AnyEvent | Gap> {
   }
 
   private async open(): Promise<Connection> {
-    const { after, filter, partials, follow, path, signal } = this.options;
+    const { after, filter, partials, as, follow, path, signal } = this.options;
     const connection = await Connection.open(path ?? socketPath(), signal);
-    const frame = { op: "subscribe", after: this.cursor ?? after, filter, partials, follow };
+    const frame = { op: "subscribe", after: this.cursor ?? after, filter, partials, as, follow };
     connection.send(frame as Subscribe);
     return connection;
   }
@@ -111,12 +119,12 @@ export class EventStream implements AsyncIterable<AnyEvent | Gap> {
     }
   }
 
-  private take(line: string): AnyEvent | Gap | "end" | undefined {
+  private take(line: string): E | Gap | "end" | undefined {
     if (!line.startsWith('{"op":')) {
       if (line.startsWith('{"seq":')) {
         this.seq = line.slice(7, line.indexOf(","));
       }
-      return JSON.parse(line) as AnyEvent;
+      return JSON.parse(line) as E;
     }
     const frame = JSON.parse(line) as DaemonFrame;
     switch (frame.op) {
@@ -160,7 +168,7 @@ export async function request<Result = unknown>(asked: Request, path: string = s
   }
 }
 
-export function isGap(item: AnyEvent | Gap): item is Gap {
+export function isGap(item: object): item is Gap {
   return "op" in item;
 }
 

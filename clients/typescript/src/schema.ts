@@ -25,6 +25,17 @@ export type AnyEvent =
   | Notice
   | Unparsed;
 
+/** A line of a subscription as `display`: what a user interface shows of one event, told apart by `kind`. */
+export type AnyDisplayEvent =
+  | DisplayText
+  | DisplayReasoning
+  | DisplayPrompt
+  | DisplayToolUse
+  | DisplayToolUpdate
+  | DisplayToolResult
+  | DisplayPermission
+  | DisplayNotice;
+
 /** A line to the daemon, told apart by `op`. */
 export type ClientFrame =
   | Subscribe
@@ -51,6 +62,122 @@ export type DaemonFrame =
   | Done
   | ErrorFrame
   | Reply;
+
+/** What every kind carries; the fields mean what they mean in the event (`tooltap.protocol.events`). */
+export interface DisplayEvent {
+  kind: string;
+  /** Of the event that is shown. */
+  id: string;
+  stream: string;
+  session: string;
+  provider: string;
+  /** The cursor. The whole event is fetched by it with the `event` request. Absent on partials. */
+  seq?: number;
+  ts?: number;
+  agent?: string;
+  parent?: string;
+  turn?: string;
+  /** JSON pointer into this display event -> the whole of a string that was cut there. */
+  outputs?: Record<string, OutputRef>;
+  /** A live preview; the whole follows. */
+  partial?: boolean;
+}
+
+/** What an assistant said: one block, verbatim. Concatenated, these are the session's text. */
+export interface DisplayText extends DisplayEvent {
+  kind: "text";
+  text: string;
+  /** Partials only: code points of the block before this piece. */
+  offset?: number;
+  attachments?: Attachment[];
+}
+
+/** What an assistant thought, where the agent tells. */
+export interface DisplayReasoning extends DisplayEvent {
+  kind: "reasoning";
+  text: string;
+  offset?: number;
+}
+
+/** What the assistant was told. */
+export interface DisplayPrompt extends DisplayEvent {
+  kind: "prompt";
+  role: "system" | "user";
+  text: string;
+  attachments?: Attachment[];
+}
+
+/** A tool was called. */
+export interface DisplayToolUse extends DisplayEvent {
+  kind: "tool_use";
+  callId: string;
+  /** Canonical tool name, or the provider's name unchanged. */
+  name: string;
+  /** The telling argument, one line of at most 40 code points; empty where there is none, or it comes later. */
+  arg?: string;
+}
+
+/** What is new of a call: its argument, how far it is, its running output (partial), its display view. */
+export interface DisplayToolUpdate extends DisplayEvent {
+  kind: "tool_update";
+  callId: string;
+  name: string;
+  arg?: string;
+  status?: "awaiting-permission" | "pending" | "running";
+  progress?: Record<string, unknown>;
+  display?: Display;
+  chunk?: Chunk;
+}
+
+/**
+ * A call has ended. The user sees `display`; without one, `output`; neither of a silent result, and of one to be
+ * asked for not before the whole event is fetched by its `seq`.
+ */
+export interface DisplayToolResult extends DisplayEvent {
+  kind: "tool_result";
+  callId: string;
+  name: string;
+  status: "cancelled" | "completed" | "denied" | "failed" | "interrupted";
+  exitCode?: number;
+  durationMs?: number;
+  /** The provider's words on a result that is not completed. */
+  error?: string;
+  display?: Display;
+  /** The canonical tool's result: what the model saw, unless `assistantView` says otherwise. */
+  output?: Record<string, unknown>;
+  assistantView?: "unknown";
+  silent?: boolean;
+  ask?: boolean;
+  attachments?: Attachment[];
+  async?: boolean;
+  final?: boolean;
+  replaces?: string;
+}
+
+/** A permission, an answer or a form was asked for, or the matter is settled. */
+export interface DisplayPermission extends DisplayEvent {
+  kind: "permission";
+  permissionId: string;
+  state: "allowed" | "answered" | "cancelled" | "denied" | "expired" | "requested";
+  callId?: string;
+  /** Of the tool; of what else is asked for, `question` or `elicitation`. */
+  name?: string;
+  title?: string;
+  by?: "agent" | "hook" | "policy" | "user";
+  message?: string;
+}
+
+/**
+ * Something to know; also a turn that did not end well (`turn`), and a line that could not be read
+ * (`unparsed`).
+ */
+export interface DisplayNotice extends DisplayEvent {
+  kind: "notice";
+  level: "error" | "info" | "warning";
+  code: string;
+  text: string;
+  callId?: string;
+}
 
 /** Where the whole of a string that was cut lies; fetched with the `output` request. */
 export interface OutputRef {
@@ -209,7 +336,10 @@ export interface ToolResult extends Event {
   durationMs?: number;
   attachments?: Attachment[];
   display?: Display;
+  /** The user is shown nothing of it, unless asking for the assistant view. */
   silent?: boolean;
+  /** The user is shown its title alone, until asking for more. */
+  ask?: boolean;
   /** `unknown` where the wire has only what the user saw. */
   assistantView?: "unknown";
   /** The result only acknowledges background work; the real end follows with `final`. */
@@ -510,6 +640,7 @@ export interface Subscribe {
   partials?: boolean;
   /** False: the connection ends where the journal ended when the subscription began. */
   follow?: boolean;
+  /** `display`: what a user interface shows of these events (see `tooltap.protocol.display`). */
   as?: "display" | "events";
 }
 
