@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import aclosing
 from pathlib import Path
-from threading import Thread
+from threading import Lock, Thread
 
 import anyio
 import anyio.to_thread
@@ -190,20 +190,23 @@ class Lives:
         self._folder = folder
         self.path = folder / "run" / "t.sock"
         self._processes: list[DaemonProcess] = []
+        self._beginning = Lock()
 
     def begin(self, text: str) -> None:
-        process = DaemonProcess(self._folder)
-        self._processes.append(process)
-        process.wait_ready()
-        with Wire(self.path) as wire:
-            wire.send("ingest", stream=f"s{len(self._processes)}", dialect="claude-stream")
-            wire.write(text.encode() + b"\n")
-            wire.finish()
-            wire.until("done")
+        with self._beginning:
+            process = DaemonProcess(self._folder)
+            self._processes.append(process)
+            process.wait_ready()
+            with Wire(self.path) as wire:
+                wire.send("ingest", stream=f"s{len(self._processes)}", dialect="claude-stream")
+                wire.write(text.encode() + b"\n")
+                wire.finish()
+                wire.until("done")
 
     def kill(self) -> None:
-        self._processes[-1].process.kill()
-        self._processes[-1].wait()
+        with self._beginning:  # its event may be seen before the publisher hears that it is done
+            self._processes[-1].process.kill()
+            self._processes[-1].wait()
 
     def forget(self) -> None:
         """The journal is lost."""

@@ -45,10 +45,10 @@ const RESULT = JSON.stringify({
   session_id: "one",
 });
 
-/** The items' texts; after each the next act, while the loop waits for the next item. */
+/** The items' texts; after each the next act, one after the other, while the loop waits for the next item. */
 async function texts(stream: EventStream, count = Infinity, ...acts: (() => Promise<void>)[]): Promise<string[]> {
   const found: string[] = [];
-  const done: Promise<void>[] = [];
+  let done = Promise.resolve();
   for await (const item of stream) {
     found.push(textOf(item));
     if (found.length === count) {
@@ -56,10 +56,10 @@ async function texts(stream: EventStream, count = Infinity, ...acts: (() => Prom
     }
     const act = acts.shift();
     if (act) {
-      done.push(act());
+      done = done.then(act);
     }
   }
-  await Promise.all(done);
+  await done;
   return found;
 }
 
