@@ -11,7 +11,7 @@ venv = $(PYTHON) -m venv $(1)
 install = $(1)/bin/python -m pip install -q --disable-pip-version-check $(2)
 endif
 
-.PHONY: demo test bench check lint fix corpus goldens coverage baselines fixtures endless fuzz soak package clean
+.PHONY: demo test bench check lint fix corpus goldens coverage baselines fixtures schema typescript endless fuzz soak package clean
 
 demo: .venv/.runtime
 	$(BIN)/tooltap demo
@@ -59,6 +59,15 @@ soak: .venv/.dev
 coverage: .venv/.runtime
 	$(BIN)/python -m tooltap.traces.coverage tests/fixtures > docs/coverage.md
 
+# What is made of the structs in protocol/: pages, JSON Schema, TypeScript. Refuses what is not only an addition.
+schema: .venv/.dev
+	$(BIN)/python -m tests.schema
+
+# The client for Node, and its tests against the daemon of this folder.
+typescript: .venv/.runtime
+	cd clients/typescript && npm ci --no-fund --no-audit
+	cd clients/typescript && PATH="$(abspath $(BIN)):$$PATH" npm test
+
 # What the curated lines give today, after a change of the normalizers; says what changed, and what is still wrong.
 fixtures: .venv/.runtime
 	$(BIN)/tooltap fixtures update tests/fixtures/curated
@@ -71,7 +80,8 @@ baselines: .venv/.runtime
 		$(BIN)/tooltap baseline record --out traces/static/baselines --agent-version "$$version" "$${meta%/*}" || exit 1; \
 	done
 
-# The sdist, the wheel built from it, and that wheel at work in an empty environment, out of reach of the sources.
+# The sdist, the wheel built from it, and that wheel at work in an empty environment, out of reach of the sources: its
+# commands, and a project that uses the client, as mypy sees it.
 package: .venv/.dev
 	rm -rf build dist
 	$(BIN)/python -m build --outdir dist .
@@ -80,6 +90,8 @@ package: .venv/.dev
 	cd build && venv/bin/tooltap --version
 	cd build && venv/bin/tooltap normalize --stats ../cli/static/demo/claude-code.jsonl >/dev/null
 	cd build && venv/bin/tooltap demo >/dev/null
+	cp -r clients/python build/project
+	cd build/project && $(abspath $(BIN))/mypy --strict --config-file= --python-executable ../venv/bin/python .
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "tooltap needs Python 3.11 or later" >&2; exit 1; }
@@ -94,4 +106,4 @@ package: .venv/.dev
 	touch $@ .venv/.runtime
 
 clean:
-	rm -rf .venv build dist src/*.egg-info
+	rm -rf .venv build dist src/*.egg-info clients/typescript/dist clients/typescript/node_modules

@@ -40,6 +40,7 @@ COMMANDS = {
     "config": "Check the daemon's configuration.",
     "stats": "Show what the daemon has done, stream by stream.",
     "mcp": "Offer display tools as an MCP server, on standard input and output.",
+    "schema": "Print the schema of events, tool payloads and socket frames.",
     "fixtures": "Extract fixtures from traces, check them, bring them up to date.",
 }
 """Name -> the line `tooltap --help` shows; the subcommand's own help begins with it."""

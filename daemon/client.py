@@ -1,4 +1,5 @@
-"""The client of the daemon's socket: subscribe, publish, ask. Every command uses it, and so can any program.
+"""The client of the daemon's socket: subscribe, publish, ask. Every command uses it, and so can any program; those
+that want typed events alone find `tooltap.client.subscribe` simpler.
 
     async with subscribe(after="start", filter=Filter(kind=("tool-call",))) as events:
         async for item in events:              # bytes: an event line; else a control frame
@@ -25,30 +26,25 @@ import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self
 
 import anyio
 import msgspec
 
 from tooltap.daemon.client_connection import Client, ConnectError, DaemonError, DisconnectedError
+from tooltap.daemon.client_reading import RETRY_FIRST, RETRY_MOST, Reading, Received
 from tooltap.protocol.display import AnyDisplayEvent, decode_display
 from tooltap.protocol.events import AnyEvent, decode
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import (
     Ack,
-    At,
     DaemonFrame,
     Done,
-    ErrorFrame,
     Form,
-    Gap,
     Ingest,
     Ingesting,
-    Live,
     Subscribe,
-    Subscribed,
     Suspended,
-    decode_daemon_frame,
 )
 from tooltap.protocol.tapped import Direction, write_tapped
 
@@ -67,12 +63,6 @@ __all__ = [
     "request",
     "subscribe",
 ]
-
-RETRY_FIRST, RETRY_MOST = 0.1, 2.0
-"""Seconds between attempts to reach a daemon that is away."""
-
-Received: TypeAlias = bytes | Subscribed | Live | At | Gap
-"""What a subscription gives: an event line without its newline, or a control frame."""
 
 
 class OtherInputError(Exception):
@@ -107,25 +97,22 @@ class Subscription:
 
     def __init__(self, path: Path | str | None, frame: Subscribe, reconnect: bool) -> None:
         self._path = path
-        self._frame = frame
+        self._reading = Reading(frame)
         self._reconnect = reconnect
         self._client: Client | None = None
-        self._journal = ""
-        self._seq: int | None = None
-        self._finished = False
 
     @property
     def cursor(self) -> str | None:
         """Where to go on later (`after`): behind the last item given. None before the first."""
-        return None if self._seq is None else f"{self._journal}:{self._seq}"
+        return self._reading.cursor
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Received:
-        while not self._finished:
+        while not self._reading.finished:
             try:
-                received = self._interpret(await self._receive())
+                received = self._reading.take(await self._receive())
             except DisconnectedError:
                 if not self._reconnect:
                     raise
@@ -150,8 +137,7 @@ class Subscription:
     async def open(self) -> None:
         """Raises `ConnectError` and `DaemonError`."""
         self._client = await Client.open(self._path)
-        self._journal = self._client.welcome.journal
-        await self._client.send(self._frame)
+        await self._client.send(self._reading.frame)
 
     async def close(self) -> None:
         if self._client is not None:
@@ -162,30 +148,8 @@ class Subscription:
             raise DisconnectedError
         return await self._client.receive_line()
 
-    def _interpret(self, line: bytes) -> Received | None:
-        if not line.startswith(b'{"op":'):
-            if line.startswith(b'{"seq":'):
-                self._seq = int(line[7 : line.index(b",")])
-            return line
-        frame = decode_daemon_frame(line)
-        match frame:
-            case Subscribed():
-                self._seq = frame.after
-                return frame
-            case Live() | At():
-                self._seq = frame.seq
-                self._finished = isinstance(frame, Live) and not self._frame.follow
-                return frame
-            case Gap():
-                return frame
-            case ErrorFrame():
-                raise DaemonError(frame.code, frame.message)
-        return None
-
     async def _reopen(self) -> None:
         """Go on behind the last item given, as soon as there is a daemon."""
-        if self.cursor is not None:
-            self._frame = msgspec.structs.replace(self._frame, after=self.cursor)
         wait = RETRY_FIRST
         while True:
             await self.close()

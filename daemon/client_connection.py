@@ -23,7 +23,7 @@ from tooltap.protocol.frames import (
     encode_frame,
 )
 
-__all__ = ["Client", "ConnectError", "DaemonError", "DisconnectedError"]
+__all__ = ["Client", "ConnectError", "DaemonError", "DisconnectedError", "greeting", "unreachable"]
 
 CHUNK = 262_144
 
@@ -62,12 +62,10 @@ class Client:
         place = Path(path) if path else socket_path()
         try:
             client = cls(await anyio.connect_unix(place))
-        except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
-            raise ConnectError(f"no daemon is listening at {place}; start one with `tooltap serve`") from None
         except OSError as error:
-            raise ConnectError(f"cannot connect to {place}: {error.strerror or error}") from None
+            raise unreachable(place, error) from None
         try:
-            client.welcome = await client._greeting(place)
+            client.welcome = greeting(place, await client._first_line())
         except BaseException:
             await client.close()
             raise
@@ -136,19 +134,12 @@ class Client:
             raise DaemonError(frame.code, frame.message)
         return frame
 
-    async def _greeting(self, place: Path) -> Welcome:
+    async def _first_line(self) -> bytes:
+        """Empty if there is none."""
         try:
-            frame = await self.receive_frame()
-        except (DisconnectedError, msgspec.DecodeError):
-            frame = None
-        if not isinstance(frame, Welcome):
-            raise ConnectError(f"what is listening at {place} is not a tooltap daemon")
-        if frame.protocol != PROTOCOL_VERSION:
-            raise ConnectError(
-                f"the daemon at {place} speaks protocol {frame.protocol}, this client {PROTOCOL_VERSION};"
-                " restart the daemon with the same version of tooltap"
-            )
-        return frame
+            return await self.receive_line()
+        except DisconnectedError:
+            return b""
 
     async def _last_words(self) -> None:
         """Raises `DaemonError` if the daemon left one before it closed the connection."""
@@ -157,3 +148,28 @@ class Client:
                 await self.receive_frame()
         except (DisconnectedError, msgspec.DecodeError):
             return
+
+
+def unreachable(place: Path, error: OSError) -> ConnectError:
+    """Why the socket could not be connected to."""
+    if isinstance(error, FileNotFoundError | ConnectionRefusedError | NotADirectoryError):
+        return ConnectError(f"no daemon is listening at {place}; start one with `tooltap serve`")
+    return ConnectError(f"cannot connect to {place}: {error.strerror or error}")
+
+
+def greeting(place: Path, line: bytes) -> Welcome:
+    """The first line of a connection, which says who is there. Raises `ConnectError` and `DaemonError`."""
+    try:
+        frame = decode_daemon_frame(line)
+    except msgspec.DecodeError:
+        frame = None
+    if isinstance(frame, ErrorFrame):
+        raise DaemonError(frame.code, frame.message)
+    if not isinstance(frame, Welcome):
+        raise ConnectError(f"what is listening at {place} is not a tooltap daemon")
+    if frame.protocol != PROTOCOL_VERSION:
+        raise ConnectError(
+            f"the daemon at {place} speaks protocol {frame.protocol}, this client {PROTOCOL_VERSION};"
+            " restart the daemon with the same version of tooltap"
+        )
+    return frame

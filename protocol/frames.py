@@ -258,7 +258,7 @@ class At(_Daemon, kw_only=True, tag="at"):
 
 
 class Gap(_Daemon, kw_only=True, tag="gap"):
-    """Events from `from` to `to`, inclusive, are gone, some or all; the cursor after it is `to`.
+    """Events from `from` to `to`, inclusive, are gone, some or all; what is left of them follows.
 
     `retention`: they were too old. `reset`: the cursor was of another journal, or beyond this one's end; the oldest
     event follows (`from` is 1, and `to` is 0 if nothing of this journal is gone).

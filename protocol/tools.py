@@ -205,7 +205,7 @@ class McpIdentity(OpenStruct):
 
 
 class McpInput(ToolInput):
-    """Of every `mcp__<server>__<tool>`; the arguments are in `extra`."""
+    """Of every `mcp__<server>__<tool>`; the arguments are its other keys."""
 
     mcp: McpIdentity | None = msgspec.field(default=None, name="_mcp")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from tests.test_layout import FOLDERS, ROOT
 from tooltap import __version__
 from tooltap.cli.main import COMMANDS, main
 
+NODE = ROOT / "clients" / "typescript"
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
@@ -28,6 +30,18 @@ def test_the_version_is_said_once() -> None:
     assert PYPROJECT["project"]["dynamic"] == ["version"]
     assert PYPROJECT["tool"]["setuptools"]["dynamic"]["version"]["attr"] == "tooltap.__version__"
     assert __version__.count(".") == 2
+
+
+def test_the_client_for_node_has_the_same_version_and_depends_on_nothing() -> None:
+    package = json.loads((NODE / "package.json").read_text())
+
+    assert package["version"] == __version__
+    assert "dependencies" not in package
+
+
+def test_no_registry_is_named() -> None:
+    """Who installs the client for Node may have another one."""
+    assert '"resolved"' not in (NODE / "package-lock.json").read_text()
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

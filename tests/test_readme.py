@@ -134,6 +134,23 @@ def test_every_program_runs(block: Block, home: Path) -> None:
     assert "claude" in run(home, "python", "-W", "error", "-c", block.text)
 
 
+@pytest.mark.parametrize("name", ["subscribe", "subscribe_async"])
+def test_the_examples_in_python_run(name: str, home: Path) -> None:
+    """The second time, the one that keeps a cursor has nothing new to tell."""
+    run(home, "tooltap", "ingest", str(CLAUDE))
+    program = ["python", "-W", "error", str(ROOT / "clients" / "python" / f"{name}.py"), "cursor", "--no-follow"]
+
+    assert "claude" in run(home, *program)
+    assert ("claude" in run(home, *program)) == (name == "subscribe")
+
+
+def test_the_readme_of_the_client_for_node_shows_its_example() -> None:
+    client = ROOT / "clients" / "typescript"
+    _, _, example = (client / "examples" / "subscribe.ts").read_text().partition("\n")
+
+    assert f"```ts\n{example}```" in (client / "README.md").read_text()
+
+
 def test_the_daemon_is_started_as_it_says() -> None:
     [block] = [block for block in BLOCKS if block.purpose == "daemon"]
 

@@ -1,6 +1,20 @@
-"""`tooltap.client`: talk to a running daemon, and project events to what a user interface shows.
+"""`tooltap.client`: talk to a running daemon, with an event loop (asyncio or trio) or without.
 
-See `tooltap.daemon.client` and `tooltap.normalizers.display`.
+    from tooltap.client import Gap, subscribe
+
+    for event in subscribe(after="start"):      # or: async for event in subscribe(after="start")
+        if isinstance(event, Gap):
+            print("events", event.from_, "to", event.to, "are gone")
+        else:
+            print(event.seq, event.provider, event)
+
+- `subscribe`: typed events (`tooltap.protocol.events`) and gaps; reconnects; its `cursor` is where to go on later.
+- `ask`, and asynchronously `request`, `connect`: sessions, single events, bodies of outputs, statistics.
+- `ingest`: publish a stream of an agent's lines (asynchronous).
+- `display_events`, `display_of`, `display_text`: what a user interface shows of events (`subscribe(as_="display")` has
+  the daemon make it).
+
+`tooltap.daemon.client` has the lines of a subscription as they come.
 """
 
 from tooltap.daemon.client import (
@@ -11,25 +25,29 @@ from tooltap.daemon.client import (
     Filter,
     OtherInputError,
     Publisher,
-    Received,
-    Subscription,
     connect,
     ingest,
     request,
-    subscribe,
 )
+from tooltap.daemon.client_blocking import ask
+from tooltap.daemon.client_events import EventOrGap, EventStream, subscribe
 from tooltap.normalizers.display import display_events, display_of, display_text
+from tooltap.protocol.events import AnyEvent
+from tooltap.protocol.frames import Gap
 
 __all__ = [
+    "AnyEvent",
     "Client",
     "ConnectError",
     "DaemonError",
     "DisconnectedError",
+    "EventOrGap",
+    "EventStream",
     "Filter",
+    "Gap",
     "OtherInputError",
     "Publisher",
-    "Received",
-    "Subscription",
+    "ask",
     "connect",
     "display_events",
     "display_of",

@@ -12,7 +12,7 @@ import pytest
 from tests.daemon.events import call, commit, message
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import Running, running
-from tooltap.client import (
+from tooltap.daemon.client import (
     ConnectError,
     DaemonError,
     DisconnectedError,
@@ -276,11 +276,3 @@ async def test_leaving_without_an_end_suspends_the_stream(daemon: Running) -> No
     async with connect() as client:
         while (await client.request("stats"))["streams"] != {"open": 0, "suspended": 1, "ended": 0}:
             pass
-
-
-def test_the_public_module_offers_all_of_it() -> None:
-    import tooltap.daemon.client
-
-    projection = {"display_events", "display_of", "display_text"}
-
-    assert set(tooltap.client.__all__) == set(tooltap.daemon.client.__all__) | projection

@@ -1,0 +1,232 @@
+"""The structs of `tooltap.protocol` as one JSON Schema, with what their docstrings say of every key.
+
+msgspec knows the types; here they become what is on the wire: nothing is null, keys that are always written are
+required, and what a struct keeps for itself is left out. TypeScript and the documentation are made of the same schema.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from tooltap.protocol import PROTOCOL_VERSION, SCHEMA_VERSION
+from tooltap.protocol.display import AnyDisplayEvent
+from tooltap.protocol.events import AnyEvent
+from tooltap.protocol.frames import ClientFrame, DaemonFrame
+from tooltap.protocol.payloads import OpenStruct
+from tooltap.protocol.stats import Statistics
+from tooltap.protocol.tools import TOOLS, McpInput, McpResult
+
+__all__ = ["COMPATIBILITY", "REF", "UNIONS", "Definition", "Schema", "Union", "definitions", "json_schema"]
+
+Schema: TypeAlias = dict[str, Any]
+
+REF = "#/$defs/"
+
+
+class Union(NamedTuple):
+    """Structs that are told apart by one key."""
+
+    members: Any
+    title: str
+    doc: str
+
+
+UNIONS = {
+    "AnyEvent": Union(AnyEvent, "Events", "One event line, told apart by `kind`."),
+    "AnyDisplayEvent": Union(
+        AnyDisplayEvent,
+        "Display events",
+        "A line of a subscription as `display`: what a user interface shows of one event, told apart by `kind`.",
+    ),
+    "ClientFrame": Union(ClientFrame, "Frames of clients", "A line to the daemon, told apart by `op`."),
+    "DaemonFrame": Union(
+        DaemonFrame, "Frames of the daemon", "A line from the daemon that is no event, told apart by `op`."
+    ),
+}
+
+COMPATIBILITY = (
+    f"Within schema {SCHEMA_VERSION} and protocol {PROTOCOL_VERSION} things are only added: kinds, frames, keys, values"
+    " of enumerations, tools. What is there keeps its name, its type, its default, and whether it is always written;"
+    " a new key of a client's frame may be left out. So clients ignore keys, kinds and values they do not know. Absent"
+    " means not known, or the default; nothing is ever `null`, but for what providers put inside `_raw` and other open"
+    " objects."
+)
+
+
+class Definition(NamedTuple):
+    """One struct: its whole schema, and which of its keys are its own."""
+
+    name: str
+    schema: Schema
+    base: str | None
+    """The definition it has its other keys from."""
+    own: dict[str, Schema]
+    """Key -> schema of its value."""
+    is_open: bool
+    """May have further keys, which mean something."""
+
+    @property
+    def doc(self) -> str:
+        text: str = self.schema.get("description", "")
+        return text
+
+    def is_required(self, key: str) -> bool:
+        return key in self.schema["required"]
+
+
+def json_schema() -> Schema:
+    """The whole of it, in draft 2020-12. It describes an event line; the rest is under `$defs`."""
+    unions, _ = _msgspec_components()
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"tooltap: events (schema {SCHEMA_VERSION}) and socket frames (protocol {PROTOCOL_VERSION})",
+        "description": COMPATIBILITY,
+        "$ref": f"{REF}AnyEvent",
+        "$defs": {
+            **{name: {"description": UNIONS[name].doc, **union} for name, union in zip(UNIONS, unions, strict=True)},
+            "Tools": _tools(),
+            **{name: definition.schema for name, definition in definitions().items()},
+        },
+    }
+
+
+@cache
+def definitions() -> dict[str, Definition]:
+    """Name -> struct, module by module in the order of the source."""
+    _, components = _msgspec_components()
+    structs = [struct for struct in _structs(msgspec.Struct) if struct.__name__ in components]
+    structs.sort(key=lambda struct: (struct.__module__, list(_class_docs(struct.__module__)).index(struct.__name__)))
+    return {struct.__name__: _definition(struct, components[struct.__name__]) for struct in structs}
+
+
+@cache
+def _msgspec_components() -> tuple[list[Schema], dict[str, Schema]]:
+    """Schemas of the unions; and of every struct in them and in the tools, and of what these extend."""
+    payloads = [payload for tool in TOOLS.values() for payload in tool]
+    named = [union.members for union in UNIONS.values()]
+    roots = [*named, *payloads, McpInput, McpResult, Statistics]
+    schemas, reached = msgspec.json.schema_components(roots, ref_template=REF + "{name}")
+    structs = [struct for struct in _structs(msgspec.Struct) if struct.__name__ in reached]
+    bases = {base for struct in structs for base in struct.__mro__ if _is_told(base)}
+    _, components = msgspec.json.schema_components([*roots, *bases], ref_template=REF + "{name}")
+    return list(schemas)[: len(named)], components
+
+
+def _tools() -> Schema:
+    return {
+        "description": "Canonical name of a tool -> what its `input` and `output` hold. What a provider gives another"
+        " type than its key has, or has no key, is passed on as it is.",
+        "type": "object",
+        "properties": {
+            name: {
+                "type": "object",
+                "properties": {
+                    "input": {"$ref": REF + tool.input.__name__},
+                    "output": {"$ref": REF + tool.result.__name__},
+                },
+                "required": ["input", "output"],
+            }
+            for name, tool in TOOLS.items()
+        },
+        "required": [],
+    }
+
+
+def _structs(of: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:
+    """All of the protocol that a reader should know of."""
+    for struct in of.__subclasses__():
+        if _is_told(struct):
+            yield struct
+        yield from _structs(struct)
+
+
+def _is_told(struct: type) -> bool:
+    ours = struct.__module__.startswith("tooltap.protocol.") and not struct.__name__.startswith("_")
+    return ours and struct is not OpenStruct
+
+
+def _base(struct: type[msgspec.Struct]) -> type[msgspec.Struct] | None:
+    base = struct.__mro__[1]
+    return base if _is_told(base) else None
+
+
+def _definition(struct: type[msgspec.Struct], schema: Schema) -> Definition:
+    config, docs = struct.__struct_config__, _field_docs(struct)
+    schema, base = dict(schema), _base(struct)
+    properties = {key: _on_the_wire(value) for key, value in schema["properties"].items()}
+    required = schema["required"]
+    if not config.omit_defaults:
+        required = list(properties)
+        for value in properties.values():
+            value.pop("default", None)
+    if issubclass(struct, OpenStruct):
+        del properties["extra"]
+    if config.tag == struct.__name__:  # msgspec's, for a base that is never written itself
+        properties[str(config.tag_field)] = {"type": "string"}
+    for field in msgspec.structs.fields(struct):
+        if field.encode_name in properties and field.name in docs:
+            properties[field.encode_name]["description"] = docs[field.name]
+    for text in (schema, *properties.values()):
+        if "description" in text:
+            text["description"] = _with_names_of_the_wire(text["description"], struct)
+    inherited = {field.encode_name for field in msgspec.structs.fields(base)} if base else set()
+    return Definition(
+        struct.__name__,
+        {**schema, "properties": properties, "required": required},
+        base.__name__ if base else None,
+        {key: value for key, value in properties.items() if key not in inherited},
+        issubclass(struct, OpenStruct),
+    )
+
+
+def _with_names_of_the_wire(text: str, struct: type[msgspec.Struct]) -> str:
+    """A docstring, which uses the names of Python."""
+    for field in msgspec.structs.fields(struct):
+        if "_" in field.name and field.name != field.encode_name:
+            text = re.sub(rf"\b{field.name}\b", field.encode_name, text)
+    return text
+
+
+def _on_the_wire(schema: Schema) -> Schema:
+    """The schema of a value without what is never written."""
+    schema = {key: value for key, value in schema.items() if (key, value) != ("default", None)}
+    options = [option for option in schema.get("anyOf", []) if option != {"type": "null"}]
+    if len(options) == 1:
+        del schema["anyOf"]
+        schema = {**options[0], **schema}
+    elif options:
+        schema["anyOf"] = options
+    if "pattern" in schema:
+        schema["pattern"] = schema["pattern"].replace(r"\Z", "$")  # other languages do not know Python's end of text
+    return schema
+
+
+def _field_docs(struct: type[msgspec.Struct]) -> dict[str, str]:
+    """Name of a field -> the docstring behind it."""
+    found: dict[str, str] = {}
+    for owner in reversed(struct.__mro__):
+        if owner.__module__.startswith("tooltap.protocol."):
+            found |= _class_docs(owner.__module__)[owner.__name__]
+    return found
+
+
+@cache
+def _class_docs(module: str) -> dict[str, dict[str, str]]:
+    """Class -> field -> docstring, in the order of the source; Python itself does not keep these."""
+    found: dict[str, dict[str, str]] = {}
+    for struct in ast.parse(inspect.getsource(sys.modules[module])).body:
+        if isinstance(struct, ast.ClassDef):
+            docs = found[struct.name] = {}
+            for field, text in zip(struct.body, struct.body[1:], strict=False):
+                match field, text:
+                    case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(doc))):
+                        docs[name] = " ".join(doc.split())
+    return found

@@ -1,0 +1,151 @@
+// One greeted connection to the daemon's Unix socket: lines in, frames out.
+
+import { existsSync } from "node:fs";
+import { connect, type Socket } from "node:net";
+import { homedir, tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { PROTOCOL_VERSION, type ClientFrame, type DaemonFrame } from "./schema.js";
+
+/** No daemon can be reached; the message is one sentence for the user. */
+export class ConnectError extends Error {
+  override name = "ConnectError";
+}
+
+/** The daemon has closed the connection. */
+export class DisconnectedError extends Error {
+  override name = "DisconnectedError";
+
+  constructor() {
+    super("the daemon has closed the connection");
+  }
+}
+
+/** The daemon refused something; `code` is one of the error codes of the schema. */
+export class DaemonError extends Error {
+  override name = "DaemonError";
+
+  constructor(
+    readonly code: string,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+/** `$TOOLTAP_SOCKET`, else `tooltap.sock` in the user's runtime directory. */
+export function socketPath(): string {
+  if (process.env["TOOLTAP_SOCKET"]) {
+    return process.env["TOOLTAP_SOCKET"];
+  }
+  if (process.platform === "darwin") {
+    return join(homedir(), "Library/Caches/TemporaryItems/tooltap.sock");
+  }
+  const user = process.getuid?.() ?? 0;
+  const folders = [process.env["XDG_RUNTIME_DIR"], `/run/user/${user}`];
+  const folder = folders.find((path) => path && existsSync(path)) ?? join(tmpdir(), `runtime-${user}`);
+  return join(folder, "tooltap.sock");
+}
+
+export class Connection {
+  private constructor(
+    private readonly socket: Socket,
+    private readonly lines: AsyncGenerator<string>,
+  ) {}
+
+  /** Throws `ConnectError` and `DaemonError`, or the signal's reason. */
+  static async open(path: string, signal?: AbortSignal): Promise<Connection> {
+    signal?.throwIfAborted();
+    const socket = await connected(path);
+    const abort = () => socket.destroy();
+    signal?.addEventListener("abort", abort);
+    socket.once("close", () => signal?.removeEventListener("abort", abort));
+    const connection = new Connection(socket, linesOf(socket));
+    try {
+      greet(path, await connection.line());
+      return connection;
+    } catch (error) {
+      connection.close();
+      signal?.throwIfAborted();
+      throw error instanceof DisconnectedError ? noDaemon(path) : error;
+    }
+  }
+
+  send(frame: ClientFrame): void {
+    this.socket.write(JSON.stringify(frame) + "\n");
+  }
+
+  /** The next line, without its newline. Throws `DisconnectedError`. */
+  async line(): Promise<string> {
+    const next = await this.lines.next();
+    if (next.done) {
+      throw new DisconnectedError();
+    }
+    return next.value;
+  }
+
+  close(): void {
+    this.socket.destroy();
+  }
+}
+
+function connected(path: string): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(path);
+    socket.once("connect", () => resolve(socket));
+    socket.once("error", (error: NodeJS.ErrnoException) => {
+      const nobody = ["ENOENT", "ECONNREFUSED", "ENOTDIR"].includes(error.code ?? "");
+      const why = nobody
+        ? `no daemon is listening at ${path}; start one with \`tooltap serve\``
+        : `cannot connect to ${path}: ${error.message}`;
+      reject(new ConnectError(why));
+    });
+  });
+}
+
+/** Whole lines; what a daemon that ends leaves of a line is none. */
+async function* linesOf(socket: Socket): AsyncGenerator<string> {
+  let begun: string[] = [];
+  socket.setEncoding("utf8");
+  try {
+    for await (const chunk of socket as AsyncIterable<string>) {
+      const [rest = "", ...following] = chunk.split("\n");
+      begun.push(rest);
+      if (following.length > 0) {
+        yield begun.join("");
+        begun = [following.pop() ?? ""];
+        yield* following;
+      }
+    }
+  } catch {
+    // the connection broke: the same as its end
+  }
+}
+
+function greet(path: string, line: string): void {
+  const frame = parsed(line);
+  if (frame?.op === "error") {
+    throw new DaemonError(frame.code, frame.message);
+  }
+  if (frame?.op !== "welcome") {
+    throw noDaemon(path);
+  }
+  if (frame.protocol !== PROTOCOL_VERSION) {
+    throw new ConnectError(
+      `the daemon at ${path} speaks protocol ${frame.protocol}, this client ${PROTOCOL_VERSION}; ` +
+        "use the same version of both",
+    );
+  }
+}
+
+function parsed(line: string): DaemonFrame | undefined {
+  try {
+    return JSON.parse(line) as DaemonFrame;
+  } catch {
+    return undefined;
+  }
+}
+
+function noDaemon(path: string): ConnectError {
+  return new ConnectError(`what is listening at ${path} is not a tooltap daemon`);
+}

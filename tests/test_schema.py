@@ -1,0 +1,230 @@
+"""What client authors are told of events and frames: it is fresh, it is true of every recorded event, it only grows."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args
+
+import orjson
+import pytest
+from jsonschema import Draft202012Validator
+
+from tests.cli.command import here, sentence
+from tests.schema import FILES, SNAPSHOT, broken_promises
+from tooltap.cli.schema import write
+from tooltap.cli.schema_model import Schema, definitions, json_schema
+from tooltap.normalizers.contract import normalize, read_recording
+from tooltap.normalizers.items import Context
+from tooltap.normalizers.registry import BUILTIN
+from tooltap.protocol.events import AnyEvent, encode
+from tooltap.protocol.filters import Filter
+from tooltap.protocol.frames import (
+    ClientFrame,
+    DaemonFrame,
+    Done,
+    EventRequest,
+    Gap,
+    Ingest,
+    Problem,
+    Reply,
+    Subscribe,
+    encode_frame,
+)
+from tooltap.protocol.tools import TOOLS
+
+FIXTURES = Path(__file__).parent / "fixtures"
+PAYLOADS = {"tool-call": "input", "tool-update": "input", "tool-result": "output"}
+
+
+@cache
+def validator(name: str) -> Draft202012Validator:
+    """Of one definition. The union of all events costs a dozen times as much."""
+    return Draft202012Validator({**json_schema(), "$ref": f"#/$defs/{name}"})
+
+
+DEFINITIONS = {str(kind.__struct_config__.tag): kind.__name__ for kind in get_args(AnyEvent)}
+
+
+# -- true ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_schema_is_one() -> None:
+    Draft202012Validator.check_schema(json_schema())
+
+
+@pytest.mark.parametrize("dialect", BUILTIN)
+def test_every_recorded_event_is_as_the_schema_says(dialect: str) -> None:
+    seen = 0
+    for path in sorted((FIXTURES / dialect).rglob("*.json*")):
+        for event in normalize(dialect, read_recording(path.read_bytes()), Context(stream="s")):
+            value = orjson.loads(encode(event))
+            validator(DEFINITIONS[value["kind"]]).validate(value)
+            if value["kind"] in PAYLOADS and value["name"] in TOOLS:
+                side = PAYLOADS[value["kind"]]
+                payload = getattr(TOOLS[value["name"]], "input" if side == "input" else "result").__name__
+                validator(payload).validate(value.get(side, {}))
+            seen += 1
+
+    assert seen
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        Subscribe(after="start", filter=Filter(kind=("tool-call",)), follow=False),
+        Ingest(stream="a/b~1", mcp_servers=("x",), from_=7),
+        EventRequest(id="e", seq=5),
+        Gap(from_=1, to=0, reason="reset"),
+        Done(stream="s", dialect="acp", provider="gemini"),
+        Reply(id=1, ok=False, error=Problem(code="not-found", message="there is no event 9")),
+    ],
+)
+def test_frames_are_as_the_schema_says(frame: ClientFrame | DaemonFrame) -> None:
+    value = orjson.loads(encode_frame(frame))
+
+    validator("ClientFrame" if isinstance(frame, get_args(ClientFrame)) else "DaemonFrame").validate(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("AnyEvent", {"kind": "message", "v": 2, "text": "no envelope"}),
+        ("ClientFrame", {"op": "subscribe", "since": 1}),
+        ("ClientFrame", {"op": "ingest", "stream": "a b"}),
+        ("ClientFrame", {"op": "ingest", "stream": None}),
+        ("DaemonFrame", {"op": "done", "stream": "s", "dialect": "acp", "provider": "gemini"}),
+    ],
+)
+def test_the_schema_refuses_what_is_none(name: str, value: Schema) -> None:
+    assert not validator(name).is_valid(value)
+
+
+def test_what_structs_keep_for_themselves_is_not_in_it() -> None:
+    text = json.dumps(json_schema())
+
+    assert '"null"' not in text
+    assert '"extra"' not in text
+    assert "output_id" not in text  # names of the wire, also where docstrings use those of Python
+    assert r"\\Z" not in text
+
+
+def test_a_key_says_what_its_docstring_says() -> None:
+    properties = json_schema()["$defs"]["ReadInput"]["properties"]
+
+    assert properties["limit"] == {"type": "integer", "description": "Lines."}
+    assert properties["file_paths"]["description"] == "In place of `file_path` where one call is about several files."
+
+
+# -- fresh --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_what_is_generated_is_fresh(path: Path) -> None:
+    assert path.read_text() == write(FILES[path]), "run `make schema`"
+
+
+@pytest.mark.parametrize("form", FILES.values())
+def test_the_command_prints_it(form: str) -> None:
+    assert here("schema", "--format", form).stdout.decode() == write(form)
+
+
+def test_an_unknown_format_is_one_sentence() -> None:
+    finished = here("schema", "--format", "xml")
+
+    assert finished.returncode == 2
+    assert "'xml' is not one of 'json-schema', 'typescript', 'markdown'" in sentence(finished)
+
+
+def test_every_struct_is_on_the_page_once() -> None:
+    headings = [line[4:] for line in write("markdown").splitlines() if line.startswith("### ")]
+
+    assert sorted(headings) == sorted(definitions())
+
+
+# -- growing ------------------------------------------------------------------------------------------------------
+
+
+def test_what_clients_were_told_still_holds() -> None:
+    """The rule is `COMPATIBILITY`: within a version, only additions."""
+    assert broken_promises(json.loads(SNAPSHOT.read_text()), json.loads(write("json-schema"))) == []
+
+
+def changed(change: Callable[[dict[str, Any]], object]) -> list[str]:
+    new = copy.deepcopy(json_schema())
+    change(new["$defs"])
+    return broken_promises(json_schema(), new)
+
+
+@pytest.mark.parametrize(
+    "addition",
+    [
+        lambda new: new.update(Verdict={"type": "object", "properties": {}, "required": []}),
+        lambda new: new["AnyEvent"]["anyOf"].append({"$ref": "#/$defs/Verdict"}),
+        lambda new: new["Usage"]["properties"].update(audioTokens={"type": "integer"}),
+        lambda new: new["Statistics"]["required"].append("audio"),
+        lambda new: new["ToolResult"]["properties"]["status"]["enum"].append("skipped"),
+        lambda new: new["Subscribe"]["properties"].update(backwards={"type": "boolean", "default": False}),
+        lambda new: new["Message"].update(description="Words."),
+    ],
+)
+def test_additions_are_welcome(addition: Callable[[dict[str, Any]], object]) -> None:
+    assert changed(addition) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda new: new.pop("Notice"), ["Notice is gone"]),
+        (lambda new: new["AnyEvent"]["anyOf"].pop(0), ['AnyEvent: {"$ref": "#/$defs/SessionEvent"} is gone']),
+        (lambda new: new["BashResult"]["properties"].pop("stdout"), ["BashResult.stdout is gone"]),
+        (lambda new: new["Tools"]["properties"].pop("LS"), ["Tools.LS is gone"]),
+        (
+            lambda new: new["Turn"]["properties"].update(reason={"type": "integer"}),
+            ['Turn.reason: type was "string" and is "integer"'],
+        ),
+        (
+            lambda new: new["GlobResult"]["properties"]["matches"]["items"].update(type="integer"),
+            ['GlobResult.matches: type was "string" and is "integer"'],
+        ),
+        (
+            lambda new: new["Message"]["properties"]["role"]["enum"].remove("system"),
+            ['Message.role: the value "system" is gone'],
+        ),
+        (
+            lambda new: new["Turn"]["properties"].update(state={"type": "string"}),
+            [
+                'Turn.state: type was null and is "string"',
+                *(
+                    f'Turn.state: the value "{state}" is gone'
+                    for state in ("cancelled", "completed", "failed", "started")
+                ),
+                'Turn.state: was {"enum": ["cancelled", "completed", "failed", "started"]} and is {"type": "string"}',
+            ],
+        ),
+        (
+            lambda new: new["Subscribe"]["properties"]["follow"].update(default=False),
+            ["Subscribe.follow: default was true and is false"],
+        ),
+        (
+            lambda new: new["ToolResult"]["required"].remove("isError"),
+            ["ToolResult.isError was always there and is so no more"],
+        ),
+        (lambda new: new["Ingest"]["required"].append("stream"), ["Ingest.stream was optional and is so no more"]),
+        (
+            lambda new: new["Subscribe"]["required"].append("token"),
+            ["Subscribe.token is new, and clients that do not know it do not send it"],
+        ),
+        (
+            lambda new: new["SessionsRequest"]["properties"]["limit"].update(maximum=10),
+            ["SessionsRequest.limit: maximum was 1000 and is 10"],
+        ),
+    ],
+)
+def test_what_clients_rely_on_is_named_when_it_changes(
+    change: Callable[[dict[str, Any]], object], said: list[str]
+) -> None:
+    assert changed(change) == said
