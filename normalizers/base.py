@@ -87,7 +87,7 @@ class Parser(ABC):
         self._begin(t)
         if (known := self.glance(line)) is not None:
             return known, self._take()
-        if self.ARRAYS:
+        if self.ARRAYS and not self.state.documents.passes(line):
             whole = self._collect(line)
             if whole is None:
                 return WITH_EVENTS, self._take()
@@ -202,16 +202,18 @@ class Parser(ABC):
     def turn(self) -> str | None:
         """The newest open turn of the session the line belongs to: its agent's own, where agents have turns."""
         newest = None
-        for turn in reversed(self.state.turns):
+        turns: list[OpenTurn] = self.state.turns
+        for turn in reversed(turns):
             if turn.session == self.session:
                 if turn.agent == self.agent:
-                    return str(turn.id)
-                newest = newest or str(turn.id)
+                    return turn.id
+                newest = newest or turn.id
         return newest
 
     def emit(self, kind: type[E], **fields: Any) -> E:
         """Append an event of the line being read; envelope keys may be overridden by name."""
-        fields.setdefault("turn", self.turn)
+        if "turn" not in fields:
+            fields["turn"] = self.turn
         event = self._make(kind, self._numbers.event(), fields)
         self.items.append(event)
         if self.state.session is None and event.session == self._publishers_name:
@@ -318,10 +320,11 @@ class Parser(ABC):
     def _begin(self, t: int | None) -> None:
         self.state.line += 1
         self.repaired = False
-        self._restart_numbers()
+        if not self._is_guest:
+            self._numbers.restart(self.state.line)
         self._reset_scope(t)
 
-    def _restart_numbers(self, mark: str = "", events: int = 0) -> None:
+    def _restart_numbers(self, mark: str, events: int = 0) -> None:
         if not self._is_guest:
             self._numbers.restart(self.state.line, mark, events)
 
@@ -339,7 +342,7 @@ class Parser(ABC):
         return items
 
     def _make(self, kind: type[E], event_id: str, fields: Mapping[str, Any]) -> E:
-        protocol, provider = self.origin_of_line()
+        protocol, provider = self.origin or (self.protocol, self.provider)
         return kind(
             **{
                 "v": 2,
@@ -360,6 +363,8 @@ class Parser(ABC):
 
     def _read_all(self, values: list[Any], line: bytes, t: int | None, direction: Direction | None) -> str:
         """Objects torn onto one line, or those of an array: the line is worth its best part."""
+        if len(values) == 1:
+            return self._read(values[0], line, t, direction)
         classes: list[str] = []
         for value in values:
             if classes:

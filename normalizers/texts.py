@@ -79,10 +79,7 @@ class TextsState(msgspec.Struct, omit_defaults=True):
 class Texts:
     def __init__(self, parser: Parser) -> None:
         self._parser = parser
-
-    @property
-    def _open(self) -> dict[str, OpenText]:
-        return self._parser.state.texts.open  # type: ignore[no-any-return]
+        self._open: dict[str, OpenText] = parser.state.texts.open
 
     def append(
         self,
