@@ -10,7 +10,7 @@ Everything an event says follows from the context, the lines and their times alo
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 
 import msgspec
@@ -100,7 +100,9 @@ class Parser(ABC):
                 self.read_framing(line)
                 return skip(FRAMING), self._take()
             return self._unreadable("not-json" if reason in (None, FRAMING) else reason, line, len(line))
-        return self._read_all(values, line, t, direction), self._take()
+        if len(values) > 1:
+            return self._read_all(values, line, t, direction), self._take()
+        return self._read(values[0], line, t, direction), self._take()
 
     def feed_long(self, line: LongLine, t: int | None = None) -> tuple[str, list[Item]]:
         """A line longer than the limit: its head and length."""
@@ -224,7 +226,8 @@ class Parser(ABC):
         """A live preview. Costs no event index, so that ids are the same whether previews are wanted or not."""
         if not self.partials:
             return
-        fields.setdefault("turn", self.turn)
+        if "turn" not in fields:
+            fields["turn"] = self.turn
         self.items.append(self._make(kind, self._numbers.partial(), {**fields, "partial": True}))
 
     def put_output(self, data: bytes, mime_type: str) -> str:
@@ -318,10 +321,11 @@ class Parser(ABC):
     # -- inner workings -----------------------------------------------------------------------------------------
 
     def _begin(self, t: int | None) -> None:
-        self.state.line += 1
+        state = self.state
+        state.line += 1
         self.repaired = False
         if not self._is_guest:
-            self._numbers.restart(self.state.line)
+            self._numbers.restart(state.line)
         self._reset_scope(t)
 
     def _restart_numbers(self, mark: str, events: int = 0) -> None:
@@ -329,9 +333,10 @@ class Parser(ABC):
             self._numbers.restart(self.state.line, mark, events)
 
     def _reset_scope(self, t: int | None) -> None:
+        context = self.context
         self.session = self.state.session or self._publishers_name
-        self.agent = self.context.agent
-        self.parent = self.context.parent
+        self.agent = context.agent
+        self.parent = context.parent
         self.replay = False
         self.ts = t
         self.origin = None
@@ -341,7 +346,7 @@ class Parser(ABC):
         self.items = []
         return items
 
-    def _make(self, kind: type[E], event_id: str, fields: Mapping[str, Any]) -> E:
+    def _make(self, kind: type[E], event_id: str, fields: dict[str, Any]) -> E:
         protocol, provider = self.origin or (self.protocol, self.provider)
         return kind(
             **{
@@ -363,8 +368,6 @@ class Parser(ABC):
 
     def _read_all(self, values: list[Any], line: bytes, t: int | None, direction: Direction | None) -> str:
         """Objects torn onto one line, or those of an array: the line is worth its best part."""
-        if len(values) == 1:
-            return self._read(values[0], line, t, direction)
         classes: list[str] = []
         for value in values:
             if classes:

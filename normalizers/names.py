@@ -7,7 +7,6 @@ an open set: an unknown one, and every `mcp__<server>__<tool>`, stays as it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any
 
 from tooltap.normalizers.tool_names import TOOL_NAMES, TOOLSETS, name_key
@@ -18,18 +17,14 @@ __all__ = ["canonical_name"]
 
 def canonical_name(raw_name: str, value: Any, call_id: str) -> str:
     """The canonical tool for a call named `raw_name` with input `value`; the name unchanged where there is none."""
-    key = _key(raw_name)
+    name = raw_name
+    for toolset in TOOLSETS:
+        name = name.removeprefix(toolset)
+    key = name_key(name)
     found = TOOL_NAMES.get(key)
     if found is None and key in BY_INPUT:
         found = BY_INPUT[key](value if isinstance(value, dict) else {}, call_id)
     return found or raw_name
-
-
-@lru_cache(maxsize=1_024)
-def _key(raw_name: str) -> str:
-    for toolset in TOOLSETS:
-        raw_name = raw_name.removeprefix(toolset)
-    return name_key(raw_name)
 
 
 def _unknown_tool(value: Mapping[str, Any], call_id: str) -> str | None:

@@ -218,12 +218,12 @@ class StreamNormalizer:
 
     def _finish(self, items: list[Item]) -> list[Output]:
         """Bound and count what the parser produced."""
-        statistics = self.statistics
-        statistics.provider = self._parser.provider
+        parser, statistics = self._parser, self.statistics
+        statistics.provider = parser.provider
         outputs: list[Output] = []
         if not items:
             return outputs
-        limits, new_output_id = self.context.limits, self._parser.new_output_id
+        limits, new_output_id = self.context.limits, parser.new_output_id
         for item in items:
             if isinstance(item, OutputPiece):
                 outputs.append(item)

@@ -117,8 +117,9 @@ class Texts:
                 preview=preview,
             )
             self._open[full_key] = current
-        kind, fields = self._kind(current)
-        parser.emit_partial(kind, text=text, offset=current.buffer.chars, **fields)
+        if parser.partials:
+            kind, fields = self._kind(current)
+            parser.emit_partial(kind, text=text, offset=current.buffer.chars, **fields)
         current.buffer.append(text, parser, "text/plain")
 
     def flush(self, key: str = "", *, complete: bool = False) -> None:

@@ -135,7 +135,7 @@ def decode_json(value: Any) -> Any:
 
 
 def nonblank(value: Any) -> TypeGuard[str]:
-    return isinstance(value, str) and bool(value.strip())
+    return isinstance(value, str) and value != "" and not value.isspace()
 
 
 def first_text(payload: Payload, keys: Iterable[str]) -> str | None:
