@@ -75,6 +75,6 @@ def _run(*arguments: str) -> Work:
 def _ready(environment: dict[str, str]) -> float:
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
-        with DaemonProcess(Path(folder), **environment) as daemon:
+        with DaemonProcess(Path(folder), journal=None, **environment) as daemon:
             daemon.wait_ready()
             return time.perf_counter() - start
