@@ -24,7 +24,9 @@ import orjson
 from tooltap.cli.connection import talk
 from tooltap.cli.render import Renderer, one_line, wants_colour
 from tooltap.daemon.client import ConnectError, Subscription, connect, ingest, subscribe
+from tooltap.normalizers.display import display_of
 from tooltap.normalizers.recording import Line, Recording
+from tooltap.protocol.events import decode
 
 __all__ = ["command"]
 
@@ -136,7 +138,7 @@ class _Screen:
     async def watch(self, subscription: Subscription) -> None:
         async for item in subscription:
             if isinstance(item, bytes):
-                self._take(orjson.loads(item))
+                self._take(item)
                 self._count += 1
                 self._arrived.set()
 
@@ -146,9 +148,11 @@ class _Screen:
             self._arrived.clear()
             await self._arrived.wait()
 
-    def _take(self, event: dict[str, Any]) -> None:
-        for line in self._renderer.lines(event):
-            click.echo(f"{event['seq']:>5}  {event['protocol']:<8}{event['provider']:<10}{line}")
+    def _take(self, received: bytes) -> None:
+        event = orjson.loads(received)
+        if (shown := display_of(decode(received))) is not None:
+            for line in self._renderer.lines(shown):
+                click.echo(f"{event['seq']:>5}  {event['protocol']:<8}{event['provider']:<10}{line}")
         key = event["stream"], event.get("callId", "")
         if event["kind"] == "tool-call" and is_whole(event, event["input"]):
             self._calls[key] = event

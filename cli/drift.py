@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+UNKNOWN = "unknown"
+"""What a report says where nobody named the agent, its version or its dialect."""
+
 
 @click.command("drift")
 @recordings_argument(required=False)
@@ -104,18 +107,29 @@ def _print(report: Report) -> None:
 
 def _described(finding: Finding) -> Iterator[str]:
     times = f", {finding.count} times" if finding.count > 1 else ""
-    agent = f"{finding.provider} {finding.version} ({finding.dialect})"
+    agent = _agent(finding.provider, finding.version, finding.dialect)
     yield f"{finding.severity}: {agent}: {finding.kind.replace('-', ' ')} at {one_line(finding.first)}{times}"
     yield f"  {one_line(finding.place)}"
     yield f"  {one_line(finding.text)}"
     yield f"  {one_line(finding.example)}"
 
 
+def _agent(provider: str, version: str, dialect: str) -> str:
+    if dialect == UNKNOWN:
+        return f"{'an unknown agent' if provider == UNKNOWN else provider} (of no known dialect)"
+    return f"{provider} {'of unknown version' if version == UNKNOWN else version} ({dialect})"
+
+
 def _summary(agent: dict[str, Any]) -> str:
     share = 100 * agent["unparsed"] / agent["lines"] if agent["lines"] else 0
     baseline = agent["baseline"]
     return (
-        f"{agent['provider']} {agent['version']} ({agent['dialect']}): {agent['streams']} streams,"
-        f" {agent['lines']} lines, {agent['unparsed']} unparsed ({share:.1f} %), {agent['calls']} calls,"
-        f" {agent['dropped']} without a result; {f'compared with {baseline}' if baseline else 'no baseline'}"
+        f"{_agent(agent['provider'], agent['version'], agent['dialect'])}: {_counted(agent['streams'], 'stream')},"
+        f" {_counted(agent['lines'], 'line')}, {agent['unparsed']} unparsed ({share:.1f} %),"
+        f" {_counted(agent['calls'], 'call')}, {agent['dropped']} without a result;"
+        f" {f'compared with {baseline}' if baseline else 'no baseline'}"
     )
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

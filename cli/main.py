@@ -27,6 +27,8 @@ COMMANDS = {
     "serve": "Run the daemon: tap, journal, serve.",
     "run": "Run an agent, pass its output through untouched, and tap it.",
     "proxy": "Run an agent that speaks ACP or MCP, pass both directions through untouched, and tap them.",
+    "attach": "Tap the event stream of a server that runs already.",
+    "gateway": "Pass requests on to a server for language models, and tap them.",
     "ingest": "Feed recorded or piped lines to the daemon, each file a stream of its own.",
     "normalize": "Turn raw lines into event lines, without a daemon.",
     "replay": "Put a trace through the current normalizers.",
@@ -36,6 +38,7 @@ COMMANDS = {
     "baseline": "Record what agents' streams look like, and check whether they still do.",
     "drift": "Show where agents' streams are not what they were.",
     "stats": "Show what the daemon has done, stream by stream.",
+    "mcp": "Offer display tools as an MCP server, on standard input and output.",
     "fixtures": "Extract fixtures from traces, check them, bring them up to date.",
 }
 """Name -> the line `tooltap --help` shows; the subcommand's own help begins with it."""

@@ -1,6 +1,6 @@
-"""Events as text for a terminal: what the assistant said, and, if wanted, one line per thing that happened.
+"""Display events as text for a terminal: what the assistant said, and, if wanted, one line per thing that happened.
 
-Every provider's events look the same here: only canonical keys are read. What a provider printed may hold anything, so
+All glyphs, colours and layout are here, and none of it is anywhere else. What a provider printed may hold anything, so
 no control character of it reaches the terminal.
 """
 
@@ -12,6 +12,18 @@ from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
 import click
+
+from tooltap.protocol.display import (
+    DisplayEvent,
+    DisplayNotice,
+    DisplayPermission,
+    DisplayPrompt,
+    DisplayText,
+    DisplayToolResult,
+    DisplayToolUpdate,
+    DisplayToolUse,
+)
+from tooltap.protocol.events import Attachment, Display
 
 __all__ = ["Renderer", "harmless", "one_line", "wants_colour"]
 
@@ -45,11 +57,16 @@ def wants_colour(stream: TextIO) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-class Renderer:
-    """Decoded events in, text out; "" for an event that is not shown.
+def _brief(display: Display | None) -> str:
+    """A display view of one line; longer ones are for `tooltap show`."""
+    text = (display.text or "").strip() if display is not None else ""
+    return "" if "\n" in text else one_line(text)
 
-    Text mode shows what assistants said; verbose also prompts, tool calls, permissions and troubles. History that an
-    agent sends again has been shown before.
+
+class Renderer:
+    """Display events in, text out; "" for one that is not shown.
+
+    Text mode shows what assistants said; verbose also prompts, tool calls, permissions and troubles.
     """
 
     def __init__(self, *, verbose: bool, colour: bool) -> None:
@@ -58,110 +75,101 @@ class Renderer:
         self._session: str | None = None
         self._calls: dict[tuple[str, str], str] = {}
 
-    def render(self, event: dict[str, Any]) -> str:
-        if event.get("partial") or event.get("replay"):
+    def render(self, event: DisplayEvent) -> str:
+        if event.partial:
             return ""
         if not self._verbose:
-            said = event.get("kind") == "message" and event.get("role") == "assistant"
-            return f"{harmless(event['text'])}\n" if said else ""
+            return f"{harmless(event.text)}\n" if isinstance(event, DisplayText) else ""
         lines = self.lines(event)
         if not lines:
             return ""
-        indent = "│ " if "agent" in event else ""
+        indent = "│ " if event.agent is not None else ""
         return self._header(event) + "".join(f"{indent}{line}\n" for line in lines)
 
-    def lines(self, event: dict[str, Any]) -> list[str]:
+    def lines(self, event: DisplayEvent) -> list[str]:
         """What verbose mode shows of one event, without saying whose it is."""
-        show = _KINDS.get(event.get("kind", ""))
+        show = _KINDS.get(type(event))
         return [] if show is None else list(show(self, event))
 
-    def _header(self, event: dict[str, Any]) -> str:
+    def _header(self, event: DisplayEvent) -> str:
         """Says whose events follow, whenever that changes."""
-        session = event.get("session", "")
-        if session == self._session:
+        if event.session == self._session:
             return ""
-        first, self._session = self._session is None, session
-        title = f"── {one_line(event.get('provider', ''), 30)} {one_line(session, 60)}"
+        first, self._session = self._session is None, event.session
+        title = f"── {one_line(event.provider, 30)} {one_line(event.session, 60)}"
         return f"{'' if first else chr(10)}{self._style(title, 'blue')}\n"
 
     def _style(self, text: str, colour: str) -> str:
         return click.style(text, fg=colour) if self._colour else text
 
-    def _marker(self, glyph: str, colour: str, *parts: object) -> str:
-        return " ".join(
-            [self._style(glyph, colour), *(one_line(str(part)) for part in parts if part not in (None, ""))]
-        )
+    def _marker(self, glyph: str, colour: str, *parts: str | None) -> str:
+        return " ".join([self._style(glyph, colour), *(one_line(part) for part in parts if part)])
+
+    def _attachments(self, attachments: list[Attachment] | None) -> Iterator[str]:
+        for one in attachments or ():
+            yield self._marker("▫", "cyan", one.mime_type, one.name or one.uri)
 
     # -- one method per kind that is shown ----------------------------------------------------------------------
 
-    def _message(self, event: dict[str, Any]) -> Iterator[str]:
-        text = harmless(event.get("text", ""))
-        if event.get("role") == "assistant":
-            yield text
-        else:
-            yield from (self._style(f"> {line}", "cyan") for line in text.split("\n"))
-        for attachment in event.get("attachments", ()):
-            yield self._marker("▫", "cyan", attachment.get("mimeType"), attachment.get("name") or attachment.get("uri"))
+    def _text(self, event: DisplayText) -> Iterator[str]:
+        yield harmless(event.text)
+        yield from self._attachments(event.attachments)
 
-    def _tool_call(self, event: dict[str, Any]) -> Iterator[str]:
-        title = event.get("title", "")
-        shown = event.get("preview") or (title if title.lower() != event["name"].lower() else "")
+    def _prompt(self, event: DisplayPrompt) -> Iterator[str]:
+        yield from (self._style(f"> {line}", "cyan") for line in harmless(event.text).split("\n"))
+        yield from self._attachments(event.attachments)
+
+    def _tool_use(self, event: DisplayToolUse) -> Iterator[str]:
         if len(self._calls) >= MAX_CALLS:
             del self._calls[next(iter(self._calls))]
-        self._calls[event["stream"], event["callId"]] = shown
-        yield self._marker("▸", "yellow", event["name"], shown)
+        self._calls[event.stream, event.call_id] = event.arg
+        yield self._marker("▸", "yellow", event.name, event.arg)
 
-    def _tool_update(self, event: dict[str, Any]) -> Iterator[str]:
-        """Nothing of its own to show, but the result may know better what the call was about."""
-        key = event["stream"], event["callId"]
-        if key in self._calls and "preview" in event:
-            self._calls[key] = event["preview"]
-        return iter(())
+    def _tool_update(self, event: DisplayToolUpdate) -> Iterator[str]:
+        """What the user is to see of a result may come after it; what the call was about, before."""
+        key = event.stream, event.call_id
+        if key in self._calls and event.arg is not None:
+            self._calls[key] = event.arg
+        if view := _brief(event.display):
+            yield self._marker("▫", "cyan", event.name, view)
 
-    def _tool_result(self, event: dict[str, Any]) -> Iterator[str]:
-        output, status = event["output"], event["status"]
-        shown = self._calls.pop((event["stream"], event["callId"]), "")
+    def _tool_result(self, event: DisplayToolResult) -> Iterator[str]:
+        arg = self._calls.pop((event.stream, event.call_id), "")
+        if event.silent:
+            return
         facts: list[str] = []
-        if event.get("async"):
+        if event.async_:
             facts.append("goes on in the background")
-        elif status not in ("completed", "failed"):
-            facts.append(status)
-        if isinstance(code := output.get("exit_code"), int):
-            facts.append(f"exit {code}")
-        if "durationMs" in event:
-            facts.append(f"{event['durationMs'] / 1000:.1f} s")
-        if isinstance(message := output.get("errorMessage"), str):
-            facts.append(one_line(message))
-        glyph, colour = {"completed": ("✓", "green"), "failed": ("✗", "red")}.get(status, ("■", "magenta"))
-        yield self._marker(glyph, colour, event["name"], shown, f"({', '.join(facts)})" if facts else "")
+        elif event.status not in ("completed", "failed"):
+            facts.append(event.status)
+        if event.exit_code is not None:
+            facts.append(f"exit {event.exit_code}")
+        if event.duration_ms is not None:
+            facts.append(f"{event.duration_ms / 1000:.1f} s")
+        if view := _brief(event.display):
+            facts.append(view)
+        if event.error is not None:
+            facts.append(one_line(event.error))
+        glyph, colour = {"completed": ("✓", "green"), "failed": ("✗", "red")}.get(event.status, ("■", "magenta"))
+        yield self._marker(glyph, colour, event.name, arg, f"({', '.join(facts)})" if facts else "")
 
-    def _permission_request(self, event: dict[str, Any]) -> Iterator[str]:
-        yield self._marker("?", "yellow", event.get("name") or event["type"], event.get("title"))
+    def _permission(self, event: DisplayPermission) -> Iterator[str]:
+        if event.state == "requested":
+            yield self._marker("?", "yellow", event.name, event.title)
+        else:
+            yield self._marker("?", "yellow", event.state, event.by and f"by {event.by}", event.message)
 
-    def _permission_response(self, event: dict[str, Any]) -> Iterator[str]:
-        by = f"by {event['by']}" if "by" in event else ""
-        yield self._marker("?", "yellow", event["outcome"], by, event.get("message"))
-
-    def _notice(self, event: dict[str, Any]) -> Iterator[str]:
-        if event["level"] != "info":
-            yield self._marker("!", "red" if event["level"] == "error" else "yellow", event["code"], event["text"])
-
-    def _turn(self, event: dict[str, Any]) -> Iterator[str]:
-        if event["state"] in ("failed", "cancelled"):
-            yield self._marker("■", "red", "turn", event["state"], event.get("reason"))
-
-    def _unparsed(self, event: dict[str, Any]) -> Iterator[str]:
-        yield self._marker("!", "yellow", "unparsed", event["reason"], event["text"])
+    def _notice(self, event: DisplayNotice) -> Iterator[str]:
+        if event.level != "info":
+            yield self._marker("!", "red" if event.level == "error" else "yellow", event.code, event.text)
 
 
-_KINDS: dict[str, Callable[[Renderer, dict[str, Any]], Iterator[str]]] = {
-    "message": Renderer._message,
-    "tool-call": Renderer._tool_call,
-    "tool-update": Renderer._tool_update,
-    "tool-result": Renderer._tool_result,
-    "permission-request": Renderer._permission_request,
-    "permission-response": Renderer._permission_response,
-    "notice": Renderer._notice,
-    "turn": Renderer._turn,
-    "unparsed": Renderer._unparsed,
+_KINDS: dict[type[DisplayEvent], Callable[[Renderer, Any], Iterator[str]]] = {
+    DisplayText: Renderer._text,
+    DisplayPrompt: Renderer._prompt,
+    DisplayToolUse: Renderer._tool_use,
+    DisplayToolUpdate: Renderer._tool_update,
+    DisplayToolResult: Renderer._tool_result,
+    DisplayPermission: Renderer._permission,
+    DisplayNotice: Renderer._notice,
 }

@@ -20,7 +20,7 @@ POLL = 0.02
 
 @click.group("serve", invoke_without_command=True)
 @click.option(
-    "--journal", metavar="sqlite:PATH", help="Where events are kept.  [default: in the user's data directory]"
+    "--journal", metavar="sqlite:PATH|nats://…", help="Where events are kept.  [default: in the user's data directory]"
 )
 @click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="A TOML file; flags win over it.")
 @click.option("--durability", type=click.Choice(["process", "power"]), help="What acknowledged lines survive.")

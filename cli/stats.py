@@ -38,6 +38,7 @@ def summary(statistics: dict[str, Any]) -> str:
         f"journal {journal['id']}: events {journal['oldest']} to {journal['latest']}",
         f"streams: {', '.join(f'{number} {state}' for state, number in streams.items())}",
         f"spools: {statistics['spools']['waiting']} waiting, {statistics['spools']['drained']} taken in",
+        f"display outputs: {statistics['outputs']['kept']} kept, {statistics['outputs']['bytes']} bytes",
         f"connections: {statistics['connections']['open']},"
         f" publishing {statistics['connections']['publishing']},"
         f" subscribed {len(statistics['subscribers'])}",

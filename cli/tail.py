@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-import orjson
+import msgspec
 
 from tooltap.cli.connection import socket_option, talk
 from tooltap.cli.render import Renderer, wants_colour
 from tooltap.daemon.client import Filter, Subscription, subscribe
+from tooltap.protocol.display import decode_display
 from tooltap.protocol.frames import Gap, Live
 
 __all__ = ["command"]
@@ -84,6 +85,7 @@ def command(
             after=int(start) if start.isdecimal() else start,
             filter=Filter(**{name: values for name, values in filters.items() if values}),
             partials=partials,
+            as_="events" if mode == "json" else "display",
             follow=follow,
             reconnect=follow,
             path=socket,
@@ -91,6 +93,13 @@ def command(
             await printer.print_all(subscription)
 
     talk(follow_events)
+
+
+class _Age(msgspec.Struct):
+    ts: int = 0
+
+
+_decoder = msgspec.json.Decoder(_Age)
 
 
 class _Printer:
@@ -116,10 +125,9 @@ class _Printer:
         self._out.flush()
 
     def _print(self, line: bytes) -> None:
-        if self._json and self._oldest is None:
+        if self._oldest is not None and not self._live and _decoder.decode(line).ts < self._oldest:
+            return
+        if self._json:
             self._out.write(line + b"\n")
-            return
-        event = orjson.loads(line)
-        if self._oldest is not None and not self._live and event.get("ts", 0) < self._oldest:
-            return
-        self._out.write(line + b"\n" if self._json else self._renderer.render(event).encode())
+        elif (shown := decode_display(line)) is not None:
+            self._out.write(self._renderer.render(shown).encode())

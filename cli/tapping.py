@@ -1,4 +1,4 @@
-"""What `run` and `proxy` are: commands that run an agent with a tap on it."""
+"""What `run` and `proxy` are: commands that run an agent with a tap on it. And the options of all that spool."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tooltap.daemon.outbox import SpoolLimits, StreamOptions
 from tooltap.daemon.paths import socket_path, spool_path
 from tooltap.daemon.tap import Tap
 
-__all__ = ["agent_command"]
+__all__ = ["agent_command", "bytes_option", "spool_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -35,8 +35,7 @@ def agent_command(name: str, description: str, *, both_ways: bool) -> click.Comm
     )
     @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND [ARGUMENT]...")
     @stream_options
-    @_bytes_option("--spool-bytes", "What is kept on disk of this agent while the daemon is away.")
-    @_bytes_option("--spool-total-bytes", "What is kept on disk of all agents.")
+    @spool_options
     @socket_option
     @click.pass_context
     def command(
@@ -68,18 +67,33 @@ def agent_command(name: str, description: str, *, both_ways: bool) -> click.Comm
     return command
 
 
-def _bytes_option(option: str, description: str) -> Callable[[F], F]:
-    name = option.removeprefix("--").replace("-", "_")
+def spool_options(function: F) -> F:
+    """Adds how much is kept on disk while the daemon is away."""
+    defaults = SpoolLimits._field_defaults
+    for option, description in (
+        ("--spool-total-bytes", "What is kept on disk of all streams."),
+        ("--spool-bytes", "What is kept on disk of one stream while the daemon is away."),
+    ):
+        function = bytes_option(option, defaults[_name(option)], description)(function)
+    return function
+
+
+def bytes_option(option: str, default: int, description: str) -> Callable[[F], F]:
+    """A bound, which a variable can set as well."""
     return click.option(
         option,
         type=click.IntRange(min=0),
-        default=SpoolLimits._field_defaults[name],
+        default=default,
         show_default=True,
-        envvar=f"TOOLTAP_{name.upper()}",
+        envvar=f"TOOLTAP_{_name(option).upper()}",
         show_envvar=True,
         metavar="N",
         help=description,
     )
+
+
+def _name(option: str) -> str:
+    return option.removeprefix("--").replace("-", "_")
 
 
 def _replace_us_by(command: tuple[str, ...]) -> int:

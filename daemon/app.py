@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import resource
 import signal
 import time
 from collections.abc import Awaitable, Callable
@@ -22,9 +21,11 @@ from tooltap.daemon.follower import Follower
 from tooltap.daemon.hub import Hub
 from tooltap.daemon.ingest import Streams
 from tooltap.daemon.journal import Journal, StreamState
-from tooltap.daemon.journal_sqlite import SqliteJournal
+from tooltap.daemon.journal_open import open_journal
 from tooltap.daemon.listener import Listener
 from tooltap.daemon.logs import configure, get_logger
+from tooltap.daemon.open_files import allow_open_files
+from tooltap.daemon.output_cache import OutputCache
 from tooltap.daemon.paths import spool_path
 from tooltap.daemon.requests import Requests
 from tooltap.daemon.server import Server
@@ -39,6 +40,8 @@ STREAMS_TOLD = 1_000
 """Streams that `stats` tells of, those with the newest commits."""
 CLOSING_PERIOD = 15.0
 """Seconds: how late a suspended stream may be closed."""
+EXPIRY_PERIOD = 15.0
+"""Seconds: how much longer than its time an output that nobody asks for may stay in memory."""
 SPARE_FILES = 64
 """Descriptors for everything that is not a connection."""
 
@@ -64,6 +67,7 @@ class Daemon:
         self._follower: Follower | None = None
         self._following = anyio.CancelScope()
         self._drain: Drain
+        self._outputs: OutputCache
         self._stopping = anyio.Event()
         self._started = time.monotonic()
 
@@ -74,7 +78,7 @@ class Daemon:
         """`ready` is called when clients can connect. Raises `ListenError`, `JournalError` and `ConfigError`."""
         config = self.config
         with Listener(config.socket_path) as listener:
-            self.journal = await SqliteJournal.open(config.journal_path, durability=config.durability)
+            self.journal = await open_journal(config)
             trace = self._trace = TraceWriter.from_environment(
                 os.environ,
                 lambda sentence: _log.warning("trace", problem=sentence),
@@ -85,7 +89,9 @@ class Daemon:
             try:
                 async with anyio.create_task_group() as tasks:
                     await self._start(listener, tasks)
-                    _log.info("listening", socket=str(listener.path), journal=str(config.journal_path), pid=os.getpid())
+                    _log.info(
+                        "listening", socket=str(listener.path), journal=str(config.journal_place), pid=os.getpid()
+                    )
                     ready()
                     await self._stopping.wait()
                     _log.info("shutting down")
@@ -111,7 +117,7 @@ class Daemon:
             "uptimeMs": int((time.monotonic() - self._started) * 1000),
             "socket": str(self.config.socket_path),
             "journal": {
-                "path": str(self.config.journal_path),
+                "path": str(self.config.journal_place),
                 "id": journal.id,
                 "oldest": journal.oldest,
                 "latest": journal.latest,
@@ -126,6 +132,7 @@ class Daemon:
             "drift": msgspec.to_builtins(self._drift.report()),
             **({"following": self._follower.statistics()} if self._follower is not None else {}),
             "spools": self._drain.statistics(),
+            "outputs": self._outputs.statistics(),
             "subscribers": [one.statistics() for one in hub.subscriptions],
             "trace": None if self._trace is None else self._trace.statistics(),
             "limits": {
@@ -137,7 +144,7 @@ class Daemon:
 
     async def _start(self, listener: Listener, tasks: TaskGroup) -> None:
         config = self.config
-        self.hub = Hub(self.journal, tasks)
+        self.hub = Hub(self.journal, tasks, recent_bytes=config.recent_bytes)
         self.journal.on_commit = self.hub.publish
         await self.journal.suspend_all()
         self._streams = Streams(
@@ -153,7 +160,8 @@ class Daemon:
             drift=self._drift,
         )
         self._drain = Drain(self._streams, listener.path, spool_path())
-        requests = Requests(self.journal, statistics=self.statistics, end_stream=self._streams.end)
+        self._outputs = OutputCache(self.journal.id, max_bytes=config.output_bytes, ttl=config.output_ttl)
+        requests = Requests(self.journal, self._outputs, statistics=self.statistics, end_stream=self._streams.end)
         self.server = Server(config, self.hub, requests, self._streams, tasks)
         await self.server.start(listener)
         tasks.start_soon(_regularly, min(config.suspend_timeout / 4, CLOSING_PERIOD), self._close_overdue)
@@ -167,6 +175,7 @@ class Daemon:
             )
             tasks.start_soon(self._run_follower, self._follower)
         tasks.start_soon(_regularly, config.drain_interval, self._drain.run)
+        tasks.start_soon(_regularly, min(config.output_ttl, EXPIRY_PERIOD), self._outputs.sweep)
         tasks.start_soon(_regularly, config.retention_interval, self._expire)
         if self._trace is not None:
             _log.info("tracing", file=str(self._trace.path))
@@ -203,7 +212,7 @@ def _drifted(finding: Finding) -> None:
 def run(config: Config, ready: Callable[[], None] = lambda: None) -> None:
     """Run a daemon in this process until SIGTERM or SIGINT. Raises `ListenError`, `JournalError` and `ConfigError`."""
     configure(config.log_level)
-    _allow_files(config.max_connections + SPARE_FILES)
+    allow_open_files(config.max_connections + SPARE_FILES)
     anyio.run(_run_until_signalled, config, ready, backend="asyncio")
 
 
@@ -213,14 +222,3 @@ async def _run_until_signalled(config: Config, ready: Callable[[], None]) -> Non
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, daemon.stop)
     await daemon.run(ready)
-
-
-def _allow_files(wanted: int) -> None:
-    """Raise the limit of open files, which on many systems is 256 or 1,024, as far as the system lets us."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        possible = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (possible, hard))
-        except (OSError, ValueError):
-            _log.warning("the limit of open files cannot be raised", limit=soft, wanted=wanted)

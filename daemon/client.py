@@ -9,6 +9,11 @@
         await publisher.send(b'{"type":"..."}', t=now_in_ms, direction="out")
         statistics = await publisher.end()
 
+    async with subscribe(as_="display") as subscription:
+        async for shown in subscription.display_events():       # tooltap.protocol.display
+            if isinstance(shown, DisplayText):
+                print(shown.text)
+
     stats = await request("stats")
 
 One connection does one of these. It depends on the protocol alone, not on the daemon behind it.
@@ -26,6 +31,7 @@ import anyio
 import msgspec
 
 from tooltap.daemon.client_connection import Client, ConnectError, DaemonError, DisconnectedError
+from tooltap.protocol.display import AnyDisplayEvent, decode_display
 from tooltap.protocol.events import AnyEvent, decode
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import (
@@ -34,6 +40,7 @@ from tooltap.protocol.frames import (
     DaemonFrame,
     Done,
     ErrorFrame,
+    Form,
     Gap,
     Ingest,
     Ingesting,
@@ -134,6 +141,12 @@ class Subscription:
             if isinstance(item, bytes):
                 yield decode(item)
 
+    async def display_events(self) -> AsyncIterator[AnyDisplayEvent]:
+        """The same of a subscription `as_="display"`. Kinds that this version does not know are left out."""
+        async for item in self:
+            if isinstance(item, bytes) and (shown := decode_display(item)) is not None:
+                yield shown
+
     async def open(self) -> None:
         """Raises `ConnectError` and `DaemonError`."""
         self._client = await Client.open(self._path)
@@ -190,16 +203,18 @@ async def subscribe(
     after: str | int = "now",
     filter: Filter | None = None,  # noqa: A002 -- the key's name on the wire
     partials: bool = False,
+    as_: Form = "events",
     follow: bool = True,
     reconnect: bool = False,
     path: Path | str | None = None,
 ) -> AsyncIterator[Subscription]:
     """Event lines from `after` on: `start`, `now`, a seq, or a `cursor` kept from earlier.
 
-    `reconnect`: when the daemon goes away, wait for it and go on without loss. Raises `ConnectError` if there is none
-    to begin with.
+    `as_`: `display` gives, instead of the events, what a user interface shows of them; filters and cursors are those
+    of the events. `reconnect`: when the daemon goes away, wait for it and go on without loss. Raises `ConnectError` if
+    there is none to begin with.
     """
-    frame = Subscribe(after=after, filter=filter or Filter(), partials=partials, follow=follow)
+    frame = Subscribe(after=after, filter=filter or Filter(), partials=partials, follow=follow, as_=as_)
     subscription = Subscription(path, frame, reconnect)
     await subscription.open()
     try:

@@ -17,6 +17,7 @@ from tooltap.protocol.frames import (
     DaemonFrame,
     ErrorFrame,
     Reply,
+    StoreRequest,
     Welcome,
     decode_daemon_frame,
     encode_frame,
@@ -79,6 +80,16 @@ class Client:
         """The result of a request (see `tooltap.protocol.frames`). Raises `DaemonError` and `DisconnectedError`."""
         arguments = {key: value for key, value in arguments.items() if value is not None}
         await self.write(msgspec.json.encode({"op": op, "id": 1, **arguments}) + b"\n")
+        return await self._receive_result()
+
+    async def store(self, body: bytes, **about: Any) -> str:
+        """Keep a body for a time; `about` is what `tooltap.protocol.frames.StoreRequest` says of it. Gives its output
+        id. Raises `DaemonError` and `DisconnectedError`."""
+        await self.send(StoreRequest(bytes=len(body), **about))
+        await self.write(body)
+        return str((await self._receive_result())["outputId"])
+
+    async def _receive_result(self) -> Any:
         while not isinstance(frame := await self.receive_frame(), Reply):
             pass
         if frame.error is not None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 
 from tooltap.daemon.follow_places import AGENTS
+from tooltap.daemon.journal_nats_place import NatsPlace, PlaceError, parse_place
 from tooltap.daemon.paths import journal_path, socket_path
 from tooltap.normalizers.items import Limits
 
@@ -68,7 +69,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     socket: str | None = None
     """Default: `$TOOLTAP_SOCKET`, else `tooltap.sock` in the user's runtime directory."""
     journal: str | None = None
-    """`sqlite:PATH`. Default: `journal.db` in the user's data directory."""
+    """`sqlite:PATH`, or a URL as `journal_nats_place.py` describes it. Default: `journal.db` in the user's data
+    directory."""
     durability: Literal["process", "power"] = "process"
     """What acknowledged lines survive: the daemon's death, or the machine's as well (one fsync per commit)."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -78,8 +80,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Streams that have not ended; one more is refused."""
     frame_bytes: Annotated[int, msgspec.Meta(ge=1_024)] = 65_536
     """Length of one control frame from a client."""
-    subscriber_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 262_144
-    """Bytes written to a client that it has not taken; beyond, a subscriber is served from the journal."""
+    subscriber_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 65_536
+    """Bytes written to a client that it has not taken; beyond, a subscriber is served at its own pace."""
+    recent_bytes: Annotated[int, msgspec.Meta(ge=0)] = 2_097_152
+    """The newest events are kept in memory for those; older ones are read from the journal."""
     ingest_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 262_144
     """Bytes of a publisher taken from its socket before its earlier ones are committed."""
     at_interval: Seconds = 5.0
@@ -105,6 +109,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     silent_lines: Positive = 40
     """A stream that ends after so many lines without a message or a call is reported as drift; one that goes on, after
     four times as many."""
+    output_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 67_108_864
+    """Bytes of display outputs kept in memory; beyond, the oldest go."""
+    output_ttl: Seconds = 1_800.0
+    """A display output is kept this long."""
     shutdown_timeout: Seconds = 2.0
     """How long a shutdown waits for what has been read to be committed and written out."""
     stream: Limits = Limits()
@@ -116,15 +124,20 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return Path(self.socket).expanduser() if self.socket else socket_path()
 
     @property
-    def journal_path(self) -> Path:
+    def journal_place(self) -> Path | NatsPlace:
         """Raises `ConfigError` for a journal of an unknown kind."""
         if self.journal is None:
             return journal_path()
+        if self.journal.startswith(("nats:", "tls:")):
+            try:
+                return parse_place(self.journal)
+            except PlaceError as error:
+                raise ConfigError(str(error)) from error
         kind, colon, place = self.journal.partition(":")
         if not colon:
             return Path(kind).expanduser()
         if kind != "sqlite" or not place:
-            raise ConfigError(f"unknown journal {self.journal!r}: it is given as sqlite:PATH")
+            raise ConfigError(f"unknown journal {self.journal!r}: it is given as sqlite:PATH or nats://HOST")
         return Path(place).expanduser()
 
 

@@ -1,21 +1,26 @@
 """Fan-out: what has been committed goes to every subscriber that wants it, each event encoded and joined once.
 
-Subscribers that want the same (filter and partials) form an audience; a commit is cut into pieces once per audience,
-and every member is written the same bytes. A member whose socket does not take them leaves its audience: nothing is
-kept for it, and it is served from the journal, at its own pace, until it has caught up (`subscription.py`).
+Subscribers that want the same (filter, partials, events or what is shown of them) form an audience; a commit is cut
+into pieces once per audience, and every member is written the same bytes. A member whose socket does not take them
+leaves its audience: nothing is kept for it. It is served at its own pace until it has caught up (`subscription.py`),
+from the newest batches, which are kept for all, or where those do not reach back far enough from the journal.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from anyio.abc import TaskGroup
 
 from tooltap.daemon.journal import Committed, Journal
 from tooltap.normalizers.bounds import Produced
+from tooltap.normalizers.display import display_body
 from tooltap.protocol.events import event_line
 from tooltap.protocol.filters import EventMeta, Filter, meta_of
+from tooltap.protocol.frames import Form
 
 if TYPE_CHECKING:
     from tooltap.daemon.subscription import Subscription
@@ -38,6 +43,12 @@ class Audience(NamedTuple):
 
     filter: Filter
     partials: bool
+    as_: Form = "events"
+
+    @property
+    def is_selective(self) -> bool:
+        """Whether there may be events it gets no line for."""
+        return self.filter != EVERYTHING or self.as_ == "display"
 
 
 class Batch:
@@ -46,27 +57,49 @@ class Batch:
     def __init__(self, commits: Iterable[Committed], before: int) -> None:
         self.before = before
         self._events = [
-            (seq, output)
-            for commit, seqs in commits
-            for output, seq in zip(commit.outputs, seqs, strict=True)
+            (seq, output.body, meta_of(output.event))
+            for outputs, seqs in commits
+            for output, seq in zip(outputs, seqs, strict=True)
             if isinstance(output, Produced)
         ]
-        self.upto = next((seq for seq, _ in reversed(self._events) if seq is not None), before)
-        self._metas: list[EventMeta] | None = None
+        self.upto = next((seq for seq, _, _ in reversed(self._events) if seq is not None), before)
+        self.bytes = sum(len(body) for _, body, _ in self._events)
+        """Of the events, and of all that has been made of them."""
+        self._pieces: dict[Audience, list[Piece]] = {}
+        self._shown: list[tuple[int | None, bytes, EventMeta]] | None = None
 
     def pieces(self, audience: Audience) -> list[Piece]:
         """What the audience wants of it, joined."""
-        return list(_cut(self._lines(audience), self.before))
+        pieces = self._pieces.get(audience)
+        if pieces is None:
+            pieces = self._pieces[audience] = list(_cut(self._lines(audience), self.before))
+            self.bytes += sum(len(piece.data) for piece in pieces)
+        return pieces
+
+    def pieces_after(self, cursor: int, audience: Audience) -> list[Piece]:
+        """What the audience wants of what comes after `cursor`, which may lie inside the batch."""
+        pieces = self.pieces(audience)
+        if cursor <= self.before or any(piece.upto == cursor for piece in pieces):
+            return [piece for piece in pieces if piece.upto > cursor]
+        lines = self._lines(audience)
+        return list(_cut([(seq, line) for seq, line in lines if seq is not None and seq > cursor], cursor))
 
     def _lines(self, audience: Audience) -> list[tuple[int | None, bytes]]:
         """(`seq`, None for a partial; the line)."""
-        events = self._events
-        if audience.filter != EVERYTHING:
-            if self._metas is None:
-                self._metas = [meta_of(output.event) for _, output in events]
-            matches = audience.filter.matches
-            events = [event for event, meta in zip(events, self._metas, strict=True) if matches(meta)]
-        return [(seq, event_line(seq, output.body)) for seq, output in events if audience.partials or seq is not None]
+        everything, matches = audience.filter == EVERYTHING, audience.filter.matches
+        return [
+            (seq, event_line(seq, body))
+            for seq, body, meta in (self._display() if audience.as_ == "display" else self._events)
+            if (audience.partials or seq is not None) and (everything or matches(meta))
+        ]
+
+    def _display(self) -> list[tuple[int | None, bytes, EventMeta]]:
+        """What is shown of the events, made once for all who want it."""
+        if self._shown is None:
+            shown = ((seq, display_body(body), meta) for seq, body, meta in self._events)
+            self._shown = [(seq, body, meta) for seq, body, meta in shown if body is not None]
+            self.bytes += sum(len(body) for _, body, _ in self._shown)
+        return self._shown
 
 
 def _cut(lines: list[tuple[int | None, bytes]], after: int) -> Iterator[Piece]:
@@ -84,7 +117,7 @@ def _cut(lines: list[tuple[int | None, bytes]], after: int) -> Iterator[Piece]:
 
 
 class Hub:
-    def __init__(self, journal: Journal, tasks: TaskGroup) -> None:
+    def __init__(self, journal: Journal, tasks: TaskGroup, *, recent_bytes: int) -> None:
         self.journal = journal
         self.tasks = tasks
         self.latest = journal.latest
@@ -92,6 +125,14 @@ class Hub:
         self.subscriptions: set[Subscription] = set()
         self.partials_wanted = False
         self._members: dict[Audience, set[Subscription]] = {}
+        self._recent: deque[Batch] = deque()
+        """The newest batches without a hole between them."""
+        self._recent_bytes = 0
+        self._recent_limit = recent_bytes
+
+    async def listen(self) -> None:
+        """Before a subscription begins: `latest` is up to now. Raises `JournalError`."""
+        self.latest = max(self.latest, await self.journal.listen())
 
     def add(self, subscription: Subscription) -> None:
         self.subscriptions.add(subscription)
@@ -101,6 +142,8 @@ class Hub:
         self.leave(subscription)
         self.subscriptions.discard(subscription)
         self.partials_wanted = any(one.audience.partials for one in self.subscriptions)
+        if not self.subscriptions:
+            self.journal.rest()
 
     def join(self, subscription: Subscription) -> None:
         """What is published from here on, after `latest`, is delivered to `subscription`."""
@@ -112,6 +155,24 @@ class Hub:
         if not members:
             self._members.pop(subscription.audience, None)
 
+    def recent(self, cursor: int) -> list[Batch] | None:
+        """What has been published after `cursor`; None if that is not all in memory, or deleted in part."""
+        if cursor >= self.latest:
+            return []
+        recent = self._recent
+        if not recent or recent[0].before > cursor or recent[-1].upto < self.latest:
+            return None
+        if cursor < self.journal.expired:
+            return None
+        return list(takewhile(lambda batch: batch.upto > cursor, reversed(recent)))[::-1]
+
+    def pieces_after(self, cursor: int, batch: Batch, audience: Audience) -> list[Piece]:
+        """What the audience wants of one of the recent batches; previews are only for those who keep up."""
+        before = batch.bytes
+        pieces = batch.pieces_after(cursor, audience._replace(partials=False))
+        self._recent_bytes += batch.bytes - before
+        return pieces
+
     def publish(self, commits: list[Committed]) -> None:
         """Deliver what the journal has made durable."""
         batch = Batch(commits, self.latest)
@@ -120,3 +181,15 @@ class Hub:
             if pieces := batch.pieces(audience):
                 for subscription in list(members):
                     subscription.deliver(pieces, batch.before)
+        if batch.upto > batch.before:
+            self._remember(batch)
+
+    def _remember(self, batch: Batch) -> None:
+        recent = self._recent
+        if recent and recent[-1].upto != batch.before:  # something was published elsewhere in between
+            recent.clear()
+            self._recent_bytes = 0
+        recent.append(batch)
+        self._recent_bytes += batch.bytes
+        while recent and self._recent_bytes > self._recent_limit:
+            self._recent_bytes -= recent.popleft().bytes

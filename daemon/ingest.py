@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from weakref import WeakValueDictionary
 
 import anyio
@@ -16,7 +17,7 @@ from anyio.abc import TaskGroup
 
 from tooltap.daemon.clock import Clock, wall_clock
 from tooltap.daemon.ingest_session import IngestSession, Setting
-from tooltap.daemon.journal import Journal, JournalError, StoredStream, StreamInfo
+from tooltap.daemon.journal import Journal, JournalError, StoredStream, StreamConflictError, StreamInfo
 from tooltap.daemon.live_stream import LiveStream, context_of
 from tooltap.daemon.resume import resume
 from tooltap.daemon.tracing import StreamTrace
@@ -107,15 +108,14 @@ class Streams:
     async def close_overdue(self) -> int:
         """Close the streams that nobody has come back to; gives how many. To be called from time to time."""
         deadline = self._clock() - self._suspend_timeout_ms
-        # A stream stays `open` without an owner when a commit of its session failed.
-        left = [*await self._journal.streams("suspended"), *await self._journal.streams("open")]
         closed = 0
-        for stream in [one.stream for one in left if one.updated <= deadline]:
+        for stream in await self._journal.abandoned(deadline):
             async with self._lock(stream):
                 stored = await self._journal.load_stream(stream)
                 if stored is not None and stored.info.updated <= deadline and stream not in self.sessions:
-                    await self._close(stored, "suspended-too-long")
-                    closed += 1
+                    with suppress(StreamConflictError):  # another daemon has gone on with it
+                        await self._close(stored, "suspended-too-long")
+                        closed += 1
         return closed
 
     async def suspend_all(self) -> None:

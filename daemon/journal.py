@@ -3,7 +3,8 @@
 One `Commit` is one stream's lines m+1…n in full: their events, the pieces of their output bodies, the tail (or the
 snapshot that replaces it) and the statistics; it is stored wholly or not at all. Readers see commits in `seq` order.
 The ingest side (`ingest.py`) makes commits, the hub (`hub.py`) publishes what has been committed and reads back what a
-slow subscriber missed. `journal_sqlite.py` implements this on one SQLite file.
+slow subscriber missed. `journal_sqlite.py` implements this on one SQLite file, for one daemon, and `journal_nats.py`
+on NATS JetStream, for many.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from tooltap.protocol.stats import Statistics
 from tooltap.protocol.tapped import Direction
 
 __all__ = [
+    "REMEMBER_STREAMS_MS",
     "Commit",
     "Committed",
     "Journal",
@@ -36,6 +38,9 @@ __all__ = [
 ]
 
 StreamState: TypeAlias = Literal["open", "suspended", "ended"]
+
+REMEMBER_STREAMS_MS = 90 * 24 * 3600 * 1000
+"""How long the position of an ended stream outlives its last commit, at least."""
 
 
 class JournalError(Exception):
@@ -104,6 +109,9 @@ class StreamInfo(msgspec.Struct, kw_only=True):
     statistics: Statistics
     updated: int = 0
     """Milliseconds since the epoch of the last commit."""
+    position: int = 0
+    """Where a journal that many daemons share had the stream's last commit when it was loaded: who goes on from there
+    is refused when another daemon has committed since."""
 
 
 class StoredStream(NamedTuple):
@@ -129,9 +137,10 @@ class Commit(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """A commit that is durable, and the `seq` of each of its events (None for partials and pieces, which have none)."""
+    """The outputs of a commit that is durable, and the `seq` of each (None for partials and pieces, which have
+    none)."""
 
-    commit: Commit
+    outputs: Sequence[Produced | OutputPiece]
     seqs: list[int | None]
 
 
@@ -168,10 +177,20 @@ class Journal(ABC):
 
     @abstractmethod
     async def commit(self, commit: Commit) -> None:
-        """Returns when durable. `on_commit` was called before. Raises `StreamConflictError`, `JournalError`."""
+        """Returns when durable; waits while the journal cannot be reached. Raises `StreamConflictError`,
+        `JournalError`."""
 
     on_commit: Callable[[list[Committed]], None]
-    """Called in the event loop, in `seq` order, once per transaction, before the commits' `commit()` return."""
+    """Called in the event loop, in `seq` order, with what has been committed."""
+
+    @abstractmethod
+    async def listen(self) -> int:
+        """Before a subscription begins: gives the `seq` up to which `on_commit` has been called, which is no older than
+        the question; for what follows it is called. Raises `JournalError`."""
+
+    @abstractmethod
+    def rest(self) -> None:
+        """Nobody subscribes any more: `on_commit` need not be called until `listen` is."""
 
     @abstractmethod
     async def read(
@@ -191,6 +210,13 @@ class Journal(ABC):
 
     @abstractmethod
     async def count_streams(self, *states: StreamState) -> int: ...
+
+    async def abandoned(self, before: int) -> list[str]:
+        """Streams that are not ended, have had no commit since `before` (ms since the epoch), and that no other daemon
+        looks after."""
+        # One stays `open` when a commit of its session failed.
+        left = [*await self.streams("suspended"), *await self.streams("open")]
+        return [one.stream for one in reversed(left) if one.updated <= before]
 
     @abstractmethod
     async def streams_of(self, session: str) -> list[StreamInfo]:

@@ -1,17 +1,17 @@
-"""What the journal derives from events as they are committed: open calls, pending permissions, one row per session.
+"""What a journal derives from events as they are committed: open calls, pending permissions, one row per session.
 
-Runs in the writer's transaction, so that these rows are never ahead of or behind the events. Replayed history is not
-projected.
+Where the rows are kept is the journal's business. Replayed history is not projected.
 """
 
 from __future__ import annotations
 
-import sqlite3
-from collections import OrderedDict
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
+from tooltap.daemon.journal import StreamState
 from tooltap.protocol.events import (
     Event,
     PermissionRequest,
@@ -27,7 +27,6 @@ __all__ = ["CALL", "PERMISSION", "Projection", "SessionRow"]
 
 CALL = "call"
 PERMISSION = "permission"
-SESSIONS_IN_MEMORY = 1_000
 SCOPES = ("session", "turn", "step")
 """In order of preference: a session's total is taken from one scope alone."""
 DESCRIPTION = ("agent_version", "model", "title", "cwd")
@@ -39,6 +38,13 @@ class Totals(msgspec.Struct, omit_defaults=True):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
+
+    def plus(self, later: Totals | None, scope: str) -> Totals:
+        if later is None:
+            return self
+        return Totals(
+            *(_figure(scope, getattr(self, field), getattr(later, field)) for field in self.__struct_fields__)
+        )
 
 
 class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -67,15 +73,59 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
                 return getattr(totals, field)
         return None
 
+    def describe(self, name: str, streams: Mapping[str, StreamState]) -> dict[str, Any]:
+        """The session as `sessions` answers it; `streams` are those it is in."""
+        states = set(streams.values())
+        values = {
+            "session": name,
+            "provider": self.provider,
+            "agentVersion": self.agent_version,
+            "model": self.model,
+            "title": self.title,
+            "cwd": self.cwd,
+            "state": next((one for one in ("open", "suspended") if one in states and not self.ended), "ended"),
+            "firstSeq": self.first_seq,
+            "lastSeq": self.last_seq,
+            "firstTs": self.first_ts,
+            "lastTs": self.last_ts,
+            "events": self.events,
+            "calls": self.calls,
+            "streams": sorted(streams),
+            "costUsd": self.total("cost_usd"),
+            "inputTokens": self.total("input_tokens"),
+            "outputTokens": self.total("output_tokens"),
+        }
+        return known(values)
 
-class Projection:
-    """Applies events to the derived rows; `flush` writes what it kept in memory, `reset` forgets it (a rollback)."""
+    def touch(self, seq: int, event: Event) -> None:
+        """Bring it up to the event."""
+        self.provider = event.provider
+        self.ended = False
+        self.last_seq = seq
+        self.events += 1
+        self._add_stamps(event.ts, event.ts)
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-        self._sessions: OrderedDict[str, SessionRow] = OrderedDict()
-        self._changed: set[str] = set()
-        self._linked: set[tuple[str, str]] = set()
+    def absorb(self, earlier: SessionRow) -> None:
+        """Add what was counted before this row."""
+        self.first_seq = min(self.first_seq, earlier.first_seq)
+        self.events += earlier.events
+        self.calls += earlier.calls
+        self._add_stamps(earlier.first_ts, earlier.last_ts)
+        for field in DESCRIPTION:
+            if getattr(self, field) is None:
+                setattr(self, field, getattr(earlier, field))
+        for scope, totals in earlier.usage.items():
+            self.usage[scope] = totals.plus(self.usage.get(scope), scope)
+
+    def _add_stamps(self, first: int | None, last: int | None) -> None:
+        if first is not None:
+            self.first_ts = first if self.first_ts is None else min(self.first_ts, first)
+        if last is not None:
+            self.last_ts = last if self.last_ts is None else max(self.last_ts, last)
+
+
+class Projection(ABC):
+    """Applies events to the derived rows."""
 
     def apply(self, seq: int, event: Event) -> None:
         if event.replay:
@@ -98,79 +148,54 @@ class Projection:
         elif isinstance(event, SessionEvent):
             self._update_session(row, event)
 
+    # -- where the rows are -------------------------------------------------------------------------------------
+
+    @abstractmethod
     def end_stream(self, stream: str) -> None:
         """Nothing of an ended stream is open."""
-        self._connection.execute("DELETE FROM calls WHERE stream=?", (stream,))
 
-    def flush(self) -> None:
-        self._connection.executemany(
-            "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?)",
-            [(name, (row := self._sessions[name]).last_seq, msgspec.json.encode(row)) for name in self._changed],
-        )
-        self._changed.clear()
-        while len(self._sessions) > SESSIONS_IN_MEMORY:
-            self._sessions.popitem(last=False)
-        if len(self._linked) > SESSIONS_IN_MEMORY:
-            self._linked.clear()
+    @abstractmethod
+    def _open(self, kind: str, row_id: str, seq: int, event: Event, data: dict[str, Any]) -> None: ...
 
-    def reset(self) -> None:
-        self._sessions.clear()
-        self._changed.clear()
-        self._linked.clear()
+    @abstractmethod
+    def _close(self, kind: str, row_id: str, event: Event) -> None: ...
 
-    # -- calls and permissions ----------------------------------------------------------------------------------
+    @abstractmethod
+    def _call(self, event: ToolUpdate) -> dict[str, Any] | None:
+        """The data of the open call that the event is about."""
 
-    def _open(self, kind: str, row_id: str, seq: int, event: Event, data: dict[str, Any]) -> None:
-        self._connection.execute(
-            "INSERT OR REPLACE INTO calls VALUES (?, ?, ?, ?, ?, ?)",
-            (event.stream, kind, row_id, event.session, seq, msgspec.json.encode(data)),
-        )
+    @abstractmethod
+    def _change_call(self, event: ToolUpdate, data: dict[str, Any]) -> None: ...
 
-    def _close(self, kind: str, row_id: str, event: Event) -> None:
-        self._connection.execute("DELETE FROM calls WHERE stream=? AND kind=? AND id=?", (event.stream, kind, row_id))
+    @abstractmethod
+    def _load(self, name: str) -> SessionRow | None: ...
+
+    @abstractmethod
+    def _keep(self, name: str, row: SessionRow, stream: str) -> None:
+        """The row is new or changes; the stream has events of the session."""
+
+    @abstractmethod
+    def _rename(self, alias: str, name: str, stream: str) -> SessionRow | None:
+        """What the stream has of session `alias` belongs to `name`. Gives the alias's row, which is gone, unless other
+        streams have events of it."""
+
+    # -- rules --------------------------------------------------------------------------------------------------
 
     def _update_call(self, event: ToolUpdate) -> None:
-        key = (event.stream, CALL, event.call_id)
-        found = self._connection.execute("SELECT data FROM calls WHERE stream=? AND kind=? AND id=?", key).fetchone()
-        if found is None:
+        data = self._call(event)
+        if data is None:
             return
-        data = msgspec.json.decode(found[0])
         changes = {"name": event.name, "status": event.status, "title": event.title, "preview": event.preview}
-        changed = {**data, **_known(changes)}
+        changed = {**data, **known(changes)}
         if changed != data:
-            self._connection.execute(
-                "UPDATE calls SET data=? WHERE stream=? AND kind=? AND id=?", (msgspec.json.encode(changed), *key)
-            )
-
-    # -- sessions -----------------------------------------------------------------------------------------------
+            self._change_call(event, changed)
 
     def _session(self, seq: int, event: Event) -> SessionRow:
         """The row of the event's session, brought up to this event."""
         name = event.session
-        row = self._load(name)
-        if row is None:
-            row = self._sessions[name] = SessionRow(provider=event.provider, first_seq=seq, last_seq=seq)
-        self._sessions.move_to_end(name)
-        self._changed.add(name)
-        row.provider = event.provider
-        row.ended = False
-        row.last_seq = seq
-        row.events += 1
-        if event.ts is not None:
-            row.first_ts = event.ts if row.first_ts is None else min(row.first_ts, event.ts)
-            row.last_ts = event.ts if row.last_ts is None else max(row.last_ts, event.ts)
-        link = (name, event.stream)
-        if link not in self._linked:
-            self._linked.add(link)
-            self._connection.execute("INSERT OR IGNORE INTO session_streams VALUES (?, ?)", link)
-        return row
-
-    def _load(self, name: str) -> SessionRow | None:
-        row = self._sessions.get(name)
-        if row is None:
-            found = self._connection.execute("SELECT data FROM sessions WHERE session=?", (name,)).fetchone()
-            if found is not None:
-                row = self._sessions[name] = msgspec.json.decode(found[0], type=SessionRow)
+        row = self._load(name) or SessionRow(provider=event.provider, first_seq=seq, last_seq=seq)
+        row.touch(seq, event)
+        self._keep(name, row, event.stream)
         return row
 
     def _update_session(self, row: SessionRow, event: SessionEvent) -> None:
@@ -181,32 +206,10 @@ class Projection:
                 if value is not None:
                     setattr(row, field, value)
         if event.alias is not None and event.alias != event.session:
-            self._merge(event.alias, event.session, event.stream, row)
-
-    def _merge(self, alias: str, name: str, stream: str, row: SessionRow) -> None:
-        """This stream's session was known by another name until its id came. A row that other streams share stays."""
-        execute = self._connection.execute
-        execute("UPDATE calls SET session=? WHERE session=? AND stream=?", (name, alias, stream))
-        earlier = self._load(alias)
-        if earlier is None:
-            return
-        self._linked.discard((alias, stream))
-        execute("DELETE FROM session_streams WHERE session=? AND stream=?", (alias, stream))
-        if execute("SELECT 1 FROM session_streams WHERE session=?", (alias,)).fetchone():
-            return
-        row.first_seq = min(row.first_seq, earlier.first_seq)
-        row.events += earlier.events
-        row.calls += earlier.calls
-        stamps = [one for one in (earlier.first_ts, row.first_ts) if one is not None]
-        row.first_ts = min(stamps) if stamps else None
-        for field in DESCRIPTION:
-            if getattr(row, field) is None:
-                setattr(row, field, getattr(earlier, field))
-        for scope, totals in earlier.usage.items():
-            row.usage.setdefault(scope, totals)
-        del self._sessions[alias]
-        self._changed.discard(alias)
-        execute("DELETE FROM sessions WHERE session=?", (alias,))
+            # This stream's session was known by another name until its id came.
+            earlier = self._rename(event.alias, event.session, event.stream)
+            if earlier is not None:
+                row.absorb(earlier)
 
 
 def _add_usage(row: SessionRow, event: Usage) -> None:
@@ -226,7 +229,7 @@ def _figure(scope: str, before: Any, stated: Any) -> Any:
 
 
 def _call_data(event: ToolCall) -> dict[str, Any]:
-    return _known(
+    return known(
         {
             "callId": event.call_id,
             "name": event.name,
@@ -240,7 +243,7 @@ def _call_data(event: ToolCall) -> dict[str, Any]:
 
 
 def _permission_data(event: PermissionRequest) -> dict[str, Any]:
-    return _known(
+    return known(
         {
             "permissionId": event.permission_id,
             "type": event.type,
@@ -258,5 +261,5 @@ def _scope(event: Event) -> dict[str, Any]:
     return {"ts": event.ts, "turn": event.turn, "agent": event.agent, "parent": event.parent}
 
 
-def _known(values: dict[str, Any]) -> dict[str, Any]:
+def known(values: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}

@@ -20,6 +20,7 @@ from tooltap.daemon.journal import (
     TailRecord,
 )
 from tooltap.daemon.journal_projection import CALL, PERMISSION, SessionRow
+from tooltap.daemon.slices import MAX_SLICE, whole_lines
 from tooltap.protocol.filters import Filter
 
 __all__ = [
@@ -36,10 +37,11 @@ __all__ = [
 
 WINDOW = 20_000
 """Events looked at by one statement where no index leads to the wanted ones."""
-MAX_SLICE = 1024 * 1024
-"""Longest slice of an output body."""
 
+# Made here: two threads that decode one type for the first time crash msgspec 0.22.
 _tail_decoder = msgspec.msgpack.Decoder(list[TailRecord])
+_info_decoder = msgspec.json.Decoder(StreamInfo)
+_session_decoder = msgspec.json.Decoder(SessionRow)
 
 
 def read(
@@ -130,7 +132,7 @@ def count_streams(connection: sqlite3.Connection, states: tuple[StreamState, ...
 
 
 def _info(state: StreamState, updated: int, data: bytes) -> StreamInfo:
-    info = msgspec.json.decode(data, type=StreamInfo)
+    info = _info_decoder.decode(data)
     info.state, info.updated = state, updated
     return info
 
@@ -140,7 +142,7 @@ def sessions(connection: sqlite3.Connection, limit: int, before: int | None) -> 
         "SELECT session, data FROM sessions WHERE last_seq<? ORDER BY last_seq DESC LIMIT ?",
         (before if before is not None else 2**63 - 1, limit),
     ).fetchall()
-    return [_session(connection, name, msgspec.json.decode(data, type=SessionRow)) for name, data in rows]
+    return [_session(connection, name, _session_decoder.decode(data)) for name, data in rows]
 
 
 def _session(connection: sqlite3.Connection, name: str, row: SessionRow) -> dict[str, Any]:
@@ -148,28 +150,7 @@ def _session(connection: sqlite3.Connection, name: str, row: SessionRow) -> dict
         "SELECT streams.stream, state FROM session_streams JOIN streams USING (stream) WHERE session=? ORDER BY 1",
         (name,),
     ).fetchall()
-    states = {state for _, state in of_session}
-    state = next((one for one in ("open", "suspended") if one in states and not row.ended), "ended")
-    values = {
-        "session": name,
-        "provider": row.provider,
-        "agentVersion": row.agent_version,
-        "model": row.model,
-        "title": row.title,
-        "cwd": row.cwd,
-        "state": state,
-        "firstSeq": row.first_seq,
-        "lastSeq": row.last_seq,
-        "firstTs": row.first_ts,
-        "lastTs": row.last_ts,
-        "events": row.events,
-        "calls": row.calls,
-        "streams": [stream for stream, _ in of_session],
-        "costUsd": row.total("cost_usd"),
-        "inputTokens": row.total("input_tokens"),
-        "outputTokens": row.total("output_tokens"),
-    }
-    return {key: value for key, value in values.items() if value is not None}
+    return row.describe(name, dict(of_session))
 
 
 def open_calls(
@@ -221,13 +202,7 @@ def _lines(connection: sqlite3.Connection, body: int, offset: int, count: int) -
     start = _start_of_line(connection, body, offset)
     if start is None or count <= 0:
         return b""
-    data = _bytes(connection, body, start, MAX_SLICE)
-    lines = data.split(b"\n", count)
-    if len(lines) > count:
-        return data[: len(data) - len(lines[-1])]
-    if len(data) < MAX_SLICE:
-        return data
-    return data[: data.rfind(b"\n") + 1] or data
+    return whole_lines(_bytes(connection, body, start, MAX_SLICE), count)
 
 
 def _start_of_line(connection: sqlite3.Connection, body: int, line: int) -> int | None:

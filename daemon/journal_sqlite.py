@@ -16,6 +16,7 @@ import anyio
 from tooltap.daemon import journal_reader as reader
 from tooltap.daemon.clock import Clock, wall_clock
 from tooltap.daemon.journal import (
+    REMEMBER_STREAMS_MS,
     Commit,
     Committed,
     Journal,
@@ -34,8 +35,6 @@ from tooltap.protocol.filters import Filter
 __all__ = ["SqliteJournal"]
 
 READERS = 2
-REMEMBER_STREAMS_MS = 90 * 24 * 3600 * 1000
-"""How long the position of an ended stream outlives its last commit, at least."""
 
 T = TypeVar("T")
 
@@ -115,6 +114,12 @@ class SqliteJournal(Journal):
     async def commit(self, commit: Commit) -> None:
         self._check_open()
         await self._writer.put(commit)
+
+    async def listen(self) -> int:
+        return self._latest
+
+    def rest(self) -> None:
+        """What is committed is published all the same: nobody else commits here."""
 
     async def suspend_all(self) -> int:
         now = self._clock()

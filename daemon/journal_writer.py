@@ -17,8 +17,8 @@ import msgspec
 
 from tooltap.daemon.failpoints import failpoint
 from tooltap.daemon.journal import Commit, Committed, JournalError, NotEndedError, StreamConflictError
-from tooltap.daemon.journal_projection import Projection
 from tooltap.daemon.journal_schema import get_meta, set_meta
+from tooltap.daemon.journal_sqlite_rows import SqliteProjection
 from tooltap.normalizers.bounds import Produced
 from tooltap.normalizers.items import OutputPiece
 from tooltap.protocol.filters import meta_of
@@ -57,7 +57,7 @@ class Writer:
         self._connection = connection
         self._loop = loop
         self._report = report
-        self._projection = Projection(connection)
+        self._projection = SqliteProjection(connection)
         self._next_seq = int(get_meta(connection, "next_seq") or 1)
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="journal-writer", daemon=True)
@@ -155,7 +155,7 @@ class Writer:
         if stored != job.work.base_lines:
             message = f"stream {stream} has {stored} lines, not {job.work.base_lines}"
             return Outcome(job.future, error=StreamConflictError(message))
-        return Outcome(job.future, Committed(job.work, self._commit(job.work)))
+        return Outcome(job.future, Committed(job.work.outputs, self._commit(job.work)))
 
     # -- one commit ---------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from tooltap.normalizers.framing import LongLine
 if TYPE_CHECKING:  # what runs an agent loads nothing before the agent runs
     from tooltap.protocol.tapped import Direction
 
-__all__ = ["Entry", "Outbox", "SpoolLimits", "StreamOptions"]
+__all__ = ["MAX_BYTES", "Entry", "Outbox", "SpoolLimits", "StreamOptions"]
 
 MAX_BYTES = 64 * 1024 * 1024
 OVERHEAD = 200

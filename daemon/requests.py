@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+import anyio
 import msgspec
 
 from tooltap.daemon.journal import Journal, JournalError, NotEndedError, OutputSlice
 from tooltap.daemon.logs import get_logger
+from tooltap.daemon.output_cache import CannotFitError, OutputCache
 from tooltap.daemon.views import view_of
 from tooltap.protocol.events import with_seq
+from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import (
     CallsRequest,
     EndRequest,
@@ -26,6 +30,7 @@ from tooltap.protocol.frames import (
     RequestId,
     SessionsRequest,
     StatsRequest,
+    StoreRequest,
 )
 from tooltap.protocol.stats import Statistics
 
@@ -33,6 +38,11 @@ __all__ = ["MAX_REPLY", "Requests", "failure"]
 
 MAX_REPLY = 1_048_576
 """Bytes of a reply's result."""
+BODY_CHUNK = 65_536
+BODY_STALL = 10.0
+"""Seconds without a byte after which a body that is being stored is given up."""
+
+_JOURNAL_OUTPUT = re.compile(r"(?P<stream>.+):(?P<line>[0-9]{1,15})[cd]?:o[0-9]+")
 
 T = TypeVar("T")
 _log = get_logger("requests")
@@ -44,11 +54,13 @@ class Requests:
     def __init__(
         self,
         journal: Journal,
+        outputs: OutputCache,
         *,
         statistics: Callable[[], Awaitable[dict[str, Any]]],
         end_stream: Callable[[str], Awaitable[Statistics]],
     ) -> None:
         self._journal = journal
+        self._outputs = outputs
         self._statistics = statistics
         self._end_stream = end_stream
 
@@ -62,6 +74,17 @@ class Requests:
         except Exception:
             _log.exception("a request failed", op=request.__struct_config__.tag)
             return failure(request.id, "internal", "the request failed; the daemon's log says why")
+
+    async def store(self, request: StoreRequest, receive: Callable[[int], Awaitable[bytes]]) -> Reply:
+        """`receive` gives at most so many of the body's bytes, none at the end. Raises `FrameError`: what is then left
+        of the body cannot be told from frames."""
+        try:
+            with self._outputs.room(request.bytes):
+                body = await _receive_body(request, receive)
+        except CannotFitError as error:
+            raise FrameError("too-large", f"store: {error}", request_id=request.id, fatal=True) from None
+        output_id = self._outputs.put(body, request.mime_type, request.type, request.path, request.language)
+        return Reply(id=request.id, ok=True, result={"outputId": output_id})
 
     async def _result(self, request: Request) -> Any:
         match request:
@@ -103,12 +126,27 @@ class Requests:
         return {**kept, "complete": kept == found}
 
     async def _output(self, request: OutputRequest) -> dict[str, Any]:
-        part = await self._journal.output(request.output_id, request.offset, request.length, request.unit)
+        about: dict[str, Any] = {}
+        if (kept := self._outputs.get(request.output_id)) is not None:
+            part: OutputSlice | None = kept.slice(request.offset, request.length, request.unit)
+            known = {"type": kept.type, "path": kept.path, "language": kept.language}
+            about = {key: value for key, value in known.items() if value is not None}
+        else:
+            part = await self._journal.output(request.output_id, request.offset, request.length, request.unit)
         if part is None:
-            raise FrameError("not-found", f"there is no output {request.output_id!r}, or it has expired")
-        if request.unit == "lines":
-            return _lines(part)
-        return _bytes(part)
+            raise await self._no_output(request.output_id)
+        return {**(_lines(part) if request.unit == "lines" else _bytes(part)), **about}
+
+    async def _no_output(self, output_id: str) -> FrameError:
+        if self._outputs.has_expired(output_id):
+            return FrameError("expired", f"output {output_id!r} has expired: it was kept in memory, for a time")
+        if (match := _JOURNAL_OUTPUT.fullmatch(output_id)) is not None:
+            stream = match["stream"]
+            events, _ = await self._journal.read(0, Filter(stream=(stream,)), max_bytes=1)
+            stored = None if events else await self._journal.load_stream(stream)
+            if stored is not None and int(match["line"]) <= stored.info.lines:
+                return FrameError("expired", f"output {output_id!r} has expired, and so has its event")
+        return FrameError("not-found", f"there is no output {output_id!r}")
 
     async def _remove(self, request: RemoveRequest) -> dict[str, Any]:
         try:
@@ -139,6 +177,19 @@ def _fitting(rows: list[T], limit: int = MAX_REPLY) -> list[T]:
         if size > limit:
             return rows[:number]
     return rows
+
+
+async def _receive_body(request: StoreRequest, receive: Callable[[int], Awaitable[bytes]]) -> bytes:
+    body = bytearray()
+    while len(body) < request.bytes:
+        data = b""
+        with anyio.move_on_after(BODY_STALL):
+            data = await receive(min(BODY_CHUNK, request.bytes - len(body)))
+        if not data:
+            came = f"only {len(body)} of {request.bytes} bytes came"
+            raise FrameError("bad-frame", f"store: {came}", request_id=request.id, fatal=True)
+        body += data
+    return bytes(body)
 
 
 def _bytes(part: OutputSlice) -> dict[str, Any]:

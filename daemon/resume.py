@@ -8,6 +8,7 @@ changes nothing.
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import anyio.to_thread
@@ -26,6 +27,10 @@ from tooltap.protocol.tapped import Direction
 from tooltap.traces.drift import Drift
 
 __all__ = ["resume"]
+
+_snapshot_decoder = msgspec.msgpack.Decoder(Snapshot)
+_loading = threading.Lock()
+"""msgspec 0.22 works out a type when it first decodes it; two threads that do so for one type at once crash Python."""
 
 
 async def resume(
@@ -68,10 +73,11 @@ def _rebuild(stored: StoredStream, limits: Limits) -> tuple[StreamNormalizer, li
         if stored.snapshot is None:
             normalizer = StreamNormalizer(context, info.asked_dialect)
         else:
-            snapshot = msgspec.msgpack.decode(stored.snapshot, type=Snapshot)
+            snapshot = _snapshot_decoder.decode(stored.snapshot)
             if snapshot.format != SNAPSHOT_FORMAT:
                 return None
-            normalizer = StreamNormalizer.load(snapshot.normalizer, context)
+            with _loading:
+                normalizer = StreamNormalizer.load(snapshot.normalizer, context)
             ids = snapshot.ids
     except (msgspec.MsgspecError, UnknownDialectError):
         return None

@@ -30,6 +30,7 @@ from tooltap.protocol.frames import (
     FrameError,
     Ingest,
     Reply,
+    StoreRequest,
     Subscribe,
     Welcome,
     decode_client_frame,
@@ -146,14 +147,18 @@ class Server:
             raise FrameError("wrong-mode", mistake, fatal=isinstance(frame, Ingest))
         if isinstance(frame, Subscribe):
             config = self._config
+            await self._hub.listen()
             subscription = Subscription(
-                self._hub, connection, frame, at_interval=config.at_interval, hold_limit=config.subscriber_bytes
+                self._hub, connection, frame, at_interval=config.at_interval, read_bytes=4 * config.subscriber_bytes
             )
             subscription.start()
         elif isinstance(frame, Ingest):
             await serve_publisher(self._streams, connection, frame)
         else:
-            reply = await self._requests.answer(frame)
+            if isinstance(frame, StoreRequest):
+                reply = await self._requests.store(frame, connection.receive)
+            else:
+                reply = await self._requests.answer(frame)
             await connection.drain()
             connection.send(reply)
         return subscription
@@ -166,7 +171,7 @@ class Server:
             daemon=f"tooltap/{__version__}",
             journal=journal.id,
             oldest=journal.oldest,
-            latest=self._hub.latest,
+            latest=journal.latest,
         )
 
 

@@ -1,9 +1,8 @@
 """One subscriber: replay from the journal, then live, and back to the journal when it does not keep up.
 
 Its cursor is the `seq` up to which it has been sent everything it wants. It has a task only while it is behind: that
-waits until the client takes what it was sent, reads the next part from the journal and passes it on. What is published
-during such a read is held for it, in bounds. So a read that reaches up to where the hub was when it began ends the
-replay: what is held follows without a gap, and from then on the hub delivers.
+waits until the client takes what it was sent, and passes on the next part: from the journal until its cursor has come
+to what the hub remembers, from there on from memory. Where the hub's latest event is reached, the hub delivers.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ import msgspec
 
 from tooltap.daemon.connection import Connection
 from tooltap.daemon.hub import Audience, Hub, Piece
-from tooltap.daemon.journal import JournalError
+from tooltap.daemon.journal import JournalError, StoredEvent
 from tooltap.daemon.logs import get_logger
+from tooltap.normalizers.display import display_body
 from tooltap.protocol.events import event_line
-from tooltap.protocol.filters import Filter
-from tooltap.protocol.frames import At, ErrorFrame, FrameError, Gap, Live, Subscribe, Subscribed
+from tooltap.protocol.frames import At, ErrorFrame, Form, FrameError, Gap, Live, Subscribe, Subscribed
 
 __all__ = ["Subscription"]
 
@@ -33,15 +32,11 @@ class Subscription:
     """Raises `FrameError` where the frame asks for what there is not."""
 
     def __init__(
-        self, hub: Hub, connection: Connection, frame: Subscribe, *, at_interval: float, hold_limit: int
+        self, hub: Hub, connection: Connection, frame: Subscribe, *, at_interval: float, read_bytes: int
     ) -> None:
-        if frame.as_ == "display":
-            raise FrameError("unsupported", "subscribe: display events are not offered by this daemon")
         self.cursor, self._first_gap = _begin(hub, frame.after)
-        self.audience = Audience(frame.filter, frame.partials)
+        self.audience = Audience(frame.filter, frame.partials, frame.as_)
         self.behind = True
-        self._catching_up = False
-        """The task runs; there is one at most."""
         self.journal_reads = 0
         self.journal_events = 0
         self._hub = hub
@@ -50,10 +45,7 @@ class Subscription:
         self._gone = hub.journal.expired
         """Up to here retention may have deleted events, and the subscriber knows."""
         self._greeted = False
-        self._held: list[Piece] | None = None
-        """What was published while the journal was being read; None where it was too much."""
-        self._held_bytes = 0
-        self._hold_limit = hold_limit
+        self._read_bytes = read_bytes
         self._at_interval = at_interval
         self._loop = asyncio.get_running_loop()
         self._written_at = self._loop.time()
@@ -80,6 +72,7 @@ class Subscription:
             "behind": self.behind,
             "filter": msgspec.to_builtins(self.audience.filter),
             "partials": self.audience.partials,
+            "as": self.audience.as_,
             "bytesWritten": self._connection.bytes_written,
             "journalReads": self.journal_reads,
             "journalEvents": self.journal_events,
@@ -87,9 +80,6 @@ class Subscription:
 
     def deliver(self, pieces: list[Piece], before: int) -> None:
         """What is new since `before`."""
-        if self.behind:
-            self._hold(pieces)
-            return
         self._written_at = self._loop.time()
         for piece in pieces:
             if self._connection.writable:
@@ -107,9 +97,7 @@ class Subscription:
         self.behind = True
         self.cursor = cursor
         self._hub.leave(self)
-        if not self._catching_up:  # the very task that has just caught up goes on
-            self._catching_up = True
-            self._hub.tasks.start_soon(self._catch_up)
+        self._hub.tasks.start_soon(self._catch_up)
 
     async def _catch_up(self) -> None:
         try:
@@ -127,37 +115,34 @@ class Subscription:
             _log.error("cannot read the journal", error=str(error))
             self._connection.send(ErrorFrame(code="journal", message=str(error)))
             self._connection.close()
-        finally:
-            self._catching_up = False
 
     async def _follow(self) -> None:
-        """One read of the journal; if it reaches far enough, live from there on."""
-        up_to = self._hub.latest
-        self._held, self._held_bytes = [], 0
-        self._hub.join(self)
-        if self.cursor < up_to:
-            await self._read(up_to)
-        held, self._held = self._held, None
-        if held is None or self.cursor < up_to or not self._connection.writable:
-            self._hub.leave(self)
+        """One step towards the hub; live from where it has been reached."""
+        hub, connection = self._hub, self._connection
+        batches = hub.recent(self.cursor)
+        if batches is None:
+            await self._read(hub.latest)
+            return
+        # Nothing is published until this returns.
+        for batch in batches:
+            for piece in hub.pieces_after(self.cursor, batch, self.audience):
+                if not connection.writable:
+                    return
+                self._write(piece.data)
+                self.cursor = piece.upto
+            self.cursor = batch.upto
+        if not connection.writable:
             return
         self.behind = False
+        hub.join(self)
         if not self._greeted:
             self._greeted = True
-            self._connection.send(Live(seq=up_to))
-        self.deliver(held, up_to)
-
-    def _hold(self, pieces: list[Piece]) -> None:
-        if self._held is not None:
-            self._held += pieces
-            self._held_bytes += sum(len(piece.data) for piece in pieces)
-            if self._held_bytes > self._hold_limit:
-                self._held = None
+            connection.send(Live(seq=hub.latest))
 
     async def _read(self, up_to: int) -> None:
         """The next part of the journal, passed on."""
         journal = self._hub.journal
-        events, looked = await journal.read(self.cursor, self.audience.filter, up_to=up_to)
+        events, looked = await journal.read(self.cursor, self.audience.filter, up_to=up_to, max_bytes=self._read_bytes)
         self.journal_reads += 1
         self.journal_events += len(events)
         if max(self.cursor, self._gone) < journal.expired:
@@ -166,19 +151,29 @@ class Subscription:
             self._gone = journal.expired
             self._connection.send(Gap(from_=first, to=self._gone, reason="retention"))
         self.cursor = looked
-        if events:
-            self._written_at = self._loop.time()
-            self._connection.write(b"".join([event_line(event.seq, event.body) for event in events]))
+        if lines := _lines(events, self.audience.as_):
+            self._write(lines)
+
+    def _write(self, data: bytes) -> None:
+        self._written_at = self._loop.time()
+        self._connection.write(data)
 
     def _tick(self) -> None:
         """Tell an idle subscriber how far it is. A client that has closed its half is found out by writing to it."""
         idle = self._loop.time() - self._written_at
         if idle >= self._at_interval:
-            if self._connection.writable and (self.audience.filter != Filter() or self._connection.ended):
+            if self._connection.writable and (self.audience.is_selective or self._connection.ended):
                 self._connection.send(At(seq=self.position))
             self._written_at = self._loop.time()
             idle = 0
         self._timer = self._loop.call_later(self._at_interval - idle, self._tick)
+
+
+def _lines(events: list[StoredEvent], as_: Form) -> bytes:
+    if as_ == "display":
+        shown = ((event.seq, display_body(event.body)) for event in events)
+        return b"".join([event_line(seq, body) for seq, body in shown if body is not None])
+    return b"".join([event_line(event.seq, event.body) for event in events])
 
 
 def _begin(hub: Hub, after: str | int) -> tuple[int, Gap | None]:
@@ -194,7 +189,7 @@ def _begin(hub: Hub, after: str | int) -> tuple[int, Gap | None]:
         if cursor is None:
             raise FrameError("bad-frame", 'subscribe: `after` is "start", "now", a seq or "<journal>:<seq>"')
         name, seq = cursor["journal"], int(cursor["seq"])
-    if name != journal.id or seq > hub.latest:
+    if name != journal.id or seq > journal.latest:
         first = journal.oldest - 1
         return first, Gap(from_=1, to=first, reason="reset")
     if seq < journal.expired:

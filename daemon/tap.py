@@ -1,5 +1,5 @@
-"""What passes between an agent and its client, on its way to the daemon: split into lines, kept in an outbox, spooled,
-delivered; each in a thread of its own, so that nothing of it gets in the agent's way.
+"""What is read of a stream, on its way to the daemon: split into lines, kept in an outbox, spooled, delivered; each in
+a thread of its own, so that nothing of it gets in the agent's way.
 """
 
 from __future__ import annotations
@@ -7,12 +7,13 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tooltap.daemon.background import BackgroundDelivery
-from tooltap.daemon.outbox import Outbox, SpoolLimits, StreamOptions
-from tooltap.normalizers.framing import MAX_LINE_BYTES, Splitter
+from tooltap.daemon.outbox import MAX_BYTES, Outbox, SpoolLimits, StreamOptions
+from tooltap.normalizers.framing import MAX_LINE_BYTES, LongLine, Splitter
 
 if TYPE_CHECKING:  # what runs an agent loads nothing before the agent runs
     from tooltap.daemon.spooler import Spooler
@@ -27,14 +28,14 @@ REMOVAL = 0.5
 
 
 class Tap:
-    """`socket`: of the daemon."""
+    """`socket`: of the daemon; `max_bytes`: what of the stream is kept in memory."""
 
-    def __init__(self, options: StreamOptions, socket: Path, spool: SpoolLimits) -> None:
+    def __init__(self, options: StreamOptions, socket: Path, spool: SpoolLimits, *, max_bytes: int = MAX_BYTES) -> None:
         self._options = options
         self._socket = socket
         self._limits = spool
         self._splitters: dict[Direction, Splitter] = {}
-        self._outbox = Outbox()
+        self._outbox = Outbox(max_bytes)
         self._outbox.obstacle = "neither the daemon nor the spool keeps up"
         self._delivery = BackgroundDelivery(
             self._outbox, options, socket, patience=math.inf, read_spool=lambda after: self._spooler.read(after)
@@ -47,22 +48,22 @@ class Tap:
         self._failure: Exception | None = None
 
     def take(self, data: bytes, direction: Direction) -> None:
-        """What has just been read. Never raises, never waits for daemon or disk."""
-        if self._failure is not None:
-            return
-        try:
-            with self._lock:
-                if self._finished:
-                    return
-                splitter = self._splitters.setdefault(direction, Splitter(MAX_LINE_BYTES))
-                self._outbox.put(splitter.feed(data), _now(), direction)
-                if not self._started:
-                    self._started = True
-                    self._delivery.start()
-                    self._spooling.start()
-            self._delivery.wake()
-        except Exception as error:  # the agent comes first
-            self._failure = error
+        """What has just been read. Like `put` and `lose` it never raises and never waits for daemon or disk."""
+        self._add(lambda: self._outbox.put(self._split(data, direction), _now(), direction))
+
+    def put(self, lines: Iterable[bytes | LongLine], direction: Direction, t: int | None = None) -> None:
+        """Whole lines. `t`: when they were read, in ms since the epoch, if not just now."""
+        self._add(lambda: self._outbox.put(lines, _now() if t is None else t, direction))
+
+    def lose(self, lines: int, size: int, reason: str) -> None:
+        """That `lines` lines, together `size` bytes, are missing from here on."""
+        self._add(lambda: self._outbox.lose(lines, size, reason))
+
+    @property
+    def problem(self) -> str | None:
+        """Why lines do not get through at the moment."""
+        problem = self._failure or self._delivery.problem
+        return None if problem is None else str(problem)
 
     def finish(self) -> str | None:
         """The agent has ended. Wait while its last lines still get through; what does not is left in the spool. Gives
@@ -83,6 +84,25 @@ class Tap:
         except KeyboardInterrupt:
             pass
         return self._summary()
+
+    def _add(self, add: Callable[[], None]) -> None:
+        if self._failure is not None:
+            return
+        try:
+            with self._lock:
+                if self._finished:
+                    return
+                add()
+                if not self._started:
+                    self._started = True
+                    self._delivery.start()
+                    self._spooling.start()
+            self._delivery.wake()
+        except Exception as error:  # the agent comes first
+            self._failure = error
+
+    def _split(self, data: bytes, direction: Direction) -> list[bytes | LongLine]:
+        return self._splitters.setdefault(direction, Splitter(MAX_LINE_BYTES)).feed(data)
 
     def _spool(self) -> None:
         try:

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from typing import Any
 
-__all__ = ["LENGTH", "preview"]
+__all__ = ["LENGTH", "preview", "shortened"]
 
 LENGTH = 40
 """Code points."""
@@ -37,6 +37,8 @@ _KEYS: dict[str, tuple[str, ...]] = {
     "NotebookEdit": _PATHS,
     "Skill": ("skill", "name"),
     "ToolSearch": ("query",),
+    "mcp__tooltap__render_file_contents": _PATHS,
+    "mcp__tooltap__run_and_display": ("command",),
 }
 """Canonical name -> keys of the input, the most telling first."""
 
@@ -85,7 +87,11 @@ def _beginning(value: Any) -> str:
         entries = [entry for entry in value if isinstance(entry, dict)] or [{}]
         entry = next((one for one in entries if one.get("status") == "in_progress"), entries[0])
         value = entry.get("content") or entry.get("question")
-    text = value if isinstance(value, str) else str(value) if isinstance(value, int) else ""
+    return shortened(value if isinstance(value, str) else str(value) if isinstance(value, int) else "")
+
+
+def shortened(text: str) -> str:
+    """The beginning of a text, on one line."""
     return _one_line(text[: 20 * LENGTH])[:LENGTH].rstrip()
 
 

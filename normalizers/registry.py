@@ -25,6 +25,7 @@ BUILTIN = {
     "codex-rollout": "tooltap.normalizers.codex_rollout:CodexRollout",
     "copilot-json": "tooltap.normalizers.copilot_json:CopilotJson",
     "cursor-stream": "tooltap.normalizers.cursor_stream:CursorStream",
+    "display-tools": "tooltap.normalizers.display_tools:DisplayTools",
     "gemini-chat": "tooltap.normalizers.gemini_chat:GeminiChat",
     "gemini-stream": "tooltap.normalizers.gemini_stream:GeminiStream",
     "happier-trace": "tooltap.normalizers.happier_trace:HappierTrace",

@@ -352,6 +352,10 @@ def _is_tooltap_trace(value: dict[str, Any]) -> bool:
     )
 
 
+def _is_display_tools(value: dict[str, Any]) -> bool:
+    return value.get("type") in ("display/session", "display/call", "display/result")
+
+
 def _is_opencode_bus(value: dict[str, Any]) -> bool:
     payload = value.get("payload")
     if isinstance(payload, dict) and "type" not in value:
@@ -404,6 +408,7 @@ RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "codex-rollout": _is_codex_rollout,
     "copilot-json": _is_copilot_json,
     "cursor-stream": _is_cursor_stream,
+    "display-tools": _is_display_tools,
     "gemini-chat": _is_gemini_chat,
     "gemini-stream": _is_gemini_stream,
     "happier-trace": _is_happier_trace,

@@ -71,6 +71,14 @@ class Display(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
     text: str | None = None
     output_id: str | None = None
     mime_type: str | None = None
+    type: str | None = None
+    """Of a display tool's output: `file`, `command` or `image`."""
+    path: str | None = None
+    language: str | None = None
+    """For highlighting, a name as Pygments has it."""
+    bytes: int | None = None
+    """Length of the body."""
+    lines: int | None = None
 
 
 class Chunk(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
@@ -201,6 +209,9 @@ class ToolResult(Event, tag="tool-result"):
     attachments: list[Attachment] | None = None
     display: Display | None = None
     silent: bool = False
+    """The user is shown nothing of it, unless asking for the assistant view."""
+    ask: bool = False
+    """The user is shown its title alone, until asking for more."""
     assistant_view: Literal["unknown"] | None = None
     """`unknown` where the wire has only what the user saw."""
     async_: bool = msgspec.field(default=False, name="async")

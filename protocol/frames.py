@@ -27,6 +27,7 @@ __all__ = [
     "ErrorCode",
     "ErrorFrame",
     "EventRequest",
+    "Form",
     "FrameError",
     "Gap",
     "Ingest",
@@ -41,6 +42,7 @@ __all__ = [
     "RequestId",
     "SessionsRequest",
     "StatsRequest",
+    "StoreRequest",
     "Subscribe",
     "Subscribed",
     "Suspended",
@@ -48,6 +50,7 @@ __all__ = [
     "decode_client_frame",
     "decode_daemon_frame",
     "encode_frame",
+    "sentence_of",
 ]
 
 ErrorCode: TypeAlias = Literal[
@@ -55,8 +58,8 @@ ErrorCode: TypeAlias = Literal[
     "unknown-op",
     "frame-too-long",
     "wrong-mode",
-    "unsupported",
     "not-found",
+    "expired",
     "too-large",
     "unknown-dialect",
     "stream-exists",
@@ -75,9 +78,9 @@ ERROR_CODES: Final[dict[ErrorCode, str]] = {
     "unknown-op": "The frame's `op` is not one this daemon knows.",
     "frame-too-long": "The frame is longer than the daemon reads; the connection is closed.",
     "wrong-mode": "The connection already carries a subscription, or an ingested stream.",
-    "unsupported": "The frame is right, but this daemon does not offer it.",
-    "not-found": "There is no event, output or stream of that name, or it has expired.",
-    "too-large": "The answer does not fit into one reply; ask for less of it.",
+    "not-found": "There is no event, output or stream of that name.",
+    "expired": "There was such an output, but it is not kept any more.",
+    "too-large": "The answer does not fit into one reply: ask for less of it; or what is to be stored does not fit.",
     "unknown-dialect": "There is no dialect of that name; the message lists those there are.",
     "stream-exists": "Raw lines onto a stream that exists need `from`, the number of lines the daemon has.",
     "not-tapped": "A line of a `tapped` connection is not a tapped line; the stream is suspended before it.",
@@ -91,6 +94,8 @@ ERROR_CODES: Final[dict[ErrorCode, str]] = {
 }
 
 RequestId: TypeAlias = str | int | None
+Form: TypeAlias = Literal["events", "display"]
+"""What a subscription delivers."""
 Seq: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 StreamId: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._~/-]{1,200}\Z")]
@@ -111,7 +116,8 @@ class Subscribe(_Client, kw_only=True, tag="subscribe"):
     """Live previews, which have no `seq` and may be dropped."""
     follow: bool = True
     """False: the connection ends where the journal ended when the subscription began."""
-    as_: Literal["events", "display"] = msgspec.field(default="events", name="as")
+    as_: Form = msgspec.field(default="events", name="as")
+    """`display`: what a user interface shows of these events (see `tooltap.protocol.display`)."""
 
 
 class Ingest(_Client, kw_only=True, tag="ingest"):
@@ -167,6 +173,18 @@ class OutputRequest(_Request, kw_only=True, tag="output"):
     unit: Literal["bytes", "lines"] = "bytes"
 
 
+class StoreRequest(_Request, kw_only=True, tag="store"):
+    """Keep a body for a time: the `bytes` bytes right behind the frame's newline. Gives its `outputId`."""
+
+    bytes: Count
+    mime_type: Name
+    type: Name
+    """What it is: `file`, `command`, `image`, …"""
+    path: Annotated[str, msgspec.Meta(max_length=4_096)] | None = None
+    language: Name | None = None
+    """For highlighting, a name as Pygments has it: `python`, `json`."""
+
+
 class StatsRequest(_Request, kw_only=True, tag="stats"):
     pass
 
@@ -197,7 +215,7 @@ Request: TypeAlias = (
     | RemoveRequest
     | PingRequest
 )
-ClientFrame: TypeAlias = Subscribe | Ingest | Request
+ClientFrame: TypeAlias = Subscribe | Ingest | StoreRequest | Request
 
 
 class _Daemon(msgspec.Struct, tag_field="op", rename="camel", omit_defaults=True):
@@ -363,18 +381,18 @@ def _explain(line: bytes, error: msgspec.ValidationError) -> FrameError:
     except msgspec.ValidationError as failure:
         if not line.lstrip().startswith(b"{"):
             return FrameError("bad-frame", "a frame is a JSON object with an `op`", fatal=True)
-        return FrameError("bad-frame", f"a frame is a JSON object with an `op`; {_sentence(str(failure))}")
+        return FrameError("bad-frame", f"a frame is a JSON object with an `op`; {sentence_of(str(failure))}")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _not_json()
     if head.op not in _CLIENT_OPS:
         known = ", ".join(sorted(map(str, _CLIENT_OPS)))
         return FrameError("unknown-op", f"unknown op {head.op[:100]!r}; known are {known}", request_id=head.id)
-    # After an `ingest` frame come a stream's lines, which are no frames: nothing behind a wrong one can be read.
-    fatal = head.op == "ingest"
-    return FrameError("bad-frame", f"{head.op}: {_sentence(str(error))}", request_id=head.id, fatal=fatal)
+    # Behind these come a stream's lines, or a body, which are no frames: nothing behind a wrong one can be read.
+    fatal = head.op in ("ingest", "store")
+    return FrameError("bad-frame", f"{head.op}: {sentence_of(str(error))}", request_id=head.id, fatal=fatal)
 
 
-def _sentence(text: str) -> str:
+def sentence_of(text: str) -> str:
     """msgspec's "Expected `str`, got `int` - at `$.filter.kind[0]`" with the place first."""
     what, _, place = text.partition(" - at `$")
     what = what[:1].lower() + what[1:]

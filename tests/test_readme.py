@@ -10,8 +10,10 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -19,7 +21,9 @@ from typing import NamedTuple
 import pytest
 
 from tests.cli.command import CLAUDE, CODEX, DEMO, environment, serving, start
+from tests.http_server import HttpServer
 from tests.test_layout import FOLDERS, ROOT
+from tooltap.cli.gateway import LISTEN
 from tooltap.cli.main import COMMANDS
 from tooltap.normalizers.registry import BUILTIN
 from tooltap.protocol.events import ToolCall, decode
@@ -121,7 +125,9 @@ def test_the_shell_examples_show_calls_of_every_agent_and_publish(home: Path) ->
     assert '{"op":"done","stream":"my-stream","dialect":"claude-stream"' in published
 
 
-@pytest.mark.parametrize("block", [block for block in BLOCKS if block.language == "python"], ids=["socket", "client"])
+@pytest.mark.parametrize(
+    "block", [block for block in BLOCKS if block.language == "python"], ids=["socket", "client", "display"]
+)
 def test_every_program_runs(block: Block, home: Path) -> None:
     run(home, "tooltap", "ingest", str(CLAUDE))
 
@@ -132,6 +138,28 @@ def test_the_daemon_is_started_as_it_says() -> None:
     [block] = [block for block in BLOCKS if block.purpose == "daemon"]
 
     assert block.text == "tooltap serve\n"  # what `serving` runs, but for the places of its files
+
+
+@pytest.mark.parametrize(
+    ("command", "url", "event"),
+    [("attach", "http://127.0.0.1:4096", "attached"), ("gateway", "http://127.0.0.1:11434", "listening")],
+)
+def test_servers_are_tapped_as_it_says(command: str, url: str, event: str, home: Path) -> None:
+    """But for the ports, which others may use."""
+    [block] = [block for block in BLOCKS if block.purpose == command]
+    with HttpServer(lambda _, answer: answer.stream()) as server:
+        arguments = shlex.split(block.text.replace(url, server.url))[1:]
+        if command == "gateway":
+            arguments += ["--listen", "127.0.0.1:0"]
+        with start(*arguments, env=environment(TOOLTAP_SOCKET=str(home / "tooltap.sock"))) as child:
+            assert json.loads(child.log_line())["event"] == event
+            child.send_signal(signal.SIGTERM)
+
+            assert child.end()[0] == 0
+
+
+def test_the_gateway_is_where_it_says() -> None:
+    assert f"`http://{LISTEN}`" in README
 
 
 def test_sessions_are_followed_as_it_says(tmp_path: Path) -> None:
@@ -147,6 +175,24 @@ def test_sessions_are_followed_as_it_says(tmp_path: Path) -> None:
             result = json.loads(tail.line())
 
     assert (result["provider"], result["name"], result["status"]) == ("claude", "Bash", "failed")
+
+
+def test_agents_are_told_of_the_mcp_server_in_what_they_read() -> None:
+    table = README.split("| agent | file | the server |")[1].split("\n\n")[0].splitlines()[2:]
+    told = {}
+    for agent, _, *settings in ([cell.strip(" `") for cell in line.strip("|").split(" | ")] for line in table):
+        server, switch = [tomllib.loads(one) if agent == "Codex" else json.loads(one) for one in settings]
+        assert switch
+        [(_, servers)] = server.items()
+        told[agent] = servers["tooltap"]
+
+    usual = {"command": "tooltap", "args": ["mcp"]}
+    assert told == {
+        "Claude Code": usual,
+        "Codex": usual,
+        "Gemini CLI": usual,
+        "OpenCode": {"type": "local", "command": ["tooltap", "mcp"]},
+    }
 
 
 def test_the_make_targets_exist() -> None:

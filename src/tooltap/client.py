@@ -1,4 +1,7 @@
-"""`tooltap.client`: talk to a running daemon. See `tooltap.daemon.client`."""
+"""`tooltap.client`: talk to a running daemon, and project events to what a user interface shows.
+
+See `tooltap.daemon.client` and `tooltap.normalizers.display`.
+"""
 
 from tooltap.daemon.client import (
     Client,
@@ -15,6 +18,7 @@ from tooltap.daemon.client import (
     request,
     subscribe,
 )
+from tooltap.normalizers.display import display_events, display_of, display_text
 
 __all__ = [
     "Client",
@@ -27,6 +31,9 @@ __all__ = [
     "Received",
     "Subscription",
     "connect",
+    "display_events",
+    "display_of",
+    "display_text",
     "ingest",
     "request",
     "subscribe",

@@ -24,7 +24,7 @@ from tooltap.daemon.config import load_config
 SUBSCRIBERS = 3
 
 _processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload(["tests.daemon.lives"])
+_processes.set_forkserver_preload(["tests.daemon.lives", "tooltap.daemon.journal_nats"])
 
 
 def live(settings: dict[str, Any], environment: dict[str, str], ready: Any) -> None:
@@ -101,6 +101,15 @@ class Lives:
         for wire, seen in zip(self._subscribers, self.seen, strict=True):
             seen += [line for line in wire.lines() if not line.startswith(b'{"op"') and line.endswith(b"\n")]
             wire.close()
+
+    def until_seen(self, count: int) -> None:
+        """Until each subscriber has seen so many events."""
+        for wire, seen in zip(self._subscribers, self.seen, strict=True):
+            while len(seen) < count:
+                line = wire.line()
+                assert line, "the daemon closed the connection"
+                if not line.startswith(b'{"op"'):
+                    seen.append(line)
 
     def hits(self) -> list[str]:
         """The failpoints at which a daemon died."""

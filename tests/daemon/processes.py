@@ -18,13 +18,13 @@ class DaemonProcess:
     read as JSON."""
 
     def __init__(
-        self, directory: Path, *arguments: str | Path, journal: Path | None = None, **environment: str
+        self, directory: Path, *arguments: str | Path, journal: Path | str | None = None, **environment: str
     ) -> None:
         self.path = directory / "run" / "t.sock"
         self.process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "tooltap.cli", "serve"),
-                *("--socket", self.path, "--journal", f"sqlite:{journal or directory / 'journal.db'}"),
+                *("--socket", self.path, "--journal", journal or directory / "journal.db"),
                 *arguments,
             ],
             stderr=subprocess.PIPE,

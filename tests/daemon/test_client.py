@@ -281,4 +281,6 @@ async def test_leaving_without_an_end_suspends_the_stream(daemon: Running) -> No
 def test_the_public_module_offers_all_of_it() -> None:
     import tooltap.daemon.client
 
-    assert set(tooltap.client.__all__) == set(tooltap.daemon.client.__all__)
+    projection = {"display_events", "display_of", "display_text"}
+
+    assert set(tooltap.client.__all__) == set(tooltap.daemon.client.__all__) | projection

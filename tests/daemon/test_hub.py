@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import random
 import socket
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.daemon.events import call, commit, event, message
 from tests.daemon.running import Running, Wire, running
@@ -27,7 +30,7 @@ def batch(*outputs: Produced, before: int) -> Batch:
         partial = getattr(output.event, "partial", False)
         last += not partial
         seqs.append(None if partial else last)
-    return Batch([Committed(commit(*outputs), seqs)], before)
+    return Batch([Committed(outputs, seqs)], before)
 
 
 def partial(text: str) -> Produced:
@@ -89,7 +92,7 @@ def read_seqs(wire: Wire, last: int) -> list[int]:
 
 def test_a_slow_subscriber_is_served_from_the_journal_and_delays_nobody(tmp_path: Path) -> None:
     last = 300
-    with running(tmp_path, subscriber_bytes=20_000) as daemon:
+    with running(tmp_path, subscriber_bytes=20_000, recent_bytes=100_000) as daemon:
         slow = daemon.subscribe(after="now")
         quick = daemon.subscribe(after="now")
         for wire in (slow, quick):
@@ -118,35 +121,69 @@ def test_a_slow_subscriber_is_served_from_the_journal_and_delays_nobody(tmp_path
         assert written < 800_000
 
 
-def test_one_that_falls_behind_at_the_very_moment_it_has_caught_up(tmp_path: Path) -> None:
-    """What arrives during its last read of the journal is more than its socket takes."""
+def test_a_little_behind_is_served_from_memory(tmp_path: Path) -> None:
+    last = 100
     with running(tmp_path, subscriber_bytes=20_000) as daemon:
-        journal, hub = daemon.daemon.journal, daemon.daemon.hub
-        read = journal.read
-        others_wrote = False
+        slow = daemon.subscribe(after="now")
+        slow.until("live")
+        for number in range(1, last + 1):
+            daemon.commit(commit(message(BIG), base=number - 1))
 
-        async def read_while_others_write(*arguments: Any, **options: Any) -> Any:
-            nonlocal others_wrote
-            found = await read(*arguments, **options)
-            if not others_wrote:
-                others_wrote = True
-                (subscription,) = hub.subscriptions
-                subscription._hold_limit = 1_000_000
-                subscription._connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
-                for line in range(1, 20):
-                    await journal.commit(commit(message("x" * 4_000), base=line))
-            return found
+        assert read_seqs(slow, last) == list(range(1, last + 1))
+        (one,) = daemon.stats()["subscribers"]
+        assert (one["behind"], one["journalReads"]) == (False, 0)
 
-        journal.read = read_while_others_write  # type: ignore[method-assign]
-        daemon.commit(commit(message("x" * 4_000)))
-        wire = daemon.subscribe(after="start")
-        while not any(one["behind"] and 2 < one["after"] < 20 for one in daemon.stats()["subscribers"]):
-            pass
-        lines = [wire.read() for _ in range(21)]
-        daemon.commit(commit(message("last"), base=20))
-        lines.append(wire.read())
 
-    assert [line.get("op", line.get("seq")) for line in lines] == [1, "live", *range(2, 22)]
+def test_what_is_deleted_is_not_served_from_memory(tmp_path: Path) -> None:
+    with running(tmp_path) as daemon:
+        daemon.commit(commit(message("removed", session="removed"), state="ended"))
+        daemon.commit(commit(message("kept", "t", session="kept"), stream="t"))
+        daemon.connect().ask("remove", session="removed")
+
+        late = daemon.subscribe(after=0, follow=False)
+        assert [line["text"] for line in late.rest() if "op" not in line] == ["kept"]
+        late = daemon.subscribe(after=0)
+        assert [line["text"] for line in late.until("live") if "op" not in line] == ["kept"]
+
+
+@pytest.mark.parametrize("recent_bytes", [0, 60_000, 4_000_000])
+def test_whoever_falls_behind_again_and_again_sees_each_event_once(tmp_path: Path, recent_bytes: int) -> None:
+    """Sockets that take little, commits of all sizes, and readers that read now some of it and now all."""
+    chance = random.Random(recent_bytes)
+    wanted: list[dict[str, Any]] = [{}, {"filter": {"stream": ["odd"]}}, {"partials": True}]
+    with running(tmp_path, subscriber_bytes=4_096, recent_bytes=recent_bytes) as daemon:
+        wires = [daemon.subscribe(after="start", **arguments) for arguments in wanted for _ in range(2)]
+        for wire in wires:
+            wire.until("live")
+        for subscription in daemon.daemon.hub.subscriptions:
+            subscription._connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+        seen: list[list[int]] = [[] for _ in wires]
+        odd: list[int] = []
+        latest, lines = 0, {"odd": 0, "even": 0}
+        for _ in range(150):
+            stream = chance.choice(["odd", "even"])
+            made = [message("x" * chance.randint(1, 6_000), stream) for _ in range(chance.randint(1, 6))]
+            daemon.commit(commit(*made, partial("preview"), stream=stream, base=lines[stream]))
+            lines[stream] += 1
+            numbers = range(latest + 1, latest + len(made) + 1)
+            latest = numbers[-1]
+            odd += numbers if stream == "odd" else ()
+            for number, (wire, had) in enumerate(zip(wires, seen, strict=True)):
+                there = (len(odd) if number in (2, 3) else latest) - len(had)
+                read_events(wire, had, chance.choice([0, 0, min(1, there), there]))
+        for number, (wire, had) in enumerate(zip(wires, seen, strict=True)):
+            read_events(wire, had, (len(odd) if number in (2, 3) else latest) - len(had))
+
+    everything = list(range(1, latest + 1))
+    assert seen == [everything, everything, odd, odd, everything, everything]
+
+
+def read_events(wire: Wire, into: list[int], count: int) -> None:
+    end = len(into) + count
+    while len(into) < end:
+        line = wire.read()
+        if "op" not in line and not line.get("partial"):
+            into.append(line["seq"])
 
 
 def test_a_slow_subscriber_with_a_filter_loses_nothing_either(tmp_path: Path) -> None:

@@ -222,8 +222,8 @@ async def test_partials_are_published_in_their_place_when_somebody_wants_them(pa
         published: list[tuple[int | None, str]] = []
 
         def on_commit(committed: list[Committed]) -> None:
-            for commit, seqs in committed:
-                for output, seq in zip(commit.outputs, seqs, strict=True):
+            for outputs, seqs in committed:
+                for output, seq in zip(outputs, seqs, strict=True):
                     assert isinstance(output, Produced)
                     assert isinstance(output.event, Message)
                     published.append((seq, output.event.text))

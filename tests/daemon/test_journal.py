@@ -1,4 +1,4 @@
-"""The SQLite journal: what is committed is there, in order, wholly or not at all."""
+"""The journal, on SQLite and on NATS: what is committed is there, in order, wholly or not at all."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ import pytest
 from tests.daemon.events import call, commit, event, message, result
 from tooltap.daemon.journal import (
     Committed,
+    Journal,
     JournalError,
     StoredEvent,
     StreamConflictError,
     TailRecord,
 )
+from tooltap.daemon.journal_nats import NatsJournal
 from tooltap.daemon.journal_sqlite import SqliteJournal
 from tooltap.normalizers.items import OutputPiece
 from tooltap.protocol.events import PermissionRequest, PermissionResponse, SessionEvent, ToolUpdate, Usage, decode
@@ -31,17 +33,37 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def journal(path: Path) -> AsyncIterator[SqliteJournal]:
+async def sqlite_journal(path: Path) -> AsyncIterator[SqliteJournal]:
     journal = await SqliteJournal.open(path)
     yield journal
     await journal.close()
+
+
+@pytest.fixture(params=["sqlite", "nats"])
+async def journal(request: pytest.FixtureRequest, path: Path) -> AsyncIterator[Journal]:
+    """One of each kind, which is being listened to."""
+    place = request.getfixturevalue("nats_place") if request.param == "nats" else None
+    journal = await (SqliteJournal.open(path) if place is None else NatsJournal.open(place))
+    await journal.listen()
+    yield journal
+    await journal.close()
+
+
+async def numbers(journal: Journal) -> dict[int | None, int]:
+    """`seq` of each event -> its number: what `seq` there is, is the journal's choice."""
+    return {one.seq: number for number, one in enumerate(await everything(journal), 1)}
+
+
+async def until_published(journal: Journal) -> None:
+    """What was committed may come back later."""
+    await journal.listen()
 
 
 def texts(events: list[StoredEvent]) -> list[str]:
     return [orjson.loads(one.body)["text"] for one in events]
 
 
-async def everything(journal: SqliteJournal, wanted: Filter | None = None) -> list[StoredEvent]:
+async def everything(journal: Journal, wanted: Filter | None = None) -> list[StoredEvent]:
     events: list[StoredEvent] = []
     after = 0
     while after < journal.latest:
@@ -53,26 +75,28 @@ async def everything(journal: SqliteJournal, wanted: Filter | None = None) -> li
 # -- events -------------------------------------------------------------------------------------------------------
 
 
-async def test_a_new_journal_is_empty(journal: SqliteJournal) -> None:
+async def test_a_new_journal_is_empty(journal: Journal) -> None:
     assert (journal.oldest, journal.latest, journal.expired) == (1, 0, 0)
     assert await journal.read(0) == ([], 0)
 
 
-async def test_committed_events_are_read_back_in_order(journal: SqliteJournal) -> None:
+async def test_committed_events_are_read_back_in_order(journal: Journal) -> None:
     await journal.commit(commit(message("a"), message("b")))
     await journal.commit(commit(message("c"), base=1))
 
     events, looked = await journal.read(0)
 
-    assert [one.seq for one in events] == [1, 2, 3]
+    first, second, third = [one.seq for one in events]
+    assert 0 < first < second < third <= looked == journal.latest
     assert texts(events) == ["a", "b", "c"]
-    assert looked == journal.latest == 3
-    assert (await journal.read(1, up_to=2))[0] == events[1:2]
-    assert await journal.event(2) == events[1]
-    assert await journal.event(4) is None
+    assert await journal.read(first, up_to=second) == (events[1:2], second)
+    assert await journal.event(second) == events[1]
+    assert await journal.event(third + 1) is None
+    assert await journal.event(third + 10_000) is None
 
 
-async def test_a_read_is_bounded_in_bytes_but_gives_at_least_one_event(journal: SqliteJournal) -> None:
+async def test_a_read_is_bounded_in_bytes_but_gives_at_least_one_event(sqlite_journal: SqliteJournal) -> None:
+    journal = sqlite_journal
     await journal.commit(commit(*(message("x" * 300) for _ in range(5))))
 
     assert [one.seq for one in (await journal.read(0, max_bytes=1))[0]] == [1]
@@ -81,15 +105,17 @@ async def test_a_read_is_bounded_in_bytes_but_gives_at_least_one_event(journal: 
     assert looked == 3
 
 
-async def test_filters_are_or_inside_and_and_between_keys(journal: SqliteJournal) -> None:
+async def test_filters_are_or_inside_and_and_between_keys(journal: Journal) -> None:
     await journal.commit(commit(message("m"), call("1"), call("2", name="Read", agent="child")))
     await journal.commit(commit(message("other"), call("3", stream="t"), stream="t"))
+
+    number = await numbers(journal)
 
     async def seqs(**keys: tuple[str, ...]) -> list[int]:
         wanted = Filter(**keys)
         events = await everything(journal, wanted)
         assert all(wanted.matches(meta_of(decode(one.body))) for one in events)
-        return [one.seq for one in events]
+        return [number[one.seq] for one in events]
 
     assert await seqs(kind=("tool-call",)) == [2, 3, 5]
     assert await seqs(tool=("Bash", "Read")) == [2, 3, 5]
@@ -99,28 +125,31 @@ async def test_filters_are_or_inside_and_and_between_keys(journal: SqliteJournal
 
 
 async def test_a_filter_that_nothing_matches_is_looked_through_in_one_read(
-    journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tooltap.daemon.journal_reader.WINDOW", 3)
     await journal.commit(commit(*(message(str(n)) for n in range(10)), call("1")))
 
-    assert [one.seq for one in (await journal.read(0, Filter(kind=("tool-call",))))[0]] == [11]
-    assert await journal.read(0, Filter(kind=("usage",))) == ([], 11)
+    (found,), _ = await journal.read(0, Filter(kind=("tool-call",)))
+    assert (await numbers(journal))[found.seq] == 11
+    assert await journal.read(0, Filter(kind=("usage",))) == ([], journal.latest)
 
 
-async def test_commits_are_published_in_order_before_they_return(journal: SqliteJournal) -> None:
+async def test_commits_are_published_in_order(journal: Journal) -> None:
     published: list[Committed] = []
     journal.on_commit = published.extend
     piece = OutputPiece("s:1:o0", 0, b"body", "text/plain")
     partial = message("pre", partial=True)
 
     await journal.commit(commit(piece, partial, message("final")))
+    await until_published(journal)
 
-    assert [one.seqs for one in published] == [[None, None, 1]]
-    assert texts((await journal.read(0))[0]) == ["final"]
+    (final,) = await everything(journal)
+    assert [one.seqs for one in published] == [[None, None, final.seq]]
+    assert texts([final]) == ["final"]
 
 
-async def test_many_streams_at_once_share_transactions_and_lose_nothing(journal: SqliteJournal) -> None:
+async def test_many_streams_at_once_lose_nothing(journal: Journal) -> None:
     seqs: list[int | None] = []
     journal.on_commit = lambda committed: seqs.extend(seq for one in committed for seq in one.seqs)
 
@@ -130,10 +159,12 @@ async def test_many_streams_at_once_share_transactions_and_lose_nothing(journal:
 
     await asyncio.gather(*(publish(f"s{n}") for n in range(20)))
 
-    assert seqs == list(range(1, 401))
+    await until_published(journal)
+    assert seqs == [one.seq for one in await everything(journal)]
     statistics = journal.statistics()
-    assert statistics["commits"] == statistics["events"] == 400
-    assert statistics["transactions"] < 400
+    assert statistics["commits"] == statistics["events"] == len(seqs) == 400
+    if isinstance(journal, SqliteJournal):
+        assert statistics["transactions"] < 400
     own = await everything(journal, Filter(stream=("s7",)))
     assert texts(own) == [f"s7-{line}" for line in range(20)]
 
@@ -155,7 +186,7 @@ async def test_seq_is_never_given_twice_even_when_all_events_are_gone(path: Path
 # -- streams ------------------------------------------------------------------------------------------------------
 
 
-async def test_a_commit_that_does_not_start_where_the_stream_ends_is_refused_alone(journal: SqliteJournal) -> None:
+async def test_a_commit_that_does_not_start_where_the_stream_ends_is_refused_alone(journal: Journal) -> None:
     await journal.commit(commit(message("a"), lines=3))
 
     results = await asyncio.gather(
@@ -169,7 +200,8 @@ async def test_a_commit_that_does_not_start_where_the_stream_ends_is_refused_alo
     assert texts(await everything(journal)) == ["a", "t", "u"]
 
 
-async def test_a_commit_that_cannot_be_stored_is_refused_alone(journal: SqliteJournal) -> None:
+async def test_a_commit_that_cannot_be_stored_is_refused_alone(sqlite_journal: SqliteJournal) -> None:
+    journal = sqlite_journal
     too_large_for_sqlite = message("wrong", ts=2**70)
 
     results = await asyncio.gather(
@@ -185,7 +217,7 @@ async def test_a_commit_that_cannot_be_stored_is_refused_alone(journal: SqliteJo
     assert await journal.load_stream("s") is None
 
 
-async def test_the_tail_grows_by_commits_and_a_snapshot_takes_its_place(journal: SqliteJournal) -> None:
+async def test_the_tail_grows_by_commits_and_a_snapshot_takes_its_place(journal: Journal) -> None:
     lines = [TailRecord("line", t=1, direction="out", line=b"one"), TailRecord("lost", size=5, lines=2, reason="full")]
     await journal.commit(commit(lines=3, tail=lines, session="x", asked_dialect="acp"))
     await journal.commit(commit(base=3, tail=[TailRecord("long", line=b"head", size=10**9)], session="x"))
@@ -224,18 +256,19 @@ async def test_a_restart_suspends_what_was_open(path: Path) -> None:
 # -- what is derived ----------------------------------------------------------------------------------------------
 
 
-async def test_open_calls_are_those_without_a_result(journal: SqliteJournal) -> None:
+async def test_open_calls_are_those_without_a_result(journal: Journal) -> None:
     await journal.commit(commit(call("1", preview="ls"), call("2"), call("old", replay=True)))
     update = event(ToolUpdate, call_id="1", name="Bash", status="awaiting-permission", title="List")
     ask = event(PermissionRequest, permission_id="p", type="permission", call_id="1", name="Bash")
     await journal.commit(commit(update, ask, result("2", async_=True), base=1))
 
     found = await journal.open_calls("session-1")
+    first, second, *_ = [one.seq for one in await everything(journal)]
     assert found["calls"] == [
         {
             "stream": "s",
             "session": "session-1",
-            "seq": 1,
+            "seq": first,
             "callId": "1",
             "name": "Bash",
             "rawToolName": "sh",
@@ -246,7 +279,7 @@ async def test_open_calls_are_those_without_a_result(journal: SqliteJournal) -> 
         {
             "stream": "s",
             "session": "session-1",
-            "seq": 2,
+            "seq": second,
             "callId": "2",
             "name": "Bash",
             "rawToolName": "sh",
@@ -261,13 +294,14 @@ async def test_open_calls_are_those_without_a_result(journal: SqliteJournal) -> 
     assert await journal.open_calls() == {"calls": [], "permissions": []}
 
 
-async def test_a_session_is_summed_up_over_its_streams_newest_first(journal: SqliteJournal) -> None:
+async def test_a_session_is_summed_up_over_its_streams_newest_first(journal: Journal) -> None:
     start = event(SessionEvent, state="started", model="m1", cwd="/w", ts=50)
     await journal.commit(commit(start, call("1", ts=60), message("replayed", replay=True)))
     await journal.commit(commit(message("b", "t", session="session-2"), stream="t", state="ended"))
     late = event(SessionEvent, "u", state="updated", title="T", agent_version="1.2", ts=40)
     await journal.commit(commit(late, stream="u", state="suspended"))
 
+    seqs = [one.seq for one in await everything(journal)]
     assert await journal.sessions() == [
         {
             "session": "session-1",
@@ -277,8 +311,8 @@ async def test_a_session_is_summed_up_over_its_streams_newest_first(journal: Sql
             "title": "T",
             "cwd": "/w",
             "state": "open",
-            "firstSeq": 1,
-            "lastSeq": 5,
+            "firstSeq": seqs[0],
+            "lastSeq": seqs[4],
             "firstTs": 40,
             "lastTs": 60,
             "events": 3,
@@ -289,15 +323,15 @@ async def test_a_session_is_summed_up_over_its_streams_newest_first(journal: Sql
             "session": "session-2",
             "provider": "gemini",
             "state": "ended",
-            "firstSeq": 4,
-            "lastSeq": 4,
+            "firstSeq": seqs[3],
+            "lastSeq": seqs[3],
             "events": 1,
             "calls": 0,
             "streams": ["t"],
         },
     ]
     assert [one["session"] for one in await journal.sessions(limit=1)] == ["session-1"]
-    assert [one["session"] for one in await journal.sessions(before=5)] == ["session-2"]
+    assert [one["session"] for one in await journal.sessions(before=seqs[4])] == ["session-2"]
 
 
 @pytest.mark.parametrize(
@@ -310,7 +344,7 @@ async def test_a_session_is_summed_up_over_its_streams_newest_first(journal: Sql
     ],
 )
 async def test_a_session_total_comes_from_one_scope(
-    journal: SqliteJournal, figures: list[tuple[str, int | None, float | None]], tokens: int, cost: float | None
+    journal: Journal, figures: list[tuple[str, int | None, float | None]], tokens: int, cost: float | None
 ) -> None:
     usage = [event(Usage, scope=scope, input_tokens=count, cost_usd=usd) for scope, count, usd in figures]
     for line, one in enumerate(usage):
@@ -322,7 +356,7 @@ async def test_a_session_total_comes_from_one_scope(
     assert session.get("costUsd") == cost
 
 
-async def test_cost_may_have_another_scope_than_the_tokens(journal: SqliteJournal) -> None:
+async def test_cost_may_have_another_scope_than_the_tokens(journal: Journal) -> None:
     for line, total in enumerate((0.5, 0.75)):
         usage = event(Usage, scope="turn", input_tokens=10, output_tokens=1, cost_usd=total, cost_scope="session")
         await journal.commit(commit(usage, base=line))
@@ -332,17 +366,17 @@ async def test_cost_may_have_another_scope_than_the_tokens(journal: SqliteJourna
     assert (session["inputTokens"], session["outputTokens"], session["costUsd"]) == (20, 2, 0.75)
 
 
-async def test_an_id_that_comes_late_takes_over_what_came_before(journal: SqliteJournal) -> None:
+async def test_an_id_that_comes_late_takes_over_what_came_before(journal: Journal) -> None:
     await journal.commit(commit(message("a", session="s", ts=1), call("1", session="s")))
     await journal.commit(commit(event(SessionEvent, session="real", state="updated", alias="s", ts=9), base=1))
 
     (session,) = await journal.sessions()
     assert (session["session"], session["events"], session["calls"], session["streams"]) == ("real", 3, 1, ["s"])
-    assert (session["firstSeq"], session["firstTs"], session["lastTs"]) == (1, 1, 9)
+    assert (session["firstSeq"], session["firstTs"], session["lastTs"]) == ((await everything(journal))[0].seq, 1, 9)
     assert [one["callId"] for one in (await journal.open_calls("real"))["calls"]] == ["1"]
 
 
-async def test_a_session_has_ended_when_its_provider_says_so(journal: SqliteJournal) -> None:
+async def test_a_session_has_ended_when_its_provider_says_so(journal: Journal) -> None:
     await journal.commit(commit(event(SessionEvent, state="ended")))
     assert (await journal.sessions())[0]["state"] == "ended"
 
@@ -354,9 +388,10 @@ async def test_a_session_has_ended_when_its_provider_says_so(journal: SqliteJour
 
 
 async def test_a_body_is_read_by_bytes_and_by_lines_across_its_pieces(
-    journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tooltap.daemon.journal_writer.PIECE_BYTES", 5)
+    monkeypatch.setattr("tooltap.daemon.journal_nats_outputs.PIECE_BYTES", 5)
     body = b"one\ntwo\n\nfour and a longer one\nlast"
     for line, (start, end) in enumerate([(0, 7), (7, 8), (8, 30), (30, len(body))]):
         await journal.commit(commit(OutputPiece("s:1:o0", start, body[start:end], "text/x"), base=line))
@@ -373,12 +408,13 @@ async def test_a_body_is_read_by_bytes_and_by_lines_across_its_pieces(
     assert await journal.output("unknown", 0, 1, "bytes") is None
 
 
-async def test_a_slice_of_a_body_is_bounded(journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tooltap.daemon.journal_reader.MAX_SLICE", 10)
-    await journal.commit(commit(OutputPiece("o", 0, b"12345\n789\nabcdefghijklmno\n", "text/plain")))
+async def test_a_slice_of_a_body_is_bounded(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("journal_reader", "journal_nats_outputs", "slices"):
+        monkeypatch.setattr(f"tooltap.daemon.{module}.MAX_SLICE", 10)
+    await journal.commit(commit(OutputPiece("s:1:o0", 0, b"12345\n789\nabcdefghijklmno\n", "text/plain")))
 
     async def part(offset: int, length: int, unit: str) -> bytes:
-        found = await journal.output("o", offset, length, unit)  # type: ignore[arg-type]
+        found = await journal.output("s:1:o0", offset, length, unit)  # type: ignore[arg-type]
         assert found is not None
         return found.data
 

@@ -11,6 +11,7 @@ import pytest
 from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.running import Running, Wire, running
 from tooltap import __version__
+from tooltap.daemon.clock import wall_clock
 from tooltap.daemon.requests import MAX_REPLY
 from tooltap.daemon.views import View, view_of
 from tooltap.normalizers.items import OutputPiece
@@ -139,7 +140,9 @@ RESULT = {
     "output": {"stdout": "for the model", "_happy": {"v": 2}, "_raw": {"x": 1}},
     "status": "completed",
 }
-DISPLAYED = {**RESULT, "display": {"origin": "provider", "text": "for the user"}, "silent": True}
+DISPLAYED = {**RESULT, "display": {"origin": "provider", "text": "for the user"}}
+SILENT = {**DISPLAYED, "silent": True}
+UNKNOWN = {**RESULT, "assistantView": "unknown"}
 
 
 @pytest.mark.parametrize(
@@ -148,9 +151,14 @@ DISPLAYED = {**RESULT, "display": {"origin": "provider", "text": "for the user"}
         (RESULT, "raw", {"kind", "output", "status"}, {"stdout", "_happy", "_raw"}),
         (RESULT, "assistant", {"kind", "output", "status"}, {"stdout", "_happy"}),
         (RESULT, "display", {"kind", "output", "status"}, {"stdout", "_happy"}),
-        (DISPLAYED, "raw", {"kind", "output", "status", "display", "silent"}, {"stdout", "_happy", "_raw"}),
+        (DISPLAYED, "raw", {"kind", "output", "status", "display"}, {"stdout", "_happy", "_raw"}),
         (DISPLAYED, "assistant", {"kind", "output", "status"}, {"stdout", "_happy"}),
-        (DISPLAYED, "display", {"kind", "status", "display", "silent"}, set()),
+        (DISPLAYED, "display", {"kind", "status", "display"}, set()),
+        (SILENT, "raw", {"kind", "output", "status", "display", "silent"}, {"stdout", "_happy", "_raw"}),
+        (SILENT, "assistant", {"kind", "output", "status"}, {"stdout", "_happy"}),
+        (SILENT, "display", {"kind", "status", "silent"}, set()),
+        (UNKNOWN, "assistant", {"kind", "status", "assistantView"}, set()),
+        (UNKNOWN, "display", {"kind", "output", "status", "assistantView"}, {"stdout", "_happy"}),
     ],
 )
 def test_a_view_shows_its_audience_what_it_saw(
@@ -160,6 +168,15 @@ def test_a_view_shows_its_audience_what_it_saw(
 
     assert set(shown) == keys
     assert set(shown.get("output", {})) == output
+
+
+def test_a_view_leads_to_the_whole_of_what_was_cut_in_it_and_of_nothing_else() -> None:
+    outputs = {pointer: {"outputId": pointer} for pointer in ("/output/stdout", "/output/_raw/text", "/display/text")}
+    stored = {**DISPLAYED, "outputs": outputs}
+
+    assert set(view_of(stored, "assistant")["outputs"]) == {"/output/stdout"}
+    assert set(view_of(stored, "display")["outputs"]) == {"/display/text"}
+    assert "outputs" not in view_of({**stored, "silent": True}, "display")
 
 
 def test_open_calls_and_pending_permissions(daemon: Running, wire: Wire) -> None:
@@ -259,10 +276,21 @@ def test_a_line_longer_than_a_reply_is_to_be_asked_for_in_bytes(daemon: Running,
     )
 
 
-def test_an_output_that_is_not_there_says_so(wire: Wire) -> None:
-    assert failure(wire, "output", outputId="nope") == (
-        "not-found",
-        "there is no output 'nope', or it has expired",
+def test_an_output_that_never_was_is_not_called_expired(daemon: Running, wire: Wire) -> None:
+    put(daemon, b"one")
+
+    for never in ("nope", "s:1:o7", "s:9:o0", "other:1:o0", "display-0123456789abcdef-00000000"):
+        assert failure(wire, "output", outputId=never) == ("not-found", f"there is no output {never!r}")
+
+
+def test_an_output_that_went_with_its_event_has_expired(daemon: Running, wire: Wire) -> None:
+    piece = OutputPiece("s:1:o0", 0, b"one", "text/plain")
+    daemon.commit(commit(piece, message("one"), lines=1, state="ended"))
+    daemon.expire(before=wall_clock() + 1)
+
+    assert failure(wire, "output", outputId="s:1:o0") == (
+        "expired",
+        "output 's:1:o0' has expired, and so has its event",
     )
 
 

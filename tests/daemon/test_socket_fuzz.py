@@ -20,6 +20,7 @@ OPS = [
     "event",
     "calls",
     "output",
+    "store",
     "stats",
     "end",
     "remove",
@@ -30,7 +31,7 @@ OPS = [
 KEYS = [
     *("id", "after", "filter", "partials", "follow", "as", "stream", "framing", "dialect", "provider", "session"),
     *("from", "seq", "view", "limit", "before", "outputId", "offset", "length", "unit", "t", "dir", "line", "b64"),
-    *("lines", "bytes", "reason"),
+    *("lines", "bytes", "reason", "mimeType", "type"),
 ]
 WORDS = [
     "start",

@@ -98,10 +98,12 @@ def test_without_follow_an_empty_journal_ends_at_once(daemon: Running) -> None:
     assert daemon.subscribe(after="start", follow=False).rest() == [{"op": "live", "seq": 0}]
 
 
-@pytest.mark.parametrize("subscriber_bytes", [4_096, 262_144])
-def test_replay_joins_live_without_loss_or_duplicate_while_others_write(tmp_path: Path, subscriber_bytes: int) -> None:
-    """Four subscribers join at different moments of a busy journal, whatever may be held for them meanwhile."""
-    with running(tmp_path, subscriber_bytes=subscriber_bytes) as daemon:
+@pytest.mark.parametrize(("subscriber_bytes", "recent_bytes"), [(4_096, 0), (4_096, 50_000), (262_144, 4_000_000)])
+def test_replay_joins_live_without_loss_or_duplicate_while_others_write(
+    tmp_path: Path, subscriber_bytes: int, recent_bytes: int
+) -> None:
+    """Four subscribers join at different moments of a busy journal, however much of it is in memory."""
+    with running(tmp_path, subscriber_bytes=subscriber_bytes, recent_bytes=recent_bytes) as daemon:
         last = 600
         daemon.commit(*texts(1, 50))
         writing = threading.Thread(target=lambda: daemon.commit(*texts(51, last)))
@@ -287,7 +289,7 @@ def test_a_cursor_beyond_the_end_begins_again_with_the_oldest(daemon: Running) -
 
 
 def test_retention_that_overtakes_a_slow_replay_is_told(tmp_path: Path) -> None:
-    with running(tmp_path, subscriber_bytes=4_096) as daemon:
+    with running(tmp_path, subscriber_bytes=4_096, recent_bytes=0) as daemon:
         big = "x" * 100_000
         for number in range(40):
             daemon.commit(commit(message(big), base=number))
@@ -345,13 +347,6 @@ def refusal(wire: Wire) -> tuple[str, str]:
     error = wire.read()
     assert error["op"] == "error"
     return error["code"], error["message"]
-
-
-def test_what_is_not_offered_is_said(daemon: Running) -> None:
-    wire = daemon.connect()
-    wire.send("subscribe", **{"as": "display"})
-
-    assert refusal(wire) == ("unsupported", "subscribe: display events are not offered by this daemon")
 
 
 @pytest.mark.parametrize(

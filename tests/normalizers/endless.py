@@ -395,6 +395,15 @@ def vibe_json() -> Iterator[Any]:
         yield entry(f"c{n}", "callback", "in_progress", callbackId=f"p{n}", relatedEntryId=f"f{n}", detail=asked)
 
 
+def display_tools() -> Iterator[Any]:
+    yield {"type": "display/session", "cwd": "/w"}
+    for n in itertools.count():
+        call = {"callId": f"c{n}", "tool": "render_file_contents"}
+        yield {"type": "display/call", **call, "arguments": {"path": f"{n} {TEXT}"}}
+        answered = {**call, "callId": f"answered{n}", "status": "completed", "text": TEXT, "durationMs": 1}
+        yield {"type": "display/result", **answered, "display": {"outputId": f"o{n}", "mimeType": "text/plain"}}
+
+
 ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
     "acp": acp,
     "claude-stream": claude_stream,
@@ -406,6 +415,7 @@ ENDLESS: dict[str, Callable[[], Iterator[Any]]] = {
     "codex-rollout": codex_rollout,
     "copilot-json": copilot_json,
     "cursor-stream": cursor_stream,
+    "display-tools": display_tools,
     "gemini-chat": gemini_chat,
     "gemini-stream": gemini_stream,
     "happier-trace": happier_trace,

@@ -329,7 +329,15 @@ def test_what_is_curated_here_holds() -> None:
 
 def test_what_is_curated_here_is_of_every_recorded_dialect() -> None:
     """The others have no recordings of ours: their fixtures are written anew."""
-    written = {"cursor-stream", "happier-trace", "legacy", "openai-chat", "openai-responses", "tooltap-trace"}
+    written = {
+        "cursor-stream",
+        "display-tools",
+        "happier-trace",
+        "legacy",
+        "openai-chat",
+        "openai-responses",
+        "tooltap-trace",
+    }
 
     assert {example.dialect for example in Fixtures.load(CURATED).examples} == set(BUILTIN) - written
 

@@ -1,0 +1,59 @@
+"""`tooltap attach`: taps the event stream of a server that runs already."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+import click
+
+from tooltap.cli.connection import socket_option
+from tooltap.cli.extras import needs_extra
+from tooltap.cli.tapping import spool_options
+from tooltap.daemon.outbox import SpoolLimits, StreamOptions
+
+__all__ = ["command"]
+
+SILENCE = 90.0
+"""Seconds: OpenCode sends a heartbeat every 10 s, older ones every 30 s."""
+
+
+@click.group("attach")
+def command() -> None:
+    """Tap the event stream of a server that runs already."""
+
+
+@command.command("opencode")
+@click.argument("url")
+@click.option(
+    "--silence",
+    type=click.FloatRange(min=0, min_open=True),
+    default=SILENCE,
+    show_default=True,
+    metavar="SECONDS",
+    help="Connect again after hearing nothing for so long, not even a heartbeat.",
+)
+@spool_options
+@socket_option
+def opencode(url: str, silence: float, spool_bytes: int, spool_total_bytes: int, socket: Path | None) -> None:
+    """Tap the OpenCode server at URL, such as http://127.0.0.1:4096.
+
+    It is waited for while it is not there, and connected to again when it comes back; what it said in between is lost,
+    and the stream says so. A password is taken from OPENCODE_SERVER_PASSWORD. SIGTERM and Ctrl-C end it.
+    """
+    import anyio
+
+    with needs_extra("attach"):
+        from tooltap.daemon.attach_opencode import AttachError, attach
+    from tooltap.daemon.paths import socket_path, spool_path
+    from tooltap.daemon.tap import Tap
+
+    options = StreamOptions(f"attach-{secrets.token_hex(8)}", "opencode-bus")
+    tap = Tap(options, socket or socket_path(), SpoolLimits(spool_path(), spool_bytes, spool_total_bytes))
+    try:
+        anyio.run(lambda: attach(url, tap, silence=silence), backend="asyncio")
+    except AttachError as error:
+        raise click.ClickException(str(error)) from None
+    finally:
+        if (trouble := tap.finish()) is not None:
+            click.echo(f"tooltap: {trouble}", err=True)

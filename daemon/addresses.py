@@ -1,0 +1,15 @@
+"""Which hosts are this machine: what is there is asked without a proxy, and what listens there is for its user only."""
+
+from __future__ import annotations
+
+import ipaddress
+
+__all__ = ["is_loopback"]
+
+
+def is_loopback(host: str) -> bool:
+    """`host`: a name or an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"

@@ -1,0 +1,23 @@
+"""Parts of output bodies: how much of one is given at once, and what is a line."""
+
+from __future__ import annotations
+
+__all__ = ["MAX_SLICE", "count_lines", "whole_lines"]
+
+MAX_SLICE = 1024 * 1024
+"""Longest slice of an output body, in bytes."""
+
+
+def whole_lines(data: bytes, count: int) -> bytes:
+    """At most `count` whole lines of a body's next `MAX_SLICE` bytes; the head of the first, if it alone is longer."""
+    lines = data.split(b"\n", count)
+    if len(lines) > count:
+        return data[: len(data) - len(lines[-1])]
+    if len(data) < MAX_SLICE:
+        return data
+    return data[: data.rfind(b"\n") + 1] or data
+
+
+def count_lines(data: bytes) -> int:
+    """Newlines, plus one for an unterminated last line."""
+    return data.count(b"\n") + (bool(data) and not data.endswith(b"\n"))

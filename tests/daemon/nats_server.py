@@ -1,0 +1,55 @@
+"""A real nats-server in a process of its own, which can be killed and started again where it was."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sysconfig
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.daemon.running import TIMEOUT
+
+PROGRAM = Path(sysconfig.get_path("scripts")) / "nats-server"
+
+
+class NatsServer:
+    """Its files are in `directory`; `options` are more of its command line. Raises if it does not start."""
+
+    def __init__(self, directory: Path, *options: str, jetstream: bool = True) -> None:
+        self.directory = directory
+        self.options = ("-js", "-sd", str(directory / "js"), *options) if jetstream else options
+        self.url = ""
+        self._process: subprocess.Popen[bytes]
+        self.start()
+
+    def start(self) -> None:
+        """On any free port the first time, then on that one. What it says goes to a file: a pipe that nobody reads
+        would stop it."""
+        log = self.directory / "server.log"
+        port = self.url.rpartition(":")[2] or "-1"
+        command = [str(PROGRAM), "-a", "127.0.0.1", "-p", port, *self.options]
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=output)
+        deadline = time.monotonic() + TIMEOUT
+        while "Server is ready" not in (said := log.read_text()):
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(said)
+            time.sleep(0.002)
+        listening = re.search(r"client connections on (\S+)", said)
+        assert listening is not None
+        self.url = f"nats://{listening[1]}"
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait(TIMEOUT)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()

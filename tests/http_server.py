@@ -1,0 +1,117 @@
+"""A real HTTP server on loopback that answers as a test says, byte by byte if need be."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import NamedTuple, Self
+
+TIMEOUT = 30
+
+
+class Request(NamedTuple):
+    method: str
+    target: str
+    headers: list[tuple[str, str]]
+    body: bytes
+
+    def header(self, name: str) -> str | None:
+        return next((value for key, value in self.headers if key.lower() == name), None)
+
+
+class Answer:
+    """Writes an answer as it is: nothing is added."""
+
+    def __init__(self, handler: BaseHTTPRequestHandler) -> None:
+        self._handler = handler
+
+    def head(self, status: int, *headers: str) -> None:
+        self.write("".join(f"{line}\r\n" for line in (f"HTTP/1.1 {status} Whatever", *headers, "")).encode())
+
+    def write(self, data: bytes) -> None:
+        self._handler.wfile.write(data)
+        self._handler.wfile.flush()
+
+    def chunk(self, data: bytes) -> None:
+        """Of a body with `Transfer-Encoding: chunked`; an empty one ends it."""
+        self.write(b"%x\r\n%s\r\n" % (len(data), data))
+
+    def whole(self, status: int, body: bytes, *headers: str) -> None:
+        self.head(status, f"Content-Length: {len(body)}", *headers)
+        self.write(body)
+
+    def stream(self, *chunks: bytes, kind: str = "text/event-stream", headers: tuple[str, ...] = ()) -> None:
+        self.head(200, f"Content-Type: {kind}", "Transfer-Encoding: chunked", *headers)
+        for chunk in chunks:
+            self.chunk(chunk)
+        self.chunk(b"")
+
+    def break_off(self) -> None:
+        """Close the connection."""
+        self._handler.close_connection = True
+
+    def wait_until_left(self) -> None:
+        """Until the client has closed the connection."""
+        self._handler.connection.settimeout(TIMEOUT)
+        assert self._handler.connection.recv(1) == b""
+        self.break_off()
+
+
+class HttpServer:
+    """`answer` is called in a thread for each request."""
+
+    def __init__(self, answer: Callable[[Request, Answer], None], port: int = 0) -> None:
+        self.requests: list[Request] = []
+        self.connected = threading.Event()
+        """The head of a request has come."""
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def handle_any(self) -> None:
+                outer.connected.set()
+                request = Request(self.command, self.path, self.headers.items(), self._body())
+                outer.requests.append(request)
+                answer(request, Answer(self))
+
+            def _body(self) -> bytes:
+                if self.headers.get("transfer-encoding") != "chunked":
+                    return self.rfile.read(int(self.headers.get("content-length", 0)))
+                body = b""
+                while size := int(self.rfile.readline(), 16):
+                    body += self.rfile.read(size)
+                    self.rfile.readline()
+                self.rfile.readline()
+                return body
+
+            do_GET = do_POST = do_HEAD = do_DELETE = handle_any
+
+            def log_message(self, *arguments: object) -> None:
+                pass
+
+        self._server = _Server(("127.0.0.1", port), Handler)
+        self._server.daemon_threads = True
+        self.port = self._server.server_port
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    block_on_close = False
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that leaves is no error."""

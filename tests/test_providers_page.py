@@ -1,0 +1,90 @@
+"""`docs/providers.md` says how each dialect's events arrive and what they leave out, and the recordings agree."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.same_task import FIXTURES
+from tooltap.normalizers.contract import normalize, read_recording
+from tooltap.normalizers.display import display_of
+from tooltap.normalizers.items import Context
+from tooltap.normalizers.registry import BUILTIN
+from tooltap.protocol.display import DisplayEvent, DisplayText, DisplayToolUse
+from tooltap.protocol.events import Event, Message, PermissionRequest, Reasoning, Usage
+
+PAGE = (Path(__file__).parent.parent / "docs" / "providers.md").read_text()
+TOLD: dict[str, Callable[[Event], bool]] = {
+    "prompts": lambda event: isinstance(event, Message) and event.role == "user",
+    "reasoning": lambda event: isinstance(event, Reasoning),
+    "permission requests": lambda event: isinstance(event, PermissionRequest),
+    "tokens": lambda event: isinstance(event, Usage) and event.input_tokens is not None,
+    "cost": lambda event: isinstance(event, Usage) and event.cost_usd is not None,
+}
+
+
+class Row(NamedTuple):
+    tapped_with: str
+    arrives: str
+    not_told: str
+
+
+ROWS = {
+    cells[1].strip(" `"): Row(*(cell.strip() for cell in cells[2:5]))
+    for cells in (line.split("|") for line in PAGE.splitlines() if line.startswith("| `"))
+}
+
+
+@cache
+def events_of(dialect: str) -> list[list[Event]]:
+    """Of every recording, with previews."""
+    paths = [path for path in sorted((FIXTURES / dialect).glob("*/*")) if path.suffix != ".md"]
+    context = Context(stream="recording", partials=True)
+    return [normalize(dialect, read_recording(path.read_bytes()), context) for path in paths]
+
+
+def shown(events: list[Event]) -> list[tuple[int, DisplayEvent]]:
+    """(line, what it shows)"""
+    return [(event.line, one) for event in events if (one := display_of(event)) is not None]
+
+
+def test_every_dialect_has_a_row_and_nothing_else_has() -> None:
+    assert set(ROWS) == set(BUILTIN)
+
+
+@pytest.mark.parametrize("dialect", sorted(BUILTIN))
+def test_what_is_said_not_to_be_told_is_in_no_recording(dialect: str) -> None:
+    events = [event for run in events_of(dialect) for event in run]
+    stated = ROWS[dialect].not_told.partition(";")[0].split(", ")
+
+    assert stated == ["–"] or set(stated) <= set(TOLD)
+    assert not [name for name in stated if name in TOLD and any(map(TOLD[name], events))]
+
+
+@pytest.mark.parametrize("dialect", sorted(BUILTIN))
+def test_text_comes_in_pieces_exactly_where_it_is_said_to(dialect: str) -> None:
+    pieces = any(isinstance(one, DisplayText) and one.partial for run in events_of(dialect) for _, one in shown(run))
+
+    if ROWS[dialect].arrives != "recorded":
+        assert pieces == ("streams text" in ROWS[dialect].arrives)
+
+
+@pytest.mark.parametrize("dialect", ["openai-chat", "openai-responses"])
+def test_us5_openai_compatible_servers_are_said_to_answer_in_one_burst(dialect: str) -> None:
+    assert ROWS[dialect].arrives.startswith("one burst")
+    assert [name for name, row in ROWS.items() if "burst" in row.arrives] == ["openai-chat", "openai-responses"]
+    assert re.search(r"\*\*one burst\*\*: all of an answer at once, when the HTTP response is complete", PAGE)
+
+
+def test_us5_an_answer_gives_all_its_display_events_with_its_last_line() -> None:
+    """Line 2 of this recording is one HTTP response with a text and a call."""
+    path = FIXTURES / "openai-chat" / "openai-written" / "agent.jsonl"
+    events = normalize("openai-chat", read_recording(path.read_bytes()))
+    of_answer = [type(one) for line, one in shown(events) if line == 2]
+
+    assert of_answer == [DisplayText, DisplayToolUse]

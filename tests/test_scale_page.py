@@ -1,0 +1,125 @@
+"""docs/scale.md is true: its configurations are valid, its commands run, its options are all there are."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.cli.command import CLAUDE, CODEX, environment
+from tests.daemon.nats_server import PROGRAM, NatsServer
+from tests.test_layout import ROOT
+from tests.test_readme import write_program
+from tooltap.daemon.config import load_config
+from tooltap.daemon.journal_nats_place import NatsOptions, NatsPlace
+
+PAGE = (ROOT / "docs" / "scale.md").read_text()
+TIMEOUT = 60
+
+
+class Block(NamedTuple):
+    language: str
+    name: str
+    text: str
+
+
+BLOCKS = [Block(*found) for found in re.findall(r"^```(\w+) ?([\w.]*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)]
+
+
+def text_of(name: str) -> str:
+    [block] = [block for block in BLOCKS if block.name == name]
+    return block.text
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A server with the page's configuration, two daemons with the page's, and recordings; only the places differ."""
+    home = tmp_path_factory.mktemp("scale")
+    (home / "bin").mkdir()
+    write_program(home / "bin" / "tooltap", f'exec {sys.executable} -m tooltap.cli "$@"')
+    recordings = home / "recordings"
+    recordings.mkdir()
+    shutil.copy(CLAUDE, recordings / "claude.jsonl")
+    shutil.copy(CODEX, recordings / "codex.jsonl")
+    config = text_of("nats.conf").replace("/var/lib/nats", str(home / "js")).replace("0.0.0.0:4222", "127.0.0.1:-1")
+    (home / "nats.conf").write_text(config)
+    with NatsServer(home, "-c", str(home / "nats.conf"), jetstream=False) as server:
+        host = server.url.removeprefix("nats://")
+        (home / "tooltap.toml").write_text(text_of("tooltap.toml").replace("nats.example:4222", host))
+        daemons = [
+            subprocess.Popen(
+                ["bash", "-c", f"exec {text_of('daemon')}"], cwd=home, env=variables(home, name), stderr=subprocess.PIPE
+            )
+            for name in ("a", "b")
+        ]
+        for daemon in daemons:
+            assert daemon.stderr is not None
+            assert b'"listening"' in daemon.stderr.readline()
+        yield home
+        for daemon in daemons:
+            daemon.terminate()
+            daemon.communicate(timeout=TIMEOUT)
+            assert daemon.returncode == 0
+
+
+def variables(home: Path, daemon: str) -> dict[str, str]:
+    path = f"{home / 'bin'}:{environment()['PATH']}"
+    return environment(PATH=path, HOME=str(home), TOOLTAP_SOCKET=str(home / daemon / "tooltap.sock"))
+
+
+def run(home: Path, daemon: str, command: str) -> str:
+    finished = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", command],
+        cwd=home,
+        env=variables(home, daemon),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIMEOUT,
+    )
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout
+
+
+def test_the_commands_run_and_both_daemons_answer_alike(home: Path) -> None:
+    [block] = [block for block in BLOCKS if block[:2] == ("sh", "")]
+    ingest, tail, sessions, _ = block.text.splitlines()
+
+    run(home, "a", block.text)
+
+    assert ingest.startswith("tooltap ingest")
+    tailed = run(home, "b", tail)
+    assert tailed
+    assert tailed == run(home, "a", tail)
+    assert "claude" in run(home, "b", sessions)
+
+
+@pytest.mark.parametrize("name", ["nats.conf", "cluster.conf"])
+def test_the_servers_configurations_are_valid(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text_of(name))
+    command = text_of("server").split()
+    assert command[:2] == ["nats-server", "-c"]
+    finished = subprocess.run([PROGRAM, "-t", "-c", tmp_path / name], capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stderr
+
+
+def test_the_daemons_configurations_say_what_the_text_says(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text(text_of("cluster.toml"))
+    place = load_config(tmp_path / "c.toml").journal_place
+
+    assert isinstance(place, NatsPlace)
+    assert place.servers == tuple(f"nats://nats-{n}.example:4222" for n in (1, 2, 3))
+    assert (place.name, place.password, place.options.replicas) == ("team-a", "change me", 3)
+
+
+def test_every_option_is_named() -> None:
+    table = PAGE.split("| option |")[1].split("\n\n")[0]
+    named = re.findall(r"`(\w+)`", "".join(line.split("|")[1] for line in table.splitlines()[2:]))
+
+    assert sorted(named) == sorted(NatsOptions.__struct_fields__)
