@@ -19,9 +19,10 @@ demo: .venv/.runtime
 test: .venv/.dev
 	$(BIN)/pytest -q -rs -n auto
 
-# make bench ROWS='trace': what it costs, as a table and in build/bench.json. Wants a quiet machine.
+# make bench ROWS='trace normalize': what it costs, as a table and in build/bench.json. Wants a quiet machine.
+# CAPTURES=<folder with a manifest.json>: recordings to normalize in place of the fixtures.
 bench: .venv/.dev
-	$(BIN)/python -m tests.bench $(ROWS) --json build/bench.json
+	$(BIN)/python -m tests.bench $(ROWS) $(CAPTURES:%=--captures %) --json build/bench.json
 
 check: lint test
 

@@ -180,8 +180,10 @@ class LiveStream:
 
     def _take_in(self, outputs: Sequence[Output]) -> None:
         self.info.state = "open"
-        self._add(outputs)
-        self._look(lambda watch: watch.took(outputs))
+        if outputs:
+            self._add(outputs)
+        if self._watch is not None and (outputs or self._watch.waits):
+            self._look(lambda watch: watch.took(outputs))
 
     def _look(self, look: Callable[[StreamWatch], None]) -> None:
         """Looking on must not harm the stream."""

@@ -8,9 +8,12 @@ from __future__ import annotations
 import logging
 import sys
 
-import structlog
-from structlog.tracebacks import ExceptionDictTransformer
-from structlog.typing import FilteringBoundLogger, Processor
+from tooltap.daemon.without import without
+
+with without("rich"):  # structlog would load all of it, a fifth of the daemon's start, for tracebacks we render plainly
+    import structlog
+    from structlog.tracebacks import ExceptionDictTransformer
+    from structlog.typing import FilteringBoundLogger, Processor
 
 __all__ = ["Logger", "configure", "get_logger"]
 

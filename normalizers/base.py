@@ -10,7 +10,7 @@ Everything an event says follows from the context, the lines and their times alo
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 
 import msgspec
@@ -87,7 +87,7 @@ class Parser(ABC):
         self._begin(t)
         if (known := self.glance(line)) is not None:
             return known, self._take()
-        if self.ARRAYS:
+        if self.ARRAYS and not self.state.documents.passes(line):
             whole = self._collect(line)
             if whole is None:
                 return WITH_EVENTS, self._take()
@@ -100,7 +100,9 @@ class Parser(ABC):
                 self.read_framing(line)
                 return skip(FRAMING), self._take()
             return self._unreadable("not-json" if reason in (None, FRAMING) else reason, line, len(line))
-        return self._read_all(values, line, t, direction), self._take()
+        if len(values) > 1:
+            return self._read_all(values, line, t, direction), self._take()
+        return self._read(values[0], line, t, direction), self._take()
 
     def feed_long(self, line: LongLine, t: int | None = None) -> tuple[str, list[Item]]:
         """A line longer than the limit: its head and length."""
@@ -202,16 +204,18 @@ class Parser(ABC):
     def turn(self) -> str | None:
         """The newest open turn of the session the line belongs to: its agent's own, where agents have turns."""
         newest = None
-        for turn in reversed(self.state.turns):
+        turns: list[OpenTurn] = self.state.turns
+        for turn in reversed(turns):
             if turn.session == self.session:
                 if turn.agent == self.agent:
-                    return str(turn.id)
-                newest = newest or str(turn.id)
+                    return turn.id
+                newest = newest or turn.id
         return newest
 
     def emit(self, kind: type[E], **fields: Any) -> E:
         """Append an event of the line being read; envelope keys may be overridden by name."""
-        fields.setdefault("turn", self.turn)
+        if "turn" not in fields:
+            fields["turn"] = self.turn
         event = self._make(kind, self._numbers.event(), fields)
         self.items.append(event)
         if self.state.session is None and event.session == self._publishers_name:
@@ -222,7 +226,8 @@ class Parser(ABC):
         """A live preview. Costs no event index, so that ids are the same whether previews are wanted or not."""
         if not self.partials:
             return
-        fields.setdefault("turn", self.turn)
+        if "turn" not in fields:
+            fields["turn"] = self.turn
         self.items.append(self._make(kind, self._numbers.partial(), {**fields, "partial": True}))
 
     def put_output(self, data: bytes, mime_type: str) -> str:
@@ -316,19 +321,22 @@ class Parser(ABC):
     # -- inner workings -----------------------------------------------------------------------------------------
 
     def _begin(self, t: int | None) -> None:
-        self.state.line += 1
+        state = self.state
+        state.line += 1
         self.repaired = False
-        self._restart_numbers()
+        if not self._is_guest:
+            self._numbers.restart(state.line)
         self._reset_scope(t)
 
-    def _restart_numbers(self, mark: str = "", events: int = 0) -> None:
+    def _restart_numbers(self, mark: str, events: int = 0) -> None:
         if not self._is_guest:
             self._numbers.restart(self.state.line, mark, events)
 
     def _reset_scope(self, t: int | None) -> None:
+        context = self.context
         self.session = self.state.session or self._publishers_name
-        self.agent = self.context.agent
-        self.parent = self.context.parent
+        self.agent = context.agent
+        self.parent = context.parent
         self.replay = False
         self.ts = t
         self.origin = None
@@ -338,8 +346,8 @@ class Parser(ABC):
         self.items = []
         return items
 
-    def _make(self, kind: type[E], event_id: str, fields: Mapping[str, Any]) -> E:
-        protocol, provider = self.origin_of_line()
+    def _make(self, kind: type[E], event_id: str, fields: dict[str, Any]) -> E:
+        protocol, provider = self.origin or (self.protocol, self.provider)
         return kind(
             **{
                 "v": 2,

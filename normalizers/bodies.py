@@ -16,6 +16,7 @@ __all__ = ["Bodies"]
 
 _MIME_KEYS = ("mimeType", "media_type", "mediaType", "mime", "mime_type")
 _BODY_KEYS = ("data", "blob", "base64", "url", "image_url")
+_ANY_BODY_KEY = frozenset(_BODY_KEYS)
 _UNKNOWN = "application/octet-stream"
 
 
@@ -36,13 +37,13 @@ class Bodies:
             return [self.take(item) for item in value]
         if not isinstance(value, dict):
             return value
-        for key in _BODY_KEYS:
+        for key in _BODY_KEYS if not _ANY_BODY_KEY.isdisjoint(value) else ():
             body = value.get(key)
             if isinstance(body, str) and (kept := self._take_body(key, body, value)) is not None:
                 # Kimi 1.40 says `"id": null` beside it.
                 rest = {name: item for name, item in value.items() if name != key and item is not None}
                 return {**rest, "outputId": kept.output_id}
-        return {key: self.take(item) for key, item in value.items()}
+        return {key: self.take(item) if isinstance(item, (dict, list)) else item for key, item in value.items()}
 
     def _take_body(self, key: str, body: str, owner: dict[str, Any]) -> Attachment | None:
         if body.startswith("data:"):

@@ -6,12 +6,12 @@ Nearly every event is short enough as it is; only one whose encoded form is long
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from tooltap.normalizers.items import Limits, OutputPiece
-from tooltap.protocol.events import Event, OutputRef, decode, encode
+from tooltap.protocol.events import Event, OutputRef, encode
 
 __all__ = ["Produced", "bound"]
 
@@ -20,7 +20,7 @@ _HEAD_WHEN_CROWDED = 1_024
 _FIXED_KEYS = frozenset({"id", "stream", "session", "kind", "callId", "name", "_happy", "outputs", "attachments"})
 
 
-class Produced(NamedTuple):
+class Produced(msgspec.Struct, frozen=True):
     """An event and its encoded form, without `seq` and newline."""
 
     event: Event
@@ -32,13 +32,12 @@ def bound(event: Event, limits: Limits, new_output_id: Callable[[], str]) -> tup
     body = encode(event)
     if len(body) <= limits.string_bytes:
         return Produced(event, body), []
-    cutter = _Cutter(msgspec.json.decode(body), new_output_id)
+    cutter = _Cutter(msgspec.to_builtins(event), new_output_id)
     cutter.cut_strings(limits.string_bytes)
-    cutter.move_out(limits.event_bytes)
+    cut = cutter.move_out(limits.event_bytes)
     if not cutter.pieces:
         return Produced(event, body), []
-    body = msgspec.json.encode(cutter.event)
-    return Produced(decode(body), body), cutter.pieces
+    return Produced(msgspec.convert(cutter.event, type(event)), cut), cutter.pieces
 
 
 class _Cutter:
@@ -54,18 +53,19 @@ class _Cutter:
             if len(value) > limit // 4 and len(data := value.encode()) > limit:
                 self._move(pointer, container, key, data, limit, "text/plain")
 
-    def move_out(self, limit: int) -> None:
-        """Move the largest values out until the whole is small enough."""
-        while len(msgspec.json.encode(self.event)) > limit:
+    def move_out(self, limit: int) -> bytes:
+        """Move the largest values out until the whole is small enough; gives the whole, encoded."""
+        while len(body := msgspec.json.encode(self.event)) > limit:
             sizes = [
                 (len(data), pointer, container, key, data, mime)
                 for pointer, container, key, data, mime in _movable(self.event)
                 if len(data) > 2 * _HEAD_WHEN_CROWDED
             ]
             if not sizes:
-                return
+                return body
             _, pointer, container, key, data, mime = max(sizes, key=lambda one: one[0])
             self._move(pointer, container, key, data, _HEAD_WHEN_CROWDED, mime)
+        return body
 
     def _move(self, pointer: str, container: Any, key: Any, data: bytes, keep: int, mime_type: str) -> None:
         if pointer == "/display/text" and data in self._kept:  # the whole of what the model was given a part of

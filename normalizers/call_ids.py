@@ -19,15 +19,11 @@ __all__ = ["CallIds"]
 class CallIds:
     def __init__(self, parser: Parser) -> None:
         self._parser = parser
-
-    @property
-    def _state(self) -> CallsState:
-        return self._parser.state.calls  # type: ignore[no-any-return]
+        self._state: CallsState = parser.state.calls
 
     def of(self, wire_id: str) -> str:
         """The id, in events, of the newest call with this id on the wire."""
-        renamed = self._state.renamed
-        return renamed.get(self._key(wire_id), wire_id) if renamed else wire_id
+        return self._state.renamed.get(self._key(wire_id), wire_id)
 
     def another(self, wire_id: str) -> str:
         """A new id for another call under an id that one has."""

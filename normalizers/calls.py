@@ -38,15 +38,12 @@ UNKNOWN_TOOL = "unknown"
 class Calls:
     def __init__(self, parser: Parser) -> None:
         self._parser = parser
+        self._state: CallsState = parser.state.calls
         self._ids = CallIds(parser)
-
-    @property
-    def _state(self) -> CallsState:
-        return self._parser.state.calls  # type: ignore[no-any-return]
 
     def id_of(self, call_id: str) -> str:
         """The id, in events, of the call that an id on the wire means."""
-        return self._ids.of(call_id)
+        return self._ids.of(call_id) if self._state.renamed else call_id
 
     def get(self, call_id: str) -> Call | None:
         """The open call of this id."""
@@ -93,7 +90,7 @@ class Calls:
         if not retold and self._parser.turn not in (None, tomb.turn):
             return False
         name = name or canonical_name(raw_name, value, call_id)
-        return name == tomb.name and _told(tool_input(name, value, raw_name)) in tomb.told
+        return name == tomb.name and _digests(tool_input(name, value, raw_name))[1] in tomb.told
 
     def rename_session(self, before: str, after: str) -> None:
         """The session's own id comes late."""
@@ -136,6 +133,7 @@ class Calls:
             new_id, tomb = self._ids.another(call_id), None
         name = name or canonical_name(raw_name, value, call_id)
         payload = tool_input(name, value, raw_name)
+        digest, told = _digests(payload)
         call = Call(
             id=new_id,
             raw_name=raw_name,
@@ -150,14 +148,15 @@ class Calls:
             preview=preview(name, payload, parser.state.cwd),
             wire_id=call_id if call_id != new_id else None,
             source=source,
-            told=(_told(payload),),
-            digest=_digest(payload),
+            told=(told,),
+            digest=digest,
         )
         if tomb is not None:
             self._complete(call, payload, raw, tomb)
             return call
         self._add(call)
-        self.remember(call, memory or {})
+        if memory:
+            self.remember(call, memory)
         parser.emit(
             ToolCall,
             call_id=new_id,
@@ -219,10 +218,10 @@ class Calls:
             changes["name"] = name
         if value is not msgspec.UNSET:
             payload = tool_input(call.name, value, call.raw_name)
-            digest = _digest(payload)
+            digest, told = _digests(payload)
             if digest != call.digest or "name" in changes:
                 call.digest = digest
-                call.told = (*call.told[:1], _told(payload))
+                call.told = (*call.told[:1], told)
                 changes["input"] = self._with_meta(payload, call, raw)
                 shown = preview(call.name, payload, self._parser.state.cwd)
                 if shown is not None and shown != call.preview:
@@ -412,8 +411,11 @@ class Calls:
         return payload
 
 
-def _told(payload: dict[str, Any]) -> int:
-    return _digest({key: item for key, item in payload.items() if not key.startswith("_")})
+def _digests(payload: dict[str, Any]) -> tuple[int, int]:
+    """Of an input as it is, and as it was told: without notes."""
+    digest = _digest(payload)
+    told = {key: item for key, item in payload.items() if key[:1] != "_"}
+    return digest, digest if len(told) == len(payload) else _digest(told)
 
 
 def _digest(payload: dict[str, Any]) -> int:

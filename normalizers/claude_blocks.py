@@ -55,10 +55,7 @@ class Blocks:
         self._answered = answered
         self._deltas = deltas
         self._tasks = tasks
-
-    @property
-    def _messages(self) -> dict[str, SeenMessage]:
-        return self._parser.state.blocks.messages  # type: ignore[no-any-return]
+        self._messages: dict[str, SeenMessage] = parser.state.blocks.messages
 
     def turn_of(self, message_id: str) -> str | None:
         """The turn in which a message began."""

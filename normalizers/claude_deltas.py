@@ -39,10 +39,7 @@ class DeltasState(msgspec.Struct):
 class Deltas:
     def __init__(self, parser: Parser) -> None:
         self._parser = parser
-
-    @property
-    def _messages(self) -> dict[str, StreamedMessage]:
-        return self._parser.state.deltas.messages  # type: ignore[no-any-return]
+        self._messages: dict[str, StreamedMessage] = parser.state.deltas.messages
 
     def read(self, event: dict[str, Any]) -> str | None:
         """Read one event; gives the line's class, None for an event that is not known."""

@@ -35,7 +35,7 @@ _PART_TYPES = {"image": "image", "localImage": "local_image", "local_image": "lo
 
 
 def snake(word: str) -> str:
-    return _HUMP.sub("_", word).lower()
+    return word if word.islower() else _HUMP.sub("_", word).lower()
 
 
 def snake_keys(value: Any) -> Any:
@@ -51,7 +51,8 @@ def core_item(item: Msg) -> Msg:
     """The item as the core would tell it; the item itself is kept under `ITEM`."""
     word = snake(text_of(item, "item_type", "type") or "")
     kind = _TYPES.get(word) or "".join(part.capitalize() for part in word.split("_"))
-    core: Msg = {_KEYS.get(snake(key), snake(key)): value for key, value in item.items()}
+    keys = map(snake, item)
+    core: Msg = {_KEYS.get(key, key): value for key, value in zip(keys, item.values(), strict=True)}
     if kind == "AgentMessage":
         core["content"] = [core.get("text")]
     elif kind == "Reasoning":

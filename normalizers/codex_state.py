@@ -86,7 +86,10 @@ class CodexState(State, kw_only=True):
 
 def text_of(msg: Msg, *keys: str) -> str | None:
     """The first of the keys that holds a string which is not empty."""
-    return next((msg[key] for key in keys if isinstance(msg.get(key), str) and msg[key]), None)
+    for key in keys:
+        if (value := msg.get(key)) and isinstance(value, str):
+            return value
+    return None
 
 
 def object_of(msg: Msg, key: str) -> Msg:

@@ -44,13 +44,13 @@ def decode_line(line: bytes, max_depth: int) -> Decoded:
         value = orjson.loads(line)
     except orjson.JSONDecodeError:
         return _decode_leniently(line, max_depth)
-    # Only a line whose compact form is as long as the line itself surely has unique keys and no padding.
-    if len(line) == len(orjson.dumps(value)) and line.count(b"{") + line.count(b"[") <= max_depth:
-        return Decoded([value])
-    depth, keys = _measure(value)
-    if depth > max_depth:
+    if len(line) > 2 * max_depth and _openings(line) > max_depth and _depth(value) > max_depth:
         return Decoded([], reason="too-deep")
-    return Decoded([value], repaired=_count_colons(line) > keys and _has_duplicate_keys(line))
+    # Only a line whose compact form is as long as the line itself surely has unique keys and no padding.
+    compact = orjson.dumps(value)
+    if len(line) == len(compact):
+        return Decoded([value])
+    return Decoded([value], _colons(line) > compact.count(b'":') and _has_duplicate_keys(line))
 
 
 def _decode_leniently(line: bytes, max_depth: int) -> Decoded:
@@ -77,7 +77,7 @@ def _decode_leniently(line: bytes, max_depth: int) -> Decoded:
         if not values:
             return Decoded([], reason="truncated" if at_end else "not-json")
         return Decoded([], reason="torn")
-    if any(_measure(value)[0] > max_depth for value in values):
+    if any(_depth(value) > max_depth for value in values):
         return Decoded([], reason="too-deep")
     return Decoded([_clean(value) for value in values], repaired=True)
 
@@ -90,29 +90,26 @@ def _ran_out(error: json.JSONDecodeError, text: str) -> bool:
 _decoder = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
 
 
-def _measure(value: Any) -> tuple[int, int]:
-    """(nesting depth, number of object keys), without recursion."""
-    depth = keys = 0
+def _openings(line: bytes) -> int:
+    """At least as many as the value has containers."""
+    # What `replace` drops it finds with memchr; `count` of CPython 3.11 and 3.12 looks at each byte, ten times slower.
+    return 2 * len(line) - len(line.replace(b"{", b"")) - len(line.replace(b"[", b""))
+
+
+def _depth(value: Any) -> int:
+    """Nesting depth, without recursion."""
+    depth = 0
     level = [value]
-    while level:
-        below: list[Any] = []
-        containers = False
-        for item in level:
-            if isinstance(item, dict):
-                containers = True
-                keys += len(item)
-                below.extend(item.values())
-            elif isinstance(item, list):
-                containers = True
-                below.extend(item)
-        depth += containers
-        level = below
-    return depth, keys
+    while level := [item for item in level if isinstance(item, (dict, list))]:
+        depth += 1
+        level = [item for one in level for item in (one.values() if isinstance(one, dict) else one)]
+    return depth
 
 
-def _count_colons(line: bytes) -> int:
-    """At least as many as the object has keys; more only with duplicates, or where a string holds a quote and colon."""
-    return line.count(b'":') + line.count(b'" :') + line.count(b'"\t:')
+def _colons(line: bytes) -> int:
+    """How often the compact form has a quote and a colon: after keys and in strings. More only with duplicate keys, or
+    where a quote is written otherwise."""
+    return line.count(b'":') + line.count(b'" :') + line.count(b'"\t:') + line.count(b"\\u0022")
 
 
 def _has_duplicate_keys(line: bytes) -> bool:

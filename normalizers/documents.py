@@ -37,6 +37,10 @@ class Documents(msgspec.Struct):
     """Of that object so far."""
     size: int = 0
 
+    def passes(self, line: bytes) -> bool:
+        """Whether this line has nothing to do with any of it, as nearly all lines."""
+        return not self.lines and not self.in_array and len(line) >= _OPENING_BYTES
+
     def is_broken_by(self, line: bytes) -> bool:
         """Whether this line begins something else, though the object has no end yet."""
         if not self.lines:

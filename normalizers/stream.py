@@ -202,35 +202,40 @@ class StreamNormalizer:
         direction: Direction | None,
         leave_out: Callable[[Sequence[Item]], bool] | None = None,
     ) -> list[Output]:
+        parser, statistics = self._parser, self.statistics
         if isinstance(line, LongLine):
-            line_class, items = self._parser.feed_long(line, t)
+            line_class, items = parser.feed_long(line, t)
             size = line.size
         else:
-            line_class, items = self._parser.feed(line, t, direction)
+            line_class, items = parser.feed(line, t, direction)
             size = len(line)
         self.left_out = bool(items) and leave_out is not None and leave_out(items)
         if self.left_out:
             line_class, items = TOLD_ELSEWHERE, []
-        self.statistics.count_line(line_class, size)
-        self.statistics.repaired += self._parser.repaired
+        statistics.count_line(line_class, size)
+        statistics.repaired += parser.repaired
         return self._finish(items)
 
     def _finish(self, items: list[Item]) -> list[Output]:
         """Bound and count what the parser produced."""
+        parser, statistics = self._parser, self.statistics
+        statistics.provider = parser.provider
         outputs: list[Output] = []
-        statistics = self.statistics
-        statistics.provider = self._parser.provider
+        if not items:
+            return outputs
+        limits, new_output_id = self.context.limits, parser.new_output_id
         for item in items:
             if isinstance(item, OutputPiece):
                 outputs.append(item)
                 continue
-            produced, pieces = bound(item, self.context.limits, self._parser.new_output_id)
-            outputs += pieces
+            produced, pieces = bound(item, limits, new_output_id)
+            if pieces:
+                outputs += pieces
             outputs.append(produced)
             if getattr(item, "partial", False):
                 continue
             statistics.events += 1
-            count(statistics.kinds, str(type(item).__struct_config__.tag))
+            count(statistics.kinds, type(item).__struct_config__.tag)  # type: ignore[arg-type]
             if isinstance(item, ToolCall):
                 count(statistics.tools, item.name)
                 count(statistics.raw_tools, str(item.input["_happy"]["rawToolName"]))

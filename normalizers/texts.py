@@ -79,10 +79,7 @@ class TextsState(msgspec.Struct, omit_defaults=True):
 class Texts:
     def __init__(self, parser: Parser) -> None:
         self._parser = parser
-
-    @property
-    def _open(self) -> dict[str, OpenText]:
-        return self._parser.state.texts.open  # type: ignore[no-any-return]
+        self._open: dict[str, OpenText] = parser.state.texts.open
 
     def append(
         self,
@@ -120,8 +117,9 @@ class Texts:
                 preview=preview,
             )
             self._open[full_key] = current
-        kind, fields = self._kind(current)
-        parser.emit_partial(kind, text=text, offset=current.buffer.chars, **fields)
+        if parser.partials:
+            kind, fields = self._kind(current)
+            parser.emit_partial(kind, text=text, offset=current.buffer.chars, **fields)
         current.buffer.append(text, parser, "text/plain")
 
     def flush(self, key: str = "", *, complete: bool = False) -> None:

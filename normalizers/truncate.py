@@ -6,6 +6,7 @@ that no surrogate pair is split.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 __all__ = ["truncate_raw"]
@@ -24,13 +25,19 @@ def truncate_raw(value: Any, depth: int = 0) -> Any:
         if len(value) <= MAX_STRING:
             return value
         return f"{value[:MAX_STRING]}…(truncated {len(value) - MAX_STRING} chars)"
+    below = depth + 1
+    may_be_kept = below <= MAX_DEPTH
     if isinstance(value, dict):
-        cut = {key: truncate_raw(item, depth + 1) for key, item in list(value.items())[:MAX_KEYS]}
+        members = value.items() if len(value) <= MAX_KEYS else islice(value.items(), MAX_KEYS)
+        cut = {
+            key: item if may_be_kept and type(item) is str and len(item) <= MAX_STRING else truncate_raw(item, below)
+            for key, item in members
+        }
         if len(value) > MAX_KEYS:
             cut["_truncatedKeys"] = len(value) - MAX_KEYS
         return cut
     if isinstance(value, list):
-        items = [truncate_raw(item, depth + 1) for item in value[:MAX_ITEMS]]
+        items = [truncate_raw(item, below) for item in value[:MAX_ITEMS]]
         if len(value) > MAX_ITEMS:
             items.append(f"…(truncated {len(value) - MAX_ITEMS} items)")
         return items

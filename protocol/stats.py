@@ -49,6 +49,8 @@ class Statistics(msgspec.Struct, kw_only=True, rename="camel"):
 
 def count(table: dict[str, int], name: str) -> None:
     """Add one to a table that does not grow without bound."""
-    if name not in table and len(table) >= MAX_NAMES:
-        name = "…"
-    table[name] = table.get(name, 0) + 1
+    if name in table:
+        table[name] += 1
+    else:
+        name = name if len(table) < MAX_NAMES else "…"
+        table[name] = table.get(name, 0) + 1

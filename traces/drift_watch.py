@@ -85,6 +85,11 @@ class StreamWatch:
         self._accounted = self._figures()
         normalizer.watch(self._look)
 
+    @property
+    def waits(self) -> bool:
+        """For what the line gave whose object it was shown: `took` is to be called though that is nothing."""
+        return bool(self._due)
+
     def took(self, outputs: Iterable[Output]) -> None:
         """What a line gave."""
         for output in outputs:

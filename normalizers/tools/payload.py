@@ -92,7 +92,10 @@ def keys_and_text(value: Any, other_keys: Iterable[str] = ()) -> tuple[Payload, 
         if rest:
             payload["content"] = rest
         return payload, text
-    return payload, next((payload[key] for key in other_keys if isinstance(payload.get(key), str)), None)
+    for key in other_keys:
+        if isinstance(text := payload.get(key), str):
+            return payload, text
+    return payload, None
 
 
 def blocks_text(content: Any) -> str | None:
@@ -132,12 +135,15 @@ def decode_json(value: Any) -> Any:
 
 
 def nonblank(value: Any) -> TypeGuard[str]:
-    return isinstance(value, str) and bool(value.strip())
+    return isinstance(value, str) and value != "" and not value.isspace()
 
 
 def first_text(payload: Payload, keys: Iterable[str]) -> str | None:
     """The first value under `keys` that is a string and not blank, with its whitespace."""
-    return next((payload[key] for key in keys if nonblank(payload.get(key))), None)
+    for key in keys:
+        if nonblank(value := payload.get(key)):
+            return value
+    return None
 
 
 def strings(value: Any) -> list[str]:
@@ -162,21 +168,24 @@ def add_text(payload: Payload, key: str, *aliases: str) -> None:
 
 def add_alias(payload: Payload, key: str, *aliases: str) -> None:
     """Fill `key`, unless it is a string, from the first alias that is one, be it empty or blank."""
-    found = next((payload[name] for name in (key, *aliases) if isinstance(payload.get(name), str)), None)
-    if found is not None:
-        payload[key] = found
+    for name in (key, *aliases):
+        if isinstance(value := payload.get(name), str):
+            payload[key] = value
+            return
 
 
 def add_flag(payload: Payload, key: str, *aliases: str) -> None:
-    found = next((payload[name] for name in (key, *aliases) if isinstance(payload.get(name), bool)), None)
-    if found is not None:
-        payload[key] = found
+    for name in (key, *aliases):
+        if isinstance(value := payload.get(name), bool):
+            payload[key] = value
+            return
 
 
 def add_number(payload: Payload, key: str, *aliases: str) -> None:
-    found = next((payload[name] for name in (key, *aliases) if is_integer(payload.get(name))), None)
-    if found is not None:
-        payload[key] = found
+    for name in (key, *aliases):
+        if is_integer(value := payload.get(name)):
+            payload[key] = value
+            return
 
 
 def is_integer(value: Any) -> TypeGuard[int]:
@@ -211,8 +220,9 @@ def error_message(payload: Payload) -> str | None:
 def _says_it_failed(payload: Payload) -> bool:
     exit_code = payload.get("exit_code")
     return (
-        any(payload.get(key) is True for key in ("isError", "is_error"))
-        or any(payload.get(key) is False for key in ("ok", "success", "applied", "deleted"))
+        payload.get("isError") is True
+        or payload.get("is_error") is True
+        or any(value is False for value in map(payload.get, ("ok", "success", "applied", "deleted")))
         or payload.get("status") in _FAILED_WORDS
         or (is_integer(exit_code) and exit_code != 0)
     )

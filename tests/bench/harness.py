@@ -12,6 +12,7 @@ import platform
 import statistics
 import subprocess
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -28,6 +29,8 @@ class Options(NamedTuple):
     """Turns of each side."""
     scale: float
     """How much work one turn is; 1 is what the figures are said for."""
+    captures: Path | None = None
+    """A folder of recordings with a manifest.json, to be read in place of the fixtures."""
 
 
 class Figure(msgspec.Struct, omit_defaults=True):

@@ -1,9 +1,12 @@
 """A line is read even where it is not quite JSON, and what cannot be read is told apart by reason."""
 
-from typing import Any
+import json
+from typing import Any, NamedTuple
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tooltap.normalizers.decode import decode_line
 
@@ -89,3 +92,55 @@ def test_what_frames_server_sent_events_is_told_apart_from_noise(line: bytes) ->
 
 def test_a_line_of_many_prefixes_is_no_json() -> None:
     assert decode_line(b"data:" * 100_000, 200).reason == "not-json"
+
+
+class Written(NamedTuple):
+    """JSON as some agent may write it, and what only walking over it would tell."""
+
+    text: str
+    depth: int = 0
+    repeats: bool = False
+
+
+def _string(word: str, quote: str) -> str:
+    return '"' + "".join(quote if char == '"' else json.dumps(char)[1:-1] for char in word) + '"'
+
+
+_words = st.builds(_string, st.text('ab":{[\\é', max_size=4), st.sampled_from(['\\"', "\\u0022"]))
+_atoms = st.one_of(_words, st.sampled_from(["null", "true", "17", "-2"])).map(Written)
+
+
+def _array(items: list[Written]) -> Written:
+    text = ", ".join(one.text for one in items)
+    return Written(f"[{text}]", 1 + max((one.depth for one in items), default=0), any(one.repeats for one in items))
+
+
+def _object(members: list[tuple[str, str, Written]]) -> Written:
+    text = ",".join(f"{key}{colon}{one.text}" for key, colon, one in members)
+    repeats = len({json.loads(key) for key, _, _ in members}) < len(members)
+    below = [one for _, _, one in members]
+    return Written(
+        f"{{{text}}}", 1 + max((one.depth for one in below), default=0), repeats or any(one.repeats for one in below)
+    )
+
+
+_members = st.tuples(_words, st.sampled_from([":", ": ", " : ", "\t:"]))
+_values = st.recursive(
+    _atoms,
+    lambda below: st.one_of(
+        st.lists(below, max_size=3).map(_array),
+        st.lists(st.builds(lambda member, one: (*member, one), _members, below), max_size=3).map(_object),
+    ),
+)
+
+
+@given(_values.filter(lambda value: value.depth > 0), st.integers(1, 6))
+def test_depth_and_repeated_keys_are_told_as_by_walking_over_all(written: Written, max_depth: int) -> None:
+    decoded = decode_line(written.text.encode(), max_depth)
+
+    if written.repeats:  # what a key said before does not count for the depth
+        assert decoded.repaired or decoded.reason == "too-deep"
+    elif written.depth > max_depth:
+        assert decoded == ([], False, "too-deep")
+    else:
+        assert decoded == ([json.loads(written.text)], False, None)

@@ -267,7 +267,8 @@ def test_what_was_cut_leads_to_its_whole_where_it_is_shown() -> None:
     result = event(
         "tool-result", **CALL, status="completed", isError=False, output={"stdout": long, "_raw": {"text": long}}
     )
-    (cut, _), _ = bound(result, Limits(string_bytes=50), iter("ab").__next__)
+    produced, _ = bound(result, Limits(string_bytes=50), iter("ab").__next__)
+    cut = produced.event
     shown = display_of(cut)
     hidden = display_of(msgspec.structs.replace(cut, silent=True))
 
