@@ -30,6 +30,10 @@ from tooltap.traces.shapes import Change, Shape, compare, has_key
 __all__ = ["AgentSeen", "Drift", "Finding", "Report", "Severity"]
 
 MAX_FINDINGS = 300
+EAGER = 32
+"""Of so many objects with the same keys all is looked at, then …"""
+STRIDE = 17
+"""… of each 17th, if not `thorough`: a prime, so that of lines that come in turns not always the same are passed by."""
 MAX_SEEN = 4_096
 """Different sets of keys that are told apart when walks are saved."""
 REGULARLY = 256
@@ -116,6 +120,7 @@ class Drift:
         self._findings: dict[tuple[Agent, str, str], Finding] = {}
         self._walked: dict[tuple[Agent, str], Shape] = {}
         """Lines, and payloads by key, to tell what is gone from what is not always there."""
+        self._sampled: dict[Any, int] = {}
         self._seen: dict[Any, int] = {}
         self._omitted = 0
 
@@ -158,6 +163,16 @@ class Drift:
                 return Known()
             self._known[agent] = _known(self._baselines(agent.dialect), agent)
         return self._known[agent]
+
+    def is_sampled(self, keys: Any) -> bool:
+        """Whether an object with these keys, of this version, is worth a second look: the first ones, then some."""
+        if self.thorough:
+            return True
+        times = self._sampled.get(keys, 0) + 1
+        if times == 1 and len(self._sampled) >= MAX_SEEN:
+            return False
+        self._sampled[keys] = times
+        return times <= EAGER or times % STRIDE == 0
 
     def is_due(self, signature: Any) -> bool:
         """Whether a value with these keys is to be walked over."""

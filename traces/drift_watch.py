@@ -36,10 +36,6 @@ from tooltap.traces.streams import TracedStream
 
 __all__ = ["StreamWatch", "look_at"]
 
-EAGER = 32
-"""Of so many objects at the beginning of a stream the keys are looked at, then …"""
-STRIDE = 16
-"""… of each 16th, if not `thorough`."""
 WHILE_OPEN = 4
 """A stream that has not ended is given so many times as long to give something."""
 BROKEN = 0.1
@@ -73,7 +69,6 @@ class StreamWatch:
         self._version = version
         self._due: list[dict[str, Any]] = []
         """Objects of this line to be walked over, when it is known what the line gave: who printed it may be in it."""
-        self._objects = 0
         self._unanswered: list[ToolResult] = []
         """Results we made up for calls of a turn that is ending."""
         self._names = RawNames()
@@ -128,10 +123,11 @@ class StreamWatch:
     # -- for each line ------------------------------------------------------------------------------------------
 
     def _look(self, value: dict[str, Any], direction: Direction | None) -> None:
-        self._objects += 1
-        if self._objects > EAGER and self._objects % STRIDE and not self._drift.thorough:
+        if direction not in (None, "out"):  # what a client says is not drift
             return
-        if direction in (None, "out") and self._drift.is_due(_signature(value)):  # what a client says is not drift
+        word = value.get("type")
+        keys = (self._version, word if type(word) is str else None, *value)
+        if self._drift.is_sampled(keys) and self._drift.is_due(_signature(value)):
             self._due.append(value)
 
     def _count_session(self, event: SessionEvent) -> None:

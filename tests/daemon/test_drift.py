@@ -13,7 +13,7 @@ from tests.cli.command import here
 from tests.daemon.running import running
 from tests.traces.altering import FIXTURES, altered, rename
 from tooltap.daemon.stream_ids import recording_id
-from tooltap.traces.drift import Drift
+from tooltap.traces.drift import STRIDE, Drift
 from tooltap.traces.shapes import Change
 
 SHELL = FIXTURES / "codex-exec" / "codex-0.169" / "shell-fails.jsonl"
@@ -54,6 +54,32 @@ def test_what_is_new_is_in_stats_and_in_the_log_once(tmp_path: Path) -> None:
     [logged] = [entry for entry in logs if entry.get("place") == GONE]
     assert logged["log_level"] == "warning"
     assert (logged["provider"], logged["first"]) == ("codex", "one:4")
+
+
+def test_what_changes_after_many_lines_that_were_as_ever_is_seen_among_some_of_the_next(tmp_path: Path) -> None:
+    """The keys at the top stay the same, so that only each seventeenth such line is looked at."""
+    before, after = tmp_path / "before.jsonl", tmp_path / "after.jsonl"
+    before.write_bytes(SHELL.read_bytes() * 20)
+    changed = altered(tmp_path / "changed.jsonl", SHELL, rename("aggregated_output", "output"))
+    after.write_bytes(changed.read_bytes() * 2 * STRIDE)
+    with running(tmp_path) as daemon:
+        assert here("ingest", "--socket", daemon.path, before).returncode == 0
+        assert drift_of(daemon.path)["findings"] == []
+        assert here("ingest", "--socket", daemon.path, after).returncode == 0
+        findings = drift_of(daemon.path)["findings"]
+
+    assert [one["provider"] for one in findings if (one["kind"], one["place"]) == ("vanished-key", GONE)] == ["codex"]
+
+
+def test_a_type_that_is_no_word_harms_nothing(tmp_path: Path) -> None:
+    lines = tmp_path / "lines.jsonl"
+    lines.write_text('{"type":["item"],"item":{}}\n{"type":{"a":1}}\n' + SHELL.read_text())
+    with capture_logs() as logs, running(tmp_path) as daemon:
+        assert here("ingest", "--socket", daemon.path, "--dialect", "codex-exec", lines).returncode == 0
+        findings = drift_of(daemon.path)["findings"]
+
+    assert not [entry for entry in logs if entry["log_level"] == "error"]
+    assert ("unparsed", 2) in [(one["kind"], one["count"]) for one in findings]
 
 
 def test_a_fault_of_looking_costs_no_line(tmp_path: Path) -> None:
