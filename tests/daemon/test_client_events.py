@@ -244,11 +244,15 @@ Watch = Callable[..., Awaitable[list[EventOrGap]]]
 async def watch_blocking(stream: EventStream[AnyEvent], *acts: Act) -> list[EventOrGap]:
     def watch() -> list[EventOrGap]:
         items: list[EventOrGap] = []
+        threads: list[Thread] = []
         for item in stream:
             items.append(item)
             if len(items) > len(acts):
                 break
-            Thread(target=acts[len(items) - 1]).start()
+            threads.append(Thread(target=acts[len(items) - 1]))
+            threads[-1].start()
+        for thread in threads:
+            thread.join()
         return items
 
     return await anyio.to_thread.run_sync(watch)
