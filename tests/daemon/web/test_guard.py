@@ -222,6 +222,15 @@ def test_a_form_has_a_bound(browser: Browser) -> None:
     )
 
 
+def test_a_form_has_to_come_in_time(tmp_path: Path) -> None:
+    head = "POST /api/stats HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n"
+    with browsed(tmp_path, {"patience": 0.1}) as (_, browser):
+        answer = browser.say(f"{head}Authorization: Bearer {browser.token}\r\n\r\nhalf".encode())
+
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert answer.endswith(b'{"error":{"code":"timeout","message":"the form did not come in time"}}')
+
+
 def test_a_restart_keeps_browsers_logged_in(tmp_path: Path) -> None:
     with browsed(tmp_path) as (_, browser):
         answer = browser.get(f"/?token={browser.token}", {"Authorization": ""})

@@ -198,7 +198,7 @@ def test_a_browser_that_reads_nothing_delays_nobody_and_misses_nothing(tmp_path:
             assert len(quick.take(20)) == 20
         [behind] = [one for one in daemon.stats()["subscribers"] if one["behind"]]
 
-        assert behind["bytesWritten"] < 12_000_000
+        assert behind["bytesWritten"] < 9_000_000  # most of it in the kernel's buffers
         assert [one.id for one in stuck.take(1_200)] == [str(seq) for seq in range(1, 1_201)]
 
 
