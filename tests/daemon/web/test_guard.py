@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from http.cookies import SimpleCookie
 from pathlib import Path
 
@@ -25,16 +24,9 @@ ADDRESSES = [
 SENTENCE = "this needs the link that `tooltap serve link` prints"
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, Browser]]:
-    """One for all: nothing here changes it."""
-    with browsed(tmp_path_factory.mktemp("web")) as served:
-        yield served
-
-
 @pytest.fixture
-def browser(served: tuple[Running, Browser]) -> Browser:
-    return served[1]
+def browser(common: tuple[Running, Browser]) -> Browser:
+    return common[1]
 
 
 def assert_refused(answer: Answer) -> None:
