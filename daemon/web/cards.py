@@ -1,0 +1,259 @@
+"""One event as a fragment of the page, and a card as the fragments it is put together of.
+
+    fragment = fragment_of(event, look)              # None for an event the level has nothing to show of
+    html = article(fragment, {"output": [result]})
+
+A call's card has slots: its `input` (which a late update replaces), what runs (`live`), its `output`, and what its
+subagent does (`children`). A fragment that belongs into a slot of another card says whose and which; where that card
+is not on the page, the fragment stands for itself. So an event is rendered once for each level, whatever is around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from markupsafe import Markup
+
+from tooltap.daemon.web.look import Look
+from tooltap.daemon.web.markup import template
+from tooltap.daemon.web.render_events import (
+    message_body,
+    notice_body,
+    permission_body,
+    reasoning_body,
+    session_body,
+    turn_body,
+    unparsed_body,
+    usage_body,
+)
+from tooltap.daemon.web.render_results import result_body, result_facts, update_body
+from tooltap.daemon.web.tools import input_body, renderer_of
+from tooltap.protocol.events import (
+    Event,
+    Message,
+    Notice,
+    PermissionRequest,
+    PermissionResponse,
+    Reasoning,
+    SessionEvent,
+    ToolCall,
+    ToolResult,
+    ToolUpdate,
+    Turn,
+    Unparsed,
+    Usage,
+)
+
+__all__ = ["SLOTS", "Fragment", "Slot", "article", "fragment_of", "key_of"]
+
+Slot: TypeAlias = Literal["input", "live", "output", "children"]
+SLOTS: tuple[Slot, ...] = ("input", "live", "output", "children")
+
+
+class Fragment(NamedTuple):
+    seq: int
+    event: Event
+    level: str
+    icon: str
+    title: str
+    """What it is: the tool's name, who speaks, the notice's code."""
+    preview: str
+    """One line, in the header."""
+    facts: tuple[str, ...]
+    """Short: exit code, duration, cost."""
+    status: str
+    """Of a call or result, its status; of a notice its level; else empty."""
+    body: Markup
+    key: str | None = None
+    """Of the call whose card this is."""
+    into: str | None = None
+    """Key of the call into whose card it belongs."""
+    slot: Slot | None = None
+
+
+class _Shown(NamedTuple):
+    """What one kind of event has to say."""
+
+    icon: str
+    title: str
+    preview: str = ""
+    facts: tuple[str, ...] = ()
+    status: str = ""
+    body: Markup = Markup()
+    slot: Slot | None = None
+
+
+def key_of(stream: str, call_id: str) -> str:
+    """Of a call, in the markup."""
+    return f"{stream} {call_id}"
+
+
+def fragment_of(event: Event, look: Look) -> Fragment | None:
+    """None for what is nothing for the eye: history that an agent sends again, an update that changes nothing
+    shown."""
+    show = _KINDS.get(type(event))
+    shown = None if show is None or event.replay else show(event, look)
+    if shown is None:
+        return None
+    call_id: str | None = getattr(event, "call_id", None)
+    key, into = None, None if event.parent is None else key_of(event.stream, event.parent)
+    slot: Slot | None = None if into is None else "children"
+    if isinstance(event, ToolCall):
+        key = key_of(event.stream, event.call_id)
+    elif call_id is not None and shown.slot is not None:
+        into, slot = key_of(event.stream, call_id), shown.slot
+    return Fragment(
+        seq=event.seq or 0,
+        event=event,
+        level=look.level,
+        icon=shown.icon,
+        title=shown.title,
+        preview=shown.preview,
+        facts=shown.facts,
+        status=shown.status,
+        body=Markup() if look.level == "title" else shown.body,
+        key=key,
+        into=into,
+        slot=slot,
+    )
+
+
+def article(fragment: Fragment, inside: Mapping[Slot, Sequence[Markup]] | None = None, *, status: str = "") -> Markup:
+    """`inside`: the articles that belong into the slots; `status`: what has become of the call since."""
+    parts = {slot: Markup().join((inside or {}).get(slot, ())) for slot in SLOTS}
+    return template("card.html", card=fragment, parts=parts, status=status or fragment.status)
+
+
+def _message(event: Message, look: Look) -> _Shown:
+    who = {"assistant": ("●", "Assistant"), "user": ("❯", "You"), "system": ("⚙", "System")}[event.role]
+    return _Shown(*who, preview=_first_line(event.text), body=message_body(event, look))
+
+
+def _reasoning(event: Reasoning, look: Look) -> _Shown:
+    return _Shown("✻", "Reasoning", preview=_first_line(event.text), body=reasoning_body(event, look))
+
+
+def _tool_call(event: ToolCall, look: Look) -> _Shown:
+    return _Shown(
+        renderer_of(event.name).icon,
+        event.name,
+        preview=event.preview or _telling(event.title, event.name),
+        status=event.status,
+        body=input_body(event.name, event.input, look),
+    )
+
+
+def _tool_update(event: ToolUpdate, look: Look) -> _Shown | None:
+    if event.input is not None:
+        slot: Slot = "input"
+        body = input_body(event.name, event.input, look)
+    elif event.display is not None:
+        slot, body = "output", update_body(event, look)
+    elif event.progress is not None:
+        slot, body = "live", update_body(event, look)
+    else:
+        return None
+    return _Shown(
+        renderer_of(event.name).icon,
+        event.name,
+        preview=event.preview or "",
+        status=event.status or "",
+        body=body,
+        slot=slot,
+    )
+
+
+def _tool_result(event: ToolResult, look: Look) -> _Shown:
+    return _Shown(
+        renderer_of(event.name).icon,
+        event.name,
+        preview="" if look.call is None else look.call.preview,
+        facts=result_facts(event),
+        status=event.status,
+        body=result_body(event, look),
+        slot="output",
+    )
+
+
+def _permission_request(event: PermissionRequest, look: Look) -> _Shown:
+    return _Shown(
+        "?",
+        {"permission": "Permission", "question": "Question", "elicitation": "Form"}[event.type],
+        preview=_first_line(event.title or event.name or ""),
+        status="awaiting-permission",
+        body=permission_body(event, look),
+        slot="live",
+    )
+
+
+def _permission_response(event: PermissionResponse, look: Look) -> _Shown:
+    return _Shown(
+        "?",
+        event.outcome.capitalize(),
+        preview=f"by {event.by}" if event.by else "",
+        status=event.outcome,
+        body=permission_body(event, look),
+        slot="live",
+    )
+
+
+def _notice(event: Notice, look: Look) -> _Shown:
+    return _Shown("!", event.code, preview=_first_line(event.text), status=event.level, body=notice_body(event, look))
+
+
+def _unparsed(event: Unparsed, look: Look) -> _Shown:
+    return _Shown(
+        "!",
+        "unparsed",
+        preview=event.reason,
+        facts=(f"{event.bytes:,} bytes",),
+        status="warning",
+        body=unparsed_body(event, look),
+    )
+
+
+def _turn(event: Turn, look: Look) -> _Shown:
+    facts = () if event.duration_ms is None else (f"{event.duration_ms / 1000:.1f} s",)
+    status = {"failed": "error", "cancelled": "warning"}.get(event.state, "")
+    return _Shown("—", f"Turn {event.state}", event.reason or "", facts, status, turn_body(event, look))
+
+
+def _session(event: SessionEvent, look: Look) -> _Shown:
+    facts = tuple(fact for fact in (event.model, event.mode) if fact)
+    return _Shown("◉", f"Session {event.state}", event.title or "", facts, body=session_body(event, look))
+
+
+def _usage(event: Usage, look: Look) -> _Shown:
+    facts = () if event.cost_usd is None else (f"${event.cost_usd:.4f}",)
+    tokens = ", ".join(
+        f"{count:,} {word}"
+        for count, word in ((event.input_tokens, "in"), (event.output_tokens, "out"))
+        if count is not None
+    )
+    return _Shown("∑", f"Usage of the {event.scope}", tokens, facts, body=usage_body(event, look))
+
+
+def _first_line(value: str) -> str:
+    line = " ".join(value[:400].split())
+    return line if len(line) <= 100 else f"{line[:99]}…"
+
+
+def _telling(title: str | None, name: str) -> str:
+    return "" if title is None or title.lower() == name.lower() else _first_line(title)
+
+
+_KINDS: dict[type[Event], Callable[[Any, Look], _Shown | None]] = {
+    Message: _message,
+    Reasoning: _reasoning,
+    ToolCall: _tool_call,
+    ToolUpdate: _tool_update,
+    ToolResult: _tool_result,
+    PermissionRequest: _permission_request,
+    PermissionResponse: _permission_response,
+    Notice: _notice,
+    Unparsed: _unparsed,
+    Turn: _turn,
+    SessionEvent: _session,
+    Usage: _usage,
+}
