@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 from urllib.parse import parse_qs
 
 import msgspec
@@ -32,8 +33,6 @@ __all__ = [
 COOKIE = "tooltap_preferences"
 MAX_COOKIE = 3_800
 """Browsers keep at least 4,096 bytes of a cookie, its name and attributes included."""
-MAX_FORM = 65_536
-"""Bytes of a form."""
 TRANSCRIPTS = frozenset({"claude-transcript", "codex-rollout", "gemini-chat"})
 """Dialects of the agents' own session files."""
 
@@ -72,6 +71,12 @@ class Preferences(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
         return self.expanded if head.name is None else self.tools_expanded.get(head.name, self.expanded)
 
 
+class Form(NamedTuple):
+    preferences: Preferences
+    back: str
+    """The page from which it was sent."""
+
+
 _decoder = msgspec.json.Decoder(Preferences)
 
 
@@ -90,7 +95,7 @@ def to_cookie(preferences: Preferences) -> str:
     return value
 
 
-def from_form(body: bytes) -> Preferences:
+def from_form(body: bytes) -> Form:
     """What the form sent, which has three fields for each tool: `tool`, `tool_level` and `tool_expanded`, empty where
     nothing was chosen. Raises `PreferenceError`."""
     try:
@@ -105,9 +110,14 @@ def from_form(body: bytes) -> Preferences:
         **{name: fields[name][-1] for name in ("level", "transcripts", "expanded", "tap", "theme") if name in fields},
     }
     try:
-        return msgspec.convert(values, Preferences)
+        return Form(msgspec.convert(values, Preferences), _own(fields.get("back", ["/"])[-1]))
     except msgspec.ValidationError as error:
         raise PreferenceError(f"this cannot be preferred: {str(error)[:1].lower()}{str(error)[1:]}") from None
+
+
+def _own(address: str) -> str:
+    """An address of this site's, and nothing that a browser takes for another's."""
+    return address if re.fullmatch(r"/(?![/\\])[!-~]*", address) else "/"
 
 
 def _chosen(tools: Sequence[str], levels: Sequence[str]) -> dict[str, str]:

@@ -16,7 +16,7 @@ import msgspec
 from tooltap.daemon.journal import Journal, StoredEvent
 from tooltap.protocol.filters import Filter
 
-__all__ = ["STATES", "Asked", "Bounds", "Page", "State", "around", "between", "newer", "older"]
+__all__ = ["NEWEST", "STATES", "Asked", "Bounds", "Page", "State", "around", "between", "live_test", "newer", "older"]
 
 State: TypeAlias = Literal[
     "running", "awaiting-permission", "completed", "failed", "denied", "cancelled", "interrupted"
@@ -42,6 +42,21 @@ class Asked(NamedTuple):
     @property
     def is_searched(self) -> bool:
         return bool(self.states or self.text)
+
+    @property
+    def narrowed(self) -> Filter:
+        """The filter, with what the states say of the kind."""
+        if not self.states or self.wanted.kind is not None:
+            return self.wanted
+        kinds = ["tool-call", "permission-request"] if self.is_open else []
+        if any(state not in OPEN for state in self.states):
+            kinds.append("tool-result")
+        return msgspec.structs.replace(self.wanted, kind=tuple(kinds))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether calls are wanted that have no result."""
+        return any(state in OPEN for state in self.states)
 
 
 class Bounds(NamedTuple):
@@ -111,7 +126,7 @@ class _Search:
     """What has been found for a page, and what may still be."""
 
     def __init__(self, asked: Asked, bounds: Bounds, opened: frozenset[int]) -> None:
-        self.wanted = _narrowed(asked)
+        self.wanted = asked.narrowed
         self.found: list[StoredEvent] = []
         self._events = bounds.events
         self._is_searched = asked.is_searched
@@ -122,7 +137,7 @@ class _Search:
     @classmethod
     async def begin(cls, journal: Journal, asked: Asked, bounds: Bounds) -> _Search:
         opened: frozenset[int] = frozenset()
-        if any(state in OPEN for state in asked.states):
+        if asked.is_open:
             rows = await journal.open_calls()
             opened = frozenset(row["seq"] for row in [*rows["calls"], *rows["permissions"]] if _is_in(row, asked))
         return cls(asked, bounds, opened)
@@ -151,16 +166,6 @@ class _Search:
         return [event for event in events if all(test(event) for test in self._tests)]
 
 
-def _narrowed(asked: Asked) -> Filter:
-    """The filter, with what the states say of the kind."""
-    if not asked.states or asked.wanted.kind is not None:
-        return asked.wanted
-    kinds = ["tool-call", "permission-request"] if any(state in OPEN for state in asked.states) else []
-    if any(state not in OPEN for state in asked.states):
-        kinds.append("tool-result")
-    return msgspec.structs.replace(asked.wanted, kind=tuple(kinds))
-
-
 def _is_in(row: dict[str, Any], asked: Asked) -> bool:
     """`row`: an open call, or a permission that is asked for."""
     return row.get("status", "awaiting-permission").replace("pending", "running") in asked.states
@@ -173,6 +178,15 @@ def _tests(asked: Asked, opened: frozenset[int]) -> Iterator[Test]:
         needle = asked.text.casefold()
         encoded = msgspec.json.encode(asked.text)[1:-1].decode().casefold()
         yield lambda event: encoded in event.body.decode().casefold() and _says(event, needle)
+
+
+def live_test(asked: Asked) -> Test:
+    """Whether an event that comes now is wanted; what is called now has no result."""
+    tests = list(_tests(asked, frozenset()))
+    if not asked.is_open:
+        return lambda event: all(test(event) for test in tests)
+    text = list(_tests(asked._replace(states=()), frozenset()))
+    return lambda event: all(test(event) for test in (tests if _status(event) else text))
 
 
 class _Status(msgspec.Struct):
