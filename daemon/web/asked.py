@@ -38,7 +38,9 @@ class AskedQuery(Filtered, kw_only=True, frozen=True):
 
     def without(self, name: str, value: str) -> str:
         """The timeline with one value less of a filter."""
-        left = {key: tuple(one for one in values if (key, one) != (name, value)) for key, values in self.filters.items()}
+        left = {
+            key: tuple(one for one in values if (key, one) != (name, value)) for key, values in self.filters.items()
+        }
         return _url("/", left)
 
 

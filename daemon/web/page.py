@@ -19,7 +19,7 @@ from starlette.types import ASGIApp
 
 from tooltap.daemon.journal import StoredEvent
 from tooltap.daemon.web.asked import AskedQuery, CardQuery, CardsQuery, LiveQuery, PageQuery
-from tooltap.daemon.web.errors import WebError, status_of
+from tooltap.daemon.web.errors import WebError
 from tooltap.daemon.web.event_page import event_page
 from tooltap.daemon.web.fragments import Fragments, Head, LevelOf
 from tooltap.daemon.web.live import LiveCards
@@ -89,7 +89,7 @@ class _Page:
             sessions=sessions,
             session=self._sessions.find(query.session),
             preferences=preferences,
-            here=str(request.url.path) + (f"?{request.url.query}" if request.url.query else ""),
+            here=f"/?{request.url.query}",
             choices=_choices(self._sessions.providers),
             latest=journal.latest,
         )
@@ -111,9 +111,7 @@ class _Page:
         """One card, at another level."""
         query = _query(request, CardQuery)
         level_of = _level_of(query.level, _preferences(request))
-        fragments = await self._fragments.of(
-            await self._events([request.path_params["seq"], *query.also]), level_of
-        )
+        fragments = await self._fragments.of(await self._events([request.path_params["seq"], *query.also]), level_of)
         cards = await anyio.to_thread.run_sync(lambda: [html_of(card) for card in nest(fragments)])
         if not cards:
             raise WebError(404, "not-found", f"there is no event {request.path_params['seq']} to be shown")
@@ -126,7 +124,8 @@ class _Page:
     async def live(self, request: Request) -> ASGIApp:
         query = _query(request, LiveQuery)
         after = request.headers.get("last-event-id") or query.after or "now"
-        return LiveCards(self._services, query.asked, after, self._fragments, _preferences(request), self._sessions)
+        cards = LiveCards(self._services, query.asked, self._fragments, _preferences(request), self._sessions)
+        return cards.stream(after)
 
     async def event(self, request: Request) -> Response:
         seq = request.path_params["seq"]

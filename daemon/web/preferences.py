@@ -20,7 +20,7 @@ from tooltap.daemon.web.look import Level
 
 __all__ = [
     "COOKIE",
-    "MAX_FORM",
+    "Form",
     "PreferenceError",
     "Preferences",
     "Tap",
