@@ -14,6 +14,7 @@ from markupsafe import Markup
 from tooltap.daemon.web.look import Look
 from tooltap.daemon.web.render_any import any_input, any_output
 from tooltap.daemon.web.render_shell import shell_input, shell_output
+from tooltap.daemon.web.render_talk import MCP, TALK
 from tooltap.protocol.tools import TOOLS
 
 __all__ = ["RENDERERS", "Renderer", "input_body", "output_body", "renderer_of"]
@@ -30,21 +31,22 @@ ANY = Renderer("◇", any_input, any_output)
 
 RENDERERS: dict[str, Renderer] = {
     "Bash": Renderer("❯", shell_input, shell_output),
+    **{name: Renderer(*row) for name, row in TALK.items()},
 }
 """Canonical name -> its renderer."""
 
 
 def renderer_of(name: str) -> Renderer:
-    return RENDERERS.get(name, ANY)
+    return RENDERERS.get(name) or (Renderer(*MCP) if name.startswith("mcp__") else ANY)
 
 
 def input_body(name: str, payload: dict[str, Any], look: Look) -> Markup:
-    types = TOOLS.get(name)
+    types = TOOLS.get(name) if name in RENDERERS else None
     value = payload if types is None else types.input.from_payload(payload)
     return renderer_of(name).input(value, look)
 
 
 def output_body(name: str, payload: dict[str, Any], look: Look) -> Markup:
-    types = TOOLS.get(name)
+    types = TOOLS.get(name) if name in RENDERERS else None
     value = payload if types is None else types.result.from_payload(payload)
     return renderer_of(name).output(value, look)
