@@ -40,6 +40,8 @@ class Card:
         elif isinstance(event, ToolResult) and event.replaces is not None:
             kept = [one for one in kept if one.fragment.event.id != event.replaces]
         self.inside[slot] = [*kept, card]
+        if card.fragment.preview and not self.fragment.preview and slot == "input":
+            self.fragment = self.fragment._replace(preview=card.fragment.preview)
         if isinstance(event, ToolResult):
             self.status = event.status
         elif not any(isinstance(one.fragment.event, ToolResult) for one in self.inside.get("output", ())):

@@ -21,7 +21,7 @@ export function enhance(root) {
   for (const time of root.querySelectorAll("time[data-ts]")) {
     const when = new Date(Number(time.dataset.ts));
     if (Number.isNaN(when.getTime())) continue;
-    time.title = time.textContent;
+    time.title = date.format(when);
     time.textContent = (when.toDateString() === today ? clock : date).format(when);
   }
   if (document.body.dataset.tap !== "expand") return;
@@ -46,6 +46,7 @@ export function adopt(article, scope, feed) {
   if (article.dataset.replaces) {
     place.querySelector(`:scope > [data-event="${CSS.escape(article.dataset.replaces)}"]`)?.remove();
   }
+  if (slot === "input") showPreview(card, article);
   if (slot === "input") place.replaceChildren(article);
   else place.append(article);
   if (isResult) for (const running of card.querySelectorAll(':scope > [data-slot="live"] > [data-piece]')) running.remove();
@@ -81,6 +82,13 @@ export function make(tag, className, text = "") {
   element.className = className;
   element.textContent = text;
   return element;
+}
+
+// A call whose arguments came late.
+function showPreview(card, update) {
+  const preview = update.querySelector(":scope > header .preview");
+  const head = headOf(card);
+  if (preview && !head.querySelector(".preview")) head.append(" ", preview.cloneNode(true));
 }
 
 function depthOf(card) {
