@@ -4,8 +4,8 @@
 import { adopt, make, parse } from "./cards.js";
 
 const NEAR = "1500px";
-const SECTION = 100; // cards of a section that grows
-const FILLED = 8; // sections that hold their cards
+const SECTION = 50; // cards of a section that grows: what is laid out at once stays small
+const FILLED = 12; // sections that hold their cards
 const MAX_ALSO = 200;
 
 export class Feed {
@@ -173,7 +173,8 @@ export class Feed {
 
   // Whatever changes above, what is seen stays where it is.
   holding(change) {
-    const anchor = this.sections.flatMap((section) => [...section.children]).find((one) => one.getBoundingClientRect().bottom > 0);
+    const isSeen = (one) => one.getBoundingClientRect().bottom > 0;
+    const anchor = [...(this.sections.find(isSeen)?.children ?? [])].find(isSeen); // never what is not laid out
     const before = anchor?.getBoundingClientRect().top;
     const root = document.documentElement;
     root.style.overflowAnchor = "none"; // done here, also at the very top, where the browser does not
