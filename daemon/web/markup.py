@@ -26,7 +26,7 @@ from pygments.util import ClassNotFound
 
 from tooltap.daemon.harmless import visible
 
-__all__ = ["ansi", "clock", "code", "link", "markdown", "template", "text"]
+__all__ = ["ansi", "clock", "code", "link", "markdown", "template", "text", "time_of_day"]
 
 LINKS = frozenset({"http", "https", "mailto"})
 """Schemes that a link may have."""
@@ -101,12 +101,17 @@ def link(url: str, shown: str | None = None) -> Markup:
     return Markup('<a href="{}" rel="noopener noreferrer nofollow" target="_blank">{}</a>').format(visible(url), words)
 
 
-def clock(milliseconds: int) -> str:
+def clock(milliseconds: int, form: str = "%Y-%m-%d %H:%M:%S UTC") -> str:
     """A time of an event as `2026-11-22 04:05:06 UTC`; whatever number an agent wrote."""
     try:
-        return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime(form)
     except (ValueError, OverflowError, OSError):
         return f"{milliseconds} ms"
+
+
+def time_of_day(milliseconds: int) -> str:
+    """The same as `04:05:06`, in UTC."""
+    return clock(milliseconds, "%H:%M:%S")
 
 
 def template(name: str, **values: Any) -> Markup:
@@ -124,7 +129,8 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    environment.filters |= {"visible": visible, "markdown": markdown, "ansi": ansi, "link": link, "clock": clock}
+    environment.filters |= {"visible": visible, "markdown": markdown, "ansi": ansi, "link": link}
+    environment.filters |= {"clock": clock, "time_of_day": time_of_day}
     environment.globals |= {"code": code}
     return environment
 
