@@ -19,6 +19,7 @@ from tooltap.daemon.web.look import Look
 from tooltap.daemon.web.markup import template
 from tooltap.daemon.web.render_events import (
     context_used,
+    cost,
     message_body,
     notice_body,
     permission_body,
@@ -29,7 +30,7 @@ from tooltap.daemon.web.render_events import (
     unparsed_body,
     usage_body,
 )
-from tooltap.daemon.web.render_parts import short
+from tooltap.daemon.web.render_parts import HEADER, short
 from tooltap.daemon.web.render_results import result_body, result_facts, update_body
 from tooltap.daemon.web.tools import input_body, renderer_of
 from tooltap.protocol.events import (
@@ -52,10 +53,6 @@ __all__ = ["SLOTS", "Fragment", "Slot", "article", "fragment_of", "key_of"]
 
 Slot: TypeAlias = Literal["input", "live", "output", "children"]
 SLOTS: tuple[Slot, ...] = ("input", "live", "output", "children")
-
-
-HEADER = 100
-"""Characters of each thing a header says."""
 
 
 class Fragment(NamedTuple):
@@ -139,11 +136,15 @@ def article(fragment: Fragment, inside: Mapping[Slot, Sequence[Markup]] | None =
 
 def _message(event: Message, look: Look) -> _Shown:
     who = {"assistant": ("●", "Assistant"), "user": ("❯", "You"), "system": ("⚙", "System")}[event.role]
-    return _Shown(*who, preview=event.text, facts=_count(event.attachments, "attachment"), body=message_body)
+    if event.role == "user" and event.agent is not None:
+        who = ("❯", "Prompt")  # a subagent is told by its agent
+    return _Shown(
+        *who, preview=_begun(event.text, look), facts=_count(event.attachments, "attachment"), body=message_body
+    )
 
 
 def _reasoning(event: Reasoning, look: Look) -> _Shown:
-    return _Shown("✻", "Reasoning", preview=event.text, body=reasoning_body)
+    return _Shown("✻", "Reasoning", preview=_begun(event.text, look), body=reasoning_body)
 
 
 def _tool_call(event: ToolCall, look: Look) -> _Shown:
@@ -208,7 +209,7 @@ def _permission_response(event: PermissionResponse, look: Look) -> _Shown:
         "?",
         event.outcome.capitalize(),
         preview=by[event.by] if event.by else "",
-        facts=() if event.option_id is None else (event.option_id,),
+        facts=() if event.option_id in (None, event.outcome) else (event.option_id,),
         status=event.outcome,
         body=response_body,
         slot="live",
@@ -244,7 +245,7 @@ def _session(event: SessionEvent, look: Look) -> _Shown:
         *_count(event.commands, "command"),
         *_count(event.mcp_servers, "MCP server"),
     )
-    about = event.title or event.cwd or ""
+    about = event.title or event.cwd or event.agent_version or event.alias or ""
     return _Shown("◉", f"Session {event.state}", about, facts, body=session_body, is_minor=event.state == "updated")
 
 
@@ -254,10 +255,14 @@ def _usage(event: Usage, look: Look) -> _Shown:
         for count, word in ((event.input_tokens, "in"), (event.output_tokens, "out"))
         if count is not None
     )
-    cost = None if event.cost_usd is None else f"${event.cost_usd:.4f}"
     context = context_used(event)
-    facts = tuple(fact for fact in (cost, context and f"context: {context}") if fact)
+    facts = tuple(fact for fact in (cost(event), context and f"context: {context}") if fact)
     return _Shown("∑", f"Usage of the {event.scope}", tokens, facts, body=usage_body, is_minor=True)
+
+
+def _begun(text: str, look: Look) -> str:
+    """What the body says is not in the header too."""
+    return text if look.level == "title" else ""
 
 
 def _tool(name: str) -> str:

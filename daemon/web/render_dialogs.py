@@ -54,12 +54,8 @@ class _Option(NamedTuple):
     is_chosen: bool = False
 
 
-_KINDS = {
-    "allow_once": "allows it this once",
-    "allow_always": "allows it from now on",
-    "reject_once": "refuses it this once",
-    "reject_always": "refuses it from now on",
-}
+_KINDS = {"allow_once": "", "reject_once": "", "allow_always": "from now on", "reject_always": "from now on"}
+"""What a label may leave open."""
 
 
 def choices(options: list[Any], look: Look) -> Markup:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from markupsafe import Markup
 
 from tooltap.daemon.web.look import Look
 from tooltap.daemon.web.render_any import rest, tree
 from tooltap.daemon.web.render_dialogs import choices, questions_asked
-from tooltap.daemon.web.render_parts import attachments, facts, folded, joined, note, plain, prose, short, table
+from tooltap.daemon.web.render_parts import HEADER, attachments, facts, folded, joined, note, plain, prose, short, table
 from tooltap.daemon.web.tools import input_body
 from tooltap.protocol.events import (
     Message,
@@ -20,9 +22,11 @@ from tooltap.protocol.events import (
     Unparsed,
     Usage,
 )
+from tooltap.protocol.tools import TOOLS
 
 __all__ = [
     "context_used",
+    "cost",
     "message_body",
     "notice_body",
     "permission_body",
@@ -48,16 +52,27 @@ def reasoning_body(event: Reasoning, look: Look) -> Markup:
 
 def permission_body(event: PermissionRequest, look: Look) -> Markup:
     """What is asked, and what may be answered."""
-    asked = Markup()
     # Beside a title, the call's own card shows what it is about.
-    if event.input and (look.is_full or not event.title):
-        asked = tree(event.input, look, "/input") if event.name is None else input_body(event.name, event.input, look)
+    asked = _asked(event.name, event.input or {}, look) if look.is_full or not event.title else Markup()
     return joined(
-        prose(event.title, look, "/title") if event.title and short(event.title, 100) != event.title else Markup(),
+        _whole(event.title, look, "/title"),
         asked,
         questions_asked(event.questions or [], None, look),
         choices(event.options or [], look),
     )
+
+
+def _whole(value: str | None, look: Look, pointer: str) -> Markup:
+    """What the header has only the beginning of."""
+    return plain(value, look, pointer) if value and short(value, HEADER) != value else Markup()
+
+
+def _asked(name: str | None, payload: dict[str, Any], look: Look) -> Markup:
+    """Of a call its input; OpenCode has an object of its own here, which is a tree."""
+    types = TOOLS.get(name or "")
+    if name is None or (types is not None and len(types.input.from_payload(payload).extra) == len(payload)):
+        return tree(payload, look, "/input")
+    return input_body(name, payload, look)
 
 
 def response_body(event: PermissionResponse, look: Look) -> Markup:
@@ -67,8 +82,7 @@ def response_body(event: PermissionResponse, look: Look) -> Markup:
 
 def notice_body(event: Notice, look: Look) -> Markup:
     """The text where the header has only its beginning; the data where everything is shown."""
-    whole = plain(event.text, look, "/text") if look.is_full or short(event.text, 100) != event.text else Markup()
-    return joined(whole, rest(event.data or {}, look, "/data"))
+    return joined(_whole(event.text, look, "/text"), rest(event.data or {}, look, "/data"))
 
 
 def unparsed_body(event: Unparsed, look: Look) -> Markup:
@@ -79,8 +93,7 @@ def unparsed_body(event: Unparsed, look: Look) -> Markup:
 
 
 def turn_body(event: Turn, look: Look) -> Markup:
-    reason = event.reason or ""
-    return plain(reason, look, "/reason") if short(reason, 100) != reason else Markup()
+    return _whole(event.reason, look, "/reason")
 
 
 def session_body(event: SessionEvent, look: Look) -> Markup:
@@ -115,9 +128,6 @@ def _names(of_what: str, names: list[str] | None, look: Look) -> Markup:
 def usage_body(event: Usage, look: Look) -> Markup:
     if not look.is_full:
         return Markup()
-    cost = None if event.cost_usd is None else f"${event.cost_usd:.4f}"
-    if cost is not None and event.cost_scope is not None:
-        cost = f"{cost} for the {event.cost_scope}"
     return facts(
         [
             ("tokens in", event.input_tokens),
@@ -125,10 +135,18 @@ def usage_body(event: Usage, look: Look) -> Markup:
             ("of these written to the cache", event.cache_write_tokens),
             ("tokens out", event.output_tokens),
             ("of these reasoning", event.reasoning_tokens),
-            ("cost", cost),
+            ("cost", cost(event)),
             ("context", context_used(event)),
         ]
     )
+
+
+def cost(event: Usage) -> str | None:
+    """`$0.0293`, and what it covers, if that is something else than the tokens."""
+    if event.cost_usd is None:
+        return None
+    scope = event.cost_scope or event.scope
+    return f"${event.cost_usd:.4f}" if scope == event.scope else f"${event.cost_usd:.4f} for the {scope}"
 
 
 def context_used(event: Usage) -> str | None:
@@ -138,4 +156,4 @@ def context_used(event: Usage) -> str | None:
     if not event.context_size:
         return f"{event.context_used:,} tokens"
     part = 100 * event.context_used / event.context_size
-    return f"{event.context_used:,} of {event.context_size:,} tokens ({part:.0f} %)"
+    return f"{event.context_used:,} of {event.context_size:,} tokens ({f'{part:.0f}' if part >= 1 else 'under 1'} %)"

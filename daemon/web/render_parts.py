@@ -16,6 +16,7 @@ from tooltap.daemon.web.markup import ansi, code, link, template, text
 from tooltap.protocol.events import Attachment
 
 __all__ = [
+    "HEADER",
     "IMAGES",
     "Few",
     "attachments",
@@ -33,6 +34,8 @@ __all__ = [
 
 SUMMARY_ITEMS = 20
 FULL_ITEMS = 500
+HEADER = 100
+"""Characters of each thing a header says."""
 SHORT = 300
 """Characters of what has one line."""
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"})

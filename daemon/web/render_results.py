@@ -92,7 +92,9 @@ def _shown(event: ToolResult, look: Look) -> Markup:
     if event.display is None:
         return output_body(event.name, output, look)
     if _is_caption(event.display):
-        return joined(note(event.display.text or ""), output_body(event.name, output, look))
+        caption = event.display.text or ""
+        is_told = isinstance(error, str) and error in caption
+        return joined(Markup() if is_told else note(caption), output_body(event.name, output, look))
     view = _display(event.display, look)
     return joined(view, folded("what the model saw", output_body(event.name, output, look))) if look.is_full else view
 

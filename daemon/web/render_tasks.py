@@ -49,11 +49,13 @@ def task_input(asked: TaskInput, look: Look) -> Markup:
 
 
 def task_output(result: TaskResult, look: Look) -> Markup:
-    """A subagent's answer, or the tasks that were asked for. What is said of a table besides is for the model."""
+    """A subagent's answer, or the tasks that were asked for. What is said beside a table, or of a subagent that goes
+    on, is for the model."""
     extra = result.extra
     listed = _tasks([result.task] if result.task else result.tasks or [], look)
     change = _change(record(extra.get("statusChange")))
-    answer = Markup() if (listed or change) and not look.is_full else prose(result.content, look, "/output/content")
+    is_aside = bool(listed) or change is not None or extra.get("isAsync") is True
+    answer = Markup() if is_aside and not look.is_full else prose(result.content, look, "/output/content")
     return joined(
         answer,
         listed,

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import urlencode
 
 from playwright.sync_api import Page
 
@@ -36,9 +37,8 @@ class Site:
             *("--web", self._listen, "--config", self._config, "--log-level", "info"),
             XDG_DATA_HOME=str(self._directory),
         ).wait_ready()
-        entry = self.daemon.log[-1]
-        assert entry.get("event") == "listening", self.daemon.sentence or entry
-        self.url: str = entry["web"]
+        assert self.daemon.log, self.daemon.sentence
+        self.url: str = self.daemon.log[-1]["web"]
         self._listen = self.url.removeprefix("http://")
 
     @property
@@ -46,9 +46,10 @@ class Site:
         """What lets a browser in."""
         return self._tooltap("serve", "link", "--socket", self.daemon.path).strip()
 
-    def enter(self, page: Page) -> None:
-        """By the link, to the page as it is at first."""
-        page.goto(self.link)
+    def enter(self, page: Page, path: str = "/", **query: str) -> None:
+        """By a link to this page of ours."""
+        (token_file,) = self._directory.rglob("web-token")
+        page.goto(f"{self.url}{path}?{urlencode({**query, 'token': token_file.read_text().strip()})}")
 
     def ingest(self, *files: Path, **options: str) -> None:
         """Recordings, whole. `options`: of the command."""
@@ -60,9 +61,10 @@ class Site:
         self._wires.append(wire)
         return Publisher(wire, stream=stream, dialect=dialect, **options)
 
-    def ask(self, op: str, **arguments: Any) -> Any:
-        with self.daemon.connect() as wire:
-            return wire.ask(op, **arguments)
+    def wait_for(self, event: str) -> None:
+        """Until the daemon logs it."""
+        while self.daemon.next_log().get("event") != event:
+            pass
 
     def kill(self) -> None:
         """As the kernel does when memory is short."""

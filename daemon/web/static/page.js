@@ -187,7 +187,11 @@ function keyboard(feed) {
     o: () => current() && location.assign(headOf(current()).href),
     g: () => scrollTo(0, 0),
     G: () => document.querySelector("#jump").click(),
-    "/": () => document.querySelector("#text").focus(),
+    "/": () => {
+      const text = document.querySelector("#text");
+      if (!text.checkVisibility()) text.form.showPopover();
+      text.focus();
+    },
     "?": () => document.querySelector("#help").togglePopover(),
   };
   addEventListener("keydown", (event) => {
