@@ -98,8 +98,8 @@ function depthOf(card) {
 }
 
 function statusAfter({ classList, dataset }) {
-  if (!classList.contains("permission-response")) return dataset.status;
-  return ["allowed", "answered"].includes(dataset.status) ? "running" : undefined;
+  if (classList.contains("permission-response")) return ["allowed", "answered"].includes(dataset.status) && "running";
+  return ["tool-result", "tool-update", "permission-request"].some((one) => classList.contains(one)) && dataset.status;
 }
 
 function setStatus(card, status) {
