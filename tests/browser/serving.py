@@ -42,7 +42,8 @@ class Site:
         assert self.daemon.log, self.daemon.sentence
         self.url: str = self.daemon.log[-1]["web"]
         self._entries: SimpleQueue[dict[str, Any]] = SimpleQueue()
-        threading.Thread(target=self._read_log, daemon=True).start()
+        self._reader = threading.Thread(target=self._read_log)
+        self._reader.start()
         self._listen = self.url.removeprefix("http://")
 
     @property
@@ -74,13 +75,15 @@ class Site:
         """A daemon that cannot log stands still."""
         entries, log = self._entries, self.daemon.process.stderr
         assert log is not None
-        for line in log:
-            entries.put(json.loads(line))
+        with log:
+            for line in log:
+                entries.put(json.loads(line))
 
     def kill(self) -> None:
         """As the kernel does when memory is short."""
         self.daemon.process.kill()
         self.daemon.process.wait()
+        self._reader.join()
 
     def _tooltap(self, *arguments: object) -> str:
         command = [*COMMAND, *map(str, arguments)]

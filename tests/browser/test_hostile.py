@@ -12,6 +12,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.chromium import Tab
 from tests.browser.recordings import answered, called, said
 from tests.browser.serving import Site
+from tooltap.daemon.web.look import LEVELS
 from tooltap.protocol.tools import TOOLS
 
 BEACON = "http://elsewhere.example/beacon"
@@ -31,16 +32,31 @@ HOSTILE = "\n".join(
     ]
 )
 ADDRESSES = ("javascript:alert(1)", "data:text/html,<script>alert(1)</script>", " java\nscript:alert(1)", "//elsewhere.example")
-TURNING = ["\u202e", "\u202c", "\u2066", "\u2069", "\u200b", "\u061c", "\u0000", "\u001b", "\u009b"]
+UNSEEN = ["\u202e", "\u202c", "\u2066", "\u2069", "\u0000", "\u001b", "\u009b"]
+FOREIGN = """() => {
+    const tags = "script:not([src^='/static/']), link:not([href^='/static/']), style, iframe, object, embed, base, svg";
+    const elements = [...document.querySelectorAll(`${tags}, img:not([src^='/api/outputs/']), article form`)];
+    const attributes = [...document.querySelectorAll("body *")].flatMap((one) => [...one.attributes])
+        .filter(({ name }) => /^(on.*|style|srcdoc|formaction|autofocus)$/.test(name));
+    const links = [...document.querySelectorAll("a")].filter(({ protocol }) => !/^(https?|mailto):$/.test(protocol));
+    return [...elements, ...links].map((one) => one.outerHTML).concat(attributes.map((one) => one.name));
+}"""
+"""What our templates never make."""
 MEGABYTE = 1_048_576
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def hostile(site: Site) -> str:
-    """The stream in which every tool was called with nothing but this, and answered with it."""
-    agent = site.publish("hostile", "claude-stream", session=HOSTILE[:40])
-    agent.write({"type": "system", "subtype": "init", "session_id": "<img src=x onerror=alert(1)>\u202e", "model": HOSTILE})
-    agent.write(said(HOSTILE, 0))
+    publish(site, "hostile")
+    return "hostile"
+
+
+def publish(site: Site, stream: str) -> None:
+    """Every tool is called with nothing but this, and answers with it."""
+    agent = site.publish(stream, "claude-stream")
+    session = f"<img src=x onerror=alert(1)>\u202e{stream}"
+    agent.write({"type": "system", "subtype": "init", "session_id": session, "model": HOSTILE, "cwd": HOSTILE})
+    agent.write(said(HOSTILE, 0, session))
     for number, (tool, types) in enumerate(TOOLS.items()):
         agent.write(called(tool, filled(types.input), f"call-{number}"))
         agent.write(answered(f"call-{number}", HOSTILE, tool_use_result=filled(types.result)))
@@ -54,7 +70,6 @@ def hostile(site: Site) -> str:
     agent.write(answered("failed", HOSTILE, is_error=True))
     agent.write({"type": HOSTILE, "text": HOSTILE}, HOSTILE.encode().replace(b"\n", b" "))
     agent.finish()
-    return "hostile"
 
 
 def filled(kind: type[msgspec.Struct]) -> dict[str, Any]:
@@ -69,6 +84,59 @@ def _value(kind: Any) -> Any:
     return {HOSTILE: HOSTILE, "content": HOSTILE} if "dict" in text else HOSTILE
 
 
+def test_nothing_of_it_runs_at_any_level(site: Site, tab: Tab, hostile: str) -> None:
+    for level in LEVELS:
+        site.enter(tab.page, stream=hostile)
+        prefer(tab.page, level=level)
+        expect(tab.page.locator("article.tool-call").first).to_have_attribute("data-level", level)
+        tab.page.wait_for_function("() => { scrollTo(0, 0); return document.querySelector('#older').hidden; }")
+
+        assert_inert(tab.page)
+
+    assert [address for address in tab.requests if not address.startswith(site.url)] == []
+
+
+def test_nothing_of_it_runs_in_the_views_of_one_event(site: Site, tab: Tab, hostile: str) -> None:
+    site.enter(tab.page, stream=hostile)
+    heads = tab.page.locator("article.card > header .head")
+    addresses = heads.evaluate_all("heads => heads.map(head => head.href)")
+    for address in addresses[:: len(addresses) // 12]:
+        tab.page.goto(address)
+        expect(tab.page.locator(".view")).to_have_count(3)
+
+        assert_inert(tab.page)
+
+
+def test_it_is_inert_when_it_comes_live(site: Site, tab: Tab) -> None:
+    site.enter(tab.page, stream="hostile-live")
+    expect(tab.page.locator("#connection")).to_have_text("Live")
+    publish(site, "hostile-live")
+
+    expect(tab.page.locator("article.unparsed")).to_have_count(2)
+    assert_inert(tab.page)
+
+
+def test_a_megabyte_in_one_line_is_a_card_like_others(site: Site, page: Page) -> None:
+    agent = site.publish("long", "claude-stream")
+    agent.write(said("word " * (MEGABYTE // 5), 1), called("Bash", {"command": "x" * MEGABYTE}, "long"))
+    agent.write(answered("long", "<b>" * (MEGABYTE // 3)), said("the end", 2))
+    agent.finish()
+    site.enter(page, stream="long")
+
+    expect(page.locator("article.message").last).to_contain_text("the end")
+    expect(page.locator("article.tool-call").get_by_role("link", name="the whole").first).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.evaluate("document.documentElement.outerHTML.length") < MEGABYTE
+
+
+def assert_inert(page: Page) -> None:
+    """There is nothing on the page but what our own templates make."""
+    assert page.evaluate(FOREIGN) == []
+    html = page.content()
+    assert [sign for sign in UNSEEN if sign in html] == []
+    assert page.title().endswith("tooltap")
+
+
 def prefer(page: Page, **values: str) -> None:
     """Remember preferences, by their form."""
     page.locator('[popovertarget="preferences"]').first.click()
@@ -76,31 +144,3 @@ def prefer(page: Page, **values: str) -> None:
     for name, value in values.items():
         form.locator(f'select[name="{name}"]').select_option(value)
     form.get_by_role("button", name="Remember").click()
-
-
-def test_nothing_of_it_runs_at_any_level(site: Site, tab: Tab, hostile: str) -> None:
-    page = tab.page
-    title = page.title()
-    for level in ("title", "summary", "full"):
-        site.enter(page, stream=hostile)
-        prefer(page, level=level)
-        expect(page.locator("article.tool-call").first).to_have_attribute("data-level", level)
-        page.goto(f"{site.url}/?stream={hostile}&before=1000000")
-
-        inert(page)
-
-    assert title == ""
-    assert [request for request in tab.requests if not request.startswith(site.url)] == []
-
-
-def inert(page: Page) -> None:
-    """Nothing in the timeline but what our own templates make."""
-    feed = page.locator("body")
-    expect(feed.locator("main :is(script, style, iframe, object, embed, link, meta, base, form, svg, template)")).to_have_count(0)
-    expect(feed.locator("main img:not([src^='/api/outputs/'])")).to_have_count(0)
-    assert page.evaluate("[...document.querySelectorAll('*')].flatMap(e => [...e.attributes]).filter(a => /^on|^style$|^srcdoc$|^formaction$/.test(a.name)).map(a => a.name)") == []
-    schemes = page.evaluate("[...new Set([...document.querySelectorAll('a[href]')].map(a => a.protocol))]")
-    assert set(schemes) <= {"http:", "https:", "mailto:"}
-    text = page.evaluate("document.documentElement.outerHTML")
-    assert [sign for sign in TURNING if sign in text] == []
-    assert "49" not in page.locator("article.message .prose").first.inner_text()
