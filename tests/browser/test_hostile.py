@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.chromium import Tab
+from tests.browser.pages import prefer
 from tests.browser.recordings import answered, called, said
 from tests.browser.serving import Site
 from tooltap.daemon.web.look import LEVELS
@@ -19,19 +20,26 @@ BEACON = "http://elsewhere.example/beacon"
 HOSTILE = "\n".join(
     [
         "<script>alert('script')</script>",
-        f"<img src={BEACON} onerror=alert('image')><svg onload=alert('svg')><iframe srcdoc='<script>alert(1)</script>'>",
+        f"<img src={BEACON} onerror=alert('image')><svg onload=alert('svg')>",
+        "<iframe srcdoc='<script>alert(1)</script>'></iframe>",
         f"'\"--></textarea></title></pre></template><style>@import '{BEACON}';*{{display:none}}</style>",
         f"<link rel=stylesheet href={BEACON}><meta http-equiv=refresh content='0;url={BEACON}'><base href={BEACON}>",
         f"<form action={BEACON}><button formaction=javascript:alert(1) autofocus onfocus=alert(1)>go</button></form>",
         f"![image]({BEACON}) [link](javascript:alert(1)) [data](data:text/html,<script>alert(1)</script>)",
         "<javascript:alert(1)> <a href='java\tscript:alert(1)'>a</a> &#106;avascript:alert(1)",
         "{{ 7 * 7 }} {% raw %} ${7*7} <%= 7 %> __proto__ constructor",
-        "\x1b]8;;javascript:alert(1)\x07hyper\x1b]8;;\x07 \x1b[2J\x1b[1;31mred\x1b[0m \x1b]0;title\x07 \x1b[?1049h \x9b31m",
+        "\x1b]8;;javascript:alert(1)\x07hyper\x1b]8;;\x07 \x1b[2J\x1b[1;31mred\x1b[0m \x1b]0;title\x07",
+        "\x1b[?1049h \x9b31m",
         "\u202efdp.exe\u202c \u2066isolate\u2069 zero\u200bwidth \u061c \ufeff\u0000\u0008back\u007f",
         "https://user:pass@elsewhere.example/\u202etxt.exe javascript:alert(1) file:///etc/passwd",
     ]
 )
-ADDRESSES = ("javascript:alert(1)", "data:text/html,<script>alert(1)</script>", " java\nscript:alert(1)", "//elsewhere.example")
+ADDRESSES = (
+    "javascript:alert(1)",
+    "data:text/html,<script>alert(1)</script>",
+    " java\nscript:alert(1)",
+    "//elsewhere.example",
+)
 UNSEEN = ["\u202e", "\u202c", "\u2066", "\u2069", "\u0000", "\u001b", "\u009b"]
 FOREIGN = """() => {
     const tags = "script:not([src^='/static/']), link:not([href^='/static/']), style, iframe, object, embed, base, svg";
@@ -135,12 +143,3 @@ def assert_inert(page: Page) -> None:
     html = page.content()
     assert [sign for sign in UNSEEN if sign in html] == []
     assert page.title().endswith("tooltap")
-
-
-def prefer(page: Page, **values: str) -> None:
-    """Remember preferences, by their form."""
-    page.locator('[popovertarget="preferences"]').first.click()
-    form = page.locator("#preferences form")
-    for name, value in values.items():
-        form.locator(f'select[name="{name}"]').select_option(value)
-    form.get_by_role("button", name="Remember").click()
