@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import json
 import subprocess
+import threading
 from pathlib import Path
+from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlencode
@@ -39,6 +41,9 @@ class Site:
         ).wait_ready()
         assert self.daemon.log, self.daemon.sentence
         self.url: str = self.daemon.log[-1]["web"]
+        self._entries: SimpleQueue[dict[str, Any]] = SimpleQueue()
+        self._reader = threading.Thread(target=self._read_log)
+        self._reader.start()
         self._listen = self.url.removeprefix("http://")
 
     @property
@@ -63,12 +68,22 @@ class Site:
 
     def wait_for(self, event: str) -> None:
         """Until the daemon logs it."""
-        while self.daemon.next_log().get("event") != event:
+        while self._entries.get(timeout=TIMEOUT).get("event") != event:
             pass
+
+    def _read_log(self) -> None:
+        """A daemon that cannot log stands still."""
+        entries, log = self._entries, self.daemon.process.stderr
+        assert log is not None
+        with log:
+            for line in log:
+                entries.put(json.loads(line))
 
     def kill(self) -> None:
         """As the kernel does when memory is short."""
-        self.daemon.__exit__(None, None, None)
+        self.daemon.process.kill()
+        self.daemon.process.wait()
+        self._reader.join()
 
     def _tooltap(self, *arguments: object) -> str:
         command = [*COMMAND, *map(str, arguments)]
