@@ -9,7 +9,7 @@ import click
 import orjson
 
 from tooltap.cli.connection import ask, socket_option
-from tooltap.cli.render import harmless
+from tooltap.daemon.harmless import harmless
 
 __all__ = ["command"]
 

@@ -1,0 +1,171 @@
+"""Text of agents and their tools as HTML: Markdown, source code, terminal colours, links.
+
+Whatever comes in, what goes out is inert: Markdown is cleaned by nh3, everything else is escaped, control characters
+and writing directions are replaced by signs, and only web and mail addresses become links. Styles are classes, since
+the page's Content-Security-Policy allows no style in the markup. Long text is cut where `Excerpt` says, never here.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import cache, lru_cache
+from typing import Any
+from urllib.parse import urlsplit
+
+import nh3
+from ansi2html import Ansi2HTMLConverter
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markdown_it import MarkdownIt
+from markupsafe import Markup, escape
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexer import Lexer
+from pygments.lexers import get_lexer_by_name, get_lexer_for_filename
+from pygments.lexers.special import TextLexer
+from pygments.util import ClassNotFound
+
+from tooltap.daemon.harmless import visible
+
+__all__ = ["ansi", "clock", "code", "link", "markdown", "template", "text", "time_of_day"]
+
+LINKS = frozenset({"http", "https", "mailto"})
+"""Schemes that a link may have."""
+HIGHLIGHTED = 65_536
+"""Characters of source code up to which it is coloured; lexers take their time."""
+MARKDOWN = 65_536
+"""Characters of Markdown up to which it is read; an ordinary text takes half a second for as many."""
+BRACKETS = 5_000
+"""Of one text; each one is looked for an end in all that follows."""
+
+_TAGS = {
+    *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "strong", "em", "s", "code", "pre", "blockquote"),
+    *("ul", "ol", "li", "table", "thead", "tbody", "tr", "th", "td", "a", "span"),
+}
+_ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "code": {"class"}, "span": {"class"}}
+
+
+def text(value: str) -> Markup:
+    """Plain text, as it is."""
+    return escape(visible(value))
+
+
+def markdown(value: str) -> Markup:
+    """What a model wrote for a person. Images of others are links: nothing is loaded from elsewhere. Plain text where
+    it is too much to read, or nested so deeply that the parser would leave some out."""
+    shown, parser = visible(value), _markdown()
+    if len(shown) > MARKDOWN or shown.count("[") > BRACKETS:
+        return _plain(shown)
+    tokens = parser.parse(shown)
+    if any(token.level >= parser.options["maxNesting"] - 1 for token in tokens):
+        return _plain(shown)
+    cleaned = nh3.clean(
+        parser.renderer.render(tokens, parser.options, {}),
+        tags=_TAGS,
+        attributes=_ATTRIBUTES,
+        url_schemes=set(LINKS),
+        link_rel="noopener noreferrer nofollow",
+    )
+    return Markup(cleaned)
+
+
+def _plain(shown: str) -> Markup:
+    return Markup('<pre class="text">{}</pre>').format(shown)
+
+
+def code(value: str, *, path: str | None = None, language: str | None = None, first_line: int | None = None) -> Markup:
+    """Source code with its colours; with line numbers where `first_line` is given. The language is that of the name
+    given as Pygments has it, else of the file's name."""
+    shown = visible(value)
+    lexer = _lexer(language, path) if len(shown) <= HIGHLIGHTED else TextLexer()
+    return Markup(highlight(shown, lexer, _formatter(first_line)))
+
+
+def ansi(value: str) -> Markup:
+    """What a terminal would show of a tool's output: colours, weight and underlining; of everything else the text."""
+    converter = Ansi2HTMLConverter(inline=False, scheme="xterm", linkify=False, escaped=True)
+    # ESC has to reach the converter, which takes every sequence out, known or not.
+    converted = converter.convert(value.replace("\r\n", "\n"), full=False, ensure_trailing_newline=False)
+    # It also makes links, of whatever scheme, of what a terminal shows as one.
+    return Markup(nh3.clean(visible(converted), tags={"span"}, attributes={"span": {"class"}}))
+
+
+def link(url: str, shown: str | None = None) -> Markup:
+    """An address to follow, if it is one that is safe to follow; else its text."""
+    words = text(shown or url)
+    try:
+        scheme = urlsplit(url).scheme.lower()
+    except ValueError:
+        scheme = ""
+    if scheme not in LINKS:
+        return words
+    return Markup('<a href="{}" rel="noopener noreferrer nofollow" target="_blank">{}</a>').format(visible(url), words)
+
+
+def clock(milliseconds: int, form: str = "%Y-%m-%d %H:%M:%S UTC") -> str:
+    """A time of an event as `2026-11-22 04:05:06 UTC`; whatever number an agent wrote."""
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime(form)
+    except (ValueError, OverflowError, OSError):
+        return f"{milliseconds} ms"
+
+
+def time_of_day(milliseconds: int) -> str:
+    """The same as `04:05:06`, in UTC."""
+    return clock(milliseconds, "%H:%M:%S")
+
+
+def template(name: str, **values: Any) -> Markup:
+    """A template of this package, filled in."""
+    return Markup(_environment().get_template(name).render(**values))
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("tooltap.daemon.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    environment.filters |= {"visible": visible, "markdown": markdown, "ansi": ansi, "link": link}
+    environment.filters |= {"clock": clock, "time_of_day": time_of_day}
+    environment.globals |= {"code": code}
+    return environment
+
+
+@cache
+def _markdown() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "highlight": _fenced})
+    parser.enable(["table", "strikethrough"])
+    parser.add_render_rule("image", _image)
+    return parser
+
+
+def _image(renderer: Any, tokens: Any, index: int, options: Any, env: Any) -> str:
+    token = tokens[index]
+    return str(link(str(token.attrs.get("src", "")), token.content or None))
+
+
+def _fenced(value: str, language: str, attributes: str) -> str:
+    """The inside of a fenced block."""
+    return highlight(value, _lexer(language, None), HtmlFormatter(nowrap=True)) if len(value) <= HIGHLIGHTED else ""
+
+
+@lru_cache(maxsize=256)
+def _lexer(language: str | None, path: str | None) -> Lexer:
+    try:
+        if language:
+            return get_lexer_by_name(language, stripnl=False)
+        if path:
+            return get_lexer_for_filename(path, stripnl=False)
+    except ClassNotFound:
+        pass
+    return TextLexer(stripnl=False)
+
+
+def _formatter(first_line: int | None) -> HtmlFormatter[str]:
+    if first_line is None:
+        return HtmlFormatter(cssclass="code")
+    return HtmlFormatter(cssclass="code", linenos="inline", linenostart=max(first_line, 0))
