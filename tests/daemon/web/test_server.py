@@ -198,7 +198,7 @@ def test_without_it_the_daemon_needs_none_of_its_packages(tmp_path: Path) -> Non
     assert not imported & {"starlette", "uvicorn", "h11", "tooltap.daemon.web.server"}
 
 
-def test_many_browsers_come_and_go_while_others_are_served(tmp_path: Path) -> None:
+def test_many_browsers_come_and_go_while_others_are_served(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A hundred at a time, which leave in the middle of whatever they asked for."""
     with browsed(tmp_path) as (daemon, browser):
         daemon.commit(commit(*(message("x" * 5_000) for _ in range(200))))
@@ -214,3 +214,5 @@ def test_many_browsers_come_and_go_while_others_are_served(tmp_path: Path) -> No
         until(lambda: not daemon.stats()["web"]["connections"], "the connections to be noticed")
 
         assert len(browser.get("/api/events").json["events"]) == 200
+
+    assert not caplog.records

@@ -11,14 +11,9 @@ import pytest
 from tests.daemon.events import call, commit, event, message
 from tests.daemon.lives import Lives, Publisher, wait_for_ack
 from tests.daemon.running import Running
-from tests.daemon.web.browsing import Browser, Message, browsed, free_port, until, web_settings
+from tests.daemon.web.browsing import Browser, Message, browsed, free_port, socket_lines, until, web_settings
 from tooltap.daemon.web.token import load_token
 from tooltap.protocol.events import SessionEvent
-
-
-def socket_lines(daemon: Running, **arguments: Any) -> list[str]:
-    wire = daemon.subscribe(after="start", follow=False, **arguments)
-    return [line.decode().rstrip("\n") for line in wire.lines() if not line.startswith(b'{"op"')]
 
 
 def test_replay_and_live_join_with_the_bytes_of_the_socket(daemon: Running, browser: Browser) -> None:
@@ -32,7 +27,7 @@ def test_replay_and_live_join_with_the_bytes_of_the_socket(daemon: Running, brow
     assert stream.response.headers["content-type"] == "text/event-stream; charset=utf-8"
     assert (subscribed.event, subscribed.json["journal"]) == ("subscribed", daemon.daemon.journal.id)
     assert (joined.id, joined.json) == ("2", {"op": "live", "seq": 2})
-    assert [one.data for one in events + live] == socket_lines(daemon)
+    assert [one.data.encode() for one in events + live] == socket_lines(daemon)
     assert [one.id for one in events + live] == ["1", "2", "3"]
 
 
@@ -90,7 +85,7 @@ def test_what_users_see_comes_as_on_the_socket(daemon: Running, browser: Browser
     with browser.stream("/api/events?after=start&as=display") as stream:
         found = stream.until("live")
 
-    assert [one.data for one in found if one.event == "message"] == socket_lines(daemon, **{"as": "display"})
+    assert [one.data.encode() for one in found if one.event == "message"] == socket_lines(daemon, **{"as": "display"})
 
 
 def test_partials_come_to_those_who_ask_and_have_no_id(daemon: Running, browser: Browser) -> None:
@@ -171,7 +166,7 @@ def test_two_hundred_browsers_see_the_same(daemon: Running, browser: Browser) ->
         expected = socket_lines(daemon)
 
         for stream in streams:
-            assert [one.data for one in stream.take(40)] == expected
+            assert [one.data.encode() for one in stream.take(40)] == expected
     finally:
         for stream in streams:
             stream.close()
