@@ -12,6 +12,7 @@ from tests.daemon.events import call, commit, event, message
 from tests.daemon.lives import Lives, Publisher, wait_for_ack
 from tests.daemon.running import Running
 from tests.daemon.web.browsing import Browser, Message, browsed, free_port, socket_lines, until, web_settings
+from tooltap.daemon.journal import JournalError
 from tooltap.daemon.web.token import load_token
 from tooltap.protocol.events import SessionEvent
 
@@ -124,6 +125,24 @@ def test_a_mistake_is_an_answer_and_no_stream(browser: Browser, query: str) -> N
     status, _, _ = browser.get(f"/api/events?{query}", {"Accept": "text/event-stream"}).error
 
     assert status == 400
+
+
+def test_a_journal_that_fails_is_a_problem_of_the_stream(
+    daemon: Running, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not an `error`: that is what a browser calls the end of a connection."""
+    daemon.commit(commit(message("a")))
+    daemon.daemon.hub._recent.clear()
+
+    async def fail(*arguments: Any, **options: Any) -> Any:
+        raise JournalError("the journal cannot be read: disk I/O error")
+
+    monkeypatch.setattr(daemon.daemon.journal, "read", fail)
+    with browser.stream("/api/events?after=start") as stream:
+        found = list(stream)
+
+    assert [one.event for one in found] == ["subscribed", "problem"]
+    assert found[-1].json == {"op": "error", "code": "journal", "message": "the journal cannot be read: disk I/O error"}
 
 
 def test_head_opens_no_stream(daemon: Running, browser: Browser) -> None:
