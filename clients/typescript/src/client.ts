@@ -11,6 +11,7 @@ import type {
   Filter,
   Gap,
   Ingest,
+  Results,
   StoreRequest,
   Subscribe,
   ToolCall,
@@ -150,8 +151,14 @@ export class EventStream<E = AnyEvent> implements AsyncIterable<E | Gap> {
 /** What can be asked, but `store`, whose body follows its frame: `{ op: "event", seq: 5, view: "display" }`, `{ op: "sessions" }`, … */
 export type Request = Exclude<ClientFrame, Subscribe | Ingest | StoreRequest>;
 
+/** What the answer holds. */
+export type ResultOf<Op extends Request["op"]> = Op extends keyof Results ? Results[Op] : Record<string, unknown>;
+
 /** The result of one request. Throws `ConnectError`, `DaemonError` and `DisconnectedError`. */
-export async function request<Result = unknown>(asked: Request, path: string = socketPath()): Promise<Result> {
+export async function request<Asked extends Request>(
+  asked: Asked,
+  path: string = socketPath(),
+): Promise<ResultOf<Asked["op"]>> {
   const connection = await Connection.open(path);
   try {
     connection.send({ ...asked, id: 1 });
@@ -161,7 +168,7 @@ export async function request<Result = unknown>(asked: Request, path: string = s
         if (frame.error) {
           throw new DaemonError(frame.error.code, frame.error.message);
         }
-        return frame.result as Result;
+        return frame.result as ResultOf<Asked["op"]>;
       }
     }
   } finally {
