@@ -1,0 +1,1 @@
+"""The web gateway: the journal and the live events over HTTP, for browsers and programs on this machine."""
