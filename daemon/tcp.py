@@ -12,6 +12,8 @@ from tooltap.daemon.listener import BACKLOG, ListenError
 __all__ = ["Address", "listen", "parse_address", "url_of"]
 
 LOOPBACK = "127.0.0.1"
+EVERYWHERE = {"0.0.0.0": LOOPBACK, "::": "::1"}
+"""Addresses to listen at, but not to ask for."""
 
 
 class Address(NamedTuple):
@@ -44,5 +46,7 @@ def listen(address: Address, *, allow_remote: bool) -> socket.socket:
 
 
 def url_of(listening: socket.socket) -> str:
+    """For programs on this machine."""
     host, port = listening.getsockname()[:2]
+    host = EVERYWHERE.get(host, host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

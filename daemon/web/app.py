@@ -15,6 +15,12 @@ __all__ = ["application"]
 
 def application(services: Services, *, token: str, host: str, port: int) -> ASGIApp:
     """`host` and `port`: where it listens."""
-    routes = api.routes(services)
-    endpoints = Starlette(routes=routes, exception_handlers=HANDLERS)
-    return Guard(endpoints, token=token, hosts=(host, *services.config.web.hosts), cookie=f"tooltap-{port}")
+    web = services.config.web
+    endpoints = Starlette(routes=api.routes(services), exception_handlers=HANDLERS)
+    return Guard(
+        endpoints,
+        token=token,
+        hosts=(host, *web.hosts),
+        any_address=web.allow_remote,
+        cookie=f"tooltap-{port}",
+    )

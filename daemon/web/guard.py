@@ -19,7 +19,7 @@ from starlette.requests import cookie_parser
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tooltap.daemon.addresses import is_loopback
+from tooltap.daemon.addresses import is_address, is_loopback
 from tooltap.daemon.logs import get_logger
 from tooltap.daemon.web.errors import error_response
 from tooltap.daemon.web.token import is_token
@@ -48,13 +48,17 @@ _log = get_logger("web")
 
 
 class Guard:
-    """ASGI. `hosts`: names of ours beside the loopback ones. `cookie`: its name; cookies do not tell ports apart, so
-    that two daemons need two."""
+    """ASGI. `hosts`: names of ours beside the loopback ones. `any_address`: whatever IP address it is asked for by is
+    ours, too; no page can make that mean another machine. `cookie`: its name; cookies do not tell ports apart, so that
+    two daemons need two."""
 
-    def __init__(self, application: ASGIApp, *, token: str, hosts: Collection[str], cookie: str) -> None:
+    def __init__(
+        self, application: ASGIApp, *, token: str, hosts: Collection[str], any_address: bool, cookie: str
+    ) -> None:
         self._application = application
         self._token = token
         self._hosts = {host.lower() for host in hosts}
+        self._any_address = any_address
         self._cookie = cookie
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -101,7 +105,7 @@ class Guard:
 
     def _is_ours(self, host: str) -> bool:
         name = _without_port(host).lower()
-        return is_loopback(name) or name in self._hosts
+        return is_loopback(name) or name in self._hosts or (self._any_address and is_address(name))
 
     def _is_known(self, headers: Headers) -> bool:
         scheme, _, credentials = headers.get("authorization", "").partition(" ")

@@ -6,7 +6,7 @@ frames are events of their own names; `live` and `at` carry an `id` too, as they
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import lru_cache
 
 import anyio
@@ -28,9 +28,10 @@ COMMENT = b":\n\n"
 
 
 class EventStream:
-    """An answer that goes on until either side ends it. `translate` makes messages of chunks of lines."""
+    """An answer that goes on until either side ends it. `translate` makes messages of a chunk of lines; what takes long
+    it does in a thread."""
 
-    def __init__(self, services: Services, frame: Subscribe, translate: Callable[[bytes], bytes]) -> None:
+    def __init__(self, services: Services, frame: Subscribe, translate: Callable[[bytes], Awaitable[bytes]]) -> None:
         self._feeds = services.feeds
         self._heartbeat = services.config.web.heartbeat
         self._frame = frame
@@ -48,14 +49,19 @@ class EventStream:
                     chunk = await feed.take()
                 if chunk == b"":
                     break
-                await _send(send, COMMENT if chunk is None else self._translate(chunk))
+                await _send(send, COMMENT if chunk is None else await self._translate(chunk))
             await _send(send, b"", more=False)
             tasks.cancel_scope.cancel()
 
 
+async def messages(chunk: bytes) -> bytes:
+    """Lines as messages."""
+    return _messages(chunk)
+
+
 @lru_cache(maxsize=4)
-def messages(chunk: bytes) -> bytes:
-    """Lines as messages: made once for all who are sent the same."""
+def _messages(chunk: bytes) -> bytes:
+    """Made once for all who are sent the same."""
     return b"".join([_message(line) for line in chunk.splitlines()])
 
 
