@@ -8,6 +8,7 @@ from starlette.types import ASGIApp
 from tooltap.daemon.web import api
 from tooltap.daemon.web.errors import HANDLERS
 from tooltap.daemon.web.guard import Guard
+from tooltap.daemon.web.origins import Origins
 from tooltap.daemon.web.services import Services
 
 __all__ = ["application"]
@@ -17,7 +18,7 @@ def application(services: Services, *, token: str, host: str, port: int) -> ASGI
     """`host` and `port`: where it listens."""
     web = services.config.web
     endpoints = Starlette(routes=api.routes(services), exception_handlers=HANDLERS)
-    return Guard(
+    guarded = Guard(
         endpoints,
         token=token,
         hosts=(host, *web.hosts),
@@ -25,3 +26,4 @@ def application(services: Services, *, token: str, host: str, port: int) -> ASGI
         cookie=f"tooltap-{port}",
         patience=web.patience,
     )
+    return Origins(guarded, web.origins)
