@@ -8,9 +8,9 @@ __all__ = ["Numbers"]
 class Numbers:
     """Counts what the line being read gives."""
 
-    def __init__(self, stream: str) -> None:
+    def __init__(self, stream: str, line: int) -> None:
         self.stream = stream
-        self.restart(0)
+        self.restart(line)
 
     def restart(self, line: int, mark: str = "", events: int = 0) -> None:
         """`mark`: `c` for what closing makes, `d` for what no line makes."""
