@@ -161,6 +161,7 @@ class Calls:
             ToolCall,
             call_id=new_id,
             parent=call.parent,
+            turn=call.turn,
             name=name,
             input=self._with_meta(payload, call, raw),
             status=status,
@@ -337,7 +338,7 @@ class Calls:
             return call, None
         if tomb.synthetic_result is None:
             return None, None
-        call = Call(id=call_id, status="running", **tomb.shared())
+        call = Call(*tomb.shared(), id=call_id, status="running")
         return call, tomb.synthetic_result
 
     @staticmethod
@@ -378,12 +379,13 @@ class Calls:
         state = self._state
         state.memory_bytes -= call.memory_bytes
         state.remembered.pop(call.id, None)
-        siblings = state.children.get(call.parent or "", {})
-        siblings.pop(call.id, None)
-        if not siblings:
-            state.children.pop(call.parent or "", None)
+        if call.parent is not None:
+            siblings = state.children.get(call.parent, {})
+            siblings.pop(call.id, None)
+            if not siblings:
+                state.children.pop(call.parent, None)
         state.done.pop(call.id, None)
-        state.done[call.id] = Tombstone(synthetic_result=synthetic_result, **call.shared())
+        state.done[call.id] = Tombstone(*call.shared(), synthetic_result=synthetic_result)
         while len(state.done) > self._parser.context.limits.tombstones:
             oldest = next(iter(state.done))
             self._ids.forget(oldest, state.done.pop(oldest))
