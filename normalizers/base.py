@@ -19,7 +19,7 @@ import msgspec
 from tooltap.normalizers.calls import Calls
 from tooltap.normalizers.calls_state import Call
 from tooltap.normalizers.decode import FRAMING, decode_line
-from tooltap.normalizers.documents import Documents
+from tooltap.normalizers.documents import OPENING_BYTES, Documents
 from tooltap.normalizers.emitter import Emitter
 from tooltap.normalizers.framing import LongLine
 from tooltap.normalizers.items import Context, Item
@@ -73,7 +73,8 @@ class Parser(Emitter, ABC):
     def feed(self, line: bytes, t: int | None = None, direction: Direction | None = None) -> tuple[str, list[Item]]:
         """Read one line. `t`: ms since the epoch at which it was received, if known."""
         self._begin(t)
-        return self._class_of(line, t, direction), self._take()
+        line_class = self.read_line(line, t, direction)
+        return line_class, self._take()
 
     def feed_long(self, line: LongLine, t: int | None = None) -> tuple[str, list[Item]]:
         """A line longer than the limit: its head and length."""
@@ -117,6 +118,28 @@ class Parser(Emitter, ABC):
 
     # -- for dialects to implement ------------------------------------------------------------------------------
 
+    def read_line(self, line: bytes, t: int | None, direction: Direction | None) -> str:
+        """Decode a line and read what is on it: the line's class. For dialects that know some without decoding them."""
+        documents: Documents = self.state.documents
+        if (len(line) < OPENING_BYTES or documents.lines or documents.in_array) and self.ARRAYS:
+            whole = self._collect(line)
+            if whole is None:
+                return WITH_EVENTS
+            line = whole
+        decoded = decode_line(line, self.context.limits.depth)
+        self.repaired = decoded.repaired
+        if len(decoded.values) == 1:
+            return self._read(decoded.values[0], line, t, direction)
+        if decoded.values:
+            return self._read_all(decoded.values, line, t, direction)
+        reason = decoded.reason
+        if reason == "blank":
+            return skip("blank")
+        if reason == FRAMING and FRAMING in self.SKIPS:
+            self.read_framing(line)
+            return skip(FRAMING)
+        return self._unreadable("not-json" if reason in (None, FRAMING) else reason, line, len(line))
+
     @abstractmethod
     def read(self, value: dict[str, Any], direction: Direction | None) -> str:
         """Read one object of the line: emit events, and say the line's class."""
@@ -127,10 +150,6 @@ class Parser(Emitter, ABC):
 
     def read_framing(self, line: bytes) -> None:
         """Look at a line of the framing of server-sent events."""
-
-    def glance(self, line: bytes) -> str | None:
-        """The class of a line that need not be decoded to be skipped."""
-        return None
 
     def finish(self, reason: str) -> None:
         """The stream ends: emit what only this dialect knows to be pending."""
@@ -226,32 +245,12 @@ class Parser(Emitter, ABC):
 
     def _begin(self, t: int | None) -> None:
         """Go on to the next line."""
-        self.repaired = False
-        self.state.line += 1
-        self._restart_numbers()
+        state = self.state
+        state.line += 1
+        if not self._is_guest:
+            self._numbers.restart(state.line)
         self._reset_scope(t)
-
-    def _class_of(self, line: bytes, t: int | None, direction: Direction | None) -> str:
-        """Read what is on the line: its class."""
-        if (known := self.glance(line)) is not None:
-            return known
-        if self.ARRAYS and not self.state.documents.passes(line):
-            whole = self._collect(line)
-            if whole is None:
-                return WITH_EVENTS
-            line = whole
-        decoded = decode_line(line, self.context.limits.depth)
-        values, self.repaired, reason = decoded.values, decoded.repaired, decoded.reason
-        if len(values) == 1:
-            return self._read(values[0], line, t, direction)
-        if values:
-            return self._read_all(values, line, t, direction)
-        if reason == "blank":
-            return skip("blank")
-        if reason == FRAMING and FRAMING in self.SKIPS:
-            self.read_framing(line)
-            return skip(FRAMING)
-        return self._unreadable("not-json" if reason in (None, FRAMING) else reason, line, len(line))
+        self.repaired = False
 
     def _read_all(self, values: list[Any], line: bytes, t: int | None, direction: Direction | None) -> str:
         """Objects torn onto one line, or those of an array: the line is worth its best part."""

@@ -20,8 +20,9 @@ class Numbers:
         self.partials = self.outputs = 0
 
     def event(self) -> str:
-        self.events += 1
-        return f"{self.stream}:{self.line}{self.mark}:{self.events - 1}"
+        number = self.events
+        self.events = number + 1
+        return f"{self.stream}:{self.line}{self.mark}:{number}"
 
     def partial(self) -> str:
         self.partials += 1

@@ -213,14 +213,16 @@ class StreamNormalizer:
         if self.left_out:
             line_class, items = TOLD_ELSEWHERE, []
         statistics.count_line(line_class, size)
-        statistics.repaired += parser.repaired
         statistics.provider = parser.provider
+        if parser.repaired:
+            statistics.repaired += 1
         return self._finish(items) if items else []
 
     def _finish(self, items: list[Item]) -> list[Output]:
         """Bound and count what the parser produced."""
         outputs: list[Output] = []
         limits, new_output_id = self.context.limits, self._parser.new_output_id
+        count_event = self.statistics.count_event
         for item in items:
             if isinstance(item, OutputPiece):
                 outputs.append(item)
@@ -230,5 +232,5 @@ class StreamNormalizer:
                 outputs += pieces
             outputs.append(produced)
             if not (self._partials and getattr(item, "partial", False)):
-                self.statistics.count_event(item)
+                count_event(item)
         return outputs

@@ -51,7 +51,8 @@ class Statistics(msgspec.Struct, kw_only=True, rename="camel"):
     def count_event(self, event: Event) -> None:
         """Count an event that is no partial."""
         self.events += 1
-        _count(self.kinds, KINDS[type(event)])
+        kind = KINDS[type(event)]
+        self.kinds[kind] = self.kinds.get(kind, 0) + 1
         if isinstance(event, ToolCall):
             _count(self.tools, event.name)
             _count(self.raw_tools, str(event.input["_happy"]["rawToolName"]))
