@@ -54,10 +54,7 @@ def provider_name(agent: str) -> str:
 class Sessions:
     def __init__(self, parser: Parser) -> None:
         self._parser = parser
-
-    @property
-    def _state(self) -> AcpState:
-        return self._parser.state  # type: ignore[no-any-return]
+        self._state: AcpState = parser.state
 
     @property
     def info(self) -> SessionInfo:

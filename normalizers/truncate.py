@@ -29,6 +29,7 @@ def truncate_raw(value: Any, depth: int = 0) -> Any:
         return f"{value[:MAX_STRING]}…(truncated {len(value) - MAX_STRING} chars)"
     if isinstance(value, dict):
         members = value.items() if len(value) <= MAX_KEYS else islice(value.items(), MAX_KEYS)
+        cut: dict[str, Any]
         if depth == MAX_DEPTH:
             cut = {key: "[truncated depth]" for key, _ in members}
         else:  # what needs no cut is told apart here: a call for each member would cost most of the walk
