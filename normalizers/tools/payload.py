@@ -141,7 +141,8 @@ def nonblank(value: Any) -> TypeGuard[str]:
 def first_text(payload: Payload, keys: Iterable[str]) -> str | None:
     """The first value under `keys` that is a string and not blank, with its whitespace."""
     for key in keys:
-        if nonblank(value := payload.get(key)):
+        value = payload.get(key)
+        if isinstance(value, str) and value and not value.isspace():
             return value
     return None
 
@@ -189,7 +190,7 @@ def add_number(payload: Payload, key: str, *aliases: str) -> None:
 
 
 def is_integer(value: Any) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return type(value) is int
 
 
 def without_nulls(payload: Payload) -> Payload:
