@@ -74,7 +74,8 @@ class Parser(Emitter, ABC):
         """Read one line. `t`: ms since the epoch at which it was received, if known."""
         self._begin(t)
         line_class = self.read_line(line, t, direction)
-        return line_class, self._take()
+        items, self.items = self.items, []
+        return line_class, items
 
     def feed_long(self, line: LongLine, t: int | None = None) -> tuple[str, list[Item]]:
         """A line longer than the limit: its head and length."""
