@@ -34,12 +34,9 @@ _INPUT_FIELDS = frozenset({"rawInput", "title", "kind", "name", "content", "loca
 class ToolCalls:
     def __init__(self, parser: Parser, terminals: Terminals, plans: Plans) -> None:
         self._parser = parser
+        self._state: AcpState = parser.state
         self._terminals = terminals
         self._plans = plans
-
-    @property
-    def _state(self) -> AcpState:
-        return self._parser.state  # type: ignore[no-any-return]
 
     def knows(self, update: dict[str, Any]) -> bool:
         """Whether an update is about a call that was seen before."""
