@@ -1,23 +1,21 @@
-"""What it costs to bring an event to many subscribers, as a ratio to a bare asyncio server that writes the same chunks.
+"""What it costs to bring an event to subscribers, as a ratio to a bare asyncio server that writes the same chunks.
 
-Two processes take turns as the server (`fanout_servers.py`), the same readers read from both (`readers.py`). Time runs
-from the first write until the readers have all of it; processor time is the server's. Chunks are of 50 events of 0.7 kB,
-or of one.
+Two processes take turns as the server (`servers.py`), the same readers read from both (`readers.py`). Time runs from
+the first write until the readers have all of it; processor time is the server's. Chunks are of 50 events of 0.7 kB, or
+of one.
 """
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import tempfile
 import time
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.bench.children import Child
 from tests.bench.harness import Figure, Options, alternate, median
-from tests.bench.readers import ROOT, Readers
+from tests.bench.readers import readers
 
 __all__ = ["TITLE", "measure"]
 
@@ -27,6 +25,8 @@ SUBSCRIBERS = {1: 0.5, 10: 0.7, 100: 0.7, 1_000: 0.7}
 DELIVERIES = {50: 2_000_000, 1: 200_000}
 """Events a chunk -> events delivered in one turn, counted for each subscriber."""
 MOST_BATCHES = 20_000
+SMALL = 0.05
+"""With less work than this, it is only looked whether the row works."""
 
 
 class Run(NamedTuple):
@@ -36,42 +36,40 @@ class Run(NamedTuple):
 
 
 def measure(options: Options) -> list[Figure]:
-    figures = []
-    for events, deliveries in DELIVERIES.items():
-        for subscribers, reach in SUBSCRIBERS.items():
-            count = max(1, min(MOST_BATCHES, round(deliveries * options.scale / events / subscribers)))
-            subscribers = max(1, round(subscribers * min(1, 10 * options.scale)))
-            runs = alternate(
-                {side: partial(_run, side, subscribers, count, events) for side in ("bare", "hub")}, options.runs
-            )
-            pairs = list(zip(runs["bare"], runs["hub"], strict=True))
-            name = f"{subscribers:,} subscribers, {events} a chunk"
-            figures += [
-                median(name, (bare.seconds / hub.seconds for bare, hub in pairs), "×", reach=reach),
-                median(f"{name}, processor", (bare.cpu_seconds / hub.cpu_seconds for bare, hub in pairs), "×"),
-                median(f"{name}, a delivery", (1e6 * hub.cpu_seconds / hub.deliveries for _, hub in pairs), "µs"),
-            ]
-    return figures
+    return [
+        figure
+        for events, deliveries in DELIVERIES.items()
+        for subscribers, reach in SUBSCRIBERS.items()
+        if options.scale >= SMALL or subscribers == 10
+        for figure in _compare(subscribers, events, round(deliveries * options.scale), reach, options)
+    ]
+
+
+def _compare(subscribers: int, events: int, deliveries: int, reach: float, options: Options) -> list[Figure]:
+    batches = max(1, min(MOST_BATCHES, deliveries // (events * subscribers)))
+    sides = {side: partial(_run, side, subscribers, batches, events) for side in ("bare", "hub")}
+    runs = alternate(sides, options.runs)
+    pairs = list(zip(runs["bare"], runs["hub"], strict=True))
+    name = f"{subscribers:,} of them, chunks of {events}"
+    return [
+        median(name, (bare.seconds / hub.seconds for bare, hub in pairs), "×", reach=reach),
+        median(f"{name}, processor", (bare.cpu_seconds / hub.cpu_seconds for bare, hub in pairs), "×"),
+        median(f"{name}, each event", (1e6 * hub.cpu_seconds / hub.deliveries for _, hub in pairs), "µs"),
+    ]
 
 
 def _run(side: str, subscribers: int, batches: int, events: int) -> Run:
+    frame = {"op": "subscribe", "after": "now"} if side == "hub" else None
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run" / "t.sock"
-        arguments = [side, str(path), str(subscribers), str(batches), str(events)]
-        with subprocess.Popen(
-            [sys.executable, "-m", "tests.bench.fanout_servers", *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            cwd=ROOT,
-        ) as server:
-            assert server.stdin is not None and server.stdout is not None
-            assert server.stdout.readline() == b"ready\n"
-            readers = Readers(path, subscribers, {"after": "now"} if side == "hub" else None)
+        with (
+            Child("servers", side, path, subscribers, batches, events) as server,
+            readers(path, subscribers, frame=frame) as reading,
+        ):
             start = time.perf_counter()
-            server.stdin.write(b"go\n")
-            server.stdin.flush()
-            cpu, written = json.loads(server.stdout.readline())
-            received = readers.result().bytes
+            server.go()
+            cpu, written = server.result()
+            received, _ = reading.result()
             seconds = time.perf_counter() - start
-    assert received >= written, (received, written)
+    assert received >= written, f"{received} bytes of {written} were received"
     return Run(seconds, cpu, batches * events * subscribers)
