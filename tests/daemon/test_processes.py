@@ -35,6 +35,25 @@ def test_a_signal_ends_it_cleanly(tmp_path: Path, number: signal.Signals) -> Non
         assert reader.ask("stats")["streams"] == {"open": 0, "suspended": 1, "ended": 0}
 
 
+def test_a_signal_ends_it_cleanly_while_much_is_still_to_be_taken(tmp_path: Path) -> None:
+    """A subscriber that takes what it was sent only then gets all of that, and the daemon ends without an error."""
+    with DaemonProcess(tmp_path) as daemon, daemon.wait_ready().connect() as publisher, daemon.connect() as reader:
+        reader.send("subscribe", after="start")
+        reader.until("live")
+        publisher.write(INGEST + LINE * 3_000)
+        publisher.finish()
+        publisher.until("suspended")
+        with daemon.connect() as asking:
+            assert asking.ask("stats")["subscribers"][0]["behind"]
+        daemon.process.send_signal(signal.SIGTERM)
+        while daemon.next_log()["event"] != "shutting down":
+            pass
+
+        assert [one["line"] for one in reader.rest()][:2] == [1, 2]
+        assert daemon.wait() == 0
+        assert daemon.sentence == ""
+
+
 def test_a_second_daemon_says_so_and_ends(tmp_path: Path) -> None:
     with DaemonProcess(tmp_path) as first, first.wait_ready().connect() as wire:
         with DaemonProcess(tmp_path) as second:
