@@ -68,13 +68,12 @@ def openai(
     a daemon; Chat Completions and Responses are tapped, each conversation as a stream of its own. Keys are not
     recorded. SIGTERM and Ctrl-C end it.
     """
-    import anyio
-
     host, colon, port = listen.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65_535:
         raise click.UsageError(f"--listen is HOST:PORT, such as {LISTEN}, not {listen!r}")
     with needs_extra("gateway"):
         from tooltap.daemon.gateway_server import GatewayError, GatewayOptions, serve_gateway
+    from tooltap.daemon.foreground import run_until_stopped
     from tooltap.daemon.paths import socket_path, spool_path
 
     options = GatewayOptions(
@@ -91,6 +90,6 @@ def openai(
         line_bytes=line_bytes,
     )
     try:
-        anyio.run(serve_gateway, options, backend="asyncio")
+        run_until_stopped(lambda on_stop: serve_gateway(options, on_stop))
     except GatewayError as error:
         raise click.ClickException(str(error)) from None

@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, get_args
 
 import anyio
@@ -18,6 +19,7 @@ from tooltap.daemon.clock import wall_clock
 from tooltap.daemon.config import Config, ConfigError
 from tooltap.daemon.drain import Drain
 from tooltap.daemon.follower import Follower
+from tooltap.daemon.foreground import OnStop, run_until_stopped
 from tooltap.daemon.hub import Hub
 from tooltap.daemon.ingest import Streams
 from tooltap.daemon.journal import Journal, StreamState
@@ -229,19 +231,17 @@ def _drifted(finding: Finding) -> None:
 
 def run(config: Config, ready: Callable[[], None] = lambda: None, reload: Callable[[], Config] | None = None) -> None:
     """Run a daemon in this process until SIGTERM or SIGINT. `reload` reads the configuration again, on SIGHUP. Raises
-    `ListenError`, `JournalError` and `ConfigError`."""
+    `ListenError`, `JournalError`, `ConfigError`, and, when it has ended by SIGINT, `KeyboardInterrupt`."""
     configure(config.log_level)
     allow_open_files(config.max_connections + SPARE_FILES)
-    anyio.run(_run_until_signalled, config, ready, reload, backend="asyncio")
+    run_until_stopped(partial(_run, config, ready, reload))
 
 
-async def _run_until_signalled(config: Config, ready: Callable[[], None], reload: Callable[[], Config] | None) -> None:
+async def _run(config: Config, ready: Callable[[], None], reload: Callable[[], Config] | None, on_stop: OnStop) -> None:
     daemon = Daemon(config)
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, daemon.stop)
+    on_stop(daemon.stop)
     if reload is not None:
-        loop.add_signal_handler(signal.SIGHUP, _reload, daemon, reload)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, _reload, daemon, reload)
     await daemon.run(ready)
 
 

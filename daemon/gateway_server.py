@@ -17,7 +17,7 @@ from anyio.to_thread import run_sync
 
 from tooltap.daemon.addresses import is_loopback
 from tooltap.daemon.conversations import Conversations
-from tooltap.daemon.foreground import on_stop_signal, tell_problems
+from tooltap.daemon.foreground import OnStop, tell_problems
 from tooltap.daemon.gateway import Gateway
 from tooltap.daemon.gateway_tap import GatewayTap
 from tooltap.daemon.logs import configure, get_logger
@@ -61,8 +61,8 @@ class GatewayOptions(NamedTuple):
     """Of a request or an answer that is kept whole."""
 
 
-async def serve_gateway(options: GatewayOptions) -> None:
-    """Until SIGTERM or Ctrl-C. Raises `GatewayError`."""
+async def serve_gateway(options: GatewayOptions, on_stop: OnStop) -> None:
+    """Until it is stopped. Raises `GatewayError`."""
     upstream = _upstream(options.upstream)
     if not options.allow_remote and not is_loopback(options.host):
         raise GatewayError(f"{options.host} can be reached from other machines: that needs --allow-remote")
@@ -87,7 +87,7 @@ async def serve_gateway(options: GatewayOptions) -> None:
                 timeout_graceful_shutdown=FINISHING,
             )
         )
-        on_stop_signal(server.stop)
+        on_stop(server.stop)
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(tell_problems, lambda: tap.problem)
