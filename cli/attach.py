@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from tooltap.cli.commands import Group
 from tooltap.cli.connection import socket_option
 from tooltap.cli.extras import needs_extra
 from tooltap.cli.tapping import spool_options
@@ -18,12 +19,18 @@ SILENCE = 90.0
 """Seconds: OpenCode sends a heartbeat every 10 s, older ones every 30 s."""
 
 
-@click.group("attach")
+@click.group("attach", cls=Group, examples=("tooltap attach opencode http://127.0.0.1:4096",))
 def command() -> None:
     """Tap the event stream of a server that runs already."""
 
 
-@command.command("opencode")
+@command.command(
+    "opencode",
+    examples=(
+        "tooltap attach opencode http://127.0.0.1:4096",
+        "OPENCODE_SERVER_PASSWORD=secret tooltap attach opencode http://127.0.0.1:4096",
+    ),
+)
 @click.argument("url")
 @click.option(
     "--silence",

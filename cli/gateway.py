@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from tooltap.cli.commands import Group
 from tooltap.cli.connection import socket_option
 from tooltap.cli.extras import needs_extra
 from tooltap.cli.tapping import bytes_option, spool_options
@@ -19,12 +20,18 @@ CONVERSATIONS = 64
 IDLE = 900.0
 
 
-@click.group("gateway")
+@click.group("gateway", cls=Group, examples=("tooltap gateway openai --upstream http://127.0.0.1:11434/v1",))
 def command() -> None:
     """Pass requests on to a server for language models, and tap them."""
 
 
-@command.command("openai")
+@command.command(
+    "openai",
+    examples=(
+        "tooltap gateway openai --upstream http://127.0.0.1:11434/v1",
+        "tooltap gateway openai --upstream https://api.openai.com/v1 --listen 127.0.0.1:4020",
+    ),
+)
 @click.option("--upstream", required=True, metavar="URL", help="The server, as clients would name it.")
 @click.option("--listen", default=LISTEN, show_default=True, metavar="HOST:PORT", help="Where; port 0 is a free one.")
 @click.option("--allow-remote", is_flag=True, help="Allow a HOST that other machines can reach.")

@@ -11,6 +11,8 @@ from typing import Any
 
 import click
 
+from tooltap.cli.commands import Group
+from tooltap.cli.completing import followed
 from tooltap.cli.connection import ask, socket_option
 
 __all__ = ["command"]
@@ -19,7 +21,17 @@ STOP_TIMEOUT = 30.0
 POLL = 0.02
 
 
-@click.group("serve", invoke_without_command=True)
+@click.group(
+    "serve",
+    cls=Group,
+    invoke_without_command=True,
+    examples=(
+        "tooltap serve",
+        "tooltap serve --follow claude,codex,gemini --backfill 7d",
+        "tooltap serve --journal sqlite:/var/tmp/tooltap.db --durability power",
+        "tooltap serve --journal nats://127.0.0.1:4222/team",
+    ),
+)
 @click.option(
     "--journal", metavar="sqlite:PATH|nats://…", help="Where events are kept.  [default: in the user's data directory]"
 )
@@ -30,7 +42,12 @@ POLL = 0.02
     help="A TOML file; flags win over it.  [default: tooltap.toml in the user's configuration directory]",
 )
 @click.option("--durability", type=click.Choice(["process", "power"]), help="What acknowledged lines survive.")
-@click.option("--follow", metavar="AGENT,…", help="Follow the session files of these: claude, codex, gemini.")
+@click.option(
+    "--follow",
+    metavar="AGENT,…",
+    shell_complete=followed,
+    help="Follow the session files of these: claude, codex, gemini.",
+)
 @click.option("--backfill", metavar="all|none|AGE", help="Which older sessions to read as well.  [default: 24h]")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="How much is logged.")
 @click.option("--trace-file-bytes", type=int, metavar="N", help="Begin a new trace file when one is this long.")
@@ -88,7 +105,7 @@ def _follow(agents: str | None, backfill: str | None) -> dict[str, Any]:
     return given if backfill is None else {**given, "backfill": backfill}
 
 
-@command.command("status")
+@command.command("status", examples=("tooltap serve status",))
 @socket_option
 @click.pass_obj
 def status(outer: Path | None, socket: Path | None) -> None:
@@ -98,7 +115,13 @@ def status(outer: Path | None, socket: Path | None) -> None:
     click.echo(summary(ask(socket or outer, "stats")))
 
 
-@command.command("stop")
+@command.command(
+    "stop",
+    examples=(
+        "tooltap serve stop",
+        "tooltap serve stop --socket /tmp/tooltap.sock",
+    ),
+)
 @socket_option
 @click.pass_obj
 def stop(outer: Path | None, socket: Path | None) -> None:
