@@ -41,6 +41,8 @@ COMMANDS = {
     "drift": "Show where agents' streams are not what they were.",
     "config": "Check the daemon's configuration.",
     "stats": "Show what the daemon has done, stream by stream.",
+    "doctor": "Look at all there is of tooltap here, and say what to do about it.",
+    "service": "Have systemd start the daemon.",
     "mcp": "Offer display tools as an MCP server, on standard input and output.",
     "schema": "Print the schema of events, tool payloads and socket frames.",
     "fixtures": "Extract fixtures from traces, check them, bring them up to date.",

@@ -33,6 +33,7 @@ from tooltap.daemon.requests import Requests
 from tooltap.daemon.result_views import Policy
 from tooltap.daemon.rewriter import Rewriter
 from tooltap.daemon.server import Server
+from tooltap.daemon.systemd import notify_ready
 from tooltap.daemon.view_rules import Rules
 from tooltap.traces.baselines import PACKAGED, load
 from tooltap.traces.drift import Drift, Finding
@@ -242,7 +243,12 @@ async def _run(config: Config, ready: Callable[[], None], reload: Callable[[], C
     on_stop(daemon.stop)
     if reload is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, _reload, daemon, reload)
-    await daemon.run(ready)
+
+    def listening() -> None:
+        notify_ready()
+        ready()
+
+    await daemon.run(listening)
 
 
 def _reload(daemon: Daemon, read: Callable[[], Config]) -> None:
