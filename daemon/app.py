@@ -29,11 +29,11 @@ from tooltap.daemon.logs import configure, get_logger
 from tooltap.daemon.open_files import allow_open_files
 from tooltap.daemon.output_cache import OutputCache
 from tooltap.daemon.paths import spool_path
+from tooltap.daemon.readiness import notify_ready
 from tooltap.daemon.requests import Requests
 from tooltap.daemon.result_views import Policy
 from tooltap.daemon.rewriter import Rewriter
 from tooltap.daemon.server import Server
-from tooltap.daemon.systemd import notify_ready
 from tooltap.daemon.view_rules import Rules
 from tooltap.traces.baselines import PACKAGED, load
 from tooltap.traces.drift import Drift, Finding

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tooltap.daemon.brief_run import Printed, run_briefly
 
-__all__ = ["NAME", "VARIABLES", "ask_systemctl", "is_ours", "notify_ready", "unit", "unit_path"]
+__all__ = ["NAME", "VARIABLES", "ask_systemctl", "is_ours", "unit", "unit_path"]
 
 NAME = "tooltap.service"
 BOOTED = Path("/run/systemd/system")
@@ -50,6 +49,8 @@ ExecStart={command}
 Restart=on-failure
 RestartSec=1
 RestartPreventExitStatus=2
+# A journal of an older format is brought up to date first.
+TimeoutStartSec=10min
 TimeoutStopSec=30
 
 # Hardening that needs no namespace, which not every kernel grants to users. The daemon writes where it is told to, and
@@ -92,20 +93,6 @@ def ask_systemctl(*arguments: str, timeout: float) -> Printed | None:
     if program is None or not BOOTED.is_dir():
         return None
     return run_briefly([program, "--user", "--no-pager", *arguments], timeout)
-
-
-def notify_ready() -> None:
-    """Tell systemd, if it has started us and wants to know (sd_notify(3)). Whoever else has set the variable is nobody
-    to fail for."""
-    place = os.environ.get("NOTIFY_SOCKET")
-    if not place:
-        return
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
-        try:
-            sender.connect(f"\0{place[1:]}" if place.startswith("@") else place)
-            sender.sendall(b"READY=1")
-        except OSError:
-            pass
 
 
 def _word(text: str) -> str:

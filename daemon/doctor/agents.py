@@ -89,8 +89,9 @@ def sessions() -> Iterator[Finding]:
         for error in troubles[:1]:
             advice = "Make it yours to read; sessions in it are not followed."
             yield problem("sessions", f"cannot read {error.filename}: {error.strerror}", advice)
-        advice = f"`tooltap serve --follow {agent}` tells them to whoever watches."
-        yield fine("sessions", f"{agent} has {_counted(files)} in {root.path}", advice if files else None)
+        if files or not troubles:
+            advice = f"`tooltap serve --follow {agent}` tells them to whoever watches."
+            yield fine("sessions", f"{agent} has {_counted(files)} in {root.path}", advice if files else None)
 
 
 def _counted(files: list[Found]) -> str:

@@ -77,7 +77,7 @@ def traces(statistics: dict[str, Any] | None) -> Iterator[Finding]:
         path = trace_path(os.environ, datetime.now(UTC), os.getpid())
         who = "a daemon started here would write"
     else:
-        told = statistics["trace"]
+        told = statistics.get("trace")
         path, who = None if told is None else Path(told["path"]), "the daemon writes"
         if told is not None and told["problem"]:
             advice = "Make it writable, or choose another place with HAPPIER_STACK_TOOL_TRACE_DIR."

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from tooltap.daemon.config import Config, ConfigError, load_config
 from tooltap.daemon.doctor.agents import agents, sessions
-from tooltap.daemon.doctor.daemon import ask_daemon, drift, socket, web
 from tooltap.daemon.doctor.disk import folder, journal, traces
 from tooltap.daemon.doctor.finding import Finding, fine, problem
 from tooltap.daemon.doctor.installation import installation
+from tooltap.daemon.doctor.running import ask_daemon, drift, journal_place, socket, web
 from tooltap.daemon.doctor.service import service
 from tooltap.daemon.paths import config_path, spool_path
 
@@ -31,7 +31,7 @@ def examine(
     finding, statistics = ask_daemon(place, timeout)
     yield finding
     yield from _guarded("socket", partial(socket, place))
-    where = str(config.journal_place) if statistics is None else statistics["journal"]["path"]
+    where = (statistics and journal_place(statistics)) or str(config.journal_place)
     if "://" in where:
         yield fine("journal", f"the journal is {where}, which a daemon looks after")
     else:

@@ -9,6 +9,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import threading
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +26,15 @@ from tooltap import __version__
 from tooltap.cli.agents import AGENTS
 from tooltap.daemon.doctor.installation import EXTRAS
 
+WELCOME = {
+    "op": "welcome",
+    "protocol": 1,
+    "schema": 2,
+    "daemon": "tooltap/0.0.9",
+    "journal": "j",
+    "oldest": 1,
+    "latest": 0,
+}
 VARIABLES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "TOOLTAP_SOCKET")
 
 
@@ -103,13 +113,27 @@ def test_a_daemon_is_seen_with_its_journal_and_its_socket(home: Path, daemon: Ru
     assert [one.level for one in found.findings["drift"]] == ["ok"]
 
 
-def test_a_daemon_of_another_version_is_a_note(home: Path, daemon: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tooltap.daemon.doctor.daemon.__version__", "0.0.9")
-    found = examined("--socket", daemon.path)
+def test_a_daemon_of_another_version_is_a_note_whatever_it_tells(home: Path) -> None:
+    def answer(listening: socket.socket) -> None:
+        connection, _ = listening.accept()
+        with connection, connection.makefile("rb") as asked:
+            connection.sendall(json.dumps(WELCOME).encode() + b"\n")
+            told = {"op": "reply", "id": json.loads(asked.readline())["id"], "ok": True, "result": {"version": "0.0.9"}}
+            connection.sendall(json.dumps(told).encode() + b"\n")
+
+    place = home / "run" / "tooltap.sock"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(place))
+        place.chmod(0o600)
+        listening.listen()
+        daemon = threading.Thread(target=answer, args=(listening,))
+        daemon.start()
+        found = examined()
+        daemon.join()
     [told] = found.findings["daemon"]
 
     assert (found.code, told.level) == (0, "note")
-    assert told.text == f"the daemon (pid {os.getpid()}) is tooltap {__version__}, this is 0.0.9"
+    assert told.text == f"the daemon is tooltap 0.0.9, this is {__version__}"
 
 
 def test_a_daemon_that_does_not_answer_is_a_problem(home: Path) -> None:

@@ -1,4 +1,7 @@
-"""The daemon and its socket."""
+"""The daemon that runs, and its socket.
+
+It may be of another version: what it does not tell is not missed.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from tooltap.daemon.client_blocking import ask
 from tooltap.daemon.client_connection import ConnectError, DaemonError, DisconnectedError, NoDaemonError
 from tooltap.daemon.doctor.finding import Finding, fine, note, problem
 
-__all__ = ["ask_daemon", "drift", "socket", "web"]
+__all__ = ["ask_daemon", "drift", "journal_place", "socket", "web"]
 
 AREA = "daemon"
 
@@ -29,12 +32,12 @@ def ask_daemon(place: Path, timeout: float) -> tuple[Finding, dict[str, Any] | N
         return problem(AREA, str(error), "See what the daemon logs, or stop its process and start it anew."), None
     except DisconnectedError:
         advice = "See what it logs; if it stays so, stop its process and start it anew."
-        return problem(AREA, f"the daemon at {place} does not answer within {timeout:g} s", advice), None
-    version, pid = statistics["version"], statistics["pid"]
+        return problem(AREA, f"the daemon at {place} does not answer", advice), None
+    version = statistics.get("version")
     if version != __version__:
-        text = f"the daemon (pid {pid}) is tooltap {version}, this is {__version__}"
+        text = f"the daemon is tooltap {version}, this is {__version__}"
         return note(AREA, text, "Start it anew: `tooltap serve stop`, then as you started it."), statistics
-    return fine(AREA, f"tooltap {version}, pid {pid}, listening at {place}"), statistics
+    return fine(AREA, f"tooltap {version}, pid {statistics['pid']}, listening at {place}"), statistics
 
 
 def socket(place: Path) -> Iterator[Finding]:
@@ -70,6 +73,11 @@ def _folder(folder: Path) -> Iterator[Finding]:
         yield fine("socket", f"nobody else may write to {folder}, where the socket is")
 
 
+def journal_place(statistics: dict[str, Any]) -> str | None:
+    place: str | None = statistics.get("journal", {}).get("path")
+    return place
+
+
 def web(statistics: dict[str, Any]) -> Finding:
     page = statistics.get("web")
     if page is None:
@@ -78,7 +86,8 @@ def web(statistics: dict[str, Any]) -> Finding:
 
 
 def drift(statistics: dict[str, Any]) -> Finding:
-    alarms = sum(finding["severity"] == "alarm" for finding in statistics["drift"]["findings"])
+    findings = statistics.get("drift", {}).get("findings", [])
+    alarms = sum(finding["severity"] == "alarm" for finding in findings)
     if alarms:
         text = f"since its start the daemon has found {alarms} things that agents print and tooltap misreads"
         return note("drift", text, "Run `tooltap drift` to see them.")
