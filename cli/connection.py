@@ -38,7 +38,7 @@ def stream_options(function: Any) -> Any:
             help="A name for the session until its own id is seen.",
         ),
         provider_option,
-        dialect_option(),
+        dialect_option("The format of the lines.", known_here=False),
     ):
         function = option(function)
     return function

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tooltap.cli.commands import Group
-from tooltap.cli.options import known_dialect_option
+from tooltap.cli.recordings import recorded_dialect_option
 
 if TYPE_CHECKING:
     from tooltap.traces.fixtures import Fixtures
@@ -26,7 +26,6 @@ class _UnusableError(click.ClickException):
 traces_argument = click.argument(
     "traces", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="TRACE..."
 )
-dialect_option = known_dialect_option("Of recordings; traces say it themselves.")
 folder_argument = click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
 
 
@@ -63,7 +62,7 @@ def command() -> None:
 @click.option(
     "--max", "maximum", type=click.IntRange(min=1), default=3, show_default=True, help="Examples kept of each key."
 )
-@dialect_option
+@recorded_dialect_option
 def extract(traces: tuple[Path, ...], folder: Path, allowlist: Path | None, maximum: int, dialect: str) -> None:
     """Choose the most telling examples in traces, without anything private.
 
@@ -87,7 +86,7 @@ def extract(traces: tuple[Path, ...], folder: Path, allowlist: Path | None, maxi
     "keys", short_help="List the keys in traces.", examples=("tooltap fixtures keys traces/*.jsonl > keys.txt",)
 )
 @traces_argument
-@dialect_option
+@recorded_dialect_option
 def keys(traces: tuple[Path, ...], dialect: str) -> None:
     """List the keys in traces, each with its number of events: an allowlist to choose from."""
     from tooltap.traces.extracting import count_keys

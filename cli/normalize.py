@@ -10,7 +10,7 @@ import click
 from tooltap.cli.accounting import accounting_options, report
 from tooltap.cli.commands import Command
 from tooltap.cli.inputs import STDIN, UnreadableError
-from tooltap.cli.options import known_dialect_option, provider_option
+from tooltap.cli.options import dialect_option, provider_option
 from tooltap.cli.progress import progress
 from tooltap.normalizers.registry import BUILTIN
 
@@ -26,7 +26,7 @@ __all__ = ["command"]
     ),
 )
 @click.argument("files", nargs=-1, type=click.Path(allow_dash=True), metavar="[FILE]...")
-@known_dialect_option(f"One of auto, {', '.join(sorted(BUILTIN))}, and what plugins add.")
+@dialect_option(f"One of auto, {', '.join(sorted(BUILTIN))}, and what plugins add.", known_here=True)
 @provider_option
 @click.option("--partials", is_flag=True, help="Previews of unfinished text too.")
 @click.option(

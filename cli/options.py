@@ -1,4 +1,4 @@
-"""Options that several commands have, and the settings of which mean the same in each."""
+"""Options that mean the same in many commands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 from tooltap.cli import completing
 
-__all__ = ["dialect_option", "known_dialect_option", "provider_option"]
+__all__ = ["dialect_option", "provider_option"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -21,22 +21,17 @@ provider_option = click.option(
 )
 
 
-def dialect_option(text: str = "The format of the lines.", **more: Any) -> Callable[[F], F]:
-    """For what goes to the daemon, which knows its own dialects."""
+def dialect_option(text: str, *, known_here: bool) -> Callable[[F], F]:
+    """`known_here`: for lines that are read here; a daemon knows its own dialects."""
     return click.option(
         "--dialect",
         default="auto",
         show_default=True,
         metavar="NAME",
+        callback=_known if known_here else None,
         shell_complete=completing.dialects,
         help=text,
-        **more,
     )
-
-
-def known_dialect_option(text: str) -> Callable[[F], F]:
-    """For what is read here."""
-    return dialect_option(text, callback=_known)
 
 
 def _known(context: click.Context, option: click.Parameter, name: str) -> str:

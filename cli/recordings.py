@@ -9,12 +9,21 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from tooltap.cli.options import known_dialect_option, provider_option
+from tooltap.cli.options import dialect_option, provider_option
 
-__all__ = ["Recording", "baselines_option", "in_words", "recordings", "recordings_argument", "stream_options"]
+__all__ = [
+    "Recording",
+    "baselines_option",
+    "in_words",
+    "recorded_dialect_option",
+    "recordings",
+    "recordings_argument",
+    "stream_options",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+recorded_dialect_option = dialect_option("The format of the lines; traces say it themselves.", known_here=True)
 baselines_option = click.option(
     "--baselines",
     "folder",
@@ -35,7 +44,7 @@ def stream_options(function: F) -> F:
     for option in (
         click.option("--agent-version", "version", metavar="VERSION", help="The agent's, where nothing else says it."),
         provider_option,
-        known_dialect_option("The format of the lines; traces say it themselves."),
+        recorded_dialect_option,
     ):
         function = option(function)
     return function

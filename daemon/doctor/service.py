@@ -16,9 +16,10 @@ def service(timeout: float) -> Iterator[Finding]:
         yield fine("service", "the daemon is no service", "`tooltap service install` starts it with your session.")
         return
     answer = ask_systemctl("is-active", NAME, timeout=timeout)
-    if answer is None:
-        yield fine("service", f"{path} is there, but no systemd that could be asked about it")
-    elif (state := answer.text.strip()) == "failed":
+    state = "" if answer is None else answer.text.strip()
+    if state == "failed":
         yield problem("service", f"the service {NAME} has failed", f"See why: journalctl --user -u {NAME}.")
-    else:
+    elif state.isalpha():
         yield fine("service", f"the service {NAME} is installed in {path}, and {state}")
+    else:  # an error is more than a word
+        yield fine("service", f"{path} is there, but no systemd that could be asked about it")

@@ -318,6 +318,10 @@ def test_agents_tell_their_versions_and_nothing_else_is_asked_of_them(home: Path
     [
         ("echo active", ("ok", "the service tooltap.service is installed in {unit}, and active")),
         ("echo failed; exit 3", ("problem", "the service tooltap.service has failed")),
+        (
+            "echo 'Failed to connect' >&2; exit 1",
+            ("ok", "{unit} is there, but no systemd that could be asked about it"),
+        ),
     ],
 )
 def test_the_service_is_asked_after(
