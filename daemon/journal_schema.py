@@ -147,7 +147,7 @@ def create_or_check(path: Path, durability: Durability) -> sqlite3.Connection:
         tables = _tables(connection)
         if not tables:
             _create(connection)
-        _check(connection, path, tables)
+        _bring_up_to_date(connection, _format(connection, path, tables))
     except BaseException:
         connection.close()
         raise
@@ -155,13 +155,17 @@ def create_or_check(path: Path, durability: Durability) -> sqlite3.Connection:
 
 
 def open_read_only(path: Path) -> sqlite3.Connection:
-    """A journal to look at, also while a daemon writes to it. Raises `JournalError`."""
+    """A journal to look at, also while a daemon writes to it; one of an older format is to be brought up to date
+    first. Raises `JournalError`."""
     try:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=30)
     except sqlite3.Error as error:
         raise JournalError(f"the journal {path} cannot be opened: {error}") from None
     try:
-        _check(connection, path, _tables(connection) or {"none"})
+        if (version := _format(connection, path, _tables(connection) or {"none"})) < FORMAT:
+            raise JournalError(
+                f"the journal {path} has the older format {version}; a daemon that opens it makes it {FORMAT}"
+            )
     except sqlite3.Error as error:
         connection.close()
         raise JournalError(f"the journal {path} cannot be opened: {error}") from None
@@ -207,8 +211,7 @@ def _format(connection: sqlite3.Connection, path: Path, tables: set[str]) -> int
     return version
 
 
-def _check(connection: sqlite3.Connection, path: Path, tables: set[str]) -> None:
-    version = _format(connection, path, tables)
+def _bring_up_to_date(connection: sqlite3.Connection, version: int) -> None:
     for step in range(version, FORMAT):
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(MIGRATIONS[step])
