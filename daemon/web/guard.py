@@ -24,7 +24,7 @@ from tooltap.daemon.logs import get_logger
 from tooltap.daemon.web.errors import error_response
 from tooltap.daemon.web.token import is_token
 
-__all__ = ["COOKIE_DAYS", "Guard"]
+__all__ = ["Guard"]
 
 NO_ENTRY = "this needs the link that `tooltap serve link` prints"
 OPEN_PATHS = ("/healthz",)
@@ -34,9 +34,10 @@ SAFE_SITES = ("same-origin", "none")
 """Of `Sec-Fetch-Site`: our own pages, and what the user typed or opened from outside the browser."""
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self';"
-    " media-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    " media-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none';"
+    " require-trusted-types-for 'script'; trusted-types tooltap",
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # with `no-referrer` a browser says that our own form comes from nowhere
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
@@ -131,7 +132,8 @@ class Guard:
         query = "&".join(
             part for part in scope["query_string"].decode("latin-1").split("&") if not _is_token_part(part)
         )
-        response = Response(status_code=303, headers={"Location": f"{path}?{query}" if query else path})
+        location = f"{path}?{query}" if query else path
+        response = Response(status_code=303, headers={"Location": location, "Referrer-Policy": "no-referrer"})
         response.set_cookie(
             self._cookie, self._token, max_age=COOKIE_DAYS * 86_400, path="/", httponly=True, samesite="strict"
         )
@@ -163,7 +165,7 @@ def _is_token_part(part: str) -> bool:
 
 
 class _TooLongError(Exception):
-    pass
+    """Of a form."""
 
 
 async def _body(receive: Receive) -> bytes:
