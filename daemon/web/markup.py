@@ -25,6 +25,7 @@ from pygments.lexers.special import TextLexer
 from pygments.util import ClassNotFound
 
 from tooltap.daemon.harmless import visible
+from tooltap.daemon.web.screen import settled
 
 __all__ = ["ansi", "clock", "code", "link", "markdown", "template", "text"]
 
@@ -66,12 +67,11 @@ def code(value: str, *, path: str | None = None, language: str | None = None, fi
 
 
 def ansi(value: str) -> Markup:
-    """What a terminal would show of a tool's output: colours, weight and underlining; of everything else the text."""
-    converter = Ansi2HTMLConverter(inline=False, scheme="xterm", linkify=False, escaped=True)
-    # ESC has to reach the converter, which takes every sequence out, known or not.
-    converted = converter.convert(value.replace("\r\n", "\n"), full=False, ensure_trailing_newline=False)
-    # It also makes links, of whatever scheme, of what a terminal shows as one.
-    return Markup(nh3.clean(visible(converted), tags={"span"}, attributes={"span": {"class"}}))
+    """What a terminal shows in the end of a tool's output: text, colours, weight and underlining."""
+    shown = settled(value)
+    if "\x1b" not in shown:
+        return text(shown)
+    return Markup(visible(_converter().convert(shown, full=False)))
 
 
 def link(url: str, shown: str | None = None) -> Markup:
@@ -112,6 +112,11 @@ def _environment() -> Environment:
     environment.filters |= {"visible": visible, "markdown": markdown, "ansi": ansi, "link": link, "clock": clock}
     environment.globals |= {"code": code}
     return environment
+
+
+@cache
+def _converter() -> Ansi2HTMLConverter:
+    return Ansi2HTMLConverter(scheme="xterm")
 
 
 @cache
