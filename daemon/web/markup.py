@@ -24,7 +24,6 @@ from markupsafe import Markup, escape
 from pygments.formatters import HtmlFormatter
 from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_by_name, get_lexer_for_filename
-from pygments.lexers.special import TextLexer
 from pygments.token import Token
 from pygments.util import ClassNotFound
 
@@ -148,8 +147,8 @@ def _fenced(value: str, language: str, attributes: str) -> str:
     return _coloured(value, _lexer(language, None))
 
 
-def _coloured(value: str, lexer: Lexer) -> str:
-    if len(value) > HIGHLIGHTED or len(max(value.split("\n"), key=len)) > HIGHLIGHTED_LINE:
+def _coloured(value: str, lexer: Lexer | None) -> str:
+    if lexer is None or len(value) > HIGHLIGHTED or len(max(value.split("\n"), key=len)) > HIGHLIGHTED_LINE:
         return str(escape(value))
     return str(pygments.format(_tokens(value.removeprefix("\ufeff"), lexer), _formatter()))
 
@@ -171,28 +170,24 @@ def _formatter() -> HtmlFormatter[str]:
     return HtmlFormatter(nowrap=True)
 
 
-def _lexer(language: str | None, path: str | None) -> Lexer:
+def _lexer(language: str | None, path: str | None) -> Lexer | None:
+    """None for plain text, and what Pygments does not know."""
     if language:
         return _lexer_of_language(language)
-    return _lexer_of_name(PurePosixPath(path).name) if path else _plain()
+    return _lexer_of_name(PurePosixPath(path).name) if path else None
 
 
 @lru_cache(maxsize=256)
-def _lexer_of_language(language: str) -> Lexer:
+def _lexer_of_language(language: str) -> Lexer | None:
     try:
         return get_lexer_by_name(language, stripnl=False)
     except ClassNotFound:
-        return _plain()
+        return None
 
 
 @lru_cache(maxsize=1024)
-def _lexer_of_name(name: str) -> Lexer:
+def _lexer_of_name(name: str) -> Lexer | None:
     try:
         return get_lexer_for_filename(name, stripnl=False)
     except ClassNotFound:
-        return _plain()
-
-
-@cache
-def _plain() -> Lexer:
-    return TextLexer(stripnl=False)
+        return None
