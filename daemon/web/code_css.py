@@ -36,8 +36,8 @@ class Scheme(NamedTuple):
     """Background of the text that was looked for."""
 
 
-LIGHT = Scheme("default", "#f6f8fa", "#1f2328", "#59636e", "#2da44e", "#cf222e", "#fff3b0")
-DARK = Scheme("github-dark", "#161b22", "#e6edf3", "#9198a1", "#2ea043", "#f85149", "#5c4a00")
+LIGHT = Scheme("default", "#f5f6f8", "#1d2228", "#59636e", "#2da44e", "#cf222e", "#fff3b0")
+DARK = Scheme("github-dark", "#15181c", "#dfe3e8", "#9198a1", "#2ea043", "#f85149", "#5c4a00")
 
 _LAYOUT = """\
 :root { color-scheme: light dark; }

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from tooltap.daemon.web.look import Excerpt, Look, excerpt
 from tooltap.daemon.web.markup import template
-from tooltap.protocol.payloads import OpenStruct
+from tooltap.protocol.payloads import OpenStruct, fields_of
 
 __all__ = ["nothing", "tree", "unsaid"]
 
@@ -85,8 +85,8 @@ def unsaid(payload: OpenStruct, known: Any = None) -> dict[str, Any]:
 
 
 def _fields(payload: OpenStruct) -> dict[str, Any]:
-    names = {field.encode_name: field.name for field in msgspec.structs.fields(payload) if field.name != "extra"}
-    return {key: getattr(payload, name) for key, name in names.items() if key not in OURS}
+    fields = fields_of(type(payload))
+    return {key: getattr(payload, field.name) for key, field in fields.items() if key not in OURS}
 
 
 def _left_over(payload: OpenStruct) -> dict[str, Any]:

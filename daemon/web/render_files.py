@@ -68,7 +68,7 @@ def source(
 ) -> Markup:
     """Source code, as much as the level shows, with the colours of the language or of files of that name."""
     part = excerpt(text, look, pointer)
-    return template("source.html", part=part, path=path, language=language, first_line=first_line)
+    return template("file_text.html", part=part, path=path, language=language, first_line=first_line)
 
 
 def _files(asked: FileInput, look: Look, facts: Sequence[tuple[str, str]]) -> Markup:

@@ -103,6 +103,8 @@ def renderer_of(name: str) -> Renderer:
 
 
 def input_body(name: str, payload: dict[str, Any], look: Look) -> Markup:
+    if look.level == "title":
+        return Markup()
     asked = _types(name).input.from_payload(payload)
     body = renderer_of(name).input(asked, look)
     left = tree(unsaid(asked), look, "/input") if look.is_full or not body else Markup()
@@ -110,6 +112,8 @@ def input_body(name: str, payload: dict[str, Any], look: Look) -> Markup:
 
 
 def output_body(name: str, payload: dict[str, Any], look: Look) -> Markup:
+    if look.level == "title":
+        return Markup()
     result = _types(name).result.from_payload(payload)
     body = renderer_of(name).output(result, look) + tree(result.value, look, "/output/value")
     if isinstance(result.error, dict):
