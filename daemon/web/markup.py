@@ -28,6 +28,7 @@ from pygments.token import Token
 from pygments.util import ClassNotFound
 
 from tooltap.daemon.harmless import visible
+from tooltap.daemon.web.look import brief
 from tooltap.daemon.web.screen import settled
 
 __all__ = ["ansi", "clock", "code", "link", "markdown", "template", "text"]
@@ -109,6 +110,10 @@ def template(name: str, **values: Any) -> Markup:
     return Markup(_environment().get_template(name).render(**values))
 
 
+def _brief(value: str) -> str:
+    return visible(brief(value))
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(
@@ -119,7 +124,14 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    environment.filters |= {"visible": visible, "markdown": markdown, "ansi": ansi, "link": link, "clock": clock}
+    environment.filters |= {
+        "visible": visible,
+        "brief": _brief,
+        "markdown": markdown,
+        "ansi": ansi,
+        "link": link,
+        "clock": clock,
+    }
     environment.globals |= {"code": code}
     return environment
 
