@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Self, get_args, get_origin
 
@@ -20,7 +21,7 @@ class OpenStruct(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     @classmethod
     def from_payload(cls, payload: dict[str, Any]) -> Self:
-        fields = {field.encode_name: field for field in msgspec.structs.fields(cls) if field.name != "extra"}
+        fields = _fields(cls)
         known: dict[str, Any] = {}
         extra: dict[str, Any] = {}
         for key, value in payload.items():
@@ -31,9 +32,14 @@ class OpenStruct(msgspec.Struct, kw_only=True, omit_defaults=True):
         return cls(**known, extra=extra)
 
     def to_payload(self) -> dict[str, Any]:
-        fields = [field for field in msgspec.structs.fields(self) if field.name != "extra"]
-        known = {field.encode_name: _written(getattr(self, field.name)) for field in fields}
+        known = {key: _written(getattr(self, field.name)) for key, field in _fields(type(self)).items()}
         return {**{key: value for key, value in known.items() if value is not None}, **self.extra}
+
+
+@cache  # msgspec evaluates the annotations each time it is asked
+def _fields(of: type[OpenStruct]) -> dict[str, msgspec.structs.FieldInfo]:
+    """Key -> field, without `extra`."""
+    return {field.encode_name: field for field in msgspec.structs.fields(of) if field.name != "extra"}
 
 
 def _read(annotation: Any, value: Any) -> Any:

@@ -25,6 +25,7 @@ from pygments.lexers.special import TextLexer
 from pygments.util import ClassNotFound
 
 from tooltap.daemon.harmless import visible
+from tooltap.daemon.web.screen import settled
 
 __all__ = ["ansi", "clock", "code", "link", "markdown", "template", "text", "time_of_day"]
 
@@ -65,7 +66,7 @@ def markdown(value: str) -> Markup:
         url_schemes=set(LINKS),
         link_rel="noopener noreferrer nofollow",
     )
-    return Markup(cleaned)
+    return Markup(visible(cleaned))  # character references (`&#x202e;`) are characters now
 
 
 def _plain(shown: str) -> Markup:
@@ -81,12 +82,11 @@ def code(value: str, *, path: str | None = None, language: str | None = None, fi
 
 
 def ansi(value: str) -> Markup:
-    """What a terminal would show of a tool's output: colours, weight and underlining; of everything else the text."""
-    converter = Ansi2HTMLConverter(inline=False, scheme="xterm", linkify=False, escaped=True)
-    # ESC has to reach the converter, which takes every sequence out, known or not.
-    converted = converter.convert(value.replace("\r\n", "\n"), full=False, ensure_trailing_newline=False)
-    # It also makes links, of whatever scheme, of what a terminal shows as one.
-    return Markup(nh3.clean(visible(converted), tags={"span"}, attributes={"span": {"class"}}))
+    """What a terminal shows in the end of a tool's output: text, colours, weight and underlining."""
+    shown = settled(value)
+    if "\x1b" not in shown:
+        return text(shown)
+    return Markup(visible(_converter().convert(shown, full=False)))
 
 
 def link(url: str, shown: str | None = None) -> Markup:
@@ -133,6 +133,11 @@ def _environment() -> Environment:
     environment.filters |= {"clock": clock, "time_of_day": time_of_day}
     environment.globals |= {"code": code}
     return environment
+
+
+@cache
+def _converter() -> Ansi2HTMLConverter:
+    return Ansi2HTMLConverter(scheme="xterm")
 
 
 @cache

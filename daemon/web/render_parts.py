@@ -124,7 +124,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Any]], look: Look, *, nam
 
 def note(sentence: str) -> Markup:
     """Something about the card, in our words."""
-    return Markup('<p class="note">{}</p>\n').format(sentence)
+    return Markup('<p class="note">{}</p>\n').format(text(sentence))
 
 
 def folded(summary: str, body: Markup) -> Markup:

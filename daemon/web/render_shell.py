@@ -1,4 +1,4 @@
-"""A command and what it printed."""
+"""A command and what it printed; and the tools that look after a command that runs on."""
 
 from __future__ import annotations
 
@@ -6,19 +6,28 @@ from markupsafe import Markup
 
 from tooltap.daemon.web.look import Look, excerpt
 from tooltap.daemon.web.markup import template
+from tooltap.daemon.web.screen import settled
 from tooltap.protocol.file_tools import BashInput, BashResult
 
 __all__ = ["shell_input", "shell_output"]
 
 
 def shell_input(asked: BashInput, look: Look) -> Markup:
-    return template("shell_input.html", asked=asked, command=excerpt(asked.command or "", look, "/input/command"))
+    facts = [("in", asked.cwd), ("timeout", asked.timeout), ("background", "yes" if asked.run_in_background else None)]
+    return template(
+        "shell_input.html",
+        description=asked.description,
+        command=excerpt(asked.command, look, "/input/command") if asked.command else None,
+        facts=[(name, str(value)) for name, value in facts if value is not None],
+    )
 
 
 def shell_output(result: BashResult, look: Look) -> Markup:
     printed = [
-        (name, excerpt(value, look, f"/output/{name}"))
-        for name in ("stdout", "stderr")
-        if isinstance(value := getattr(result, name), str) and value
+        (name, excerpt(settled(value), look, f"/output/{name}"))
+        for name, value in (("stdout", result.stdout), ("stderr", result.stderr))
+        if value
     ]
+    if not printed and result.exit_code is None and not result.interrupted:
+        return Markup()
     return template("shell_output.html", result=result, printed=printed)
