@@ -70,17 +70,20 @@ def openai(
     """
     import anyio
 
-    host, colon, port = listen.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65_535:
-        raise click.UsageError(f"--listen is HOST:PORT, such as {LISTEN}, not {listen!r}")
+    from tooltap.daemon.listener import ListenError
+    from tooltap.daemon.tcp import parse_address
+
+    try:
+        address = parse_address(listen)
+    except ValueError as error:
+        raise click.UsageError(f"--listen is {error}") from None
     with needs_extra("gateway"):
         from tooltap.daemon.gateway_server import GatewayError, GatewayOptions, serve_gateway
     from tooltap.daemon.paths import socket_path, spool_path
 
     options = GatewayOptions(
         upstream=upstream,
-        host=host.strip("[]"),
-        port=int(port),
+        address=address,
         allow_remote=allow_remote,
         socket=socket or socket_path(),
         spool=SpoolLimits(spool_path(), spool_bytes, spool_total_bytes),
@@ -92,5 +95,5 @@ def openai(
     )
     try:
         anyio.run(serve_gateway, options, backend="asyncio")
-    except GatewayError as error:
+    except (GatewayError, ListenError) as error:
         raise click.ClickException(str(error)) from None

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from tooltap.cli.connection import ask, socket_option
+from tooltap.cli.extras import needs_extra
 
 __all__ = ["command"]
 
@@ -32,6 +33,14 @@ POLL = 0.02
 @click.option("--durability", type=click.Choice(["process", "power"]), help="What acknowledged lines survive.")
 @click.option("--follow", metavar="AGENT,…", help="Follow the session files of these: claude, codex, gemini.")
 @click.option("--backfill", metavar="all|none|AGE", help="Which older sessions to read as well.  [default: 24h]")
+@click.option(
+    "--web",
+    is_flag=False,
+    flag_value="",
+    metavar="[HOST:PORT]",
+    help="Serve browsers, and programs over HTTP, too; prints the link that lets them in.  [default: 127.0.0.1:8422]",
+)
+@click.option("--allow-remote", is_flag=True, help="Allow a HOST for --web that other machines can reach.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="How much is logged.")
 @click.option("--trace-file-bytes", type=int, metavar="N", help="Begin a new trace file when one is this long.")
 @click.option("--trace-total-bytes", type=int, metavar="N", help="Remove the oldest traces when all are longer.")
@@ -44,6 +53,8 @@ def command(
     durability: str | None,
     follow: str | None,
     backfill: str | None,
+    web: str | None,
+    allow_remote: bool,
     log_level: str | None,
     trace_file_bytes: int | None,
     trace_total_bytes: int | None,
@@ -71,12 +82,17 @@ def command(
         journal=journal,
         durability=durability,
         follow=_follow(follow, backfill),
+        web=_web(web, allow_remote),
         log_level=log_level,
         trace_file_bytes=trace_file_bytes,
         trace_total_bytes=trace_total_bytes,
     )
     try:
-        run(load(), reload=load if config is not None else None)
+        settings = load()
+        if settings.web.enabled:
+            with needs_extra("web"):
+                import tooltap.daemon.web.server  # noqa: F401
+        run(settings, reload=load if config is not None else None, show_link=_show)
     except ConfigError as error:
         raise click.UsageError(str(error), context) from None
     except (ListenError, JournalError) as error:
@@ -86,6 +102,36 @@ def command(
 def _follow(agents: str | None, backfill: str | None) -> dict[str, Any]:
     given = {} if agents is None else {"agents": [name.strip() for name in agents.split(",") if name.strip()]}
     return given if backfill is None else {**given, "backfill": backfill}
+
+
+def _web(address: str | None, allow_remote: bool) -> dict[str, Any]:
+    given: dict[str, Any] = {} if address is None else {"enabled": True}
+    return given | ({"listen": address} if address else {}) | ({"allow_remote": True} if allow_remote else {})
+
+
+def _show(link: str) -> None:
+    """Whoever does not want to read it has `serve link`; the daemon goes on."""
+    try:
+        click.echo(link)
+    except OSError:
+        pass
+
+
+@command.command("link")
+@socket_option
+@click.pass_obj
+def link(outer: Path | None, socket: Path | None) -> None:
+    """Print the link that lets a browser in."""
+    from tooltap.daemon.listener import ListenError
+    from tooltap.daemon.web.token import read_token
+
+    web = ask(socket or outer, "stats").get("web")
+    if web is None:
+        raise click.ClickException("the daemon does not serve browsers; start it with: tooltap serve --web")
+    try:
+        click.echo(f"{web['url']}/?token={read_token(Path(web['tokenFile']))}")
+    except ListenError as error:
+        raise click.ClickException(str(error)) from None
 
 
 @command.command("status")

@@ -45,6 +45,8 @@ def summary(statistics: dict[str, Any]) -> str:
     ]
     if (following := statistics.get("following")) is not None:
         lines.append(f"following: {following['files']} files, {following['open']} open, {following['waiting']} waiting")
+    if (web := statistics.get("web")) is not None:
+        lines.append(f"web: {web['url']}, {web['connections']} connections, {web['feeds']} live")
     if trace is not None:
         lines.append(_trace(trace, statistics["limits"]["trace_total_bytes"]))
     return "\n".join(lines)

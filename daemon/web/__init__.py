@@ -1,1 +1,1 @@
-"""The HTTP gateway and its page: optional, `tooltap[web]`. Nothing here is imported unless it is asked for."""
+"""The web gateway: events over HTTP and the page, for browsers and programs on this machine; `tooltap[web]`."""

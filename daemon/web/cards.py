@@ -18,15 +18,19 @@ from markupsafe import Markup
 from tooltap.daemon.web.look import Look
 from tooltap.daemon.web.markup import template
 from tooltap.daemon.web.render_events import (
+    context_used,
+    cost,
     message_body,
     notice_body,
     permission_body,
     reasoning_body,
+    response_body,
     session_body,
     turn_body,
     unparsed_body,
     usage_body,
 )
+from tooltap.daemon.web.render_parts import HEADER, short
 from tooltap.daemon.web.render_results import result_body, result_facts, update_body
 from tooltap.daemon.web.tools import input_body, renderer_of
 from tooltap.protocol.events import (
@@ -65,6 +69,8 @@ class Fragment(NamedTuple):
     status: str
     """Of a call or result, its status; of a notice its level; else empty."""
     body: Markup
+    is_minor: bool = False
+    """Bookkeeping, not to catch the eye."""
     key: str | None = None
     """Of the call whose card this is."""
     into: str | None = None
@@ -80,8 +86,10 @@ class _Shown(NamedTuple):
     preview: str = ""
     facts: tuple[str, ...] = ()
     status: str = ""
-    body: Markup = Markup()
+    body: Callable[[Any, Look], Markup] | None = None
+    """Called with the event, at the levels that have a body."""
     slot: Slot | None = None
+    is_minor: bool = False
 
 
 def key_of(stream: str, call_id: str) -> str:
@@ -108,11 +116,12 @@ def fragment_of(event: Event, look: Look) -> Fragment | None:
         event=event,
         level=look.level,
         icon=shown.icon,
-        title=shown.title,
-        preview=shown.preview,
-        facts=shown.facts,
-        status=shown.status,
-        body=Markup() if look.level == "title" else shown.body,
+        title=short(shown.title, HEADER),
+        preview=short(shown.preview, HEADER),
+        facts=tuple(short(fact, HEADER) for fact in shown.facts),
+        status=short(shown.status, HEADER),
+        body=Markup() if look.level == "title" or shown.body is None else shown.body(event, look),
+        is_minor=shown.is_minor,
         key=key,
         into=into,
         slot=slot,
@@ -127,120 +136,147 @@ def article(fragment: Fragment, inside: Mapping[Slot, Sequence[Markup]] | None =
 
 def _message(event: Message, look: Look) -> _Shown:
     who = {"assistant": ("●", "Assistant"), "user": ("❯", "You"), "system": ("⚙", "System")}[event.role]
-    return _Shown(*who, preview=_first_line(event.text), body=message_body(event, look))
+    if event.role == "user" and event.agent is not None:
+        who = ("❯", "Prompt")  # a subagent is told by its agent
+    return _Shown(
+        *who, preview=_begun(event.text, look), facts=_count(event.attachments, "attachment"), body=message_body
+    )
 
 
 def _reasoning(event: Reasoning, look: Look) -> _Shown:
-    return _Shown("✻", "Reasoning", preview=_first_line(event.text), body=reasoning_body(event, look))
+    return _Shown("✻", "Reasoning", preview=_begun(event.text, look), body=reasoning_body)
 
 
 def _tool_call(event: ToolCall, look: Look) -> _Shown:
     return _Shown(
         renderer_of(event.name).icon,
-        event.name,
+        _tool(event.name),
         preview=event.preview or _telling(event.title, event.name),
+        facts=("inferred",) if event.synthetic else (),
         status=event.status,
-        body=input_body(event.name, event.input, look),
+        body=lambda call, look: input_body(call.name, call.input, look),
     )
 
 
 def _tool_update(event: ToolUpdate, look: Look) -> _Shown | None:
+    body: Callable[[Any, Look], Markup] = update_body
     if event.input is not None:
         slot: Slot = "input"
-        body = input_body(event.name, event.input, look)
+        body = _new_input
     elif event.display is not None:
-        slot, body = "output", update_body(event, look)
+        slot = "output"
     elif event.progress is not None:
-        slot, body = "live", update_body(event, look)
+        slot = "live"
     else:
         return None
     return _Shown(
         renderer_of(event.name).icon,
-        event.name,
+        _tool(event.name),
         preview=event.preview or "",
         status=event.status or "",
         body=body,
         slot=slot,
+        is_minor=True,
     )
+
+
+def _new_input(event: ToolUpdate, look: Look) -> Markup:
+    return input_body(event.name, event.input or {}, look)
 
 
 def _tool_result(event: ToolResult, look: Look) -> _Shown:
     return _Shown(
         renderer_of(event.name).icon,
-        event.name,
+        _tool(event.name),
         preview="" if look.call is None else look.call.preview,
-        facts=result_facts(event),
+        facts=(*result_facts(event), *_count(event.attachments, "attachment")),
         status=event.status,
-        body=result_body(event, look),
+        body=result_body,
         slot="output",
     )
 
 
 def _permission_request(event: PermissionRequest, look: Look) -> _Shown:
-    return _Shown(
-        "?",
-        {"permission": "Permission", "question": "Question", "elicitation": "Form"}[event.type],
-        preview=_first_line(event.title or event.name or ""),
-        status="awaiting-permission",
-        body=permission_body(event, look),
-        slot="live",
-    )
+    asked = event.questions[0].get("question") if event.questions else None
+    about = asked if isinstance(asked, str) else event.title or _tool(event.name or "")
+    title = {"permission": "Permission", "question": "Question", "elicitation": "Form"}[event.type]
+    return _Shown("?", title, preview=about, status="asked", body=permission_body, slot="live")
 
 
 def _permission_response(event: PermissionResponse, look: Look) -> _Shown:
+    by = {"user": "by the user", "policy": "by policy", "hook": "by a hook", "agent": "by the agent"}
     return _Shown(
         "?",
         event.outcome.capitalize(),
-        preview=f"by {event.by}" if event.by else "",
+        preview=by[event.by] if event.by else "",
+        facts=() if event.option_id in (None, event.outcome) else (event.option_id,),
         status=event.outcome,
-        body=permission_body(event, look),
+        body=response_body,
         slot="live",
     )
 
 
 def _notice(event: Notice, look: Look) -> _Shown:
-    return _Shown("!", event.code, preview=_first_line(event.text), status=event.level, body=notice_body(event, look))
+    slot: Slot | None = None if event.call_id is None else "live"
+    return _Shown("!", event.code, event.text, status=event.level, body=notice_body, slot=slot)
 
 
 def _unparsed(event: Unparsed, look: Look) -> _Shown:
-    return _Shown(
-        "!",
-        "unparsed",
-        preview=event.reason,
-        facts=(f"{event.bytes:,} bytes",),
-        status="warning",
-        body=unparsed_body(event, look),
-    )
+    size = (f"{event.bytes:,} bytes",)
+    return _Shown("!", "Unparsed line", event.reason, size, status="warning", body=unparsed_body)
 
 
 def _turn(event: Turn, look: Look) -> _Shown:
-    facts = () if event.duration_ms is None else (f"{event.duration_ms / 1000:.1f} s",)
-    status = {"failed": "error", "cancelled": "warning"}.get(event.state, "")
-    return _Shown("—", f"Turn {event.state}", event.reason or "", facts, status, turn_body(event, look))
+    return _Shown(
+        "—",
+        f"Turn {event.state}",
+        preview=event.reason or "",
+        facts=() if event.duration_ms is None else (f"{event.duration_ms / 1000:.1f} s",),
+        status={"failed": "error", "cancelled": "warning"}.get(event.state, ""),
+        body=turn_body,
+        is_minor=event.state in ("started", "completed"),
+    )
 
 
 def _session(event: SessionEvent, look: Look) -> _Shown:
-    facts = tuple(fact for fact in (event.model, event.mode) if fact)
-    return _Shown("◉", f"Session {event.state}", event.title or "", facts, body=session_body(event, look))
+    facts = (
+        *(fact for fact in (event.model, event.mode) if fact),
+        *_count(event.tools, "tool"),
+        *_count(event.commands, "command"),
+        *_count(event.mcp_servers, "MCP server"),
+    )
+    about = event.title or event.cwd or event.agent_version or event.alias or ""
+    return _Shown("◉", f"Session {event.state}", about, facts, body=session_body, is_minor=event.state == "updated")
 
 
 def _usage(event: Usage, look: Look) -> _Shown:
-    facts = () if event.cost_usd is None else (f"${event.cost_usd:.4f}",)
     tokens = ", ".join(
         f"{count:,} {word}"
         for count, word in ((event.input_tokens, "in"), (event.output_tokens, "out"))
         if count is not None
     )
-    return _Shown("∑", f"Usage of the {event.scope}", tokens, facts, body=usage_body(event, look))
+    context = context_used(event)
+    facts = tuple(fact for fact in (cost(event), context and f"context: {context}") if fact)
+    return _Shown("∑", f"Usage of the {event.scope}", tokens, facts, body=usage_body, is_minor=True)
 
 
-def _first_line(value: str) -> str:
-    line = " ".join(value[:400].split())
-    return line if len(line) <= 100 else f"{line[:99]}…"
+def _begun(text: str, look: Look) -> str:
+    """What the body says is not in the header too."""
+    return text if look.level == "title" else ""
+
+
+def _tool(name: str) -> str:
+    """As people call it: of an MCP tool, server and tool, where its name can be parted in one way only."""
+    parts = name.split("__")
+    return f"{parts[1]} · {parts[2]}" if len(parts) == 3 and parts[0] == "mcp" and parts[1] and parts[2] else name
+
+
+def _count(of: Sequence[Any] | None, word: str) -> tuple[str, ...]:
+    return (f"{len(of):,} {word}{'' if len(of) == 1 else 's'}",) if of else ()
 
 
 def _telling(title: str | None, name: str) -> str:
-    return "" if title is None or title.lower() == name.lower() else _first_line(title)
+    return "" if title is None or title.lower() == name.lower() else title
 
 
 _KINDS: dict[type[Event], Callable[[Any, Look], _Shown | None]] = {

@@ -31,7 +31,7 @@ from tooltap.daemon.harmless import visible
 from tooltap.daemon.web.look import brief
 from tooltap.daemon.web.screen import settled
 
-__all__ = ["ansi", "clock", "code", "link", "markdown", "template", "text"]
+__all__ = ["ansi", "clock", "code", "link", "markdown", "template", "text", "time_of_day"]
 
 LINKS = frozenset({"http", "https", "mailto"})
 """Schemes that a link may have."""
@@ -42,6 +42,10 @@ HIGHLIGHTED_LINE = 500
 HIGHLIGHTING = 0.25
 """Seconds of computing after which the rest is not coloured: there are lines, such as `[ [ [` in Markdown, of which
 lexers take quadratic time and more (Pygments 2.21)."""
+MARKDOWN = 65_536
+"""Characters of Markdown up to which it is read; an ordinary text takes half a second for as many."""
+BRACKETS = 5_000
+"""Of one text; each one is looked for an end in all that follows."""
 
 _TAGS = {
     *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "strong", "em", "s", "code", "pre", "blockquote"),
@@ -56,15 +60,26 @@ def text(value: str) -> Markup:
 
 
 def markdown(value: str) -> Markup:
-    """What a model wrote for a person. Images of others are links: nothing is loaded from elsewhere."""
+    """What a model wrote for a person. Images of others are links: nothing is loaded from elsewhere. Plain text where
+    it is too much to read, or nested so deeply that the parser would leave some out."""
+    shown, parser = visible(value), _markdown()
+    if len(shown) > MARKDOWN or shown.count("[") > BRACKETS:
+        return _plain(shown)
+    tokens = parser.parse(shown)
+    if any(token.level >= parser.options["maxNesting"] - 1 for token in tokens):
+        return _plain(shown)
     cleaned = nh3.clean(
-        _markdown().render(visible(value)),
+        parser.renderer.render(tokens, parser.options, {}),
         tags=_TAGS,
         attributes=_ATTRIBUTES,
         url_schemes=set(LINKS),
         link_rel="noopener noreferrer nofollow",
     )
-    return Markup(cleaned)
+    return Markup(visible(cleaned))  # character references (`&#x202e;`) are characters now
+
+
+def _plain(shown: str) -> Markup:
+    return Markup('<pre class="text">{}</pre>').format(shown)
 
 
 def code(value: str, *, path: str | None = None, language: str | None = None, first_line: int | None = None) -> Markup:
@@ -97,12 +112,17 @@ def link(url: str, shown: str | None = None) -> Markup:
     return Markup('<a href="{}" rel="noopener noreferrer nofollow" target="_blank">{}</a>').format(visible(url), words)
 
 
-def clock(milliseconds: int) -> str:
+def clock(milliseconds: int, form: str = "%Y-%m-%d %H:%M:%S UTC") -> str:
     """A time of an event as `2026-11-22 04:05:06 UTC`; whatever number an agent wrote."""
     try:
-        return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime(form)
     except (ValueError, OverflowError, OSError):
         return f"{milliseconds} ms"
+
+
+def time_of_day(milliseconds: int) -> str:
+    """The same as `04:05:06`, in UTC."""
+    return clock(milliseconds, "%H:%M:%S")
 
 
 def template(name: str, **values: Any) -> Markup:
@@ -131,6 +151,7 @@ def _environment() -> Environment:
         "ansi": ansi,
         "link": link,
         "clock": clock,
+        "time_of_day": time_of_day,
     }
     environment.globals |= {"code": code}
     return environment

@@ -10,9 +10,10 @@ from markupsafe import Markup
 
 from tooltap.daemon.web.look import Excerpt, Look, excerpt
 from tooltap.daemon.web.markup import template
+from tooltap.daemon.web.render_parts import plain
 from tooltap.protocol.payloads import OpenStruct, fields_of
 
-__all__ = ["nothing", "tree", "unsaid"]
+__all__ = ["nothing", "said", "tree", "unsaid"]
 
 OURS = frozenset({"_happy", "_raw", "_acp", "_mcp"})
 DEPTH = 12
@@ -24,7 +25,7 @@ FULL_VALUES = 2_000
 
 class Node(NamedTuple):
     kind: str
-    """mapping, sequence, string or scalar."""
+    """mapping, sequence, string, address or scalar."""
     text: Excerpt
     children: list[tuple[str, Node]]
     hidden: int
@@ -34,6 +35,19 @@ class Node(NamedTuple):
 def nothing(payload: OpenStruct, look: Look) -> Markup:
     """Of a tool without a form: all that it has is left over."""
     return Markup()
+
+
+def said(value: Any, look: Look, pointer: str) -> Markup:
+    """An answer in words as text; one that is JSON, or is no text, as a tree."""
+    if not isinstance(value, str):
+        return tree(value, look, pointer)
+    if value.lstrip()[:1] in ("{", "["):
+        try:
+            # What stands in it stands nowhere in the event: no pointer leads there.
+            return tree(msgspec.json.decode(value), look, f"{pointer}#")
+        except (msgspec.DecodeError, RecursionError):
+            pass
+    return plain(value, look, pointer)
 
 
 def tree(value: Any, look: Look, pointer: str = "") -> Markup:
@@ -60,7 +74,9 @@ def _node(value: Any, look: Look, pointer: str, budget: list[int], depth: int) -
         kind = "mapping" if isinstance(value, dict) else "sequence"
         return Node(kind, Excerpt(""), children, len(value) - len(children))
     if isinstance(value, str):
-        return Node("string", excerpt(value, look, pointer), [], 0)
+        part = excerpt(value, look, pointer)
+        is_address = part.text == value and value.startswith(("http://", "https://")) and len(value.split()) == 1
+        return Node("address" if is_address else "string", part, [], 0)
     return Node("scalar", Excerpt(msgspec.json.encode(value).decode()), [], 0)
 
 

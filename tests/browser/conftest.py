@@ -1,0 +1,36 @@
+"""One browser for all tests of this folder that follow each other in a process, a fresh profile for each of them.
+
+Playwright's event loop belongs to the thread while the browser is there, so the browser goes when this folder's tests
+end: tests elsewhere run loops of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.browser.chromium import MISSING, Tab, launched
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    if MISSING:
+        pytest.skip(MISSING)
+    with launched() as browser:
+        yield browser
+
+
+@pytest.fixture
+def tab(browser: Browser) -> Iterator[Tab]:
+    """A tab that has done nothing wrong by the end of the test."""
+    tab = Tab(browser)
+    yield tab
+    tab.close()
+    assert tab.wrong == []
+
+
+@pytest.fixture
+def page(tab: Tab) -> Page:
+    return tab.page
