@@ -12,7 +12,7 @@ from typing import Any, Self, get_args, get_origin
 
 import msgspec
 
-__all__ = ["Happy", "OpenStruct", "ToolInput", "ToolResultPayload"]
+__all__ = ["Happy", "OpenStruct", "ToolInput", "ToolResultPayload", "fields_of"]
 
 
 class OpenStruct(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -21,7 +21,7 @@ class OpenStruct(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     @classmethod
     def from_payload(cls, payload: dict[str, Any]) -> Self:
-        fields = _fields(cls)
+        fields = fields_of(cls)
         known: dict[str, Any] = {}
         extra: dict[str, Any] = {}
         for key, value in payload.items():
@@ -32,14 +32,14 @@ class OpenStruct(msgspec.Struct, kw_only=True, omit_defaults=True):
         return cls(**known, extra=extra)
 
     def to_payload(self) -> dict[str, Any]:
-        known = {key: _written(getattr(self, field.name)) for key, field in _fields(type(self)).items()}
+        known = {key: _written(getattr(self, field.name)) for key, field in fields_of(type(self)).items()}
         return {**{key: value for key, value in known.items() if value is not None}, **self.extra}
 
 
-@cache  # msgspec evaluates the annotations each time it is asked
-def _fields(of: type[OpenStruct]) -> dict[str, msgspec.structs.FieldInfo]:
-    """Key -> field, without `extra`."""
-    return {field.encode_name: field for field in msgspec.structs.fields(of) if field.name != "extra"}
+@cache
+def fields_of(struct: type[OpenStruct]) -> dict[str, msgspec.structs.FieldInfo]:
+    """Key on the wire -> field, for all but `extra`. Asking msgspec for them each time takes a millisecond."""
+    return {field.encode_name: field for field in msgspec.structs.fields(struct) if field.name != "extra"}
 
 
 def _read(annotation: Any, value: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -12,7 +11,7 @@ from markupsafe import Markup
 from tooltap.daemon.web.look import Excerpt, Look, excerpt
 from tooltap.daemon.web.markup import template
 from tooltap.daemon.web.render_parts import plain
-from tooltap.protocol.payloads import OpenStruct
+from tooltap.protocol.payloads import OpenStruct, fields_of
 
 __all__ = ["nothing", "said", "tree", "unsaid"]
 
@@ -102,13 +101,8 @@ def unsaid(payload: OpenStruct, known: Any = None) -> dict[str, Any]:
 
 
 def _fields(payload: OpenStruct) -> dict[str, Any]:
-    return {key: getattr(payload, name) for key, name in _names(type(payload)).items()}
-
-
-@cache
-def _names(of: type[OpenStruct]) -> dict[str, str]:
-    fields = {field.encode_name: field.name for field in msgspec.structs.fields(of)}
-    return {key: name for key, name in fields.items() if key not in OURS and key != "extra"}
+    fields = fields_of(type(payload))
+    return {key: getattr(payload, field.name) for key, field in fields.items() if key not in OURS}
 
 
 def _left_over(payload: OpenStruct) -> dict[str, Any]:
