@@ -12,7 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from markupsafe import Markup
 
 from tooltap.daemon.web.look import Look, excerpt
-from tooltap.daemon.web.markup import ansi, code, link, template, text
+from tooltap.daemon.web.markup import ansi, link, template, text
 from tooltap.protocol.events import Attachment
 
 __all__ = [
@@ -28,7 +28,6 @@ __all__ = [
     "plain",
     "prose",
     "short",
-    "source",
     "table",
 ]
 
@@ -79,12 +78,6 @@ def plain(value: str | None, look: Look, pointer: str = "", *, kind: str = "") -
     part = excerpt(value, look, pointer)
     shown = ansi(part.text) if "\x1b" in part.text else text(part.text)
     return template("plain.html", part=part, shown=shown, kind=kind)
-
-
-def source(value: str, look: Look, pointer: str, *, path: str | None, language: str) -> Markup:
-    """Source code, in the colours of its language."""
-    part = excerpt(value, look, pointer)
-    return template("source.html", part=part, shown=code(part.text, path=path, language=language))
 
 
 def facts(pairs: Iterable[tuple[str, Any]]) -> Markup:

@@ -19,10 +19,9 @@ from tooltap.daemon.web.render_parts import (
     joined,
     note,
     plain,
-    prose,
     short,
-    source,
 )
+from tooltap.daemon.web.render_text import shown_text
 from tooltap.daemon.web.tools import error_body, output_body
 from tooltap.protocol.events import Attachment, Display, ToolResult, ToolUpdate
 
@@ -116,15 +115,11 @@ def _display(display: Display, look: Look) -> Markup:
 
 def _view(display: Display, mime: str, look: Look) -> Markup:
     """The view's text, as its type says."""
-    text, pointer = display.text, "/display/text"
-    language = display.language or ("diff" if mime == "text/x-diff" else None)
-    if text and language:
-        return source(text, look, pointer, path=display.path, language=language)
-    if mime == "text/markdown":
-        return prose(text, look, pointer)
+    if not display.text:
+        return Markup()
     if mime == "application/json":
-        return said(text, look, pointer)
-    return plain(text, look, pointer)
+        return said(display.text, look, "/display/text")
+    return shown_text(display.text, look, "/display/text", mime_type=mime, language=display.language, path=display.path)
 
 
 def _whole(display: Display, look: Look) -> Markup:

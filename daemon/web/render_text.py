@@ -5,11 +5,10 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from tooltap.daemon.web.diffs import changes_of_diff
-from tooltap.daemon.web.look import Look, excerpt
-from tooltap.daemon.web.markup import template
+from tooltap.daemon.web.look import Look
 from tooltap.daemon.web.render_edits import changes_body
 from tooltap.daemon.web.render_files import source
-from tooltap.daemon.web.screen import settled
+from tooltap.daemon.web.render_parts import plain, prose
 
 __all__ = ["shown_text"]
 
@@ -29,7 +28,7 @@ def shown_text(
     if mime_type in DIFFS and (changes := changes_of_diff(text)):
         return changes_body(changes, look, pointer)
     if mime_type == "text/markdown":
-        return template("message.html", text=excerpt(text, look, pointer))
+        return prose(text, look, pointer)
     if language or path or (mime_type and mime_type != "text/plain"):
         return source(text, look, pointer, path=path, language=language)
-    return template("said.html", said=[excerpt(settled(text), look, pointer)])
+    return plain(text, look, pointer)

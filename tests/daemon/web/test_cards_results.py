@@ -72,7 +72,7 @@ def test_a_caption_that_only_repeats_the_error_is_left_out() -> None:
 
 def test_a_display_view_is_shown_as_its_type_says() -> None:
     shown = {
-        "text/x-diff": (DIFF, ".code"),
+        "text/x-diff": (DIFF, ".diff"),
         "text/markdown": ("*hey*", "em"),
         "application/json": ('{"a": 1}', "dl"),
         "text/plain": ("*hey*\nyou", "pre.text"),
