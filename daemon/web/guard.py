@@ -35,7 +35,8 @@ SAFE_SITES = ("same-origin", "none")
 """Of `Sec-Fetch-Site`: our own pages, and what the user typed or opened from outside the browser."""
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self';"
-    " media-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    " media-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none';"
+    " require-trusted-types-for 'script'; trusted-types tooltap",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",  # with `no-referrer` a browser says that our own form comes from nowhere
     "Cross-Origin-Resource-Policy": "same-origin",

@@ -38,7 +38,7 @@ export const setExpanded = (card, on) => headOf(card)?.setAttribute("aria-expand
 // since a section may be taken away and fetched again; all else of a call is little, and moves to it wherever it is.
 export function adopt(article, scope, feed) {
   const { into, for: slot } = article.dataset;
-  const card = into && findCard(into, slot === "children" ? scope : feed);
+  const card = into && (findCard(into, scope) ?? (slot === "children" ? undefined : findCard(into, feed)));
   if (!card || article.contains(card) || depthOf(card) > MAX_DEPTH) return false;
   const place = slotOf(card, slot);
   const isResult = article.classList.contains("tool-result");

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -107,7 +108,7 @@ def test_cards_come_at_the_levels_that_are_preferred(daemon: Running, browser: B
 
 
 def test_what_is_being_written_comes_in_pieces_and_is_then_said_to_be_whole(daemon: Running, browser: Browser) -> None:
-    block = {"message_id": "m", "block": 0}
+    block: dict[str, Any] = {"message_id": "m", "block": 0}
     with joined(browser) as stream:
         daemon.commit(
             commit(
