@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from http.cookies import SimpleCookie
 from pathlib import Path
 
@@ -25,16 +24,9 @@ ADDRESSES = [
 SENTENCE = "this needs the link that `tooltap serve link` prints"
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, Browser]]:
-    """One for all: nothing here changes it."""
-    with browsed(tmp_path_factory.mktemp("web")) as served:
-        yield served
-
-
 @pytest.fixture
-def browser(served: tuple[Running, Browser]) -> Browser:
-    return served[1]
+def browser(common: tuple[Running, Browser]) -> Browser:
+    return common[1]
 
 
 def assert_refused(answer: Answer) -> None:
@@ -220,6 +212,15 @@ def test_a_form_has_a_bound(browser: Browser) -> None:
         "too-large",
         "a form has at most 65536 bytes",
     )
+
+
+def test_a_form_has_to_come_in_time(tmp_path: Path) -> None:
+    head = "POST /api/stats HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n"
+    with browsed(tmp_path, {"patience": 0.1}) as (_, browser):
+        answer = browser.say(f"{head}Authorization: Bearer {browser.token}\r\n\r\nhalf".encode())
+
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert answer.endswith(b'{"error":{"code":"timeout","message":"the form did not come in time"}}')
 
 
 def test_a_restart_keeps_browsers_logged_in(tmp_path: Path) -> None:
