@@ -3,9 +3,9 @@
 
 import { adopt, make, parse } from "./cards.js";
 
-const NEAR = "1500px";
+const NEAR = 1_500; // pixels from what is seen, within which there are cards
 const SECTION = 50; // cards of a section that grows: what is laid out at once stays small
-const FILLED = 12; // sections that hold their cards
+const FILLED = 6; // sections that hold their cards
 const MAX_ALSO = 200;
 
 export class Feed {
@@ -20,7 +20,7 @@ export class Feed {
     this.links.older.dataset.cursor = first.dataset.first;
     this.links.newer.dataset.cursor = first.dataset.last;
     this.near = new IntersectionObserver((entries) => entries.forEach((one) => one.isIntersecting && this.come(one.target)), {
-      rootMargin: NEAR,
+      rootMargin: `${NEAR}px`,
     });
     for (const link of Object.values(this.links)) {
       this.near.observe(link);
@@ -148,12 +148,14 @@ export class Feed {
   // The sections farthest from what is seen are emptied.
   trim() {
     const middle = innerHeight / 2;
-    const filled = this.sections
-      .filter((one) => !one.hasAttribute("data-empty") && !one.contains(document.activeElement))
+    const filled = this.sections.filter((one) => !one.hasAttribute("data-empty"));
+    const far = filled
+      .filter((one) => !one.contains(document.activeElement))
       .map((section) => ({ section, box: section.getBoundingClientRect() }))
       .map(({ section, box }) => ({ section, box, distance: Math.max(box.top - middle, middle - box.bottom) }))
+      .filter(({ distance }) => distance > 2 * NEAR + middle)
       .sort((one, other) => other.distance - one.distance);
-    for (const { section, box } of filled.slice(0, Math.max(filled.length - FILLED, 0))) {
+    for (const { section, box } of far.slice(0, Math.max(filled.length - FILLED, 0))) {
       section.style.blockSize = `${box.height}px`;
       section.toggleAttribute("data-empty", true);
       section.replaceChildren();
