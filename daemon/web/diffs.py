@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
+from tooltap.daemon.web.look import brief
 from tooltap.normalizers.tools.unified_diff import split_files
 
 __all__ = ["Change", "Hunk", "Line", "between", "cut", "hunks_of_claude", "hunks_of_diff", "changes_of_diff", "whole"]
@@ -164,7 +165,7 @@ def cut(changes: Sequence[Change], lines: int | None) -> list[Change]:
         hunks: list[Hunk] = []
         hidden = 0
         for hunk in change.hunks:
-            kept = hunk.lines if left is None else _near_changes(hunk.lines)[:left]
+            kept = hunk.lines if left is None else _brief(_near_changes(hunk.lines)[:left])
             hidden += len(hunk.lines) - len(kept)
             left = None if left is None else left - len(kept)
             if kept:
@@ -179,6 +180,10 @@ def _near_changes(lines: Sequence[Line]) -> list[Line]:
         if line.sign != " ":
             near.update(range(at - CONTEXT, at + CONTEXT + 1))
     return [line for at, line in enumerate(lines) if at in near]
+
+
+def _brief(lines: Sequence[Line]) -> list[Line]:
+    return [line._replace(text=brief(line.text)) for line in lines]
 
 
 def _with_pieces(lines: Sequence[Line]) -> list[Line]:

@@ -28,6 +28,7 @@ from pygments.token import Token
 from pygments.util import ClassNotFound
 
 from tooltap.daemon.harmless import visible
+from tooltap.daemon.web.look import brief
 from tooltap.daemon.web.screen import settled
 
 __all__ = ["ansi", "clock", "code", "link", "markdown", "template", "text", "time_of_day"]
@@ -129,6 +130,10 @@ def template(name: str, **values: Any) -> Markup:
     return Markup(_environment().get_template(name).render(**values))
 
 
+def _brief(value: str) -> str:
+    return visible(brief(value))
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(
@@ -139,8 +144,15 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    environment.filters |= {"visible": visible, "markdown": markdown, "ansi": ansi, "link": link}
-    environment.filters |= {"clock": clock, "time_of_day": time_of_day}
+    environment.filters |= {
+        "visible": visible,
+        "brief": _brief,
+        "markdown": markdown,
+        "ansi": ansi,
+        "link": link,
+        "clock": clock,
+        "time_of_day": time_of_day,
+    }
     environment.globals |= {"code": code}
     return environment
 

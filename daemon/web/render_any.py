@@ -80,12 +80,13 @@ def _node(value: Any, look: Look, pointer: str, budget: list[int], depth: int) -
     return Node("scalar", Excerpt(msgspec.json.encode(value).decode()), [], 0)
 
 
-def unsaid(payload: OpenStruct, known: Any = None) -> dict[str, Any]:
+def unsaid(payload: OpenStruct, known: dict[str, Any] | None = None) -> dict[str, Any]:
     """What is in the payload that its struct does not know, at every depth; without what only repeats known values
     under the provider's own names. `known`: what is shown beside it."""
+    beside = {key: value for key, value in (known or {}).items() if key not in OURS}
     strings: set[str] = set()
     scalars: set[tuple[str, str]] = set()
-    for key, value in (*_said(payload), *_leaves(known)):
+    for key, value in (*_said(payload), *_leaves(beside)):
         if isinstance(value, str):
             strings.add(value)
         elif value is not None:

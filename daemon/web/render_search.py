@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from tooltap.daemon.web.look import SUMMARY_CHARACTERS, SUMMARY_LINES, Look, excerpt
+from tooltap.daemon.web.look import BRIEF, SUMMARY_LINES, Look, brief, excerpt
 from tooltap.daemon.web.markup import template
 from tooltap.daemon.web.screen import settled
 from tooltap.protocol.file_tools import (
@@ -38,7 +38,7 @@ __all__ = [
 
 SHOWN = 5_000
 """Hits or paths of one card at most."""
-_NOT_LITERAL = re.compile(r"\[[^\]]*\]|\\\w|\(\?[:=!<]+|[^\\][*?{]")
+_NOT_LITERAL = re.compile(r"\[[^\]]*\]|\\\w|\(\?[:=!<]+|[^\\][*+?{]")
 _LITERAL = re.compile(r"(?:[^\\^$.|?*+()\[\]{}]|\\[^\w\s])+")
 
 
@@ -109,7 +109,7 @@ def _by_file(matches: Sequence[Match], needle: re.Pattern[str] | None) -> list[F
         path = match.filePath or ""
         file = files.setdefault(path, File(path, []))
         if match.excerpt is not None or match.line is not None:
-            file.hits.append(Hit(match.line, _marked((match.excerpt or "")[:SUMMARY_CHARACTERS], needle)))
+            file.hits.append(Hit(match.line, _marked(brief(match.excerpt or ""), needle)))
     return list(files.values())
 
 
@@ -117,7 +117,7 @@ def _needle(look: Look) -> re.Pattern[str] | None:
     """What to mark of what was asked for."""
     asked = look.call.input if look.call else {}
     pattern = asked.get("pattern") or asked.get("query")
-    if not isinstance(pattern, str) or not 0 < len(pattern) <= SUMMARY_CHARACTERS:
+    if not isinstance(pattern, str) or not 0 < len(pattern) <= BRIEF:
         return None
     literals = sorted(_literals(pattern), key=len, reverse=True)
     return re.compile("|".join(map(re.escape, literals)), re.IGNORECASE) if literals else None
@@ -126,9 +126,8 @@ def _needle(look: Look) -> re.Pattern[str] | None:
 def _literals(pattern: str) -> set[str]:
     """The parts of an expression that mean themselves; those of one or two characters are not worth a mark."""
     runs = _LITERAL.findall(_NOT_LITERAL.sub("|", pattern))
-    if runs == [pattern]:
-        return {pattern}
-    return {run for run in (re.sub(r"\\(.)", r"\1", run) for run in runs) if len(run.strip()) > 2}
+    plain = {re.sub(r"\\(.)", r"\1", run) for run in runs}
+    return plain if runs == [pattern] else {run for run in plain if len(run.strip()) > 2}
 
 
 def _marked(line: str, needle: re.Pattern[str] | None) -> tuple[tuple[str, bool], ...]:
@@ -158,7 +157,7 @@ def _name(entry: Any) -> str:
         if name is not None:
             is_folder = entry.get("type") in ("directory", "dir") or entry.get("isDirectory") is True
             return f"{name}/" if is_folder and not name.endswith("/") else name
-    return str(entry)[:SUMMARY_CHARACTERS]
+    return brief(str(entry))
 
 
 def _text(text: str | None, look: Look) -> Markup:
