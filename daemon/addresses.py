@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 
-__all__ = ["is_address", "is_loopback"]
+__all__ = ["is_address", "is_loopback", "without_port"]
 
 
 def is_loopback(host: str) -> bool:
@@ -22,3 +22,8 @@ def is_address(host: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def without_port(host: str) -> str:
+    """The name or address in a `Host` header, or in what else has an IPv6 address in brackets."""
+    return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]

@@ -9,6 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tooltap.daemon.journal import JournalError
 from tooltap.protocol.frames import ErrorCode, FrameError, Problem
 
 __all__ = ["HANDLERS", "WebError", "error_response", "from_frame_error", "json_response", "status_of"]
@@ -60,4 +61,18 @@ async def _http_exception(request: Request, error: Exception) -> Response:
     return error_response(error.status_code, code, sentence, error.headers)
 
 
-HANDLERS = {WebError: _web_error, HTTPException: _http_exception}
+async def _journal_error(request: Request, error: Exception) -> Response:
+    return error_response(status_of("journal"), "journal", str(error))
+
+
+async def _fault(request: Request, error: Exception) -> Response:
+    """Of ours: Starlette sends this, and raises the error again for the log."""
+    return error_response(500, "internal", "the request failed; the daemon's log says why")
+
+
+HANDLERS = {
+    WebError: _web_error,
+    HTTPException: _http_exception,
+    JournalError: _journal_error,
+    Exception: _fault,
+}

@@ -19,7 +19,7 @@ from starlette.requests import cookie_parser
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tooltap.daemon.addresses import is_address, is_loopback
+from tooltap.daemon.addresses import is_address, is_loopback, without_port
 from tooltap.daemon.logs import get_logger
 from tooltap.daemon.web.errors import error_response
 from tooltap.daemon.web.token import is_token
@@ -35,9 +35,10 @@ SAFE_SITES = ("same-origin", "none")
 """Of `Sec-Fetch-Site`: our own pages, and what the user typed or opened from outside the browser."""
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self';"
-    " media-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    " media-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none';"
+    " require-trusted-types-for 'script'; trusted-types tooltap",
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # with `no-referrer` a browser says that our own form comes from nowhere
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
@@ -62,17 +63,14 @@ class Guard:
         self._cookie = cookie
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answer = _Answer(send)
+        send = _with_headers(send)
         try:
-            response = await self._answer(scope, receive, answer)
+            response = await self._answer(scope, receive, send)
             if response is not None:
-                await response(scope, receive, answer)
+                await response(scope, receive, send)
         except Exception:
             _log.exception("a request failed", path=scope["path"])
-            if answer.started:
-                raise  # the server breaks the answer off
-            failed = error_response(500, "internal", "the request failed; the daemon's log says why")
-            await failed(scope, receive, answer)
+            raise  # the server breaks off what was begun
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> Response | None:
         """None where the application has answered."""
@@ -104,7 +102,7 @@ class Guard:
         return all(origin.lower() in own for origin in headers.getlist("origin"))
 
     def _is_ours(self, host: str) -> bool:
-        name = _without_port(host).lower()
+        name = without_port(host).lower()
         return is_loopback(name) or name in self._hosts or (self._any_address and is_address(name))
 
     def _is_known(self, headers: Headers) -> bool:
@@ -133,30 +131,21 @@ class Guard:
 _CLOSE = {"Connection": "close"}
 
 
-class _Answer:
-    """`send`, with our headers on every answer."""
+def _with_headers(send: Send) -> Send:
+    """Ours on every answer."""
 
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self.started = False
-
-    async def __call__(self, message: Message) -> None:
+    async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.started = True
             headers = MutableHeaders(scope=message)
             for name, value in HEADERS.items():
                 headers.setdefault(name, value)
-        await self._send(message)
+        await send(message)
+
+    return send_with_headers
 
 
 def _refusal() -> Response:
     return error_response(403, "forbidden", NO_ENTRY)
-
-
-def _without_port(host: str) -> str:
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0]
 
 
 def _is_token_part(part: str) -> bool:

@@ -89,7 +89,7 @@ def _headers(mime_type: str, name: str) -> dict[str, str]:
     """`name`: a path, or an output's id."""
     kind = mime_type.partition(";")[0].strip().lower()
     kind = kind if _MIME_TYPE.fullmatch(kind) else UNKNOWN_TYPE
-    file_name = quote(re.split(r"[/\\:]", name)[-1] or "output", safe="", errors="replace")
+    file_name = quote(re.split(r"[/\\]", name)[-1] or "output", safe="", errors="replace")
     return {
         "Content-Type": f"{kind}; charset=utf-8" if kind.startswith("text/") else kind,
         "Content-Disposition": f"{'inline' if SHOWN.fullmatch(kind) else 'attachment'}; filename*=UTF-8''{file_name}",

@@ -64,7 +64,7 @@ def parse_query(query: bytes | str, kind: type[T], **more: Any) -> T:
     try:
         return msgspec.convert(given | more, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise _mistake(sentence_of(str(error))) from None
+        raise _mistake(sentence_of(str(error).replace(" | null`", "`"))) from None  # a query has no null
 
 
 @cache

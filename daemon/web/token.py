@@ -6,6 +6,7 @@ import hmac
 import os
 import re
 import secrets
+import tempfile
 from pathlib import Path
 
 from tooltap.daemon.listener import ListenError
@@ -34,16 +35,13 @@ def is_token(given: str, token: str) -> bool:
 
 def _make(path: Path) -> None:
     """Whole from the first moment, and never over one that another daemon makes at the same time."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(secrets.token_urlsafe(TOKEN_BYTES).encode() + b"\n")
-        os.link(temporary, path)
-    except FileExistsError:
-        pass
-    finally:
-        temporary.unlink()
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}-") as file:
+        file.write(secrets.token_urlsafe(TOKEN_BYTES).encode() + b"\n")
+        file.flush()
+        try:
+            os.link(file.name, path)
+        except FileExistsError:
+            pass
 
 
 def read_token(path: Path) -> str:

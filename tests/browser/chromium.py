@@ -50,17 +50,23 @@ class Tab:
         self.context.add_init_script(LISTENER)
         self.page: Page = self.context.new_page()
         self.wrong: list[str] = []
+        self.expected = ""
+        """An error with this in it is none: what a test does to the page it says in the console."""
         self.requests: list[str] = []
-        self.page.on("console", lambda said: said.type == "error" and self.wrong.append(f"console: {said.text}"))
-        self.page.on("pageerror", lambda error: self.wrong.append(f"exception: {error}"))
-        self.page.on("dialog", lambda dialog: (self.wrong.append(f"dialog: {dialog.message}"), dialog.dismiss()))
-        self.page.on("popup", lambda popup: self.wrong.append(f"popup: {popup.url}"))
+        self.page.on("console", lambda said: said.type == "error" and self._note(f"console: {said.text}"))
+        self.page.on("pageerror", lambda error: self._note(f"exception: {error}"))
+        self.page.on("dialog", lambda dialog: (self._note(f"dialog: {dialog.message}"), dialog.dismiss()))
+        self.page.on("popup", lambda popup: self._note(f"popup: {popup.url}"))
         self.context.on("request", lambda request: self._requested(request.url))
+
+    def _note(self, wrong: str) -> None:
+        if not self.expected or self.expected not in wrong:
+            self.wrong.append(wrong)
 
     def _requested(self, url: str) -> None:
         self.requests.append(url)
         if urlsplit(url).hostname not in ("127.0.0.1", None):
-            self.wrong.append(f"request: {url}")
+            self._note(f"request: {url}")
 
     def close(self) -> None:
         self.context.close()

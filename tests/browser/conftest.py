@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.browser.chromium import MISSING, Tab, launched
+from tests.browser.serving import Site
 
 
 @pytest.fixture(scope="package")
@@ -34,3 +35,10 @@ def tab(browser: Browser) -> Iterator[Tab]:
 @pytest.fixture
 def page(tab: Tab) -> Page:
     return tab.page
+
+
+@pytest.fixture(scope="package")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A daemon for all tests that look at a stream or a session of their own."""
+    with Site(tmp_path_factory.mktemp("site")) as site:
+        yield site

@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import json
 import subprocess
+import threading
 from pathlib import Path
+from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import urlencode
 
 from playwright.sync_api import Page
 
@@ -36,9 +39,11 @@ class Site:
             *("--web", self._listen, "--config", self._config, "--log-level", "info"),
             XDG_DATA_HOME=str(self._directory),
         ).wait_ready()
-        entry = self.daemon.log[-1]
-        assert entry.get("event") == "listening", self.daemon.sentence or entry
-        self.url: str = entry["web"]
+        assert self.daemon.log, self.daemon.sentence
+        self.url: str = self.daemon.log[-1]["web"]
+        self._entries: SimpleQueue[dict[str, Any]] = SimpleQueue()
+        self._reader = threading.Thread(target=self._read_log)
+        self._reader.start()
         self._listen = self.url.removeprefix("http://")
 
     @property
@@ -46,9 +51,10 @@ class Site:
         """What lets a browser in."""
         return self._tooltap("serve", "link", "--socket", self.daemon.path).strip()
 
-    def enter(self, page: Page) -> None:
-        """By the link, to the page as it is at first."""
-        page.goto(self.link)
+    def enter(self, page: Page, path: str = "/", **query: str) -> None:
+        """By a link to this page of ours."""
+        (token_file,) = self._directory.rglob("web-token")
+        page.goto(f"{self.url}{path}?{urlencode({**query, 'token': token_file.read_text().strip()})}")
 
     def ingest(self, *files: Path, **options: str) -> None:
         """Recordings, whole. `options`: of the command."""
@@ -60,13 +66,24 @@ class Site:
         self._wires.append(wire)
         return Publisher(wire, stream=stream, dialect=dialect, **options)
 
-    def ask(self, op: str, **arguments: Any) -> Any:
-        with self.daemon.connect() as wire:
-            return wire.ask(op, **arguments)
+    def wait_for(self, event: str) -> None:
+        """Until the daemon logs it."""
+        while self._entries.get(timeout=TIMEOUT).get("event") != event:
+            pass
+
+    def _read_log(self) -> None:
+        """A daemon that cannot log stands still."""
+        entries, log = self._entries, self.daemon.process.stderr
+        assert log is not None
+        with log:
+            for line in log:
+                entries.put(json.loads(line))
 
     def kill(self) -> None:
         """As the kernel does when memory is short."""
-        self.daemon.__exit__(None, None, None)
+        self.daemon.process.kill()
+        self.daemon.process.wait()
+        self._reader.join()
 
     def _tooltap(self, *arguments: object) -> str:
         command = [*COMMAND, *map(str, arguments)]

@@ -38,7 +38,7 @@ export const setExpanded = (card, on) => headOf(card)?.setAttribute("aria-expand
 // since a section may be taken away and fetched again; all else of a call is little, and moves to it wherever it is.
 export function adopt(article, scope, feed) {
   const { into, for: slot } = article.dataset;
-  const card = into && findCard(into, slot === "children" ? scope : feed);
+  const card = into && (findCard(into, scope) ?? (slot === "children" ? undefined : findCard(into, feed)));
   if (!card || article.contains(card) || depthOf(card) > MAX_DEPTH) return false;
   const place = slotOf(card, slot);
   const isResult = article.classList.contains("tool-result");
@@ -98,8 +98,8 @@ function depthOf(card) {
 }
 
 function statusAfter({ classList, dataset }) {
-  if (!classList.contains("permission-response")) return dataset.status;
-  return ["allowed", "answered"].includes(dataset.status) ? "running" : undefined;
+  if (classList.contains("permission-response")) return ["allowed", "answered"].includes(dataset.status) && "running";
+  return ["tool-result", "tool-update", "permission-request"].some((one) => classList.contains(one)) && dataset.status;
 }
 
 function setStatus(card, status) {

@@ -4,8 +4,8 @@
 import { adopt, make, parse } from "./cards.js";
 
 const NEAR = "1500px";
-const SECTION = 100; // cards of a section that grows
-const FILLED = 8; // sections that hold their cards
+const SECTION = 50; // cards of a section that grows: what is laid out at once stays small
+const FILLED = 12; // sections that hold their cards
 const MAX_ALSO = 200;
 
 export class Feed {
@@ -32,7 +32,7 @@ export class Feed {
   }
 
   get sections() {
-    return [...this.element.querySelectorAll(":scope > section")];
+    return [...this.element.children];
   }
 
   come(target) {
@@ -88,7 +88,7 @@ export class Feed {
   }
 
   adopt(article) {
-    if (!adopt(article, article.closest("section") ?? this.sections.at(-1), this.element)) return false;
+    if (!adopt(article, article.closest("section"), this.element)) return false;
     const { first, last, also = "" } = article.closest("section").dataset;
     const seq = Number(article.dataset.seq);
     if (seq < Number(first) || seq > Number(last)) {
@@ -110,7 +110,7 @@ export class Feed {
 
   // The section that grows.
   open(seq) {
-    const last = this.sections.at(-1);
+    const last = this.element.lastElementChild;
     if (last && last.childElementCount < SECTION && !last.hasAttribute("data-empty")) return last;
     const section = make("section", "cards");
     section.dataset.first = last ? Number(last.dataset.last) + 1 : seq;
@@ -121,13 +121,26 @@ export class Feed {
 
   // Everything up to here is shown.
   reach(seq) {
-    const last = this.sections.at(-1);
+    const last = this.element.lastElementChild;
     if (last && seq > Number(last.dataset.last)) last.dataset.last = seq;
   }
 
-  clear() {
-    this.element.replaceChildren();
-    this.links.older.hidden = true;
+  // The newest page in place of everything.
+  async renew() {
+    const section = await this.fetch({});
+    this.element.replaceChildren(section);
+    this.links.older.dataset.cursor = section.dataset.first;
+    this.links.older.hidden = section.dataset.older !== "true";
+    this.links.newer.hidden = true;
+    this.isNewest = true;
+    this.caughtUp(Number(section.dataset.last));
+  }
+
+  // What comes is not shown any more; it is on the newer pages.
+  leave() {
+    this.isNewest = false;
+    this.links.newer.dataset.cursor = this.element.lastElementChild.dataset.last;
+    this.links.newer.hidden = false;
   }
 
   // The sections farthest from what is seen are emptied.
@@ -173,7 +186,8 @@ export class Feed {
 
   // Whatever changes above, what is seen stays where it is.
   holding(change) {
-    const anchor = this.sections.flatMap((section) => [...section.children]).find((one) => one.getBoundingClientRect().bottom > 0);
+    const isSeen = (one) => one.getBoundingClientRect().bottom > 0;
+    const anchor = [...(this.sections.find(isSeen)?.children ?? [])].find(isSeen); // never what is not laid out
     const before = anchor?.getBoundingClientRect().top;
     const root = document.documentElement;
     root.style.overflowAnchor = "none"; // done here, also at the very top, where the browser does not

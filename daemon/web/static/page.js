@@ -7,6 +7,7 @@ import { Live } from "./live.js";
 
 const AT_END = 80; // pixels from the end that count as being there
 const MAX_PIECES = 16;
+const TOO_MANY = 300; // messages in one frame
 const STATES = { live: "Live", reconnecting: "Reconnecting …", away: "The daemon is away; trying again …" };
 
 const main = document.querySelector("#timeline");
@@ -46,9 +47,22 @@ function timeline() {
   }
 
   function flush() {
-    for (const change of queue.splice(0)) change();
+    const changes = queue.splice(0);
+    if (changes.length > TOO_MANY && feed.isNewest) return catchUp(changes.length);
+    for (const change of changes) change();
     feed.trim();
     follow();
+  }
+
+  // More has come than can be shown one by one: who follows is shown the newest page, who reads goes on reading.
+  async function catchUp(count) {
+    live.close();
+    pieces.replaceChildren();
+    live.after = feed.element.lastElementChild.dataset.last;
+    if (isFollowing) return feed.renew().catch(() => live.retry());
+    feed.leave();
+    unseen += count;
+    live.connect("now");
   }
 
   function follow() {
@@ -100,7 +114,7 @@ function timeline() {
 
   function showGap({ from, to, reason }) {
     const isReset = reason === "reset";
-    if (isReset) feed.clear();
+    if (isReset) feed.element.replaceChildren();
     const words = isReset ? "The journal is another one than before." : `Events between ${from} and ${to} were not kept.`;
     const note = make("p", "gap", words);
     note.setAttribute("role", "note");
@@ -114,9 +128,9 @@ function timeline() {
   }, { passive: true });
   new ResizeObserver(follow).observe(feed.element);
   jump.addEventListener("click", () => {
-    if (!feed.isNewest) return location.assign(main.dataset.page);
     isFollowing = true;
     unseen = 0;
+    if (!feed.isNewest) feed.renew().then(() => history.replaceState(null, "", main.dataset.page));
     follow();
   });
   feed.element.addEventListener("click", (event) => {
