@@ -24,7 +24,7 @@ from tooltap.daemon.logs import get_logger
 from tooltap.daemon.web.errors import error_response
 from tooltap.daemon.web.token import is_token
 
-__all__ = ["COOKIE_DAYS", "Guard"]
+__all__ = ["Guard"]
 
 NO_ENTRY = "this needs the link that `tooltap serve link` prints"
 OPEN_PATHS = ("/healthz",)
@@ -132,7 +132,8 @@ class Guard:
         query = "&".join(
             part for part in scope["query_string"].decode("latin-1").split("&") if not _is_token_part(part)
         )
-        response = Response(status_code=303, headers={"Location": f"{path}?{query}" if query else path})
+        location = f"{path}?{query}" if query else path
+        response = Response(status_code=303, headers={"Location": location, "Referrer-Policy": "no-referrer"})
         response.set_cookie(
             self._cookie, self._token, max_age=COOKIE_DAYS * 86_400, path="/", httponly=True, samesite="strict"
         )
@@ -164,7 +165,7 @@ def _is_token_part(part: str) -> bool:
 
 
 class _TooLongError(Exception):
-    pass
+    """Of a form."""
 
 
 async def _body(receive: Receive) -> bytes:

@@ -70,7 +70,7 @@ def test_of_two_tokens_in_the_link_both_have_to_be_right(browser: Browser) -> No
 @pytest.mark.parametrize(
     "host",
     ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example:8422", "192.168.1.7", "[::2]",
-     "127.0.0.1@evil.example", ""],
+     "127.0.0.1@evil.example", "127.0.0.1:1@evil.example", "[::1]evil.example", "[::1].evil.example:1", "a b", ""],
 )  # fmt: skip
 def test_another_host_is_refused_though_the_token_is_right(browser: Browser, host: str, address: str) -> None:
     """DNS rebinding: the page's own name means this machine, and that is the name it asks by."""
