@@ -23,4 +23,5 @@ def application(services: Services, *, token: str, host: str, port: int) -> ASGI
         hosts=(host, *web.hosts),
         any_address=web.allow_remote,
         cookie=f"tooltap-{port}",
+        patience=web.patience,
     )

@@ -21,7 +21,7 @@ from tooltap.daemon.web.render_parts import (
     plain,
     short,
 )
-from tooltap.daemon.web.render_text import shown_text
+from tooltap.daemon.web.render_text import DIFFS, shown_text
 from tooltap.daemon.web.tools import error_body, output_body
 from tooltap.protocol.events import Attachment, Display, ToolResult, ToolUpdate
 
@@ -77,10 +77,11 @@ def _shown(event: ToolResult, look: Look) -> Markup:
     """The display view, if there is one; what the model saw in place of it, or where everything is shown.
 
     A provider's view of one line ("Found 2 matches") is a caption: it says what the output is, and does not show it.
+    Its diff says again what the call has said, in lines of the file.
     """
     error = event.output.get("errorMessage")
     output = {key: value for key, value in event.output.items() if key == "errorMessage" or value != error}
-    if event.display is None:
+    if event.display is None or (_is_diff(event.display) and look.call is not None and not look.is_full):
         return output_body(event.name, output, look)
     if _is_caption(event.display):
         caption = event.display.text or ""
@@ -96,6 +97,10 @@ def _shown(event: ToolResult, look: Look) -> Markup:
 def _is_caption(display: Display) -> bool:
     text = display.text or ""
     return display.origin == "provider" and display.mime_type is None and text != "" and short(text) == text.strip()
+
+
+def _is_diff(display: Display) -> bool:
+    return display.origin == "provider" and display.mime_type in DIFFS
 
 
 _ORIGINS = {"provider": "the agent", "rule": "a rule of the configuration", "rewriter": "a rewriter"}

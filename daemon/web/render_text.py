@@ -10,7 +10,7 @@ from tooltap.daemon.web.render_edits import changes_body
 from tooltap.daemon.web.render_files import source
 from tooltap.daemon.web.render_parts import plain, prose
 
-__all__ = ["shown_text"]
+__all__ = ["DIFFS", "shown_text"]
 
 DIFFS = frozenset({"text/x-diff", "text/x-patch"})
 
