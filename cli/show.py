@@ -10,7 +10,7 @@ import orjson
 
 from tooltap.cli.commands import Command
 from tooltap.cli.connection import ask, socket_option
-from tooltap.cli.render import harmless
+from tooltap.daemon.harmless import harmless
 
 __all__ = ["command"]
 

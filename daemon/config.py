@@ -93,6 +93,14 @@ class Web(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Of one answer with events, and as many as are given where nobody says how many."""
     page_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 1_048_576
     """Of one answer with events, which has at least one, however long."""
+    cards: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 50
+    """Events on one page of the timeline."""
+    cards_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 2_097_152
+    """Of one page of the timeline, which has at least one event."""
+    search_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 16_777_216
+    """Events looked through for a text or a state before a page says how far it has come."""
+    fragment_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 33_554_432
+    """What has been rendered of events is kept in memory for those."""
     heartbeat: Seconds = 15.0
     """An idle feed is sent a comment this often."""
     patience: Seconds = 60.0

@@ -1,1 +1,1 @@
-"""The web gateway: the journal and the live events over HTTP, for browsers and programs on this machine."""
+"""The web gateway: events over HTTP and the page, for browsers and programs on this machine; `tooltap[web]`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
-from tooltap.daemon.web import api
+from tooltap.daemon.web import api, page
 from tooltap.daemon.web.errors import HANDLERS
 from tooltap.daemon.web.guard import Guard
 from tooltap.daemon.web.origins import Origins
@@ -17,7 +17,7 @@ __all__ = ["application"]
 def application(services: Services, *, token: str, host: str, port: int) -> ASGIApp:
     """`host` and `port`: where it listens."""
     web = services.config.web
-    endpoints = Starlette(routes=api.routes(services), exception_handlers=HANDLERS)
+    endpoints = Starlette(routes=[*api.routes(services), *page.routes(services)], exception_handlers=HANDLERS)
     endpoints.router.redirect_slashes = False  # what is nearly an address is none
     guarded = Guard(
         endpoints,

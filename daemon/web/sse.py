@@ -17,6 +17,8 @@ from tooltap.protocol.frames import At, ErrorFrame, Live, Subscribe, decode_daem
 
 __all__ = ["EventStream", "messages"]
 
+REGULAR_PERIOD = 1.0
+"""Seconds."""
 RECONNECT_MS = 1_000
 """A browser waits so long before it tries again."""
 HEADERS = [
@@ -28,12 +30,20 @@ COMMENT = b":\n\n"
 
 
 class EventStream:
-    """An answer that goes on until either side ends it. `translate` makes messages of a chunk of lines; what takes long
-    it does in a thread."""
+    """An answer that goes on until either side ends it. `translate` makes messages of a chunk of lines, `regular` gives
+    others that are due, asked each second; what takes long they do in a thread."""
 
-    def __init__(self, services: Services, frame: Subscribe, translate: Callable[[bytes], Awaitable[bytes]]) -> None:
+    def __init__(
+        self,
+        services: Services,
+        frame: Subscribe,
+        translate: Callable[[bytes], Awaitable[bytes]],
+        regular: Callable[[], Awaitable[bytes]] | None = None,
+    ) -> None:
         self._feeds = services.feeds
         self._heartbeat = services.config.web.heartbeat
+        self._period = self._heartbeat if regular is None else min(self._heartbeat, REGULAR_PERIOD)
+        self._regular = regular
         self._frame = frame
         self._translate = translate
 
@@ -43,13 +53,18 @@ class EventStream:
             tasks.start_soon(_until_left, receive, tasks.cancel_scope)
             await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
             await _send(send, b"retry: %d\n\n" % RECONNECT_MS)
+            sent_at = anyio.current_time()
             while scope["method"] != "HEAD":
                 chunk = None
-                with anyio.move_on_after(self._heartbeat):
+                with anyio.move_on_after(self._period):
                     chunk = await feed.take()
                 if chunk == b"":
                     break
-                await _send(send, COMMENT if chunk is None else await self._translate(chunk))
+                messages = b"" if chunk is None else await self._translate(chunk)
+                messages += b"" if self._regular is None else await self._regular()
+                if messages or anyio.current_time() - sent_at >= self._heartbeat:
+                    await _send(send, messages or COMMENT)
+                    sent_at = anyio.current_time()
             await _send(send, b"", more=False)
             tasks.cancel_scope.cancel()
 

@@ -107,7 +107,7 @@ class Stream:
                     self.comments += 1
                     yield Message("comment", None, "")
                 else:
-                    fields[name] = value
+                    fields[name] = f"{fields[name]}\n{value}" if name in fields else value
         except (ConnectionError, ValueError):  # a chunk was cut off
             return
 
