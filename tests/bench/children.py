@@ -24,6 +24,7 @@ class Child:
         if self._line() != "ready\n":
             self._process.communicate()
             raise RuntimeError(f"{' '.join(command)} did not start")
+        self.pid = self._process.pid
 
     def go(self) -> None:
         """Send it the line it waits for."""
