@@ -7,13 +7,15 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from tooltap.protocol.events import OutputRef
 
-__all__ = ["LEVELS", "Call", "Excerpt", "Level", "Look", "excerpt"]
+__all__ = ["LEVELS", "Call", "Excerpt", "Level", "Look", "brief", "excerpt"]
 
 Level: TypeAlias = Literal["title", "summary", "full"]
 LEVELS: tuple[Level, ...] = ("title", "summary", "full")
 
 SUMMARY_LINES = 12
 SUMMARY_CHARACTERS = 2_000
+BRIEF = 1_000
+"""Characters of what has one line, such as a path or a pattern; more is nonsense, and in the raw view."""
 
 
 class Call(NamedTuple):
@@ -65,3 +67,8 @@ def excerpt(value: str, look: Look, pointer: str = "") -> Excerpt:
         return Excerpt(shown[:SUMMARY_CHARACTERS], hidden_characters=hidden, whole=whole, url=url)
     hidden_lines = rest.count("\n") + (rest != "" and not rest.endswith("\n"))
     return Excerpt(shown, hidden_lines=hidden_lines, whole=whole, url=url)
+
+
+def brief(value: str) -> str:
+    """What has one line, as much of it as anybody reads."""
+    return value if len(value) <= BRIEF else f"{value[:BRIEF]}…"

@@ -7,31 +7,41 @@ the page's Content-Security-Policy allows no style in the markup. Long text is c
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cache, lru_cache
+from pathlib import PurePosixPath
+from time import thread_time
 from typing import Any
 from urllib.parse import urlsplit
 
 import nh3
+import pygments
 from ansi2html import Ansi2HTMLConverter
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
-from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_by_name, get_lexer_for_filename
-from pygments.lexers.special import TextLexer
+from pygments.token import Token
 from pygments.util import ClassNotFound
 
 from tooltap.daemon.harmless import visible
+from tooltap.daemon.web.look import brief
+from tooltap.daemon.web.screen import settled
 
 __all__ = ["ansi", "clock", "code", "link", "markdown", "template", "text", "time_of_day"]
 
 LINKS = frozenset({"http", "https", "mailto"})
 """Schemes that a link may have."""
 HIGHLIGHTED = 65_536
-"""Characters of source code up to which it is coloured; lexers take their time."""
+"""Characters of source code up to which it is coloured."""
+HIGHLIGHTED_LINE = 500
+"""Characters of its longest line."""
+HIGHLIGHTING = 0.25
+"""Seconds of computing after which the rest is not coloured: there are lines, such as `[ [ [` in Markdown, of which
+lexers take quadratic time and more (Pygments 2.21)."""
 MARKDOWN = 65_536
 """Characters of Markdown up to which it is read; an ordinary text takes half a second for as many."""
 BRACKETS = 5_000
@@ -65,7 +75,7 @@ def markdown(value: str) -> Markup:
         url_schemes=set(LINKS),
         link_rel="noopener noreferrer nofollow",
     )
-    return Markup(cleaned)
+    return Markup(visible(cleaned))  # character references (`&#x202e;`) are characters now
 
 
 def _plain(shown: str) -> Markup:
@@ -75,18 +85,19 @@ def _plain(shown: str) -> Markup:
 def code(value: str, *, path: str | None = None, language: str | None = None, first_line: int | None = None) -> Markup:
     """Source code with its colours; with line numbers where `first_line` is given. The language is that of the name
     given as Pygments has it, else of the file's name."""
-    shown = visible(value)
-    lexer = _lexer(language, path) if len(shown) <= HIGHLIGHTED else TextLexer()
-    return Markup(highlight(shown, lexer, _formatter(first_line)))
+    inside = _coloured(visible(value), _lexer(language, path))
+    if first_line is not None:
+        lines = inside.removesuffix("\n").split("\n")
+        inside = "\n".join(f'<span class="linenos">{at}</span>{line}' for at, line in enumerate(lines, first_line))
+    return Markup('<pre class="code" tabindex="0" role="group" aria-label="text">\n{}</pre>').format(Markup(inside))
 
 
 def ansi(value: str) -> Markup:
-    """What a terminal would show of a tool's output: colours, weight and underlining; of everything else the text."""
-    converter = Ansi2HTMLConverter(inline=False, scheme="xterm", linkify=False, escaped=True)
-    # ESC has to reach the converter, which takes every sequence out, known or not.
-    converted = converter.convert(value.replace("\r\n", "\n"), full=False, ensure_trailing_newline=False)
-    # It also makes links, of whatever scheme, of what a terminal shows as one.
-    return Markup(nh3.clean(visible(converted), tags={"span"}, attributes={"span": {"class"}}))
+    """What a terminal shows in the end of a tool's output: text, colours, weight and underlining."""
+    shown = settled(value)
+    if "\x1b" not in shown:
+        return text(shown)
+    return Markup(visible(_converter().convert(shown, full=False)))
 
 
 def link(url: str, shown: str | None = None) -> Markup:
@@ -119,6 +130,10 @@ def template(name: str, **values: Any) -> Markup:
     return Markup(_environment().get_template(name).render(**values))
 
 
+def _brief(value: str) -> str:
+    return visible(brief(value))
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(
@@ -129,10 +144,22 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    environment.filters |= {"visible": visible, "markdown": markdown, "ansi": ansi, "link": link}
-    environment.filters |= {"clock": clock, "time_of_day": time_of_day}
+    environment.filters |= {
+        "visible": visible,
+        "brief": _brief,
+        "markdown": markdown,
+        "ansi": ansi,
+        "link": link,
+        "clock": clock,
+        "time_of_day": time_of_day,
+    }
     environment.globals |= {"code": code}
     return environment
+
+
+@cache
+def _converter() -> Ansi2HTMLConverter:
+    return Ansi2HTMLConverter(scheme="xterm")
 
 
 @cache
@@ -150,22 +177,50 @@ def _image(renderer: Any, tokens: Any, index: int, options: Any, env: Any) -> st
 
 def _fenced(value: str, language: str, attributes: str) -> str:
     """The inside of a fenced block."""
-    return highlight(value, _lexer(language, None), HtmlFormatter(nowrap=True)) if len(value) <= HIGHLIGHTED else ""
+    return _coloured(value, _lexer(language, None))
+
+
+def _coloured(value: str, lexer: Lexer | None) -> str:
+    if lexer is None or len(value) > HIGHLIGHTED or len(max(value.split("\n"), key=len)) > HIGHLIGHTED_LINE:
+        return str(escape(value))
+    return str(pygments.format(_tokens(value.removeprefix("\ufeff"), lexer), _formatter()))
+
+
+def _tokens(value: str, lexer: Lexer) -> Iterator[tuple[Any, str]]:
+    """As far as the lexer comes in its time, and the rest as text."""
+    end = thread_time() + HIGHLIGHTING
+    at = 0
+    for kind, text in lexer.get_tokens(value):
+        yield kind, text
+        at += len(text)
+        if thread_time() > end:
+            yield Token.Text, value[at:]
+            return
+
+
+@cache
+def _formatter() -> HtmlFormatter[str]:
+    return HtmlFormatter(nowrap=True)
+
+
+def _lexer(language: str | None, path: str | None) -> Lexer | None:
+    """None for plain text, and what Pygments does not know."""
+    if language:
+        return _lexer_of_language(language)
+    return _lexer_of_name(PurePosixPath(path).name) if path else None
 
 
 @lru_cache(maxsize=256)
-def _lexer(language: str | None, path: str | None) -> Lexer:
+def _lexer_of_language(language: str) -> Lexer | None:
     try:
-        if language:
-            return get_lexer_by_name(language, stripnl=False)
-        if path:
-            return get_lexer_for_filename(path, stripnl=False)
+        return get_lexer_by_name(language, stripnl=False)
     except ClassNotFound:
-        pass
-    return TextLexer(stripnl=False)
+        return None
 
 
-def _formatter(first_line: int | None) -> HtmlFormatter[str]:
-    if first_line is None:
-        return HtmlFormatter(cssclass="code")
-    return HtmlFormatter(cssclass="code", linenos="inline", linenostart=max(first_line, 0))
+@lru_cache(maxsize=1024)
+def _lexer_of_name(name: str) -> Lexer | None:
+    try:
+        return get_lexer_for_filename(name, stripnl=False)
+    except ClassNotFound:
+        return None

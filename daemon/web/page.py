@@ -19,6 +19,7 @@ from starlette.types import ASGIApp
 
 from tooltap.daemon.journal import StoredEvent
 from tooltap.daemon.web.asked import AskedQuery, CardQuery, CardsQuery, LiveQuery, PageQuery
+from tooltap.daemon.web.code_css import code_css
 from tooltap.daemon.web.errors import WebError
 from tooltap.daemon.web.event_page import event_page
 from tooltap.daemon.web.fragments import Fragments, LevelOf
@@ -58,8 +59,13 @@ def routes(services: Services) -> list[BaseRoute]:
         Route("/live", page.live),
         Route("/events/{seq:int}", _for_people(page.event)),
         Route("/preferences", _for_people(page.prefer), methods=["POST"]),
+        Route("/static/code.css", _code_css),
         Mount("/static", StaticFiles(packages=[("tooltap.daemon.web", "static")])),
     ]
+
+
+async def _code_css(_: Request) -> Response:
+    return Response(code_css(), media_type="text/css")
 
 
 class _Page:

@@ -1,114 +1,150 @@
-"""A payload nobody knows the form of: what it says as text, the rest as a tree of its keys.
-
-A tree is as deep and as wide as the level shows, and says where something was left out.
-"""
+"""A payload nobody knows the form of, as a tree of its keys; and what the form of a known one leaves over."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
-import orjson
+import msgspec
 from markupsafe import Markup
 
 from tooltap.daemon.web.look import Excerpt, Look, excerpt
-from tooltap.daemon.web.markup import link, template, text
-from tooltap.daemon.web.render_parts import joined, plain
+from tooltap.daemon.web.markup import template
+from tooltap.daemon.web.render_parts import plain
+from tooltap.protocol.payloads import OpenStruct, fields_of
 
-__all__ = ["any_input", "any_output", "rest", "said", "tree"]
+__all__ = ["nothing", "said", "tree", "unsaid"]
 
 OURS = frozenset({"_happy", "_raw", "_acp", "_mcp"})
-"""Keys of a payload that are not the tool's."""
-SAID = ("value", "text", "content", "message", "output", "result")
-"""Keys under which tools answer in words."""
-
-
-class Bounds(NamedTuple):
-    depth: int
-    width: int
-    """Entries of one object or list."""
-    nodes: int
-    """Of the whole tree."""
-
-
-SUMMARY = Bounds(depth=4, width=12, nodes=60)
-FULL = Bounds(depth=16, width=500, nodes=2_000)
+DEPTH = 12
+"""Levels of a tree; what is deeper stands there as JSON."""
+SUMMARY_VALUES = 12
+FULL_VALUES = 2_000
+"""Values of one tree. Of more, the rest is in the raw view."""
 
 
 class Node(NamedTuple):
-    kind: Literal["object", "list", "lines", "string", "scalar", "deeper"]
-    shown: Markup = Markup()
-    items: Sequence[tuple[str, Any]] = ()
-    """Key -> Node."""
-    hidden: int = 0
-    part: Excerpt | None = None
+    kind: str
+    """mapping, sequence, string, address or scalar."""
+    text: Excerpt
+    children: list[tuple[str, Node]]
+    hidden: int
+    """Children that are not shown."""
 
 
-def any_input(payload: dict[str, Any], look: Look) -> Markup:
-    return tree(payload, look, "/input")
+def nothing(payload: OpenStruct, look: Look) -> Markup:
+    """Of a tool without a form: all that it has is left over."""
+    return Markup()
 
 
-def any_output(payload: dict[str, Any], look: Look) -> Markup:
-    left = {key: value for key, value in payload.items() if key != "errorMessage"}
-    answers = [said(left.pop(key), look, f"/output/{key}") for key in SAID if isinstance(left.get(key), str)]
-    return joined(*answers, tree(left, look, "/output"))
-
-
-def said(value: str | None, look: Look, pointer: str) -> Markup:
-    """An answer in words, or, where it is JSON, as a tree."""
-    if value and value.lstrip()[:1] in ("{", "["):
+def said(value: Any, look: Look, pointer: str) -> Markup:
+    """An answer in words as text; one that is JSON, or is no text, as a tree."""
+    if not isinstance(value, str):
+        return tree(value, look, pointer)
+    if value.lstrip()[:1] in ("{", "["):
         try:
             # What stands in it stands nowhere in the event: no pointer leads there.
-            return tree(orjson.loads(value), look, f"{pointer}#")
-        except orjson.JSONDecodeError:
+            return tree(msgspec.json.decode(value), look, f"{pointer}#")
+        except (msgspec.DecodeError, RecursionError):
             pass
     return plain(value, look, pointer)
 
 
-def rest(extra: dict[str, Any], look: Look, pointer: str, *known: str) -> Markup:
-    """What the card does not show otherwise, at the level that shows everything. `known`: keys that it does."""
-    if not look.is_full:
-        return Markup()
-    return tree({key: value for key, value in extra.items() if key not in known}, look, pointer)
-
-
-def tree(value: Any, look: Look, pointer: str) -> Markup:
-    """Nothing for an empty one. `pointer`: where in the event it stands."""
+def tree(value: Any, look: Look, pointer: str = "") -> Markup:
+    """Nothing for an empty one. `pointer`: where in the event the value stands."""
     if isinstance(value, dict):
         value = {key: one for key, one in value.items() if key not in OURS}
-    if value is None or value in ({}, [], ""):
+    if value is None or (isinstance(value, dict | list | str) and not value):
         return Markup()
-    return template("tree.html", node=_Builder(look).node(value, pointer, 0))
+    budget = [FULL_VALUES if look.is_full else SUMMARY_VALUES]
+    return template("tree.html", root=_node(value, look, pointer, budget, DEPTH))
 
 
-class _Builder:
-    def __init__(self, look: Look) -> None:
-        self._look = look
-        self._bounds = FULL if look.is_full else SUMMARY
-        self._left = self._bounds.nodes
-
-    def node(self, value: Any, pointer: str, depth: int) -> Node:
-        self._left -= 1
-        if isinstance(value, str):
-            return self._string(value, pointer)
-        if not isinstance(value, dict | list):
-            return Node("scalar", text(json.dumps(value, default=str)))
-        is_object = isinstance(value, dict)
-        if depth == self._bounds.depth and value:
-            return Node("deeper", text(f"{len(value):,} {'keys' if is_object else 'entries'}, deeper than shown"))
-        pairs = value.items() if isinstance(value, dict) else enumerate(value)
-        items: list[tuple[str, Node]] = []
-        for key, one in pairs:
-            if len(items) == self._bounds.width or self._left <= 0:
+def _node(value: Any, look: Look, pointer: str, budget: list[int], depth: int) -> Node:
+    if isinstance(value, dict | list) and not depth:
+        return Node("string", excerpt(msgspec.json.encode(value).decode(), look), [], 0)
+    if isinstance(value, dict | list):
+        children: list[tuple[str, Node]] = []
+        for key, one in _pairs(value):
+            if budget[0] <= 0:
                 break
-            step = str(key).replace("~", "~0").replace("/", "~1")
-            items.append((str(key), self.node(one, f"{pointer}/{step}", depth + 1)))
-        return Node("object" if is_object else "list", items=items, hidden=len(value) - len(items))
+            budget[0] -= 1
+            below = f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}"
+            children.append((str(key), _node(one, look, below, budget, depth - 1)))
+        kind = "mapping" if isinstance(value, dict) else "sequence"
+        return Node(kind, Excerpt(""), children, len(value) - len(children))
+    if isinstance(value, str):
+        part = excerpt(value, look, pointer)
+        is_address = part.text == value and value.startswith(("http://", "https://")) and len(value.split()) == 1
+        return Node("address" if is_address else "string", part, [], 0)
+    return Node("scalar", Excerpt(msgspec.json.encode(value).decode()), [], 0)
 
-    def _string(self, value: str, pointer: str) -> Node:
-        part = excerpt(value, self._look, pointer)
-        if "\n" in part.text:
-            return Node("lines", text(part.text), part=part)
-        is_address = value.startswith(("http://", "https://")) and not any(char.isspace() for char in value)
-        return Node("string", link(part.text) if is_address and part.text == value else text(part.text), part=part)
+
+def unsaid(payload: OpenStruct, known: dict[str, Any] | None = None) -> dict[str, Any]:
+    """What is in the payload that its struct does not know, at every depth; without what only repeats known values
+    under the provider's own names. `known`: what is shown beside it."""
+    beside = {key: value for key, value in (known or {}).items() if key not in OURS}
+    strings: set[str] = set()
+    scalars: set[tuple[str, str]] = set()
+    for key, value in (*_said(payload), *_leaves(beside)):
+        if isinstance(value, str):
+            strings.add(value)
+        elif value is not None:
+            scalars.add((_spelling(key), repr(value)))
+
+    def is_new(key: str, value: Any) -> bool:
+        if isinstance(value, str):
+            return value not in strings
+        return isinstance(value, dict | list) or (_spelling(key), repr(value)) not in scalars
+
+    left = _left_over(payload)
+    return {key: value for key, value in left.items() if any(is_new(*leaf) for leaf in _leaves(value, key))}
+
+
+def _fields(payload: OpenStruct) -> dict[str, Any]:
+    fields = fields_of(type(payload))
+    return {key: getattr(payload, field.name) for key, field in fields.items() if key not in OURS}
+
+
+def _left_over(payload: OpenStruct) -> dict[str, Any]:
+    left = dict(payload.extra)
+    for name, value in _fields(payload).items():
+        if isinstance(value, OpenStruct):
+            below = _left_over(value)
+        else:
+            pairs = _pairs(value) if isinstance(value, dict | list) else ()
+            found = {str(key): _left_over(one) for key, one in pairs if isinstance(one, OpenStruct)}
+            below = {key: one for key, one in found.items() if one}
+        if below:
+            left[name] = below
+    return left
+
+
+def _said(payload: OpenStruct) -> Iterator[tuple[str, Any]]:
+    for name, value in _fields(payload).items():
+        if isinstance(value, OpenStruct):
+            yield from _said(value)
+            continue
+        for key, one in _pairs(value) if isinstance(value, dict | list) else ((name, value),):
+            if isinstance(one, OpenStruct):
+                yield from _said(one)
+            else:
+                yield from _leaves(one, str(key))
+
+
+def _leaves(value: Any, key: str = "", depth: int = DEPTH) -> Iterator[tuple[str, Any]]:
+    """An empty object or list says nothing. What is too deep is given as it is."""
+    if isinstance(value, dict | list) and depth:
+        for name, one in _pairs(value):
+            yield from _leaves(one, key if isinstance(value, list) else str(name), depth - 1)
+    else:
+        yield key, value
+
+
+def _pairs(value: dict[str, Any] | list[Any]) -> Iterable[tuple[Any, Any]]:
+    return value.items() if isinstance(value, dict) else enumerate(value)
+
+
+def _spelling(key: str) -> str:
+    """`replaceAll` is `replace_all`."""
+    return key.replace("_", "").replace("-", "").lower()

@@ -9,17 +9,15 @@ from markupsafe import Markup
 
 from tooltap.daemon.web.look import Excerpt, Look, excerpt
 from tooltap.daemon.web.markup import template
-from tooltap.daemon.web.render_any import any_output, rest, tree
-from tooltap.daemon.web.render_parts import facts, few, joined, plain, prose, short
+from tooltap.daemon.web.render_any import said, tree
+from tooltap.daemon.web.render_parts import facts, few, folded, joined, plain, prose, short
 from tooltap.normalizers.values import record, records, string
-from tooltap.protocol.payloads import ToolResultPayload
 from tooltap.protocol.tools import (
     AcpHistoryImportInput,
     AskUserQuestionInput,
     AskUserQuestionResult,
     ChangeTitleInput,
     ChangeTitleResult,
-    EnterPlanModeInput,
     ExitPlanModeInput,
     PlanModeResult,
     Question,
@@ -29,9 +27,9 @@ from tooltap.protocol.tools import (
 )
 
 __all__ = [
-    "answer_output",
+    "Answers",
+    "Planned",
     "choices",
-    "enter_plan_input",
     "history_import_input",
     "indexing_input",
     "plan_input",
@@ -88,20 +86,22 @@ class _Asked(NamedTuple):
 
 
 def question_input(asked: AskUserQuestionInput, look: Look) -> Markup:
-    return joined(questions_asked(asked.questions or [], None, look), rest(asked.extra, look, "/input", "question"))
+    return questions_asked(asked.questions or [], None, look)
 
 
-def question_output(result: AskUserQuestionResult, look: Look) -> Markup:
+class Answers(AskUserQuestionResult):
+    """As Claude Code 2.1 gives it: the questions again, and what the model is told."""
+
+    questions: list[Question] | None = None
+    content: str | None = None
+
+
+def question_output(result: Answers, look: Look) -> Markup:
     """The questions again, with what was chosen; without answers, what the tool says."""
-    extra = result.extra
     if result.answers is None:
-        answer = result.value if result.value is not None else extra.get("content")
-        return joined(_anything(answer, look), rest(extra, look, "/output", "content"))
-    called = {} if look.call is None else look.call.input
-    questions = records(called.get("questions")) or records(extra.get("questions"))
-    return joined(
-        questions_asked(questions, result.answers, look), rest(extra, look, "/output", "questions", "content")
-    )
+        return plain(result.content, look, "/output/content")
+    asked = records(None if look.call is None else look.call.input.get("questions"))
+    return questions_asked(asked or result.questions or [], result.answers, look)
 
 
 def questions_asked(
@@ -135,7 +135,7 @@ def _asked(asked: Question, answers: dict[str, Any], look: Look) -> _Asked:
         several=asked.multiSelect is True,
         options=[_Option(short(label), description, label in chosen) for label, description in part.shown],
         hidden=part.hidden,
-        answer=_anything(own, look),
+        answer=said(own, look, ""),
     )
 
 
@@ -158,31 +158,26 @@ def _chosen(answer: Any, labels: list[str]) -> tuple[set[str], Any]:
     return chosen, ", ".join(own)
 
 
-def _anything(value: Any, look: Look) -> Markup:
-    return plain(value, look) if isinstance(value, str) else tree(value, look, "")
-
-
 # -- plans --------------------------------------------------------------------------------------------------------
 
 
-def enter_plan_input(asked: EnterPlanModeInput, look: Look) -> Markup:
-    return rest(asked.extra, look, "/input")
+class Planned(PlanModeResult):
+    """As Claude Code 2.1 gives it: with what the model is told."""
+
+    content: str | None = None
 
 
 def plan_input(asked: ExitPlanModeInput, look: Look) -> Markup:
-    return joined(prose(asked.plan, look, "/input/plan"), rest(asked.extra, look, "/input"))
+    return prose(asked.plan, look, "/input/plan")
 
 
-def plan_output(result: PlanModeResult, look: Look) -> Markup:
+def plan_output(result: Planned, look: Look) -> Markup:
     """The plan only where it is not what was proposed."""
     proposed = None if look.call is None else look.call.input.get("plan")
-    content = string(result.extra.get("content"))
     return joined(
         prose(result.plan, look, "/output/plan") if result.plan != proposed else Markup(),
         plain(result.message, look, "/output/message"),
-        plain(content, look, "/output/content"),
-        _anything(result.value, look),
-        rest(result.extra, look, "/output", *(["content"] if content is not None else [])),
+        plain(result.content, look, "/output/content"),
     )
 
 
@@ -190,33 +185,26 @@ def plan_output(result: PlanModeResult, look: Look) -> Markup:
 
 
 def reasoning_input(asked: ReasoningInput, look: Look) -> Markup:
-    return joined(prose(asked.title, look, "/input/title"), rest(asked.extra, look, "/input"))
+    return prose(asked.title, look, "/input/title")
 
 
 def reasoning_output(result: ReasoningResult, look: Look) -> Markup:
-    return joined(
-        prose(result.content, look, "/output/content"),
-        _anything(result.value, look),
-        rest(result.extra, look, "/output"),
-    )
+    return prose(result.content, look, "/output/content")
 
 
 def title_input(asked: ChangeTitleInput, look: Look) -> Markup:
-    return joined(facts([("new title", asked.title)]), rest(asked.extra, look, "/input"))
+    return facts([("new title", asked.title)])
 
 
 def title_output(result: ChangeTitleResult, look: Look) -> Markup:
     """Nothing where the title is the one that was asked for."""
     asked = None if look.call is None else look.call.input.get("title")
-    return joined(
-        facts([("title", result.title)]) if result.title != asked else Markup(),
-        plain(result.message, look, "/output/message"),
-        _anything(result.value, look),
-        rest(result.extra, look, "/output", "content", "isError"),
-    )
+    title = facts([("title", result.title)]) if result.title != asked else Markup()
+    return joined(title, plain(result.message, look, "/output/message"))
 
 
 def history_import_input(asked: AcpHistoryImportInput, look: Look) -> Markup:
+    tails = {"the last here": asked.localTail or [], "the last at the agent": asked.remoteTail or []}
     return joined(
         plain(asked.note, look, "/input/note"),
         facts(
@@ -227,21 +215,10 @@ def history_import_input(asked: AcpHistoryImportInput, look: Look) -> Markup:
                 ("messages at the agent", asked.remoteCount),
             ]
         ),
-        tree({"the last here": asked.localTail, "the last at the agent": asked.remoteTail}, look, "")
-        if asked.localTail or asked.remoteTail
-        else Markup(),
-        rest(asked.extra, look, "/input"),
+        *(folded(words, tree(tail, look)) for words, tail in tails.items()),
     )
 
 
 def indexing_input(asked: WorkspaceIndexingPermissionInput, look: Look) -> Markup:
-    return joined(
-        prose(asked.title, look, "/input/title"),
-        choices(asked.options or [], look),
-        rest({"toolCall": asked.toolCall or {}, **asked.extra}, look, "/input"),
-    )
-
-
-def answer_output(result: ToolResultPayload, look: Look) -> Markup:
-    """Of a dialog whose answer has no form of its own."""
-    return joined(_anything(result.value, look), any_output(result.extra, look))
+    call = tree(asked.toolCall, look, "/input/toolCall") if look.is_full else Markup()
+    return joined(prose(asked.title, look, "/input/title"), choices(asked.options or [], look), call)

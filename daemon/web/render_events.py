@@ -7,7 +7,7 @@ from typing import Any
 from markupsafe import Markup
 
 from tooltap.daemon.web.look import Look
-from tooltap.daemon.web.render_any import rest, tree
+from tooltap.daemon.web.render_any import tree
 from tooltap.daemon.web.render_dialogs import choices, questions_asked
 from tooltap.daemon.web.render_parts import HEADER, attachments, facts, folded, joined, note, plain, prose, short, table
 from tooltap.daemon.web.tools import input_body
@@ -82,7 +82,7 @@ def response_body(event: PermissionResponse, look: Look) -> Markup:
 
 def notice_body(event: Notice, look: Look) -> Markup:
     """The text where the header has only its beginning; the data where everything is shown."""
-    return joined(_whole(event.text, look, "/text"), rest(event.data or {}, look, "/data"))
+    return joined(_whole(event.text, look, "/text"), tree(event.data, look, "/data") if look.is_full else Markup())
 
 
 def unparsed_body(event: Unparsed, look: Look) -> Markup:

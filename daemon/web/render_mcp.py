@@ -1,4 +1,4 @@
-"""Calls of MCP servers' tools, and of agents' own tools about tools: arguments and answers as text or trees."""
+"""Calls of MCP servers' tools, and of agents' own tools about tools; and the answers of a tool nobody knows."""
 
 from __future__ import annotations
 
@@ -7,38 +7,46 @@ from typing import Any
 from markupsafe import Markup
 
 from tooltap.daemon.web.look import Look
-from tooltap.daemon.web.render_any import any_output, rest, said, tree
+from tooltap.daemon.web.render_any import said, tree
 from tooltap.daemon.web.render_parts import facts, joined, plain, table
-from tooltap.normalizers.values import record, records, string, whole
+from tooltap.normalizers.values import record, records, string
+from tooltap.protocol.payloads import ToolInput, ToolResultPayload
+from tooltap.protocol.tools import McpResult
 
 __all__ = [
-    "mcp_input",
+    "AnyResult",
+    "Resource",
+    "Resources",
+    "SkillInput",
+    "ToolSearchInput",
+    "ToolsFound",
+    "any_output",
     "mcp_output",
-    "resource_input",
     "resource_output",
     "resources_output",
     "skill_input",
-    "skill_output",
     "tool_search_input",
     "tool_search_output",
 ]
 
 
-def mcp_input(payload: dict[str, Any], look: Look) -> Markup:
-    """The header names server and tool; where the name can be parted in two ways, nobody knows them."""
-    return tree(payload, look, "/input")
+class AnyResult(ToolResultPayload):
+    """The keys under which most tools answer in words."""
+
+    text: str | None = None
+    content: str | None = None
+    message: str | None = None
 
 
-def mcp_output(payload: dict[str, Any], look: Look) -> Markup:
-    """Texts as text or, if they are JSON, as a tree; blocks that were taken out as attachments are shown as such."""
-    left = {key: value for key, value in payload.items() if key not in ("errorMessage", "isError")}
-    if isinstance(left.get("content"), list):
-        left["content"] = [block for block in left["content"] if not _is_attached(block)]
-    return any_output({key: value for key, value in left.items() if value != []}, look)
+def any_output(result: AnyResult, look: Look) -> Markup:
+    words = {"text": result.text, "content": result.content, "message": result.message}
+    return joined(*(said(value, look, f"/output/{key}") for key, value in words.items()))
 
 
-def _is_attached(block: Any) -> bool:
-    return "outputId" in record(block)
+def mcp_output(result: McpResult, look: Look) -> Markup:
+    """Blocks whose body was taken out of the event are attachments, and shown as such."""
+    blocks = [block for block in result.content or [] if "outputId" not in record(block)]
+    return joined(said(result.text, look, "/output/text"), tree(blocks, look, "/output/content"))
 
 
 # -- resources ----------------------------------------------------------------------------------------------------
@@ -47,67 +55,69 @@ _COLUMNS = ("name", "uri", "uriTemplate", "mimeType", "server", "description")
 _HEAD = ("name", "address", "form of the address", "type", "server", "description")
 
 
-def resource_input(payload: dict[str, Any], look: Look) -> Markup:
-    return tree(payload, look, "/input")
+class Resources(ToolResultPayload):
+    resources: list[dict[str, Any]] | None = None
+    resourceTemplates: list[dict[str, Any]] | None = None
 
 
-def resources_output(payload: dict[str, Any], look: Look) -> Markup:
-    for key in ("resources", "resourceTemplates", "value"):
-        listed = records(payload.get(key))
-        if listed:
-            rows = [[string(one.get(column)) for column in _COLUMNS] for one in listed]
-            found = table(_HEAD, rows, look, name="resources of MCP servers")
-            return joined(found, rest(payload, look, "/output", key, "errorMessage"))
-    return any_output(payload, look)
+def resources_output(result: Resources, look: Look) -> Markup:
+    listed = result.resources or result.resourceTemplates or records(result.value)
+    rows = [[string(one.get(column)) for column in _COLUMNS] for one in listed]
+    return table(_HEAD, rows, look, name="resources of MCP servers")
 
 
-def resource_output(payload: dict[str, Any], look: Look) -> Markup:
-    contents = records(payload.get("contents"))
+class Resource(AnyResult):
+    contents: list[dict[str, Any]] | None = None
+
+
+def resource_output(result: Resource, look: Look) -> Markup:
     shown = [
         joined(
             facts([("address", string(one.get("uri"))), ("type", string(one.get("mimeType")))]),
             said(string(one.get("text")), look, f"/output/contents/{index}/text"),
         )
-        for index, one in enumerate(contents)
+        for index, one in enumerate(result.contents or [])
     ]
-    return joined(*shown, any_output({key: value for key, value in payload.items() if key != "contents"}, look))
+    return joined(*shown, any_output(result, look))
 
 
 # -- skills, the search for tools ---------------------------------------------------------------------------------
 
 
-def skill_input(payload: dict[str, Any], look: Look) -> Markup:
-    name = string(payload.get("skill")) or string(payload.get("name"))
-    args = payload.get("args")
+class SkillInput(ToolInput):
+    skill: str | None = None
+    name: str | None = None
+    args: Any = None
+
+
+def skill_input(asked: SkillInput, look: Look) -> Markup:
+    args = asked.args
     return joined(
-        facts([("skill", name)]),
+        facts([("skill", asked.skill or asked.name)]),
         plain(args, look, "/input/args") if isinstance(args, str) else tree(args, look, "/input/args"),
-        rest(payload, look, "/input", "skill", "name", "args"),
     )
 
 
-def skill_output(payload: dict[str, Any], look: Look) -> Markup:
-    words = ("content", "value", "message")
+class ToolSearchInput(ToolInput):
+    query: str | None = None
+
+
+class ToolsFound(AnyResult):
+    matches: list[Any] | None = None
+    """Names, or `{tool_name}` each."""
+    tools: list[Any] | None = None
+    """`{name}` each."""
+    total_deferred_tools: int | None = None
+
+
+def tool_search_input(asked: ToolSearchInput, look: Look) -> Markup:
+    return facts([("query", asked.query)])
+
+
+def tool_search_output(result: ToolsFound, look: Look) -> Markup:
+    found = [*(result.matches or []), *(result.tools or [])]
+    names = [string(one) or string(record(one).get("name")) or string(record(one).get("tool_name")) for one in found]
     return joined(
-        *(plain(string(payload.get(key)), look, f"/output/{key}") for key in words),
-        rest(payload, look, "/output", "errorMessage", *words),
+        facts([("found", [name for name in names if name]), ("of", result.total_deferred_tools)]),
+        any_output(result, look),
     )
-
-
-def tool_search_input(payload: dict[str, Any], look: Look) -> Markup:
-    return joined(facts([("query", string(payload.get("query")))]), rest(payload, look, "/input", "query"))
-
-
-def tool_search_output(payload: dict[str, Any], look: Look) -> Markup:
-    found = payload.get("matches", payload.get("tools"))
-    names = [name for one in (found if isinstance(found, list) else []) if (name := _tool_name(one))]
-    if not names:
-        return any_output(payload, look)
-    return joined(
-        facts([("found", names), ("of", whole(payload.get("total_deferred_tools")))]),
-        rest(payload, look, "/output", "matches", "query", "errorMessage", "total_deferred_tools"),
-    )
-
-
-def _tool_name(found: Any) -> str | None:
-    return string(found) or string(record(found).get("name")) or string(record(found).get("tool_name"))

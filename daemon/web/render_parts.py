@@ -12,7 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from markupsafe import Markup
 
 from tooltap.daemon.web.look import Look, excerpt
-from tooltap.daemon.web.markup import ansi, code, link, template, text
+from tooltap.daemon.web.markup import ansi, link, template, text
 from tooltap.protocol.events import Attachment
 
 __all__ = [
@@ -28,7 +28,6 @@ __all__ = [
     "plain",
     "prose",
     "short",
-    "source",
     "table",
 ]
 
@@ -81,12 +80,6 @@ def plain(value: str | None, look: Look, pointer: str = "", *, kind: str = "") -
     return template("plain.html", part=part, shown=shown, kind=kind)
 
 
-def source(value: str, look: Look, pointer: str, *, path: str | None, language: str) -> Markup:
-    """Source code, in the colours of its language."""
-    part = excerpt(value, look, pointer)
-    return template("source.html", part=part, shown=code(part.text, path=path, language=language))
-
-
 def facts(pairs: Iterable[tuple[str, Any]]) -> Markup:
     """Words and their values, one a line; those without a value are left out. Addresses are links."""
     shown = [(word, _value(value)) for word, value in pairs if value is not None and value != "" and value != []]
@@ -124,7 +117,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Any]], look: Look, *, nam
 
 def note(sentence: str) -> Markup:
     """Something about the card, in our words."""
-    return Markup('<p class="note">{}</p>\n').format(sentence)
+    return Markup('<p class="note">{}</p>\n').format(text(sentence))
 
 
 def folded(summary: str, body: Markup) -> Markup:

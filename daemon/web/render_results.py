@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from tooltap.daemon.web.look import Look
-from tooltap.daemon.web.render_any import rest, said, tree
+from tooltap.daemon.web.render_any import said, tree
 from tooltap.daemon.web.render_parts import (
     IMAGES,
     attachments,
@@ -19,11 +19,10 @@ from tooltap.daemon.web.render_parts import (
     joined,
     note,
     plain,
-    prose,
     short,
-    source,
 )
-from tooltap.daemon.web.tools import output_body
+from tooltap.daemon.web.render_text import DIFFS, shown_text
+from tooltap.daemon.web.tools import error_body, output_body
 from tooltap.protocol.events import Attachment, Display, ToolResult, ToolUpdate
 
 __all__ = ["result_body", "result_facts", "update_body"]
@@ -58,7 +57,7 @@ def result_body(event: ToolResult, look: Look) -> Markup:
         return note(SILENT)
     if event.ask and not look.is_full:
         return note(ASK)
-    return joined(_notes(event, look), _error(event, look), _shown(event, look), attachments(event.attachments, look))
+    return joined(_notes(event, look), _shown(event, look), attachments(event.attachments, look))
 
 
 def _notes(event: ToolResult, look: Look) -> Markup:
@@ -74,34 +73,34 @@ def _notes(event: ToolResult, look: Look) -> Markup:
     )
 
 
-def _error(event: ToolResult, look: Look) -> Markup:
-    """The provider's words on a result that is not completed."""
-    words = event.output.get("errorMessage")
-    if isinstance(words, str):
-        return plain(words, look, "/output/errorMessage", kind="error")
-    return tree(words, look, "/output/errorMessage")
-
-
 def _shown(event: ToolResult, look: Look) -> Markup:
     """The display view, if there is one; what the model saw in place of it, or where everything is shown.
 
     A provider's view of one line ("Found 2 matches") is a caption: it says what the output is, and does not show it.
+    Its diff says again what the call has said, in lines of the file.
     """
     error = event.output.get("errorMessage")
     output = {key: value for key, value in event.output.items() if key == "errorMessage" or value != error}
-    if event.display is None:
+    if event.display is None or (_is_diff(event.display) and look.call is not None and not look.is_full):
         return output_body(event.name, output, look)
     if _is_caption(event.display):
         caption = event.display.text or ""
         is_told = isinstance(error, str) and error in caption
         return joined(Markup() if is_told else note(caption), output_body(event.name, output, look))
-    view = _display(event.display, look)
-    return joined(view, folded("what the model saw", output_body(event.name, output, look))) if look.is_full else view
+    view = joined(error_body(event.output, look), _display(event.display, look))
+    if not look.is_full:
+        return view
+    seen = {key: value for key, value in output.items() if key != "errorMessage"}
+    return joined(view, folded("what the model saw", output_body(event.name, seen, look)))
 
 
 def _is_caption(display: Display) -> bool:
     text = display.text or ""
     return display.origin == "provider" and display.mime_type is None and text != "" and short(text) == text.strip()
+
+
+def _is_diff(display: Display) -> bool:
+    return display.origin == "provider" and display.mime_type in DIFFS
 
 
 _ORIGINS = {"provider": "the agent", "rule": "a rule of the configuration", "rewriter": "a rewriter"}
@@ -121,15 +120,11 @@ def _display(display: Display, look: Look) -> Markup:
 
 def _view(display: Display, mime: str, look: Look) -> Markup:
     """The view's text, as its type says."""
-    text, pointer = display.text, "/display/text"
-    language = display.language or ("diff" if mime == "text/x-diff" else None)
-    if text and language:
-        return source(text, look, pointer, path=display.path, language=language)
-    if mime == "text/markdown":
-        return prose(text, look, pointer)
+    if not display.text:
+        return Markup()
     if mime == "application/json":
-        return said(text, look, pointer)
-    return plain(text, look, pointer)
+        return said(display.text, look, "/display/text")
+    return shown_text(display.text, look, "/display/text", mime_type=mime, language=display.language, path=display.path)
 
 
 def _whole(display: Display, look: Look) -> Markup:
@@ -148,7 +143,7 @@ def update_body(event: ToolUpdate, look: Look) -> Markup:
         return _display(event.display, look)
     progress: dict[str, Any] = event.progress or {}
     text = progress.get("text")
-    return joined(
-        plain(text, look, "/progress/text") if isinstance(text, str) else Markup(),
-        rest(progress, look, "/progress", *(["text"] if isinstance(text, str) else [])),
-    )
+    if not isinstance(text, str):
+        return tree(progress, look, "/progress")
+    data = tree(progress.get("data"), look, "/progress/data") if look.is_full else Markup()
+    return joined(plain(text, look, "/progress/text"), data)

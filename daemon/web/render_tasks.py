@@ -7,80 +7,78 @@ from typing import Any
 from markupsafe import Markup
 
 from tooltap.daemon.web.look import Look
-from tooltap.daemon.web.render_any import rest, said, tree
+from tooltap.daemon.web.render_any import said, tree
 from tooltap.daemon.web.render_parts import facts, joined, plain, prose, short, table
 from tooltap.normalizers.values import record, records, string, whole
+from tooltap.protocol.payloads import ToolResultPayload
 from tooltap.protocol.tools import TaskInput, TaskResult
 
-__all__ = [
-    "task_input",
-    "task_output",
-    "task_stop_input",
-    "task_stop_output",
-    "task_wait_input",
-    "task_wait_output",
-]
+__all__ = ["Background", "TaskCall", "TaskEnd", "background_output", "task_input", "task_output"]
 
 _COLUMNS = ("id", "subject", "status", "owner", "blockedBy", "blocks", "description")
 _HEAD = ("task", "subject", "state", "owner", "waits for", "blocks", "description")
 
 
-def task_input(asked: TaskInput, look: Look) -> Markup:
-    extra = asked.extra
+class TaskCall(TaskInput):
+    """As Claude Code gives it."""
+
+    model: str | None = None
+    run_in_background: bool | None = None
+
+
+class TaskEnd(TaskResult):
+    """As Claude Code gives it; and Codex, whose subagents are threads."""
+
+    totalDurationMs: int | None = None
+    totalTokens: int | None = None
+    totalToolUseCount: int | None = None
+    isAsync: bool | None = None
+    statusChange: dict[str, Any] | None = None
+    """Of a task: `{from, to}`."""
+    agents_states: dict[str, Any] | None = None
+
+
+def task_input(asked: TaskCall, look: Look) -> Markup:
     if asked.operation in (None, "run"):
-        return joined(
-            facts(
-                [
-                    ("subagent", asked.subagent_type),
-                    ("task", asked.description),
-                    ("model", string(extra.get("model"))),
-                    ("in the background", extra.get("run_in_background") is True or None),
-                ]
-            ),
-            prose(asked.prompt, look, "/input/prompt", prompt=True),
-            rest(extra, look, "/input", "model", "run_in_background", "message", "agent_type", "tool"),
-        )
+        about = [
+            ("subagent", asked.subagent_type),
+            ("task", asked.description),
+            ("model", asked.model),
+            ("in the background", asked.run_in_background or None),
+        ]
+        return joined(facts(about), prose(asked.prompt, look, "/input/prompt", prompt=True))
     task = None if asked.taskId is None else str(asked.taskId)
     return joined(
         facts([("task", task), ("subject", asked.subject), ("state", asked.status)]),
         prose(asked.description, look, "/input/description"),
-        rest(extra, look, "/input"),
     )
 
 
-def task_output(result: TaskResult, look: Look) -> Markup:
+def task_output(result: TaskEnd, look: Look) -> Markup:
     """A subagent's answer, or the tasks that were asked for. What is said beside a table, or of a subagent that goes
     on, is for the model."""
-    extra = result.extra
     listed = _tasks([result.task] if result.task else result.tasks or [], look)
-    change = _change(record(extra.get("statusChange")))
-    is_aside = bool(listed) or change is not None or extra.get("isAsync") is True
-    answer = Markup() if is_aside and not look.is_full else prose(result.content, look, "/output/content")
+    change = _change(result.statusChange or {})
+    is_aside = bool(listed) or change is not None or result.isAsync is True
+    duration = result.totalDurationMs
     return joined(
-        answer,
+        Markup() if is_aside and not look.is_full else prose(result.content, look, "/output/content"),
         listed,
-        facts([("state", change)]),
-        agents(extra.get("agents_states"), look),
-        _effort(result, look),
-        tree(result.value, look, "/output/value"),
-        rest(extra, look, "/output", "agents_states", "statusChange", *_EFFORT),
-    )
-
-
-_EFFORT = ("totalDurationMs", "totalTokens", "totalToolUseCount")
-
-
-def _effort(result: TaskResult, look: Look) -> Markup:
-    duration, tokens, uses = (whole(result.extra.get(key)) for key in _EFFORT)
-    took = None if duration is None else f"{duration / 1000:.1f} s"
-    agent = (result.agentId, result.status) if look.is_full else (None, None)
-    return facts(
-        [("took", took), ("tokens", tokens), ("calls of tools", uses), ("agent", agent[0]), ("state", agent[1])]
+        agents(result.agents_states, look),
+        facts(
+            [
+                ("state", change),
+                ("took", None if duration is None else f"{duration / 1000:.1f} s"),
+                ("tokens", result.totalTokens),
+                ("calls of tools", result.totalToolUseCount),
+                ("agent", result.agentId if look.is_full else None),
+            ]
+        ),
     )
 
 
 def _tasks(tasks: list[Any], look: Look) -> Markup:
-    """The tasks that are objects; of a form nobody knows, as a tree."""
+    """A table of those that are objects; of a form nobody knows, a tree."""
     known = records(tasks)
     if len(known) < len(tasks):
         return tree(tasks, look, "/output/tasks")
@@ -88,9 +86,7 @@ def _tasks(tasks: list[Any], look: Look) -> Markup:
 
 
 def _cell(value: Any) -> Any:
-    if value is None or isinstance(value, str | list):
-        return value
-    return short(str(value))
+    return value if value is None or isinstance(value, str | list) else short(str(value))
 
 
 def _change(change: dict[str, Any]) -> str | None:
@@ -98,11 +94,11 @@ def _change(change: dict[str, Any]) -> str | None:
     return f"{before} → {after}" if before and after else None
 
 
-def agents(states: Any, look: Look) -> Markup:
+def agents(states: dict[str, Any] | None, look: Look) -> Markup:
     """Codex's `agents_states`: thread -> `{status, message}`."""
     rows = [
         (thread, string(record(state).get("status")), string(record(state).get("message")))
-        for thread, state in record(states).items()
+        for thread, state in (states or {}).items()
     ]
     return table(("agent", "state", "last message"), rows, look, name="agents")
 
@@ -110,35 +106,31 @@ def agents(states: Any, look: Look) -> Markup:
 # -- TaskOutput, TaskStop: background work ------------------------------------------------------------------------
 
 
-def task_wait_input(payload: dict[str, Any], look: Look) -> Markup:
-    return tree({key: value for key, value in payload.items() if key != "tool"}, look, "/input")
+class Background(ToolResultPayload):
+    """What became of work in the background: of a subagent, or of a command."""
+
+    message: str | None = None
+    content: str | None = None
+    task: dict[str, Any] | None = None
+    """Claude Code: `{task_id, task_type, status, description, output, exitCode?}`."""
+    retrieval_status: str | None = None
+    timed_out: bool | None = None
+    agents_states: dict[str, Any] | None = None
 
 
-def task_wait_output(payload: dict[str, Any], look: Look) -> Markup:
-    task = record(payload.get("task"))
-    words = ("content", "value", "message")
+def background_output(result: Background, look: Look) -> Markup:
+    task = result.task or {}
     return joined(
         facts(
             [
-                ("state", string(task.get("status")) or string(payload.get("retrieval_status"))),
                 ("task", string(task.get("description"))),
+                ("state", string(task.get("status")) or result.retrieval_status),
                 ("exit code", whole(task.get("exitCode"))),
-                ("timed out", payload.get("timed_out") is True or None),
+                ("timed out", result.timed_out or None),
             ]
         ),
-        said(string(task.get("output")), look, "/output/task/output"),
-        *(said(string(payload.get(key)), look, f"/output/{key}") for key in words if not task),
-        agents(payload.get("agents_states"), look),
-        rest(payload, look, "/output", "errorMessage", "agents_states", "task", "timed_out", *words),
-    )
-
-
-task_stop_input = task_wait_input
-
-
-def task_stop_output(payload: dict[str, Any], look: Look) -> Markup:
-    return joined(
-        plain(string(payload.get("message")) or string(payload.get("value")), look, "/output/message"),
-        agents(payload.get("agents_states"), look),
-        rest(payload, look, "/output", "errorMessage", "agents_states", "message", "value"),
+        plain(string(task.get("output")), look, "/output/task/output"),
+        plain(result.message, look, "/output/message"),
+        said(result.content, look, "/output/content"),
+        agents(result.agents_states, look),
     )

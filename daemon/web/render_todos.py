@@ -8,16 +8,13 @@ from markupsafe import Markup
 
 from tooltap.daemon.web.look import Look
 from tooltap.daemon.web.markup import template
-from tooltap.daemon.web.render_any import rest, tree
 from tooltap.daemon.web.render_parts import few, joined, note, plain, prose, short
-from tooltap.protocol.tools import Todo, TodoReadInput, TodoResult, TodoWriteInput
+from tooltap.protocol.tools import Todo, TodoResult, TodoWriteInput
 
-__all__ = ["todo_read_input", "todo_read_output", "todo_write_input", "todo_write_output"]
+__all__ = ["todo_read_output", "todo_write_input", "todo_write_output"]
 
 _MARKS = {"pending": "☐", "in_progress": "◐", "completed": "☑"}
 _WORDS = {"pending": "to do", "in_progress": "in progress", "completed": "done"}
-_TWICE = ("plan", "items", "newTodos", "entries", "locations", "description", "action", "type")
-"""Providers' own spellings of the list, and what ACP says of every call."""
 
 
 class _Entry(NamedTuple):
@@ -30,15 +27,7 @@ class _Entry(NamedTuple):
 
 
 def todo_write_input(asked: TodoWriteInput, look: Look) -> Markup:
-    return joined(
-        prose(asked.explanation, look, "/input/explanation"),
-        _list(asked.todos or [], None, look),
-        rest(asked.extra, look, "/input", *_TWICE),
-    )
-
-
-def todo_read_input(asked: TodoReadInput, look: Look) -> Markup:
-    return rest(asked.extra, look, "/input")
+    return joined(prose(asked.explanation, look, "/input/explanation"), _list(asked.todos or [], None, look))
 
 
 def todo_write_output(result: TodoResult, look: Look) -> Markup:
@@ -58,13 +47,7 @@ def todo_read_output(result: TodoResult, look: Look) -> Markup:
 
 def _words(result: TodoResult, look: Look) -> Markup:
     """What the tool said, to the model: of use where there is no list, else where everything is shown."""
-    if result.todos is not None and not look.is_full:
-        return Markup()
-    return joined(
-        plain(result.message, look, "/output/message"),
-        tree(result.value, look, "/output/value"),
-        rest(result.extra, look, "/output", *_TWICE, "content"),
-    )
+    return plain(result.message, look, "/output/message") if result.todos is None or look.is_full else Markup()
 
 
 def _texts(todos: list[Todo]) -> list[tuple[str | None, str | None]]:

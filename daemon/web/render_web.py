@@ -9,12 +9,12 @@ from markupsafe import Markup
 
 from tooltap.daemon.web.look import Excerpt, Look, excerpt
 from tooltap.daemon.web.markup import link, template
-from tooltap.daemon.web.render_any import rest, tree
+from tooltap.daemon.web.render_any import tree
 from tooltap.daemon.web.render_parts import facts, few, joined, plain, prose, short
-from tooltap.normalizers.values import number, string
+from tooltap.normalizers.values import string
 from tooltap.protocol.tools import SearchHit, WebFetchInput, WebFetchResult, WebSearchInput, WebSearchResult
 
-__all__ = ["fetch_input", "fetch_output", "web_search_input", "web_search_output"]
+__all__ = ["Fetched", "Found", "fetch_input", "fetch_output", "web_search_input", "web_search_output"]
 
 
 def fetch_input(asked: WebFetchInput, look: Look) -> Markup:
@@ -22,25 +22,32 @@ def fetch_input(asked: WebFetchInput, look: Look) -> Markup:
     return joined(
         facts([("page", link(short(url, 2_000))) for url in urls.shown]),
         plain(asked.prompt, look, "/input/prompt"),
-        rest(asked.extra, look, "/input"),
     )
 
 
-def fetch_output(result: WebFetchResult, look: Look) -> Markup:
-    extra = result.extra
-    status = None if result.code is None else f"{result.code} {string(extra.get('codeText')) or ''}".strip()
+class Fetched(WebFetchResult):
+    codeText: str | None = None
+    """Claude Code: what the status is called."""
+
+
+def fetch_output(result: Fetched, look: Look) -> Markup:
+    status = None if result.code is None else f"{result.code} {result.codeText or ''}".strip()
     size = None if result.bytes is None else f"{result.bytes:,} bytes"
     asked = None if look.call is None else look.call.input.get("url")
     return joined(
         facts([("address", result.url if result.url != asked else None), ("status", status), ("size", size)]),
         prose(result.text, look, "/output/text"),
-        tree(result.value, look, "/output/value"),
-        rest(extra, look, "/output", "codeText", "durationMs"),
     )
 
 
 def web_search_input(asked: WebSearchInput, look: Look) -> Markup:
-    return joined(facts([("query", asked.query)]), rest(asked.extra, look, "/input", "action", "id", "type"))
+    return facts([("query", asked.query)])
+
+
+class Found(WebSearchResult):
+    durationSeconds: float | None = None
+    message: str | None = None
+    """What Gemini shows the user in place of results."""
 
 
 class _Hit(NamedTuple):
@@ -51,16 +58,14 @@ class _Hit(NamedTuple):
     """Words of an answer that belong to no page."""
 
 
-def web_search_output(result: WebSearchResult, look: Look) -> Markup:
+def web_search_output(result: Found, look: Look) -> Markup:
     part = few(result.results or [], look)
     hits = [_hit(hit, look, index) for index, hit in enumerate(part.shown)]
-    seconds = number(result.extra.get("durationSeconds"))
+    took = None if result.durationSeconds is None or not look.is_full else f"{result.durationSeconds:.1f} s"
     return joined(
-        template("hits.html", hits=hits, hidden=part.hidden),
-        plain(string(result.extra.get("message")), look, "/output/message") if not hits else Markup(),
-        facts([("took", None if seconds is None else f"{seconds:.1f} s")]) if look.is_full else Markup(),
-        tree(result.value, look, "/output/value"),
-        rest(result.extra, look, "/output", "query", "durationSeconds", "message"),
+        template("links.html", hits=hits, hidden=part.hidden) if hits else Markup(),
+        plain(result.message, look, "/output/message") if not hits or look.is_full else Markup(),
+        facts([("took", took)]),
     )
 
 
@@ -68,7 +73,7 @@ def _hit(hit: SearchHit, look: Look, index: int) -> _Hit:
     pointer = f"/output/results/{index}/snippet"
     if not hit.url:
         words = hit.snippet or string(hit.extra.get("text")) or hit.title
-        return _Hit(Markup(), "", Excerpt(""), prose(words, look, pointer) or tree(hit.extra, look, ""))
+        return _Hit(Markup(), "", Excerpt(""), prose(words, look, pointer) or tree(hit.extra, look))
     return _Hit(
         link(hit.url, short(hit.title or hit.url)), _host(hit.url), excerpt(hit.snippet or "", look, pointer), Markup()
     )

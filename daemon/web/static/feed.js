@@ -104,6 +104,8 @@ export class Feed {
     const section = this.open(seq);
     section.append(article); // before it is adopted: a subagent's event looks for its call in its own section
     const stays = !this.adopt(article);
+    this.element.setAttribute("role", "feed"); // which has to have an article
+    this.element.setAttribute("aria-label", "Events");
     this.reach(seq);
     return stays;
   }

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
-
-import orjson
 
 from tests.daemon.web.parsed import Element, assert_inert
 from tooltap.daemon.web.cards import article, fragment_of
@@ -38,7 +37,7 @@ def recorded(path: str) -> list[Event]:
 
 def made(kind: str, **fields: Any) -> Event:
     """An event as it comes from the journal, keys as on the wire."""
-    return decode(orjson.dumps({**ENVELOPE, "kind": kind, **fields}))
+    return decode(json.dumps({**ENVELOPE, "kind": kind, **fields}))
 
 
 def result(name: str, output: dict[str, Any], **fields: Any) -> Event:

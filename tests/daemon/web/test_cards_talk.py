@@ -66,7 +66,7 @@ def test_entries_that_are_gone_are_said_to_be_removed() -> None:
 
 
 def test_a_list_of_codex_with_its_own_spellings_is_the_same_check_list() -> None:
-    call = of(ToolCall, cards("codex-exec/codex-0.169/plan.jsonl", "full"), "TodoWrite")[0]
+    call = of(ToolCall, cards("codex-exec/codex-0.169/plan.jsonl"), "TodoWrite")[0]
     assert call.texts("li") == ["☐ Read the code to do", "☐ Edit the greeting to do", "☐ Run the tests to do"]
     assert not call.all("dl.tree")
 
