@@ -92,7 +92,7 @@ def test_who_begins_a_request_and_does_not_go_on_is_cut_off(tmp_path: Path, begu
 
 
 def test_who_begins_a_second_request_and_does_not_go_on_is_cut_off(tmp_path: Path) -> None:
-    with browsed(tmp_path, {"patience": 0.2}) as (_, browser), browser.connect() as connection:
+    with browsed(tmp_path, {"patience": 0.5}) as (_, browser), browser.connect() as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         answer = b""
         while not answer.endswith(b"}"):
@@ -114,7 +114,7 @@ def test_a_body_without_end_is_cut_off(tmp_path: Path) -> None:
 
 
 def test_who_takes_no_more_of_a_body_is_cut_off(tmp_path: Path) -> None:
-    with browsed(tmp_path, {"patience": 0.2}) as (daemon, browser):
+    with browsed(tmp_path, {"patience": 0.5}) as (daemon, browser):
         pieces = [
             OutputPiece("s:1:o0", start, b"x" * 1_000_000, "text/plain") for start in range(0, 8_000_000, 1_000_000)
         ]

@@ -210,7 +210,7 @@ def test_a_browser_that_reads_nothing_delays_nobody_and_misses_nothing(tmp_path:
 
 
 def test_a_browser_that_stays_stuck_is_cut_off_and_goes_on_where_it_was(tmp_path: Path) -> None:
-    with browsed(tmp_path, {"patience": 0.3}) as (daemon, browser):
+    with browsed(tmp_path, {"patience": 1.0}) as (daemon, browser):
         stuck = browser.connect()
         head = f"GET /api/events?after=start HTTP/1.1\r\nHost: {browser.host}\r\nAccept: text/event-stream\r\n"
         stuck.sendall(f"{head}Authorization: Bearer {browser.token}\r\n\r\n".encode())
