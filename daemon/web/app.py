@@ -17,6 +17,7 @@ def application(services: Services, *, token: str, host: str, port: int) -> ASGI
     """`host` and `port`: where it listens."""
     web = services.config.web
     endpoints = Starlette(routes=[*api.routes(services), *page.routes(services)], exception_handlers=HANDLERS)
+    endpoints.router.redirect_slashes = False  # what is nearly an address is none
     return Guard(
         endpoints,
         token=token,

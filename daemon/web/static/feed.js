@@ -78,11 +78,11 @@ export class Feed {
     this.trim();
   }
 
-  // What is in another section already stays there; and what belongs into a card is put there.
+  // What stands in a card stands nowhere else; and what belongs into a card is put there.
   settle(section) {
-    for (const article of section.querySelectorAll(":scope > article")) {
-      const twins = this.element.querySelectorAll(`[id="${article.id}"]`);
-      if (twins.length > 1) (twins[0] === article && twins[1].dataset.seq && !twins[1].parentElement.matches("section") ? article : [...twins].find((one) => one !== article)).remove();
+    for (const article of section.querySelectorAll("article")) {
+      const twin = [...this.element.querySelectorAll(`#${article.id}`)].find((one) => one !== article);
+      if (twin) (twin.parentElement.matches("section") ? twin : article).remove();
     }
     for (const article of this.element.querySelectorAll("section > article[data-into]")) this.adopt(article);
   }

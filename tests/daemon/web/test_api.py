@@ -209,7 +209,9 @@ def test_a_mistake_in_the_query_is_one_sentence(idle: Browser, target: str, sent
     assert "\n" not in message
 
 
-@pytest.mark.parametrize("target", ["/no", "/api", "/api/", "/api/events/1/2", "/%2e%2e/etc/passwd", "/api//events"])
+@pytest.mark.parametrize(
+    "target", ["/no", "/api", "/api/events/", "/api/events/1/2", "/%2e%2e/etc/passwd", "/api//events"]
+)
 def test_what_is_not_there_is_not_found(idle: Browser, target: str) -> None:
     assert idle.get(target).error == (404, "not-found", "there is nothing at this address")
 
