@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
+from tooltap.cli.commands import Command
 from tooltap.cli.connection import socket_option, talk
 from tooltap.cli.export_file import FileSource
 from tooltap.cli.extras import needs_extra
 from tooltap.cli.inputs import UnreadableError
 from tooltap.cli.sessions import list_sessions
 from tooltap.daemon.client import Client, DaemonError, Filter, connect, subscribe
+from tooltap.protocol.events import AnyEvent, decode
 
 if TYPE_CHECKING:
     from tooltap.daemon.web.export import Bodies, Body, ExportedPage
-    from tooltap.protocol.events import AnyEvent
 
 __all__ = ["command"]
 
@@ -26,7 +27,11 @@ EACH = 1_048_576
 ALL = 67_108_864
 
 
-@click.command("export")
+@click.command(
+    "export",
+    cls=Command,
+    examples=("tooltap export 0d3f --html -o session.html", "tooltap export --html codex.jsonl > session.html"),
+)
 @click.argument("session", metavar="SESSION|FILE")
 @click.option("--html", "as_html", is_flag=True, required=True, help="As one HTML page, with all that it needs inside.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write to FILE.")
@@ -132,8 +137,10 @@ def _chosen(socket: Path | None, session: str) -> tuple[str, str]:
 async def _write_session(page: ExportedPage, write: _Output, session: str, socket: Path | None, bodies: Bodies) -> None:
     wanted = Filter(session=(session,))
     async with connect(socket) as client, subscribe(after="start", filter=wanted, follow=False, path=socket) as read:
-        async for event in read.events():
-            write.write(page.add(event, await _fetched(client, event, bodies)))
+        async for item in read:
+            if isinstance(item, bytes):
+                event = decode(item)
+                write.write(page.add(event, await _fetched(client, event, bodies)))
 
 
 async def _fetched(client: Client, event: AnyEvent, bodies: Bodies) -> dict[str, Body]:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from starlette.applications import Starlette
-from starlette.types import ASGIApp
 
 from tooltap.daemon.web import api, page
 from tooltap.daemon.web.errors import HANDLERS
 from tooltap.daemon.web.guard import Guard
-from tooltap.daemon.web.origins import Origins
 from tooltap.daemon.web.services import Services
 
 __all__ = ["application"]
 
 
-def application(services: Services, *, token: str, host: str, port: int) -> ASGIApp:
+def application(services: Services, *, token: str, host: str, port: int) -> Guard:
     """`host` and `port`: where it listens."""
     web = services.config.web
     endpoints = Starlette(routes=[*api.routes(services), *page.routes(services)], exception_handlers=HANDLERS)
     endpoints.router.redirect_slashes = False  # what is nearly an address is none
-    guarded = Guard(
+    return Guard(
         endpoints,
         token=token,
         hosts=(host, *web.hosts),
@@ -27,4 +25,3 @@ def application(services: Services, *, token: str, host: str, port: int) -> ASGI
         cookie=f"tooltap-{port}",
         patience=web.patience,
     )
-    return Origins(guarded, web.origins)

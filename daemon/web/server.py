@@ -13,6 +13,7 @@ from tooltap.daemon.logs import get_logger
 from tooltap.daemon.tcp import url_of
 from tooltap.daemon.web.app import application
 from tooltap.daemon.web.connection import BrowserConnection
+from tooltap.daemon.web.origins import Origins
 from tooltap.daemon.web.services import Services
 
 __all__ = ["WebServer"]
@@ -39,7 +40,7 @@ class WebServer:
         """Who opens it is let in."""
         self._guard = application(services, token=token, host=host, port=port)
         self._server = HttpServer(
-            self._guard,
+            Origins(self._guard, self._web.origins),
             keep_alive=KEEP_ALIVE,
             finishing=FINISHING,
             protocol=partial(BrowserConnection, most=self._web.connections, patience=self._web.patience),
