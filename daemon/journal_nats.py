@@ -34,6 +34,7 @@ from tooltap.daemon.journal import (
     StreamInfo,
     StreamState,
 )
+from tooltap.daemon.journal_nats_back import only_stream, read_back
 from tooltap.daemon.journal_nats_feed import Feed
 from tooltap.daemon.journal_nats_link import AwayError, FencedError, Link, StoredMessage
 from tooltap.daemon.journal_nats_load import advance, load
@@ -50,13 +51,13 @@ from tooltap.daemon.journal_nats_message import (
 from tooltap.daemon.journal_nats_outputs import Outputs
 from tooltap.daemon.journal_nats_place import NatsPlace
 from tooltap.daemon.journal_nats_retention import Retention
-from tooltap.daemon.journal_nats_rows import Row, read_event
+from tooltap.daemon.journal_nats_rows import Row, matches, read_event
 from tooltap.daemon.journal_nats_setup import set_up
 from tooltap.daemon.journal_nats_state import Kept, State, sessions_of
 from tooltap.daemon.journal_projection import CALL, PERMISSION
 from tooltap.normalizers.bounds import Produced
 from tooltap.normalizers.items import OutputPiece
-from tooltap.protocol.filters import Filter, meta_of
+from tooltap.protocol.filters import Filter
 
 __all__ = ["NatsJournal"]
 
@@ -80,7 +81,7 @@ class NatsJournal(Journal):
     """Made by `open`."""
 
     def __init__(self, link: Link, clock: Clock) -> None:
-        self.on_commit = lambda _: None
+        super().__init__()
         self._daemon = secrets.token_hex(6)
         self._link = link
         self._clock = clock
@@ -98,7 +99,7 @@ class NatsJournal(Journal):
         """Of the streams this daemon has committed to; the unended ones, and some of the others."""
         self._oldest = 1
         self._latest = self._expired = 0
-        self._reads = self._commits = self._events = self._bytes = 0
+        self._bytes = 0
         self._state_task: asyncio.Task[None] | None = None
 
     @classmethod
@@ -132,14 +133,7 @@ class NatsJournal(Journal):
         return self._expired
 
     def statistics(self) -> dict[str, int]:
-        return {
-            "reads": self._reads,
-            "commits": self._commits,
-            "transactions": self._commits,
-            "events": self._events,
-            "bytes": self._bytes,
-            "connected": int(self._link.connected),
-        }
+        return {**super().statistics(), "bytes": self._bytes, "connected": int(self._link.connected)}
 
     async def close(self) -> None:
         if self._state_task is None:
@@ -165,6 +159,7 @@ class NatsJournal(Journal):
             raise StreamConflictError(f"stream {stream} has {held.lines} lines, not {commit.base_lines}")
         kept = await self._keep(stream, commit.info)
         self._commits += 1
+        self._transactions += 1
         commit_id = f"{self._daemon}/{self._commits}"
         begins_anew = commit.snapshot is not None or not kept.row.since
         limit = min(MESSAGE_BYTES, self._link.max_payload)
@@ -330,10 +325,10 @@ class NatsJournal(Journal):
         self._reads += 1
         end = self._latest if up_to is None else min(up_to, self._latest)
         first, last = (after + 1) // EVENTS_A_MESSAGE, end // EVENTS_A_MESSAGE
-        stream = wanted.stream[0] if wanted is not None and wanted.stream and len(wanted.stream) == 1 else None
+        stream = only_stream(wanted)
         events: list[StoredEvent] = []
-        whole = wanted is None or wanted == Filter()
-        contiguous = whole
+        wanted = None if wanted == Filter() else wanted
+        contiguous = wanted is None
         while after < end and not events:
             found = await self._link.insist(self._log.after, max(first, 1), last, stream, 2 * max_bytes)
             if not found:
@@ -343,7 +338,7 @@ class NatsJournal(Journal):
             for message in found:
                 contiguous = contiguous and message.seq == max(first, 1)
                 for stored in events_of(message.seq, decode_group(message.data).events):
-                    if after < stored.seq <= end and (whole or _matches(wanted, stored)):
+                    if after < stored.seq <= end and matches(wanted, stored):
                         events.append(stored)
                         size += len(stored.body)
                 first = message.seq + 1
@@ -353,6 +348,15 @@ class NatsJournal(Journal):
         if not contiguous:
             await self._link.insist(self._refresh)
         return events, after
+
+    async def read_back(
+        self, before: int, wanted: Filter | None = None, *, limit: int, max_bytes: int = 262_144
+    ) -> tuple[list[StoredEvent], int]:
+        self._reads += 1
+        if before > self._latest:  # others may have committed since
+            await self._link.insist(self._refresh)
+        end = min(before, self._latest + 1)
+        return await read_back(self._link, self._log, end, self.oldest, wanted, limit, max_bytes)
 
     async def event(self, seq: int) -> StoredEvent | None:
         message = await self._log.message(seq // EVENTS_A_MESSAGE)
@@ -410,11 +414,6 @@ class NatsJournal(Journal):
         self, output_id: str, offset: int, length: int, unit: Literal["bytes", "lines"]
     ) -> OutputSlice | None:
         return await self._outputs.read(output_id, offset, length, unit)
-
-
-def _matches(wanted: Filter | None, stored: StoredEvent) -> bool:
-    event = read_event(stored)
-    return event is not None and (wanted is None or wanted.matches(meta_of(event)))
 
 
 def _partial(output: Produced) -> bool:

@@ -28,6 +28,7 @@ __all__ = [
     "load_stream",
     "open_calls",
     "read",
+    "read_back",
     "read_event",
     "read_output",
     "sessions",
@@ -58,14 +59,38 @@ def read(
             f"SELECT seq, body FROM events WHERE seq>? AND seq<=?{where} ORDER BY seq", (after, end, *values)
         )
         after = end
-        for seq, body in cursor:
-            events.append(StoredEvent(seq, body))
-            size += len(body)
+        for row in cursor:
+            events.append(StoredEvent._make(row))  # by the names of its fields it takes a fifth longer to read
+            size += len(row[1])
             if size >= max_bytes:
-                after = seq
+                after = row[0]
                 break
         cursor.close()
     return events, after
+
+
+def read_back(
+    connection: sqlite3.Connection, before: int, down_to: int, wanted: Filter | None, limit: int, max_bytes: int
+) -> tuple[list[StoredEvent], int]:
+    """The newest events with `down_to` <= `seq` < `before`, newest first; and how far down was looked."""
+    where, values, indexed = _where(wanted)
+    window = WINDOW if where and not indexed else before
+    events: list[StoredEvent] = []
+    while before > down_to and not events:
+        start = max(down_to, before - window)
+        size = 0
+        cursor = connection.execute(
+            f"SELECT seq, body FROM events WHERE seq>=? AND seq<?{where} ORDER BY seq DESC", (start, before, *values)
+        )
+        before = start
+        for seq, body in cursor:
+            events.append(StoredEvent(seq, body))
+            size += len(body)
+            if len(events) == limit or size >= max_bytes:
+                before = seq
+                break
+        cursor.close()
+    return events, before
 
 
 def _where(wanted: Filter | None) -> tuple[str, list[str], bool]:
