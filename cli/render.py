@@ -7,12 +7,12 @@ no control character of it reaches the terminal.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
 import click
 
+from tooltap.daemon.harmless import harmless
 from tooltap.protocol.display import (
     DisplayEvent,
     DisplayNotice,
@@ -25,26 +25,12 @@ from tooltap.protocol.display import (
 )
 from tooltap.protocol.events import Attachment, Display
 
-__all__ = ["Renderer", "harmless", "one_line", "wants_colour"]
+__all__ = ["Renderer", "one_line", "wants_colour"]
 
 MAX_LINE = 100
 """Code points of a marker's text."""
 MAX_CALLS = 10_000
 """Open calls whose preview is remembered for their result."""
-
-_COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
-_HARMLESS: dict[int, str] = {
-    **{code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"},
-    0x7F: "\u2421",
-    **dict.fromkeys(range(0x80, 0xA0), "\ufffd"),
-    # Writing directions that could make a line show other than what it says.
-    **dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\ufffd"),
-}
-
-
-def harmless(text: str) -> str:
-    """The text with its colours taken off and every other control character made visible."""
-    return _COLOURS.sub("", text).replace("\r\n", "\n").translate(_HARMLESS)
 
 
 def one_line(text: str, length: int = MAX_LINE) -> str:

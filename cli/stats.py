@@ -9,12 +9,20 @@ import click
 import orjson
 
 from tooltap.cli.accounting import describe
+from tooltap.cli.commands import Command
 from tooltap.cli.connection import ask, socket_option
 
 __all__ = ["command"]
 
 
-@click.command("stats")
+@click.command(
+    "stats",
+    cls=Command,
+    examples=(
+        "tooltap stats",
+        "tooltap stats --json | jq .journal",
+    ),
+)
 @click.option("--json", "as_json", is_flag=True, help="Everything the daemon tells, as one JSON object.")
 @socket_option
 def command(as_json: bool, socket: Path | None) -> None:
@@ -45,6 +53,8 @@ def summary(statistics: dict[str, Any]) -> str:
     ]
     if (following := statistics.get("following")) is not None:
         lines.append(f"following: {following['files']} files, {following['open']} open, {following['waiting']} waiting")
+    if (web := statistics.get("web")) is not None:
+        lines.append(f"web: {web['url']}, {web['connections']} connections, {web['feeds']} live")
     if trace is not None:
         lines.append(_trace(trace, statistics["limits"]["trace_total_bytes"]))
     return "\n".join(lines)

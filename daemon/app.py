@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, get_args
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Any, get_args
 
 import anyio
 import msgspec
@@ -18,6 +21,7 @@ from tooltap.daemon.clock import wall_clock
 from tooltap.daemon.config import Config, ConfigError
 from tooltap.daemon.drain import Drain
 from tooltap.daemon.follower import Follower
+from tooltap.daemon.foreground import OnStop, run_until_stopped
 from tooltap.daemon.hub import Hub
 from tooltap.daemon.ingest import Streams
 from tooltap.daemon.journal import Journal, StreamState
@@ -27,14 +31,20 @@ from tooltap.daemon.logs import configure, get_logger
 from tooltap.daemon.open_files import allow_open_files
 from tooltap.daemon.output_cache import OutputCache
 from tooltap.daemon.paths import spool_path
+from tooltap.daemon.readiness import notify_ready
 from tooltap.daemon.requests import Requests
 from tooltap.daemon.result_views import Policy
 from tooltap.daemon.rewriter import Rewriter
 from tooltap.daemon.server import Server
+from tooltap.daemon.tcp import listen, parse_address
 from tooltap.daemon.view_rules import Rules
+from tooltap.daemon.web.token import load_token
 from tooltap.traces.baselines import PACKAGED, load
 from tooltap.traces.drift import Drift, Finding
 from tooltap.traces.writer import TraceWriter
+
+if TYPE_CHECKING:  # its packages are an extra
+    from tooltap.daemon.web.server import WebServer
 
 __all__ = ["Daemon", "run"]
 
@@ -61,6 +71,9 @@ class Daemon:
         self.journal: Journal
         self.hub: Hub
         self.server: Server
+        self.web: WebServer | None = None
+        self._token = ""
+        """For browsers."""
         self._streams: Streams
         self._trace: TraceWriter | None = None
         self._drift = Drift(
@@ -87,7 +100,7 @@ class Daemon:
     async def run(self, ready: Callable[[], None] = lambda: None) -> None:
         """`ready` is called when clients can connect. Raises `ListenError`, `JournalError` and `ConfigError`."""
         config = self.config
-        with Listener(config.socket_path) as listener:
+        with Listener(config.socket_path) as listener, self._listen_to_browsers() as browsers:
             self.journal = await open_journal(config)
             trace = self._trace = TraceWriter.from_environment(
                 os.environ,
@@ -98,19 +111,29 @@ class Daemon:
             )
             try:
                 async with anyio.create_task_group() as tasks:
-                    await self._start(listener, tasks)
+                    await self._start(listener, browsers, tasks)
                     _log.info(
-                        "listening", socket=str(listener.path), journal=str(config.journal_place), pid=os.getpid()
+                        "listening",
+                        socket=str(listener.path),
+                        journal=str(config.journal_place),
+                        pid=os.getpid(),
+                        **({} if self.web is None else {"web": self.web.url}),
                     )
                     ready()
                     await self._stopping.wait()
                     _log.info("shutting down")
                     self._following.cancel()
+                    if self.web is not None:
+                        self.web.stop()
                     with anyio.move_on_after(config.shutdown_timeout):
                         await self.server.stop()
                         await self._rewriter.finish()
+                        if self.web is not None:
+                            await self.web.wait_stopped()
                     self._rewriter.stop()
                     self.server.abort()
+                    if self.web is not None:
+                        self.web.abort()
                     tasks.cancel_scope.cancel()
             finally:
                 if trace is not None:
@@ -143,6 +166,7 @@ class Daemon:
             "connections": {"open": self.server.connections, "publishing": len(self._streams.sessions)},
             "drift": msgspec.to_builtins(self._drift.report()),
             **({"following": self._follower.statistics()} if self._follower is not None else {}),
+            **({"web": self.web.statistics()} if self.web is not None else {}),
             "spools": self._drain.statistics(),
             "outputs": self._outputs.statistics(),
             "rewriting": self._rewriter.statistics(),
@@ -155,7 +179,15 @@ class Daemon:
             },
         }
 
-    async def _start(self, listener: Listener, tasks: TaskGroup) -> None:
+    def _listen_to_browsers(self) -> AbstractContextManager[socket.socket | None]:
+        """Raises `ListenError`."""
+        web = self.config.web
+        if not web.enabled:
+            return nullcontext()
+        self._token = load_token(web.token_path)
+        return listen(parse_address(web.listen), allow_remote=web.allow_remote)
+
+    async def _start(self, listener: Listener, browsers: socket.socket | None, tasks: TaskGroup) -> None:
         config = self.config
         self.hub = Hub(self.journal, tasks, recent_bytes=config.recent_bytes)
         self.journal.on_commit = self.hub.publish
@@ -181,6 +213,8 @@ class Daemon:
         self._outputs = OutputCache(self.journal.id, max_bytes=config.output_bytes, ttl=config.output_ttl)
         requests = Requests(self.journal, self._outputs, statistics=self.statistics, end_stream=self._streams.end)
         self.server = Server(config, self.hub, requests, self._streams, tasks)
+        if browsers is not None:
+            self._serve_browsers(browsers, requests, tasks)
         await self.server.start(listener)
         tasks.start_soon(_regularly, min(config.suspend_timeout / 4, CLOSING_PERIOD), self._close_overdue)
         if config.follow.agents:
@@ -197,6 +231,16 @@ class Daemon:
         tasks.start_soon(_regularly, config.retention_interval, self._expire)
         if self._trace is not None:
             _log.info("tracing", file=str(self._trace.path))
+
+    def _serve_browsers(self, listening: socket.socket, requests: Requests, tasks: TaskGroup) -> None:
+        from tooltap.daemon.web.feed import Feeds
+        from tooltap.daemon.web.server import WebServer
+        from tooltap.daemon.web.services import Services
+
+        feeds = Feeds(self.hub, self.config)
+        services = Services(self.config, self.journal, self.hub, requests, feeds, self.statistics)
+        self.web = WebServer(services, listening, self._token)
+        tasks.start_soon(self.web.run)
 
     async def _run_follower(self, follower: Follower) -> None:
         with self._following:
@@ -227,22 +271,40 @@ def _drifted(finding: Finding) -> None:
     _log.warning("an agent's stream is not what it was", **msgspec.structs.asdict(finding))
 
 
-def run(config: Config, ready: Callable[[], None] = lambda: None, reload: Callable[[], Config] | None = None) -> None:
-    """Run a daemon in this process until SIGTERM or SIGINT. `reload` reads the configuration again, on SIGHUP. Raises
-    `ListenError`, `JournalError` and `ConfigError`."""
+def run(
+    config: Config,
+    ready: Callable[[], None] = lambda: None,
+    reload: Callable[[], Config] | None = None,
+    show_link: Callable[[str], None] = lambda link: None,
+) -> None:
+    """Run a daemon in this process until SIGTERM or SIGINT. `reload` reads the configuration again, on SIGHUP;
+    `show_link` is given the link that lets a browser in. Raises `ListenError`, `JournalError`, `ConfigError`, and, when
+    it has ended by SIGINT, `KeyboardInterrupt`."""
     configure(config.log_level)
-    allow_open_files(config.max_connections + SPARE_FILES)
-    anyio.run(_run_until_signalled, config, ready, reload, backend="asyncio")
+    browsers = config.web.connections if config.web.enabled else 0
+    allow_open_files(config.max_connections + browsers + SPARE_FILES)
+    run_until_stopped(partial(_run, config, ready, reload, show_link))
 
 
-async def _run_until_signalled(config: Config, ready: Callable[[], None], reload: Callable[[], Config] | None) -> None:
+async def _run(
+    config: Config,
+    ready: Callable[[], None],
+    reload: Callable[[], Config] | None,
+    show_link: Callable[[str], None],
+    on_stop: OnStop,
+) -> None:
     daemon = Daemon(config)
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, daemon.stop)
+    on_stop(daemon.stop)
     if reload is not None:
-        loop.add_signal_handler(signal.SIGHUP, _reload, daemon, reload)
-    await daemon.run(ready)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, _reload, daemon, reload)
+
+    def listening() -> None:
+        if daemon.web is not None:
+            show_link(daemon.web.link)
+        notify_ready()
+        ready()
+
+    await daemon.run(listening)
 
 
 def _reload(daemon: Daemon, read: Callable[[], Config]) -> None:

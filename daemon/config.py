@@ -12,12 +12,13 @@ import msgspec
 
 from tooltap.daemon.follow_places import AGENTS
 from tooltap.daemon.journal_nats_place import NatsPlace, PlaceError, parse_place
-from tooltap.daemon.paths import journal_path, socket_path
+from tooltap.daemon.paths import journal_path, socket_path, web_token_path
+from tooltap.daemon.tcp import parse_address
 from tooltap.daemon.toml_lines import line_of
 from tooltap.daemon.view_rules import Rewriting, ToolRule, check_tool
 from tooltap.normalizers.items import Limits
 
-__all__ = ["Config", "ConfigError", "Follow", "load_config"]
+__all__ = ["Config", "ConfigError", "Follow", "Web", "load_config"]
 
 Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
@@ -31,6 +32,7 @@ class ConfigError(ValueError):
 
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
 _AGE = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
+_ORIGIN = re.compile(r"https?://[^/\s?#]+")
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
@@ -69,8 +71,59 @@ class Follow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return math.inf if self.backfill == "all" else 0.0
 
 
+class Web(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The web gateway: a page for browsers, and events over HTTP."""
+
+    enabled: bool = False
+    listen: str = "127.0.0.1:8422"
+    """`HOST:PORT`; port 0 is any that is free."""
+    allow_remote: bool = False
+    """Listen at an address that other machines can reach. Nothing is encrypted."""
+    hosts: tuple[str, ...] = ()
+    """Names, beside that of `listen` and this machine's own, that browsers may ask for it by."""
+    origins: tuple[str, ...] = ()
+    """Other pages that may ask, with the token: where they come from, like `http://localhost:5173`."""
+    token_file: str | None = None
+    """Who knows what is in it gets in. Default: `web-token` in the user's data directory."""
+    connections: Positive = 512
+    """Of all browsers together; one more is closed."""
+    feeds: Positive = 256
+    """Connections that are sent events as they come; one more is refused."""
+    page_events: Positive = 1_000
+    """Of one answer with events, and as many as are given where nobody says how many."""
+    page_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 1_048_576
+    """Of one answer with events, which has at least one, however long."""
+    cards: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 50
+    """Events on one page of the timeline."""
+    cards_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 2_097_152
+    """Of one page of the timeline, which has at least one event."""
+    search_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 16_777_216
+    """Events looked through for a text or a state before a page says how far it has come."""
+    fragment_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 33_554_432
+    """What has been rendered of events is kept in memory for those."""
+    heartbeat: Seconds = 15.0
+    """An idle feed is sent a comment this often."""
+    patience: Seconds = 60.0
+    """A client that takes nothing of what it was sent for this long, or begins a request and does not go on, is cut
+    off. A feed goes on where it was."""
+
+    def __post_init__(self) -> None:
+        try:
+            parse_address(self.listen)
+        except ValueError as error:
+            raise ValueError(f"listen is {error}") from None
+        for origin in self.origins:
+            if not _ORIGIN.fullmatch(origin):
+                raise ValueError(f"origins are like http://localhost:5173, not {origin!r}")
+
+    @property
+    def token_path(self) -> Path:
+        return Path(self.token_file).expanduser() if self.token_file else web_token_path()
+
+
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The keys of the TOML file are the fields' names; `stream`, `follow`, `rewriting` and `tools.NAME` are tables."""
+    """The keys of the TOML file are the fields' names; `stream`, `follow`, `web`, `rewriting` and `tools.NAME` are
+    tables."""
 
     socket: str | None = None
     """Default: `$TOOLTAP_SOCKET`, else `tooltap.sock` in the user's runtime directory."""
@@ -124,6 +177,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     stream: Limits = Limits()
     """Bounds of each stream's parser."""
     follow: Follow = Follow()
+    web: Web = Web()
     tools: dict[str, ToolRule] = {}
     """What the user wants to see of each tool's results, by canonical name; `"*"`: of every tool's."""
     rewriting: Rewriting = Rewriting()

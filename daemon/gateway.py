@@ -14,7 +14,7 @@ import anyio
 import httpx
 import orjson
 
-from tooltap.daemon.addresses import is_loopback
+from tooltap.daemon.addresses import is_loopback, without_port
 from tooltap.daemon.gateway_exchange import api_of
 from tooltap.daemon.gateway_tap import GatewayTap, Watch
 from tooltap.daemon.logs import get_logger
@@ -67,7 +67,7 @@ class Gateway:
         watch = self._tap.watch(api, _header(scope["headers"], b"content-encoding")) if api is not None else None
         upload = _Upload(receive, watch)
         try:
-            if self._local_only and not _names_loopback(_header(scope["headers"], b"host")):
+            if self._local_only and not is_loopback(without_port(_header(scope["headers"], b"host"))):
                 await _refuse(send, watch, FORBIDDEN, "it is for programs on this machine, which name it as 127.0.0.1")
                 return
             async with anyio.create_task_group() as tasks:
@@ -186,9 +186,3 @@ def _end_to_end(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
 
 def _header(headers: Headers, name: bytes) -> str:
     return ",".join(value.decode("latin-1") for key, value in headers if key == name)
-
-
-def _names_loopback(host: str) -> bool:
-    """`host`: with or without a port."""
-    name = host[1 : host.find("]")] if host.startswith("[") else host.partition(":")[0]
-    return is_loopback(name)

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import os
 import secrets
-import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import anyio
 import httpx
-import uvicorn
 from anyio.to_thread import run_sync
 
-from tooltap.daemon.addresses import is_loopback
 from tooltap.daemon.conversations import Conversations
-from tooltap.daemon.foreground import on_stop_signal, tell_problems
+from tooltap.daemon.foreground import OnStop, tell_problems
 from tooltap.daemon.gateway import Gateway
 from tooltap.daemon.gateway_tap import GatewayTap
+from tooltap.daemon.http_server import HttpServer
 from tooltap.daemon.logs import configure, get_logger
 from tooltap.daemon.open_files import allow_open_files
 from tooltap.daemon.outbox import SpoolLimits, StreamOptions
 from tooltap.daemon.tap import Tap
+from tooltap.daemon.tcp import Address, listen, url_of
 
 __all__ = ["GatewayError", "GatewayOptions", "serve_gateway"]
 
-BACKLOG = 1_024
 KEEP_ALIVE = 75
 """Seconds for which a client may keep a connection that it does not use."""
 FINISHING = 5
@@ -44,8 +39,7 @@ class GatewayError(Exception):
 
 class GatewayOptions(NamedTuple):
     upstream: str
-    host: str
-    port: int
+    address: Address
     allow_remote: bool
     socket: Path
     """Of the daemon."""
@@ -61,54 +55,26 @@ class GatewayOptions(NamedTuple):
     """Of a request or an answer that is kept whole."""
 
 
-async def serve_gateway(options: GatewayOptions) -> None:
-    """Until SIGTERM or Ctrl-C. Raises `GatewayError`."""
+async def serve_gateway(options: GatewayOptions, on_stop: OnStop) -> None:
+    """Until it is stopped. Raises `GatewayError` and `ListenError`."""
     upstream = _upstream(options.upstream)
-    if not options.allow_remote and not is_loopback(options.host):
-        raise GatewayError(f"{options.host} can be reached from other machines: that needs --allow-remote")
-    with _listen(options.host, options.port) as listening:
+    with listen(options.address, allow_remote=options.allow_remote) as listening:
         configure()
         allow_open_files(FILES)
         tap = _tap(options)
         gateway = Gateway(upstream, tap, local_only=not options.allow_remote)
-        server = _Server(
-            uvicorn.Config(
-                gateway,
-                http="h11",
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                log_level="critical",
-                access_log=False,
-                proxy_headers=False,
-                server_header=False,
-                date_header=False,
-                timeout_keep_alive=KEEP_ALIVE,
-                timeout_graceful_shutdown=FINISHING,
-            )
-        )
-        on_stop_signal(server.stop)
+        server = HttpServer(gateway, keep_alive=KEEP_ALIVE, finishing=FINISHING)
+        on_stop(server.stop)
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(tell_problems, lambda: tap.problem)
-                _log.info("listening", url=_url(listening), upstream=str(upstream))
+                _log.info("listening", url=url_of(listening), upstream=str(upstream))
                 await server.serve(sockets=[listening])
                 tasks.cancel_scope.cancel()
         finally:
             with anyio.CancelScope(shield=True):
                 await gateway.close()
                 await run_sync(tap.close)
-
-
-class _Server(uvicorn.Server):
-    """Leaves signals to us: uvicorn would end the process by the signal, before the conversations are ended."""
-
-    def stop(self) -> None:
-        self.should_exit = True
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
 
 
 def _tap(options: GatewayOptions) -> GatewayTap:
@@ -129,19 +95,3 @@ def _upstream(url: str) -> httpx.URL:
     if upstream.scheme not in ("http", "https") or not upstream.host or upstream.query or upstream.userinfo:
         raise GatewayError(f"{url!r} is not the URL of a server, such as http://127.0.0.1:11434")
     return upstream
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    """Raises `GatewayError`."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=BACKLOG)
-    except socket.gaierror as error:
-        raise GatewayError(f"cannot listen on {host}:{port}: {error.strerror}") from None
-    except OSError as error:  # whose words repeat the address
-        raise GatewayError(f"cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}") from None
-
-
-def _url(listening: socket.socket) -> str:
-    host, port = listening.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

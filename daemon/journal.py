@@ -202,6 +202,13 @@ class Journal(ABC):
         """Events with `seq` > `after`, at least one if there is one; and the `seq` up to which all was looked at."""
 
     @abstractmethod
+    async def read_back(
+        self, before: int, wanted: Filter | None = None, *, limit: int, max_bytes: int = 262_144
+    ) -> tuple[list[StoredEvent], int]:
+        """Events with `seq` < `before`, newest first, at most `limit` and about `max_bytes` of them, at least one if
+        there is one; and the `seq` down to which all was looked at, `oldest` or less where there is nothing more."""
+
+    @abstractmethod
     async def event(self, seq: int) -> StoredEvent | None: ...
 
     @abstractmethod

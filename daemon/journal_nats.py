@@ -34,6 +34,7 @@ from tooltap.daemon.journal import (
     StreamInfo,
     StreamState,
 )
+from tooltap.daemon.journal_nats_back import only_stream, read_back
 from tooltap.daemon.journal_nats_feed import Feed
 from tooltap.daemon.journal_nats_link import AwayError, FencedError, Link, StoredMessage
 from tooltap.daemon.journal_nats_load import advance, load
@@ -50,13 +51,13 @@ from tooltap.daemon.journal_nats_message import (
 from tooltap.daemon.journal_nats_outputs import Outputs
 from tooltap.daemon.journal_nats_place import NatsPlace
 from tooltap.daemon.journal_nats_retention import Retention
-from tooltap.daemon.journal_nats_rows import Row, read_event
+from tooltap.daemon.journal_nats_rows import Row, matches, read_event
 from tooltap.daemon.journal_nats_setup import set_up
 from tooltap.daemon.journal_nats_state import Kept, State, sessions_of
 from tooltap.daemon.journal_projection import CALL, PERMISSION
 from tooltap.normalizers.bounds import Produced
 from tooltap.normalizers.items import OutputPiece
-from tooltap.protocol.filters import Filter, meta_of
+from tooltap.protocol.filters import Filter
 
 __all__ = ["NatsJournal"]
 
@@ -324,10 +325,10 @@ class NatsJournal(Journal):
         self._reads += 1
         end = self._latest if up_to is None else min(up_to, self._latest)
         first, last = (after + 1) // EVENTS_A_MESSAGE, end // EVENTS_A_MESSAGE
-        stream = wanted.stream[0] if wanted is not None and wanted.stream and len(wanted.stream) == 1 else None
+        stream = only_stream(wanted)
         events: list[StoredEvent] = []
-        whole = wanted is None or wanted == Filter()
-        contiguous = whole
+        wanted = None if wanted == Filter() else wanted
+        contiguous = wanted is None
         while after < end and not events:
             found = await self._link.insist(self._log.after, max(first, 1), last, stream, 2 * max_bytes)
             if not found:
@@ -337,7 +338,7 @@ class NatsJournal(Journal):
             for message in found:
                 contiguous = contiguous and message.seq == max(first, 1)
                 for stored in events_of(message.seq, decode_group(message.data).events):
-                    if after < stored.seq <= end and (whole or _matches(wanted, stored)):
+                    if after < stored.seq <= end and matches(wanted, stored):
                         events.append(stored)
                         size += len(stored.body)
                 first = message.seq + 1
@@ -347,6 +348,15 @@ class NatsJournal(Journal):
         if not contiguous:
             await self._link.insist(self._refresh)
         return events, after
+
+    async def read_back(
+        self, before: int, wanted: Filter | None = None, *, limit: int, max_bytes: int = 262_144
+    ) -> tuple[list[StoredEvent], int]:
+        self._reads += 1
+        if before > self._latest:  # others may have committed since
+            await self._link.insist(self._refresh)
+        end = min(before, self._latest + 1)
+        return await read_back(self._link, self._log, end, self.oldest, wanted, limit, max_bytes)
 
     async def event(self, seq: int) -> StoredEvent | None:
         message = await self._log.message(seq // EVENTS_A_MESSAGE)
@@ -404,11 +414,6 @@ class NatsJournal(Journal):
         self, output_id: str, offset: int, length: int, unit: Literal["bytes", "lines"]
     ) -> OutputSlice | None:
         return await self._outputs.read(output_id, offset, length, unit)
-
-
-def _matches(wanted: Filter | None, stored: StoredEvent) -> bool:
-    event = read_event(stored)
-    return event is not None and (wanted is None or wanted.matches(meta_of(event)))
 
 
 def _partial(output: Produced) -> bool:

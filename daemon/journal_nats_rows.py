@@ -16,8 +16,9 @@ from tooltap.daemon.journal import StoredEvent, StreamInfo
 from tooltap.daemon.journal_projection import CALL, Projection, SessionRow
 from tooltap.daemon.logs import get_logger
 from tooltap.protocol.events import Event, ToolUpdate, decode
+from tooltap.protocol.filters import Filter, meta_of
 
-__all__ = ["CallRow", "Row", "RowProjection", "decode_row", "encode_row", "read_event"]
+__all__ = ["CallRow", "Row", "RowProjection", "decode_row", "encode_row", "matches", "read_event"]
 
 _log = get_logger("journal")
 
@@ -73,6 +74,13 @@ def read_event(stored: StoredEvent) -> Event | None:
     except msgspec.MsgspecError as error:
         _log.error("an event cannot be read", seq=stored.seq, error=str(error))
         return None
+
+
+def matches(wanted: Filter | None, stored: StoredEvent) -> bool:
+    if wanted is None:
+        return True
+    event = read_event(stored)
+    return event is not None and wanted.matches(meta_of(event))
 
 
 class RowProjection(Projection):

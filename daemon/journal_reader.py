@@ -28,6 +28,7 @@ __all__ = [
     "load_stream",
     "open_calls",
     "read",
+    "read_back",
     "read_event",
     "read_output",
     "sessions",
@@ -66,6 +67,30 @@ def read(
                 break
         cursor.close()
     return events, after
+
+
+def read_back(
+    connection: sqlite3.Connection, before: int, down_to: int, wanted: Filter | None, limit: int, max_bytes: int
+) -> tuple[list[StoredEvent], int]:
+    """The newest events with `down_to` <= `seq` < `before`, newest first; and how far down was looked."""
+    where, values, indexed = _where(wanted)
+    window = WINDOW if where and not indexed else before
+    events: list[StoredEvent] = []
+    while before > down_to and not events:
+        start = max(down_to, before - window)
+        size = 0
+        cursor = connection.execute(
+            f"SELECT seq, body FROM events WHERE seq>=? AND seq<?{where} ORDER BY seq DESC", (start, before, *values)
+        )
+        before = start
+        for seq, body in cursor:
+            events.append(StoredEvent(seq, body))
+            size += len(body)
+            if len(events) == limit or size >= max_bytes:
+                before = seq
+                break
+        cursor.close()
+    return events, before
 
 
 def _where(wanted: Filter | None) -> tuple[str, list[str], bool]:

@@ -188,6 +188,13 @@ class SqliteJournal(Journal):
         end = self._latest if up_to is None else min(up_to, self._latest)
         return await self._look(reader.read, after, end, wanted, max_bytes)
 
+    async def read_back(
+        self, before: int, wanted: Filter | None = None, *, limit: int, max_bytes: int = 262_144
+    ) -> tuple[list[StoredEvent], int]:
+        self._reads += 1
+        end = min(before, self._latest + 1)
+        return await self._look(reader.read_back, end, self.oldest, wanted, limit, max_bytes)
+
     async def event(self, seq: int) -> StoredEvent | None:
         return await self._look(reader.read_event, seq)
 

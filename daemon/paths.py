@@ -8,7 +8,15 @@ from pathlib import Path
 
 import platformdirs
 
-__all__ = ["SOCKET_VARIABLE", "SPOOL_VARIABLE", "config_path", "journal_path", "socket_path", "spool_path"]
+__all__ = [
+    "SOCKET_VARIABLE",
+    "SPOOL_VARIABLE",
+    "config_path",
+    "journal_path",
+    "socket_path",
+    "spool_path",
+    "web_token_path",
+]
 
 SOCKET_VARIABLE = "TOOLTAP_SOCKET"
 SPOOL_VARIABLE = "TOOLTAP_SPOOL"
@@ -38,3 +46,8 @@ def spool_path() -> Path:
     if named := os.environ.get(SPOOL_VARIABLE):
         return Path(named)
     return platformdirs.user_data_path("tooltap") / "spool"
+
+
+def web_token_path() -> Path:
+    """Of the web gateway, if the daemon is not told another."""
+    return platformdirs.user_data_path("tooltap") / "web-token"

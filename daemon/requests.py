@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import anyio
 import msgspec
@@ -35,7 +35,7 @@ from tooltap.protocol.frames import (
 )
 from tooltap.protocol.stats import Statistics
 
-__all__ = ["MAX_REPLY", "Requests", "failure"]
+__all__ = ["MAX_REPLY", "Part", "Requests", "failure"]
 
 MAX_REPLY = 1_048_576
 """Bytes of a reply's result."""
@@ -47,6 +47,13 @@ _JOURNAL_OUTPUT = re.compile(r"(?P<stream>.+):(?P<line>[0-9]{1,15})[cd]?:o[0-9]+
 
 T = TypeVar("T")
 _log = get_logger("requests")
+
+
+class Part(NamedTuple):
+    """Of an output's body, and what else is known of the output: `type`, `path`, `language`."""
+
+    slice: OutputSlice
+    about: dict[str, str]
 
 
 class Requests:
@@ -139,16 +146,19 @@ class Requests:
         kept = {name: _fitting(rows, MAX_REPLY // 2) for name, rows in found.items()}
         return {**kept, "complete": kept == found}
 
-    async def _output(self, request: OutputRequest) -> dict[str, Any]:
-        about: dict[str, Any] = {}
+    async def part(self, request: OutputRequest) -> Part:
+        """What the `output` request asks for, as it is. Raises `FrameError` and `JournalError`."""
         if (kept := self._outputs.get(request.output_id)) is not None:
-            part: OutputSlice | None = kept.slice(request.offset, request.length, request.unit)
             known = {"type": kept.type, "path": kept.path, "language": kept.language}
             about = {key: value for key, value in known.items() if value is not None}
-        else:
-            part = await self._journal.output(request.output_id, request.offset, request.length, request.unit)
+            return Part(kept.slice(request.offset, request.length, request.unit), about)
+        part = await self._journal.output(request.output_id, request.offset, request.length, request.unit)
         if part is None:
             raise await self._no_output(request.output_id)
+        return Part(part, {})
+
+    async def _output(self, request: OutputRequest) -> dict[str, Any]:
+        part, about = await self.part(request)
         return {**(_lines(part) if request.unit == "lines" else _bytes(part)), **about}
 
     async def _no_output(self, output_id: str) -> FrameError:

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import re
+from typing import Protocol
 
 import msgspec
 
-from tooltap.daemon.connection import Connection
 from tooltap.daemon.hub import Audience, Hub, Piece
 from tooltap.daemon.journal import JournalError, StoredEvent
 from tooltap.daemon.logs import get_logger
 from tooltap.normalizers.display import display_body
 from tooltap.protocol.events import event_lines
-from tooltap.protocol.frames import At, ErrorFrame, Form, FrameError, Gap, Live, Subscribe, Subscribed
+from tooltap.protocol.frames import At, DaemonFrame, ErrorFrame, Form, FrameError, Gap, Live, Subscribe, Subscribed
 
-__all__ = ["Subscription"]
+__all__ = ["Subscriber", "Subscription"]
 
 _log = get_logger("subscription")
 
@@ -28,11 +28,25 @@ _log = get_logger("subscription")
 _CURSOR = re.compile(r"(?P<journal>.+):(?P<seq>[0-9]{1,19})")
 
 
+class Subscriber(Protocol):
+    """Whom a subscription writes to: a `Connection`, or what stands for one."""
+
+    writable: bool
+    closed: bool
+    ended: bool
+    bytes_written: int
+
+    def write(self, data: bytes) -> None: ...
+    def send(self, frame: DaemonFrame) -> None: ...
+    async def drain(self) -> None: ...
+    def close(self) -> None: ...
+
+
 class Subscription:
     """Raises `FrameError` where the frame asks for what there is not."""
 
     def __init__(
-        self, hub: Hub, connection: Connection, frame: Subscribe, *, at_interval: float, read_bytes: int
+        self, hub: Hub, connection: Subscriber, frame: Subscribe, *, at_interval: float, read_bytes: int
     ) -> None:
         self.cursor, self._first_gap = _begin(hub, frame.after)
         self.audience = Audience(frame.filter, frame.partials, frame.as_)

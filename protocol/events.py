@@ -10,8 +10,8 @@ never is. Clients ignore keys, kinds and values they do not know.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -20,6 +20,7 @@ __all__ = [
     "Attachment",
     "Chunk",
     "Display",
+    "KINDS",
     "Event",
     "Message",
     "Notice",
@@ -295,13 +296,12 @@ AnyEvent: TypeAlias = (
     | Unparsed
 )
 
-_encoder = msgspec.json.Encoder()
+KINDS: dict[type[Event], str] = {kind: str(kind.__struct_config__.tag) for kind in get_args(AnyEvent)}
+
+encode: Callable[[Event], bytes] = msgspec.json.Encoder().encode
+"""The event as one JSON object, without newline."""
+
 _decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
-
-
-def encode(event: Event) -> bytes:
-    """The event as one JSON object, without newline."""
-    return _encoder.encode(event)
 
 
 def decode(line: bytes | str) -> AnyEvent:

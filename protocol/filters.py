@@ -8,7 +8,7 @@ import msgspec
 
 from tooltap.protocol.events import AnyEvent, Event
 
-__all__ = ["EventMeta", "Filter", "meta_of"]
+__all__ = ["EventMeta", "Filter", "Values", "meta_of"]
 
 MAX_VALUES = 256
 

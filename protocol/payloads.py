@@ -6,12 +6,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Self, get_args, get_origin
 
 import msgspec
 
-__all__ = ["Happy", "OpenStruct", "ToolInput", "ToolResultPayload"]
+__all__ = ["Happy", "OpenStruct", "ToolInput", "ToolResultPayload", "fields_of"]
 
 
 class OpenStruct(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -20,7 +21,7 @@ class OpenStruct(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     @classmethod
     def from_payload(cls, payload: dict[str, Any]) -> Self:
-        fields = {field.encode_name: field for field in msgspec.structs.fields(cls) if field.name != "extra"}
+        fields = fields_of(cls)
         known: dict[str, Any] = {}
         extra: dict[str, Any] = {}
         for key, value in payload.items():
@@ -31,9 +32,14 @@ class OpenStruct(msgspec.Struct, kw_only=True, omit_defaults=True):
         return cls(**known, extra=extra)
 
     def to_payload(self) -> dict[str, Any]:
-        fields = [field for field in msgspec.structs.fields(self) if field.name != "extra"]
-        known = {field.encode_name: _written(getattr(self, field.name)) for field in fields}
+        known = {key: _written(getattr(self, field.name)) for key, field in fields_of(type(self)).items()}
         return {**{key: value for key, value in known.items() if value is not None}, **self.extra}
+
+
+@cache
+def fields_of(struct: type[OpenStruct]) -> dict[str, msgspec.structs.FieldInfo]:
+    """Key on the wire -> field, for all but `extra`. Asking msgspec for them each time takes a millisecond."""
+    return {field.encode_name: field for field in msgspec.structs.fields(struct) if field.name != "extra"}
 
 
 def _read(annotation: Any, value: Any) -> Any:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.cli.command import DEMO
-from tooltap.cli.render import Renderer, harmless, one_line
+from tooltap.cli.render import Renderer, one_line
+from tooltap.daemon.harmless import harmless
 from tooltap.normalizers.contract import normalize, read_recording
 from tooltap.normalizers.display import display_events
 from tooltap.protocol.display import AnyDisplayEvent, DisplayEvent, decode_display

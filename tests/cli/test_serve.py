@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket as socket_module
 import sqlite3
+import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -19,13 +22,13 @@ def socket(tmp_path: Path) -> Path:
     return tmp_path / "s.sock"
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_cleanly(number: signal.Signals, socket: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "wanted"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_signal_ends_it_cleanly(number: signal.Signals, wanted: int, socket: Path, tmp_path: Path) -> None:
     with serving(socket, tmp_path) as daemon:
         daemon.send_signal(number)
         code, output, log = daemon.end()
 
-    assert (code, output) == (0, b"")
+    assert (code, output) == (wanted, b"")
     assert json.loads(log.splitlines()[-1])["event"] == "stopped"
     assert not socket.exists()
 
@@ -67,6 +70,7 @@ def test_a_second_daemon_on_the_socket_or_the_journal_says_so_and_exits(socket: 
         (["--journal", "oracle:x"], "unknown journal 'oracle:x': it is given as sqlite:PATH"),
         (["--config", "/nowhere/tooltap.toml"], "cannot read /nowhere/tooltap.toml: No such file or directory"),
         (["--follow", "claude,cursor"], "no session files of 'cursor' are known; there are claude, codex, gemini"),
+        (["--web", "8422"], "web: listen is HOST:PORT, such as 127.0.0.1:8422, not '8422'"),
         (["--follow", "claude", "--backfill", "soon"], "backfill is all, none or an age like 36h or 7d, not 'soon'"),
     ],
 )
@@ -75,6 +79,106 @@ def test_wrong_configuration_is_one_sentence_and_exit_2(arguments: list[str], wa
 
     assert (finished.returncode, finished.stdout) == (2, b"")
     assert wanted in sentence(finished)
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> list[object]:
+    """Options of a gateway at a free port, whose token is here."""
+    config = tmp_path / "web.toml"
+    config.write_text(f'[web]\ntoken_file = "{tmp_path / "token"}"\nlisten = "127.0.0.1:0"\n')
+    return ["--config", config, "--web"]
+
+
+def test_with_web_the_link_is_all_that_is_printed_and_printed_again_on_demand(
+    socket: Path, tmp_path: Path, web: list[object]
+) -> None:
+    with serving(socket, tmp_path, *web) as daemon:
+        printed = daemon.line().decode()
+        again = tooltap("serve", "link", "--socket", socket)
+        status = tooltap("serve", "--socket", socket, "status").stdout.decode()
+        stats = tooltap("stats", "--json", "--socket", socket).stdout.decode()
+        url, token = printed.rstrip("\n").split("/?token=")
+        with urllib.request.urlopen(f"{url}/healthz") as answer:
+            health = answer.read()
+        tooltap("serve", "stop", "--socket", socket)
+        code, rest, log = daemon.end()
+
+    assert printed == f"{url}/?token={(tmp_path / 'token').read_text()}"
+    assert (again.returncode, again.stdout.decode(), again.stderr) == (0, printed, b"")
+    assert f"web: {url}, " in status
+    assert json.loads(stats)["web"]["url"] == url
+    assert health == b'{"status":"ok"}'
+    assert (code, rest) == (0, b"")
+    assert token not in status + stats + log.decode()
+
+
+def test_with_web_nobody_has_to_read_the_link(socket: Path, tmp_path: Path, web: list[object]) -> None:
+    arguments = ["serve", "--socket", socket, "--journal", tmp_path / "journal.db", *web]
+    closed, pipe = os.pipe()
+    os.close(closed)
+    try:
+        with start(*arguments, stdout=pipe) as daemon:
+            while b"listening" not in (line := daemon.log_line()):
+                assert line
+            status = tooltap("serve", "status", "--socket", socket)
+    finally:
+        os.close(pipe)
+
+    assert (status.returncode, status.stderr) == (0, b"")
+
+
+def test_without_web_there_is_no_link(socket: Path, tmp_path: Path) -> None:
+    with serving(socket, tmp_path):
+        link = tooltap("serve", "link", "--socket", socket)
+
+    assert (link.returncode, link.stdout) == (1, b"")
+    assert sentence(link) == "the daemon does not serve browsers; start it with: tooltap serve --web"
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "192.0.2.1:80"])
+def test_what_other_machines_can_reach_has_to_be_allowed(
+    socket: Path, tmp_path: Path, web: list[object], address: str
+) -> None:
+    finished = tooltap("serve", "--socket", socket, "--journal", tmp_path / "journal.db", *web, address)
+
+    assert (finished.returncode, finished.stdout) == (1, b"")
+    assert sentence(finished).endswith(" can be reached from other machines: that needs --allow-remote")
+    assert not (tmp_path / "journal.db").exists()
+
+
+def test_allowed_it_listens_for_other_machines(socket: Path, tmp_path: Path, web: list[object]) -> None:
+    with serving(socket, tmp_path, *web, "0.0.0.0:0", "--allow-remote") as daemon:
+        assert daemon.line().startswith(b"http://127.0.0.1:")
+
+
+def test_a_port_in_use_is_one_sentence(socket: Path, tmp_path: Path, web: list[object]) -> None:
+    with socket_module.create_server(("127.0.0.1", 0)) as other:
+        place = f"127.0.0.1:{other.getsockname()[1]}"
+        finished = tooltap("serve", "--socket", socket, "--journal", tmp_path / "journal.db", *web, place)
+
+    assert (finished.returncode, finished.stdout) == (1, b"")
+    assert sentence(finished) == f"cannot listen on {place}: Address already in use"
+
+
+def test_a_token_that_others_can_read_is_one_sentence(socket: Path, tmp_path: Path, web: list[object]) -> None:
+    (tmp_path / "token").write_text("x" * 43)
+    (tmp_path / "token").chmod(0o644)
+    finished = tooltap("serve", "--socket", socket, "--journal", tmp_path / "journal.db", *web)
+
+    assert (finished.returncode, finished.stdout) == (1, b"")
+    assert sentence(finished).startswith(f"others may read the token in {tmp_path / 'token'}; ")
+
+
+@pytest.mark.parametrize("package", ["starlette", "uvicorn"])
+def test_without_its_packages_it_says_how_to_get_them(
+    package: str, socket: Path, tmp_path: Path, web: list[object]
+) -> None:
+    (tmp_path / f"{package}.py").write_text(f"raise ModuleNotFoundError(name={package!r})")
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    finished = tooltap("serve", "--socket", socket, "--journal", tmp_path / "journal.db", *web, PYTHONPATH=path)
+
+    assert (finished.returncode, finished.stdout) == (1, b"")
+    assert sentence(finished) == f"{package} is not installed: pip install 'tooltap[web]'"
 
 
 def test_what_is_no_journal_is_refused(socket: Path, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ class DaemonProcess:
                 *("--socket", self.path, "--journal", journal or directory / "journal.db"),
                 *arguments,
             ],
+            stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             stdin=subprocess.DEVNULL,
             env={**os.environ, **environment},

@@ -62,6 +62,13 @@ def test_a_journal_is_a_path_with_or_without_its_kind() -> None:
             "[tools.Read]\nsilent = true\n\n[tools.Write]\nmax_chars = -1",
             ":5: tools.Write.max_chars: expected `int` >= 0",
         ),
+        ("[web]\nport = 1", ":2: web.port: there is no such key"),
+        ('[web]\nlisten = "8422"', "web: listen is HOST:PORT, such as 127.0.0.1:8422, not '8422'"),
+        ("[web]\nenabled = 1", ":2: web.enabled: expected `bool`, got `int`"),
+        *[
+            (f"[web]\n{bound} = 0", f":2: web.{bound}: expected `")
+            for bound in ("connections", "feeds", "page_events", "page_bytes", "heartbeat", "patience")
+        ],
         ('[tools."*"]\nsilent = 1', ":2: tools.*.silent: expected `bool`, got `int`"),
         ("tools.Read.hidden = true", ":1: tools.Read.hidden: there is no such key"),
         ("tools = { Read = 1 }", ":1: tools: expected `object`, got `int`"),

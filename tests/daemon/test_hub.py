@@ -12,6 +12,7 @@ import pytest
 
 from tests.daemon.events import call, commit, event, message
 from tests.daemon.running import Running, Wire, running
+from tooltap.daemon.connection import Connection
 from tooltap.daemon.hub import Audience, Batch, Piece
 from tooltap.daemon.journal import Committed
 from tooltap.normalizers.bounds import Produced
@@ -156,6 +157,7 @@ def test_whoever_falls_behind_again_and_again_sees_each_event_once(tmp_path: Pat
         for wire in wires:
             wire.until("live")
         for subscription in daemon.daemon.hub.subscriptions:
+            assert isinstance(subscription._connection, Connection)
             subscription._connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
         seen: list[list[int]] = [[] for _ in wires]
         odd: list[int] = []

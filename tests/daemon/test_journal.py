@@ -135,6 +135,49 @@ async def test_a_filter_that_nothing_matches_is_looked_through_in_one_read(
     assert await journal.read(0, Filter(kind=("usage",))) == ([], journal.latest)
 
 
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        None,
+        Filter(),
+        Filter(kind=("tool-call",)),
+        Filter(stream=("s",)),
+        Filter(session=("session-2",), kind=("message",)),
+        Filter(kind=("usage",)),
+    ],
+    ids=["all", "empty", "kind", "stream", "session", "nothing"],
+)
+@pytest.mark.parametrize(("limit", "max_bytes"), [(1, 10_000), (3, 10_000), (100, 10_000), (100, 700), (100, 1)])
+async def test_reading_back_gives_the_same_events_in_pages_newest_first(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, wanted: Filter | None, limit: int, max_bytes: int
+) -> None:
+    monkeypatch.setattr("tooltap.daemon.journal_reader.WINDOW", 3)
+    monkeypatch.setattr("tooltap.daemon.journal_nats_back.WINDOW", 1)
+    for line in range(4):
+        await journal.commit(commit(message(f"s{line}"), call(f"{line}"), message("x" * 300), base=line))
+        other = message(f"t{line}", "t", session="session-2")
+        await journal.commit(commit(other, call(f"{line}", "t"), stream="t", base=line))
+
+    found: list[StoredEvent] = []
+    before = 2**63 - 1
+    while before > journal.oldest:
+        page, looked = await journal.read_back(before, wanted, limit=limit, max_bytes=max_bytes)
+        assert len(page) <= limit
+        assert sum(len(one.body) for one in page[:-1]) < max_bytes
+        assert all(looked <= one.seq < before for one in page)
+        assert page or looked <= journal.oldest
+        found += page
+        before = looked
+
+    assert found == (await everything(journal, wanted))[::-1]
+    assert await journal.read_back(before, wanted, limit=1) == ([], before)
+
+
+async def test_reading_back_in_a_new_journal_ends_at_once(journal: Journal) -> None:
+    assert await journal.read_back(1, limit=1) == ([], 1)
+    assert await journal.read_back(2**63 - 1, Filter(kind=("usage",)), limit=1) == ([], 1)
+
+
 async def test_commits_are_published_in_order(journal: Journal) -> None:
     published: list[Committed] = []
     journal.on_commit = published.extend

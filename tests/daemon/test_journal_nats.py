@@ -100,6 +100,16 @@ async def test_what_one_commits_is_published_and_read_at_another(nats_place: Nat
         assert (info.lines, info.state) == (3, "suspended")
 
 
+async def test_what_another_has_committed_is_read_back_from_the_newest(nats_place: NatsPlace) -> None:
+    async with opened(nats_place) as one, opened(nats_place) as other:
+        await one.commit(commit(message("a"), message("b")))
+
+        found, looked = await other.read_back(2**63 - 1, limit=10)
+
+        assert texts(found) == ["b", "a"]
+        assert looked <= other.oldest
+
+
 async def test_a_daemon_that_nobody_subscribes_to_has_no_consumer_and_catches_up(nats_place: NatsPlace) -> None:
     async with opened(nats_place) as one, opened(nats_place) as other:
         published = Published(other)

@@ -76,6 +76,7 @@ async def test_only_ended_streams_older_than_the_limit_lose_their_events(journal
     assert [decode(one.body).stream for one in left] == ["unended"] * 2 + ["recent"] * 2
     assert [one.seq for one in left] == [events[n].seq for n in (2, 3, 6, 7)]
     assert journal.oldest == left[0].seq
+    assert await journal.read_back(events[-1].seq, limit=10) == (left[2::-1], journal.oldest)
     assert events[5].seq <= journal.expired < left[2].seq < left[3].seq <= journal.latest == looked
     for stream, kept in (("old", False), ("older", False), ("unended", True), ("recent", True)):
         assert (await journal.output(f"{stream}:1:o0", 0, 1, "bytes") is not None) == kept

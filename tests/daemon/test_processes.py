@@ -14,8 +14,8 @@ LINE = json.dumps({"t": 1_700_000_000_000, "dir": "out", "line": "not JSON"}).en
 INGEST = b'{"op":"ingest","stream":"s","framing":"tapped","dialect":"claude-stream"}\n'
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_cleanly(tmp_path: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_signal_ends_it_cleanly(tmp_path: Path, number: signal.Signals, code: int) -> None:
     """What was read is committed and acknowledged, publishers are told, subscribers have all, the socket is gone."""
     with DaemonProcess(tmp_path) as daemon, daemon.wait_ready().connect() as publisher, daemon.connect() as reader:
         reader.send("subscribe", after="start")
@@ -27,7 +27,7 @@ def test_a_signal_ends_it_cleanly(tmp_path: Path, number: signal.Signals) -> Non
 
         assert publisher.rest()[-1] == {"op": "suspended", "lines": 3}
         assert [one["line"] for one in reader.rest()] == [2, 3]
-        assert daemon.wait() == 0
+        assert daemon.wait() == code
         assert daemon.sentence == ""
         assert not daemon.path.exists()
 

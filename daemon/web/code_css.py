@@ -1,0 +1,165 @@
+"""The colours of source code, terminals and diffs, as a style sheet made of those of Pygments and ansi2html.
+
+Styles are drawn for screens of their own; on the background of this page some of their colours could not be read. So
+each colour is made lighter or darker until it can, and backgrounds that a program asks for are only hinted at: any text
+colour stays readable on any of them, in light and dark. Which of the two is said by `color-scheme`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import NamedTuple
+
+from ansi2html.style import get_styles
+from pygments.styles import get_style_by_name
+from pygments.token import STANDARD_TYPES, Token
+
+__all__ = ["DARK", "LIGHT", "Scheme", "code_css", "contrast", "readable", "tint"]
+
+READABLE = 4.5
+"""Contrast of text as WCAG 2 has it at level AA."""
+TINT = 1.3
+"""Contrast at most of a background with that of the page."""
+
+
+class Scheme(NamedTuple):
+    style: str
+    """Of Pygments."""
+    background: str
+    text: str
+    faint: str
+    """Line numbers and the like."""
+    added: str
+    removed: str
+    marked: str
+    """Background of the text that was looked for."""
+
+
+LIGHT = Scheme("default", "#f5f6f8", "#1d2228", "#59636e", "#2da44e", "#cf222e", "#fff3b0")
+DARK = Scheme("github-dark", "#15181c", "#dfe3e8", "#9198a1", "#2ea043", "#f85149", "#5c4a00")
+
+_LAYOUT = """\
+:root { color-scheme: light dark; }
+:root[data-theme="light"] { color-scheme: light; }
+:root[data-theme="dark"] { color-scheme: dark; }
+pre { overflow: auto; }
+pre.code .linenos, pre.diff .linenos { display: inline-block; min-width: 3ch; padding-right: 1ch; text-align: right; \
+user-select: none; }
+pre.diff .line, pre.code .line { display: block; }
+pre.diff ins, pre.diff del { text-decoration: none; }
+pre.diff mark { border-radius: 2px; font-weight: bold; }
+"""
+
+
+@cache
+def code_css() -> str:
+    return _LAYOUT + "".join(f"{rule}\n" for rules in (_page(), _source(), _terminal()) for rule in rules)
+
+
+def _page() -> Iterator[str]:
+    yield _rule("pre", **_both("background-color", LIGHT.background, DARK.background))
+    yield _rule("pre", **_both("color", *(_text(one, one.text) for one in (LIGHT, DARK))))
+    faint = _both("color", *(_text(one, one.faint) for one in (LIGHT, DARK)))
+    yield _rule("pre.code .linenos, pre.diff .linenos, pre.diff .hunk, pre.diff em", **faint)
+    for selector, name in (("ins", "added"), ("del", "removed")):
+        back = (tint(getattr(one, name), one.background) for one in (LIGHT, DARK))
+        yield _rule(f"pre.diff {selector}.line", **_both("background-color", *back))
+        front = (_text(one, getattr(one, name)) for one in (LIGHT, DARK))
+        yield _rule(f"pre.diff {selector} .sign, pre.diff {selector} mark", **_both("color", *front))
+    yield _rule("pre.diff mark", **{"background-color": "transparent", "text-decoration": "underline"})
+    marked = (tint(one.marked, one.background) for one in (LIGHT, DARK))
+    yield _rule("pre.code mark", **_both("background-color", *marked), color="inherit")
+
+
+def _source() -> Iterator[str]:
+    """Of Pygments' tokens."""
+    light, dark = get_style_by_name(LIGHT.style), get_style_by_name(DARK.style)
+    for token, name in STANDARD_TYPES.items():
+        if not name or token in Token.Text:
+            continue
+        one, other = light.style_for_token(token), dark.style_for_token(token)
+        colours = [
+            _text(scheme, f"#{style['color']}" if style["color"] else scheme.text)
+            for scheme, style in ((LIGHT, one), (DARK, other))
+        ]
+        declared = _both("color", *colours)
+        if one["bold"]:
+            declared["font-weight"] = "bold"
+        if one["italic"]:
+            declared["font-style"] = "italic"
+        yield _rule(f"pre .{name}", **declared)
+
+
+def _terminal() -> Iterator[str]:
+    """Of ansi2html's classes. Concealed text is shown: nothing is hidden here."""
+    for rule in get_styles(scheme="xterm"):
+        if not rule.klass.startswith((".ansi", ".inv")) or rule.klass in (".ansi2html-content", ".ansi8"):
+            continue
+        (name, value), *_ = (part.split(": ", 1) for part in rule.kw.split("; "))
+        if rule.klass == ".inv_foreground":
+            declared = _both("color", *(_text(one, one.text) for one in (LIGHT, DARK)))
+        elif rule.klass == ".inv_background":
+            declared = _both("background-color", *(tint(one.text, one.background) for one in (LIGHT, DARK)))
+        elif name == "color":
+            declared = _both("color", *(_text(one, value) for one in (LIGHT, DARK)))
+        elif name in ("background", "background-color"):
+            declared = _both("background-color", *(tint(value, one.background) for one in (LIGHT, DARK)))
+        elif value == "blink":
+            continue
+        else:
+            declared = {name: value}
+        yield _rule(f"pre {rule.klass}", **declared)
+
+
+def _rule(selector: str, **declared: str) -> str:
+    return f"{selector} {{ {' '.join(f'{name}: {value};' for name, value in declared.items())} }}"
+
+
+def _both(name: str, light: str, dark: str) -> dict[str, str]:
+    return {name: light if light == dark else f"light-dark({light}, {dark})"}
+
+
+@cache
+def _text(scheme: Scheme, colour: str) -> str:
+    """Readable on the page's background and, by a margin, on every tint of it."""
+    return readable(colour, scheme.background, READABLE * TINT)
+
+
+def readable(colour: str, background: str, ratio: float = READABLE) -> str:
+    """The colour, so much darker or lighter that it has that contrast with the background."""
+    end = "#000000" if _luminance(background) > 0.5 else "#ffffff"
+    steps = (_mixed(colour, end, share / 50) for share in range(51))
+    return next(step for step in steps if contrast(step, background) >= ratio)
+
+
+def tint(colour: str, background: str) -> str:
+    """The background, so far on its way to the colour that it has a contrast of `TINT` with itself at most."""
+    steps = (_mixed(colour, background, share / 50) for share in range(51))
+    return next(step for step in steps if contrast(step, background) <= TINT)
+
+
+def contrast(one: str, other: str) -> float:
+    """Of two colours `#rrggbb`, from 1 to 21, as WCAG 2 defines it."""
+    high, low = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    parts = [part / 255 for part in _parts(colour)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def _mixed(one: str, other: str, share: float) -> str:
+    """`share`: how much there is of the other."""
+    pairs = zip(_parts(one), _parts(other), strict=True)
+    return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in pairs)
+
+
+def _parts(colour: str) -> tuple[int, int, int]:
+    """Of `#rgb` or `#rrggbb`."""
+    digits = colour.removeprefix("#")
+    if len(digits) == 3:
+        digits = "".join(2 * digit for digit in digits)
+    return int(digits[:2], 16), int(digits[2:4], 16), int(digits[4:], 16)

@@ -1,0 +1,91 @@
+"""What the daemon counts, for Prometheus: text format 0.0.4, made of what `stats` answers.
+
+No label has a value from outside (a session, a stream, a tool): their number would grow without bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, NamedTuple
+
+__all__ = ["CONTENT_TYPE", "exposition"]
+
+CONTENT_TYPE = "text/plain; version=0.0.4"
+
+Labels = dict[str, str]
+
+
+class Metric(NamedTuple):
+    name: str
+    kind: Literal["counter", "gauge"]
+    help: str
+    samples: list[tuple[Labels, float]]
+
+
+def exposition(statistics: dict[str, Any]) -> str:
+    return "".join(line + "\n" for metric in _metrics(statistics) for line in _lines(metric))
+
+
+def _lines(metric: Metric) -> Iterator[str]:
+    name = f"tooltap_{metric.name}"
+    yield f"# HELP {name} {metric.help}"
+    yield f"# TYPE {name} {metric.kind}"
+    for labels, value in metric.samples:
+        pairs = ",".join(f'{key}="{_escape(text)}"' for key, text in labels.items())
+        yield f"{name}{{{pairs}}} {value}" if pairs else f"{name} {value}"
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+def _metrics(statistics: dict[str, Any]) -> Iterable[Metric]:
+    yield Metric("info", "gauge", "The daemon.", [({"version": statistics["version"]}, 1)])
+    for group, table in _FIGURES.items():
+        figures = statistics.get(group) if group else statistics
+        for key, (name, kind, words, factor) in table.items():
+            if figures is not None and key in figures:
+                yield Metric(name, kind, words, [({}, figures[key] * factor)])
+    streams = [({"state": state}, number) for state, number in statistics["streams"].items()]
+    yield Metric("streams", "gauge", "Streams that the journal knows, by state.", streams)
+    subscribers = statistics["subscribers"]
+    yield Metric("subscribers", "gauge", "Subscriptions.", [({}, len(subscribers))])
+    behind = sum(one["behind"] for one in subscribers)
+    yield Metric("subscribers_behind", "gauge", "Subscriptions that are served from the journal.", [({}, behind)])
+    findings = len(statistics["drift"]["findings"])
+    yield Metric("drift_findings", "gauge", "What agents print that is not what it was.", [({}, findings)])
+
+
+_FIGURES: dict[str, dict[str, tuple[str, Literal["counter", "gauge"], str, float]]] = {
+    "": {
+        "uptimeMs": ("uptime_seconds", "gauge", "Since the daemon started.", 0.001),
+    },
+    "journal": {
+        "events": ("journal_events_total", "counter", "Events journaled since the daemon started.", 1),
+        "commits": ("journal_commits_total", "counter", "Commits since the daemon started.", 1),
+        "transactions": ("journal_transactions_total", "counter", "Transactions since the daemon started.", 1),
+        "reads": ("journal_reads_total", "counter", "Reads of events since the daemon started.", 1),
+        "bytes": ("journal_bytes", "gauge", "Length of the journal.", 1),
+        "oldest": ("journal_oldest_seq", "gauge", "The oldest event kept.", 1),
+        "latest": ("journal_latest_seq", "gauge", "The newest event.", 1),
+        "expired": ("journal_expired_seq", "gauge", "Up to here retention has deleted events.", 1),
+        "connected": ("journal_connected", "gauge", "1 while the journal's server can be reached.", 1),
+    },
+    "connections": {
+        "open": ("connections", "gauge", "Connections to the socket.", 1),
+        "publishing": ("publishers", "gauge", "Streams that are being published.", 1),
+    },
+    "outputs": {
+        "kept": ("outputs", "gauge", "Display outputs in memory.", 1),
+        "bytes": ("outputs_bytes", "gauge", "Length of the display outputs in memory.", 1),
+        "stored": ("outputs_stored_total", "counter", "Display outputs taken in.", 1),
+        "expired": ("outputs_expired_total", "counter", "Display outputs that were too old.", 1),
+        "evicted": ("outputs_evicted_total", "counter", "Display outputs that there was no room for any more.", 1),
+    },
+    "web": {
+        "connections": ("web_connections", "gauge", "Connections of browsers.", 1),
+        "feeds": ("web_feeds", "gauge", "Connections of browsers that are sent events as they come.", 1),
+        "requests": ("web_requests_total", "counter", "Requests answered.", 1),
+    },
+}
+"""Part of the statistics -> key in it -> name, kind, help, and by how much it is multiplied."""

@@ -1,0 +1,41 @@
+"""Which part of a body a `Range` header asks for (RFC 9110, section 14)."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+__all__ = ["Span", "UnsatisfiableError", "requested_span"]
+
+# More digits than any body is long; `int` refuses very many.
+_ONE_RANGE = re.compile(r"bytes=\s*(?:(?P<first>[0-9]{1,18})-(?P<last>[0-9]{1,18})?|-(?P<suffix>[0-9]{1,18}))\s*", re.I)
+
+
+class UnsatisfiableError(Exception):
+    """The body does not reach as far."""
+
+
+class Span(NamedTuple):
+    start: int
+    end: int
+    """Exclusive."""
+
+
+def requested_span(header: str | None, size: int) -> Span | None:
+    """None for the whole body: where no range is asked for, or several, or what is no range at all. Raises
+    `UnsatisfiableError`."""
+    match = _ONE_RANGE.fullmatch(header) if header is not None else None
+    if match is None:
+        return None
+    if match["suffix"] is not None:
+        length = min(int(match["suffix"]), size)
+        if length == 0:
+            raise UnsatisfiableError
+        return Span(size - length, size)
+    first = int(match["first"])
+    last = int(match["last"]) if match["last"] is not None else size - 1
+    if match["last"] is not None and last < first:
+        return None
+    if first >= size:
+        raise UnsatisfiableError
+    return Span(first, min(last + 1, size))

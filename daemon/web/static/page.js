@@ -1,0 +1,228 @@
+// The page: what is live, what expands, what the keyboard does. Without this script everything can still be read:
+// pages of the timeline are links, a card's header leads to its event, preferences and filters are forms.
+
+import { append, enhance, findCard, headOf, isExpanded, make, parse, setExpanded, slotOf } from "./cards.js";
+import { Feed, get } from "./feed.js";
+import { Live } from "./live.js";
+
+const AT_END = 80; // pixels from the end that count as being there
+const MAX_PIECES = 16;
+const TOO_MANY = 300; // messages in one frame
+const STATES = { live: "Live", reconnecting: "Reconnecting …", away: "The daemon is away; trying again …" };
+
+const main = document.querySelector("#timeline");
+enhance(document);
+for (const button of document.querySelectorAll("button[data-copy]")) copies(button);
+if (main.dataset.cards) timeline();
+
+function timeline() {
+  const feed = new Feed(main, (last) => live.connect(last));
+  const sessions = document.querySelector("#sessions");
+  const pieces = make("div", "pieces");
+  const jump = document.querySelector("#jump");
+  const queue = [];
+  let isFollowing = false;
+  let unseen = 0;
+  feed.element.after(pieces);
+
+  const live = new Live(main.dataset.live, {
+    card: (html, seq) => later(() => (feed.isNewest ? arrive(html) : (unseen += 1))),
+    piece: (data) => later(() => feed.isNewest && showPiece(JSON.parse(data))),
+    whole: (data) => later(() => pieces.querySelector(`[data-key="${CSS.escape(JSON.parse(data).key)}"]`)?.remove()),
+    sessions: (html) => later(() => showSessions(html)),
+    gap: (data) => later(() => showGap(JSON.parse(data))),
+    live: (_, seq) => later(() => feed.isNewest && feed.reach(seq)),
+    at: (_, seq) => later(() => feed.isNewest && feed.reach(seq)),
+  }, (state) => {
+    const connection = document.querySelector("#connection");
+    connection.dataset.state = state;
+    connection.textContent = STATES[state];
+  });
+
+  // All that has come since the last frame is shown at once.
+  function later(change) {
+    if (queue.push(change) > 1) return;
+    if (document.hidden) setTimeout(flush, 500);
+    else requestAnimationFrame(flush);
+  }
+
+  function flush() {
+    const changes = queue.splice(0);
+    if (changes.length > TOO_MANY && feed.isNewest) return catchUp(changes.length);
+    for (const change of changes) change();
+    feed.trim();
+    follow();
+  }
+
+  // More has come than can be shown one by one: who follows is shown the newest page, who reads goes on reading.
+  async function catchUp(count) {
+    live.close();
+    pieces.replaceChildren();
+    live.after = feed.element.lastElementChild.dataset.last;
+    if (isFollowing) return feed.renew().catch(() => live.retry());
+    feed.leave();
+    unseen += count;
+    live.connect("now");
+  }
+
+  function follow() {
+    if (isFollowing) scrollTo(0, document.documentElement.scrollHeight);
+    jump.hidden = isFollowing && feed.isNewest;
+    document.querySelector("#count").textContent = unseen ? `(${unseen} new)` : "";
+  }
+
+  function arrive(html) {
+    document.querySelector("#empty")?.remove();
+    for (const article of [...parse(html).children]) {
+      if (feed.add(article) && !isFollowing) unseen += 1;
+    }
+  }
+
+  function showPiece(piece) {
+    if (piece.into) {
+      const card = findCard(piece.into, feed.element);
+      if (card) append(placeFor(slotOf(card, "live"), piece.stream, "pre", "terminal"), piece);
+      return;
+    }
+    const place = placeFor(pieces, piece.key, "article", `card piece ${piece.role}`);
+    append(place, piece);
+    while (pieces.childElementCount > MAX_PIECES) pieces.firstElementChild.remove();
+  }
+
+  function placeFor(parent, key, tag, className) {
+    const found = parent.querySelector(`:scope > [data-key="${CSS.escape(key)}"]`);
+    if (found) return found;
+    const place = make(tag, className);
+    place.dataset.key = key;
+    place.dataset.piece = "";
+    parent.append(place);
+    return place;
+  }
+
+  function showSessions(html) {
+    if (!sessions.hasAttribute("data-live")) return;
+    const focused = document.activeElement.closest("#sessions li")?.dataset.session;
+    sessions.replaceChildren(parse(html));
+    markSession();
+    if (focused !== undefined) sessions.querySelector(`li[data-session="${CSS.escape(focused)}"] a`)?.focus();
+  }
+
+  function markSession() {
+    const shown = sessions.querySelector(`li[data-session="${CSS.escape(sessions.dataset.session)}"] a`);
+    shown?.setAttribute("aria-current", "page");
+  }
+
+  function showGap({ from, to, reason }) {
+    const isReset = reason === "reset";
+    if (isReset) feed.element.replaceChildren();
+    const words = isReset ? "The journal is another one than before." : `Events between ${from} and ${to} were not kept.`;
+    const note = make("p", "gap", words);
+    note.setAttribute("role", "note");
+    feed.open(to + 1).append(note);
+  }
+
+  addEventListener("scroll", () => {
+    isFollowing = feed.isNewest && document.documentElement.scrollHeight - innerHeight - scrollY < AT_END;
+    if (isFollowing) unseen = 0;
+    follow();
+  }, { passive: true });
+  new ResizeObserver(follow).observe(feed.element);
+  jump.addEventListener("click", () => {
+    isFollowing = true;
+    unseen = 0;
+    if (!feed.isNewest) feed.renew().then(() => history.replaceState(null, "", main.dataset.page));
+    follow();
+  });
+  feed.element.addEventListener("click", (event) => {
+    const head = event.target.closest("a.head");
+    if (!head?.hasAttribute("aria-expanded") || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    toggle(head.closest("article"));
+  });
+  keyboard(feed);
+  markSession();
+
+  const at = location.hash.slice(1) || `e${new URL(location.href).searchParams.get("at")}`;
+  const target = document.getElementById(at);
+  if (target) target.scrollIntoView({ block: "center" });
+  else if (feed.isNewest) {
+    history.scrollRestoration = "manual";
+    isFollowing = true;
+  }
+  follow();
+  live.connect(feed.isNewest ? feed.links.newer.dataset.cursor : "now");
+  addEventListener("pagehide", () => live.close());
+  addEventListener("pageshow", ({ persisted }) => persisted && live.connect(live.after));
+}
+
+// The card at the other level, in its place: with what has come into it, and with its subagent's cards as they are.
+async function toggle(card) {
+  const on = !isExpanded(card);
+  const address = new URL(`/cards/${card.dataset.seq}`, location.href);
+  address.searchParams.set("level", on ? "expanded" : "collapsed");
+  for (const part of card.querySelectorAll(':scope > :is([data-slot="input"], [data-slot="live"], [data-slot="output"]) > article')) {
+    address.searchParams.append("also", part.dataset.seq);
+  }
+  const fresh = parse(await get(address)).querySelector("article");
+  const kept = card.querySelectorAll(':scope > [data-slot="children"], :scope > [data-slot="live"]:has([data-piece])');
+  for (const slot of kept) {
+    fresh.querySelector(`:scope > [data-slot="${slot.dataset.slot}"]`)?.remove();
+    fresh.append(slot);
+  }
+  const hadFocus = card.contains(document.activeElement);
+  card.replaceWith(fresh);
+  setExpanded(fresh, on);
+  if (hadFocus) headOf(fresh).focus();
+}
+
+function keyboard(feed) {
+  const cards = () => [...feed.element.querySelectorAll(":scope > section > article.card")];
+  const current = () => document.activeElement.closest?.("#feed article.card");
+
+  function step(by) {
+    const all = cards();
+    const at = current()?.closest("section > article");
+    const near = all.findIndex((one) => one.getBoundingClientRect().bottom > innerHeight / 3);
+    focus(at ? all[all.indexOf(at) + by] : all[Math.max(near, 0)]);
+  }
+
+  function focus(card) {
+    if (!card) return;
+    headOf(card).focus({ preventScroll: true });
+    card.scrollIntoView({ block: "nearest" });
+  }
+
+  const keys = {
+    j: () => step(1),
+    k: () => step(-1),
+    ArrowDown: () => step(1),
+    ArrowUp: () => step(-1),
+    " ": () => headOf(current()).click(),
+    o: () => current() && location.assign(headOf(current()).href),
+    g: () => scrollTo(0, 0),
+    G: () => document.querySelector("#jump").click(),
+    "/": () => {
+      const text = document.querySelector("#text");
+      if (!text.checkVisibility()) text.form.showPopover();
+      text.focus();
+    },
+    "?": () => document.querySelector("#help").togglePopover(),
+  };
+  addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || !Object.hasOwn(keys, event.key)) return;
+    if (event.target.closest("input, select, textarea, button, [popover]")) return;
+    const onHead = event.target.matches("#feed a.head");
+    if (!onHead && ["ArrowDown", "ArrowUp", " "].includes(event.key)) return; // they scroll
+    event.preventDefault();
+    keys[event.key]();
+  });
+}
+
+function copies(button) {
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).querySelector(".json").textContent.trim());
+    button.textContent = "Copied";
+    setTimeout(() => (button.textContent = "Copy"), 2_000);
+  });
+}

@@ -1,0 +1,25 @@
+"""What tests do to the page more than once."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page
+
+__all__ = ["prefer"]
+
+
+def prefer(page: Page, **values: str) -> None:
+    """Remember preferences, by their form. Names are those of its fields."""
+    page.locator('[popovertarget="preferences"]').first.click()
+    form = page.locator("#preferences form")
+    for name, value in values.items():
+        field = form.locator(f'[name="{name}"]').first
+        if field.evaluate("field => field.localName") == "select":
+            field.select_option(value)
+        elif field.get_attribute("type") == "radio":
+            form.locator(f'[name="{name}"][value="{value}"]').check()
+        elif field.get_attribute("type") == "checkbox":
+            field.set_checked(value == "on")
+        else:
+            field.fill(value)
+    form.get_by_role("button", name="Remember").click()
+    page.locator("#preferences").wait_for(state="hidden")

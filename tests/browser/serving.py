@@ -1,0 +1,128 @@
+"""A daemon process that serves browsers, and what publishes to it: plain sockets and `tooltap ingest`, no event loop,
+for the browser has one in this thread."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+from pathlib import Path
+from queue import SimpleQueue
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlencode
+
+from playwright.sync_api import Page
+
+from tests.cli.command import COMMAND, TIMEOUT, environment
+from tests.daemon.processes import DaemonProcess
+from tests.daemon.running import Wire
+
+__all__ = ["Publisher", "Site"]
+
+
+class Site:
+    """Its files are in `directory`; `settings` are lines of its configuration. After `kill` or `stop`, `start` brings
+    it back where it was."""
+
+    def __init__(self, directory: Path, *settings: str) -> None:
+        self._directory = directory
+        self._config = directory / "tooltap.toml"
+        self._config.write_text("\n".join(settings))
+        self._wires: list[Wire] = []
+        self._listen = "127.0.0.1:0"
+        self.start()
+
+    def start(self) -> None:
+        self.daemon = DaemonProcess(
+            self._directory,
+            *("--web", self._listen, "--config", self._config, "--log-level", "info"),
+            XDG_DATA_HOME=str(self._directory),
+        ).wait_ready()
+        assert self.daemon.log, self.daemon.sentence
+        self.url: str = self.daemon.log[-1]["web"]
+        self._entries: SimpleQueue[dict[str, Any]] = SimpleQueue()
+        self._reader = threading.Thread(target=self._read_log)
+        self._reader.start()
+        self._listen = self.url.removeprefix("http://")
+
+    @property
+    def link(self) -> str:
+        """What lets a browser in."""
+        return self._tooltap("serve", "link", "--socket", self.daemon.path).strip()
+
+    def enter(self, page: Page, path: str = "/", **query: str) -> None:
+        """By a link to this page of ours."""
+        (token_file,) = self._directory.rglob("web-token")
+        page.goto(f"{self.url}{path}?{urlencode({**query, 'token': token_file.read_text().strip()})}")
+
+    def ingest(self, *files: Path, **options: str) -> None:
+        """Recordings, whole. `options`: of the command."""
+        given = [part for name, value in options.items() for part in (f"--{name}", value)]
+        self._tooltap("ingest", "--socket", self.daemon.path, *given, *files)
+
+    def publish(self, stream: str, dialect: str, **options: Any) -> Publisher:
+        wire = self.daemon.connect()
+        self._wires.append(wire)
+        return Publisher(wire, stream=stream, dialect=dialect, **options)
+
+    def wait_for(self, event: str) -> None:
+        """Until the daemon logs it."""
+        while self._entries.get(timeout=TIMEOUT).get("event") != event:
+            pass
+
+    def _read_log(self) -> None:
+        """A daemon that cannot log stands still."""
+        entries, log = self._entries, self.daemon.process.stderr
+        assert log is not None
+        with log:
+            for line in log:
+                entries.put(json.loads(line))
+
+    def kill(self) -> None:
+        """As the kernel does when memory is short."""
+        self.daemon.process.kill()
+        self.daemon.process.wait()
+        self._reader.join()
+
+    def _tooltap(self, *arguments: object) -> str:
+        command = [*COMMAND, *map(str, arguments)]
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+            check=False,
+            env=environment(XDG_DATA_HOME=str(self._directory)),
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for wire in self._wires:
+            wire.close()
+        self.kill()
+
+
+class Publisher:
+    """An agent that goes on printing lines."""
+
+    def __init__(self, wire: Wire, **arguments: Any) -> None:
+        self._wire = wire
+        wire.send("ingest", framing="raw", **arguments)
+        wire.until("ingesting")
+
+    def write(self, *lines: bytes | dict[str, Any]) -> None:
+        for line in lines:
+            self._wire.write(line if isinstance(line, bytes) else json.dumps(line).encode())
+            self._wire.write(b"\n")
+
+    def finish(self) -> dict[str, Any]:
+        """Ends the stream, when all of it is in the journal; gives the accounting."""
+        self._wire.finish()
+        return self._wire.until("done")[-1]

@@ -1,0 +1,185 @@
+"""How one reads: levels and preferences, what a tap does, filters, the views of an event, links to it, the keyboard."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from tests.browser.chromium import Tab
+from tests.browser.pages import prefer
+from tests.browser.recordings import CLAUDE, lines, recording
+from tests.browser.serving import Site
+
+STREAM = "reading"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def read(site: Site) -> None:
+    """A session with several tools, and others of other agents."""
+    agent = site.publish(STREAM, "claude-stream")
+    for name in ("grep", "shell-fails", "todos", "edit"):
+        agent.write(*(line for line in lines(CLAUDE / f"{name}.jsonl") if b'"stream_event"' not in line))
+    agent.finish()
+    site.ingest(recording("codex-exec/codex-0.169/patch"), recording("kimi-json/kimi-1.40.0/read"))
+
+
+@pytest.fixture
+def bash(site: Site, page: Page) -> Locator:
+    """The card of a command, on the page of its stream."""
+    site.enter(page, stream=STREAM)
+    return page.locator("article.tool-call", has=page.locator(".title", has_text=re.compile("^Bash$"))).first
+
+
+def test_the_default_level_decides_what_a_card_shows_at_first_and_is_remembered(page: Page, bash: Locator) -> None:
+    body = bash.locator("> .body")
+    expect(bash).to_have_attribute("data-level", "summary")
+    expect(body).to_be_visible()
+
+    prefer(page, level="title")
+
+    expect(bash).to_have_attribute("data-level", "title")
+    expect(body).to_have_count(0)
+    page.reload()
+    expect(bash).to_have_attribute("data-level", "title")
+
+
+def test_a_tool_can_have_a_level_of_its_own(page: Page, bash: Locator) -> None:
+    prefer(page, level="title", tool="Bash", tool_level="full")
+
+    expect(bash).to_have_attribute("data-level", "full")
+    others = page.locator("#feed > section > article.tool-call:not([data-level=full])")
+    expect(others.first).to_have_attribute("data-level", "title")
+
+
+def test_transcripts_have_a_level_of_their_own(site: Site, page: Page) -> None:
+    site.ingest(recording("claude-transcript/claude-code-1.0.128/background-shell"))
+    site.enter(page, tool="KillShell")
+    prefer(page, level="full", transcripts="title")
+
+    expect(page.locator("article.tool-call").last).to_have_attribute("data-level", "title")
+
+
+def test_a_tap_expands_a_card_where_it_is_and_collapses_it(page: Page, bash: Locator) -> None:
+    prefer(page, level="title", expanded="full")
+    head = bash.locator("> header .head")
+    expect(head).to_have_attribute("aria-expanded", "false")
+
+    head.click()
+
+    expect(head).to_have_attribute("aria-expanded", "true")
+    expect(bash.locator("> .body")).to_contain_text("exit 3")
+    expect(bash.locator('> [data-slot="output"]')).to_contain_text("boom: something broke")
+
+    head.click()
+
+    expect(head).to_have_attribute("aria-expanded", "false")
+    expect(bash.locator("> .body")).to_have_count(0)
+
+
+def test_a_tap_opens_the_event_if_that_is_preferred(page: Page, bash: Locator) -> None:
+    prefer(page, tap="open")
+
+    bash.locator("> header .head").click()
+
+    expect(page).to_have_url(re.compile(r"/events/\d+$"))
+
+
+def test_an_event_has_three_views_side_by_side(site: Site, page: Page, bash: Locator) -> None:
+    seq = bash.get_attribute("data-seq")
+    page.goto(f"{site.url}/events/{seq}")
+    display, assistant, raw = (page.locator(f"#view-{name}") for name in ("display", "assistant", "raw"))
+
+    expect(display.locator(".json")).to_contain_text('"tool-call"')
+    expect(assistant.locator(".json")).to_be_visible()
+    expect(raw.locator(".json")).to_be_hidden()
+    raw.locator("summary").click()
+    expect(raw.locator(".json")).to_contain_text('"tool_use"')
+
+    told = json.loads(raw.locator(".json").inner_text())
+    assert told["input"]["_raw"]["name"] == "Bash"
+    page.get_by_role("link", name="Show in the timeline").click()
+    expect(page.locator(f"#e{seq}")).to_be_in_viewport()
+
+
+def test_the_raw_view_is_open_at_first_if_debugging_is_preferred(site: Site, page: Page, bash: Locator) -> None:
+    seq = bash.get_attribute("data-seq")
+    prefer(page, debug="on")
+
+    page.goto(f"{site.url}/events/{seq}")
+
+    expect(page.locator("#view-raw .json")).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("provider", "kimi", "Read"),
+        ("tool", "Patch", "Patch"),
+        ("state", "failed", "Bash"),
+        ("text", "something broke", "Bash"),
+    ],
+)
+def test_a_filter_leaves_only_what_is_like_it(site: Site, page: Page, name: str, value: str, shown: str) -> None:
+    site.enter(page)
+    field = page.locator(f"#filters [name={name}]")
+    if name in ("provider", "state"):
+        field.select_option(value)
+    else:
+        field.fill(value)
+    page.locator("#filters").get_by_role("button", name="Show").click()
+
+    expect(page).to_have_url(re.compile(f"[?&]{name}="))
+    titles = page.locator("article:is(.tool-call, .tool-result) > header .title")
+    expect(titles.first).to_have_text(shown)
+    assert set(titles.all_inner_texts()) == {shown}
+
+    page.get_by_role("link", name=re.compile(f"Without {name}")).click()
+    expect(page.locator(".chips")).to_have_count(0)
+
+
+def test_a_link_to_an_event_leads_to_its_card_and_marks_it(site: Site, page: Page, bash: Locator) -> None:
+    seq = bash.get_attribute("data-seq")
+    page.goto(f"{site.url}/?at={seq}#e{seq}")
+
+    card = page.locator(f"#e{seq}")
+    expect(card).to_be_in_viewport()
+    expect(card).to_have_css("outline-style", "solid")
+
+
+def test_the_keyboard_goes_from_card_to_card_expands_opens_and_helps(page: Page, bash: Locator) -> None:
+    expect(page.locator("#connection")).to_have_text("Live")
+    bash.locator("> header .head").focus()
+    seq = bash.get_attribute("data-seq")
+
+    page.keyboard.press("k")
+    expect(bash.locator("> header .head")).not_to_be_focused()
+    page.keyboard.press("j")
+    expect(page.locator(f"#e{seq} > header .head")).to_be_focused()
+    page.keyboard.press("Space")
+    expect(page.locator(f"#e{seq} > header .head")).to_have_attribute("aria-expanded", "true")
+    expect(page.locator(f"#e{seq} > header .head")).to_be_focused()
+    page.keyboard.press("?")
+    expect(page.locator("#help")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("#help")).to_be_hidden()
+    page.keyboard.press("/")
+    expect(page.locator("#text")).to_be_focused()
+    page.keyboard.press("j")
+    expect(page.locator("#text")).to_have_value("j")
+
+    page.locator(f"#e{seq} > header .head").focus()
+    page.keyboard.press("o")
+    expect(page).to_have_url(re.compile(f"/events/{seq}$"))
+
+
+def test_everything_can_be_read_without_a_script(site: Site, browser: Browser) -> None:
+    with Tab(browser, java_script_enabled=False) as tab:
+        site.enter(tab.page, stream=STREAM)
+
+        tab.page.locator("article.tool-call .head").first.click()
+        expect(tab.page.locator(".view")).to_have_count(3)
+        tab.page.locator("#previous").click()
+        expect(tab.page.locator(".view")).to_have_count(3)

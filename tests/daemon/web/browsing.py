@@ -1,0 +1,166 @@
+"""A daemon with its web gateway, and plain HTTP spoken to it, as a browser or `curl` would."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection, HTTPMessage, HTTPResponse
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+from urllib.parse import urlsplit
+
+from tests.daemon.running import TIMEOUT, Running, running
+from tooltap.daemon.web.token import read_token
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: HTTPMessage
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def error(self) -> tuple[int, str, str]:
+        """Status, code and sentence; there is nothing else in it."""
+        assert list(self.json) == ["error"]
+        assert list(self.json["error"]) == ["code", "message"]
+        return self.status, self.json["error"]["code"], self.json["error"]["message"]
+
+
+class Message(NamedTuple):
+    """A server-sent event."""
+
+    event: str
+    id: str | None
+    data: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.data)
+
+
+class Browser:
+    """Asks as `url` is asked; with the token, unless it is told other headers for that."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self.host, self.port = urlsplit(url).hostname or "", urlsplit(url).port or 0
+        self.token = token
+        self.url = url
+
+    def get(
+        self, target: str, headers: dict[str, str] | None = None, *, method: str = "GET", body: bytes | None = None
+    ) -> Answer:
+        connection = HTTPConnection(self.host, self.port, timeout=TIMEOUT)
+        try:
+            response = self._ask(connection, target, headers, method, body)
+            return Answer(response.status, response.headers, response.read())
+        finally:
+            connection.close()
+
+    def stream(self, target: str, headers: dict[str, str] | None = None) -> Stream:
+        """Server-sent events."""
+        connection = HTTPConnection(self.host, self.port, timeout=TIMEOUT)
+        response = self._ask(connection, target, {"Accept": "text/event-stream", **(headers or {})}, "GET", None)
+        return Stream(connection, response)
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection((self.host, self.port), timeout=TIMEOUT)
+
+    def say(self, data: bytes) -> bytes:
+        """Everything that is answered, byte for byte, until the connection ends."""
+        with self.connect() as connection:
+            connection.sendall(data)
+            return b"".join(iter(lambda: connection.recv(65_536), b""))
+
+    def _ask(
+        self, connection: HTTPConnection, target: str, headers: dict[str, str] | None, method: str, body: bytes | None
+    ) -> HTTPResponse:
+        known = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        connection.request(method, target, body, {**known, **(headers or {})})
+        return connection.getresponse()
+
+
+class Stream:
+    def __init__(self, connection: HTTPConnection, response: HTTPResponse) -> None:
+        self._connection = connection
+        self.response = response
+        self.comments = 0
+
+    def __iter__(self) -> Iterator[Message]:
+        """Until the connection ends, however it does; what is torn is left out."""
+        fields: dict[str, str] = {}
+        try:
+            for line in self.response:
+                name, _, value = line.decode().rstrip("\n").partition(": ")
+                if line == b"\n":
+                    if "data" in fields:
+                        yield Message(fields.get("event", "message"), fields.get("id"), fields["data"])
+                    fields = {}
+                elif name == ":":
+                    self.comments += 1
+                    yield Message("comment", None, "")
+                else:
+                    fields[name] = f"{fields[name]}\n{value}" if name in fields else value
+        except (ConnectionError, ValueError):  # a chunk was cut off
+            return
+
+    def until(self, event: str) -> list[Message]:
+        """Up to the next one of this name, which comes last."""
+        found: list[Message] = []
+        for message in self:
+            found.append(message)
+            if message.event == event:
+                return found
+        raise AssertionError(f"the connection ended before {event}: {found[-3:]}")
+
+    def take(self, count: int) -> list[Message]:
+        """So many events of the journal."""
+        found: list[Message] = []
+        while len(found) < count:
+            found += [message for message in self.until("message") if message.event == "message"]
+        return found
+
+    def close(self) -> None:
+        self.response.close()
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def until(holds: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + TIMEOUT
+    while not holds():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.005)
+
+
+def web_settings(directory: Path, **settings: Any) -> dict[str, Any]:
+    """Of a gateway at a free port, whose token is in the directory."""
+    return {"enabled": True, "listen": "127.0.0.1:0", "token_file": str(directory / "token"), **settings}
+
+
+@contextmanager
+def browsed(directory: Path, web: dict[str, Any] | None = None, **settings: Any) -> Iterator[tuple[Running, Browser]]:
+    """A daemon in this process, and a browser that is let in."""
+    with running(directory, web=web_settings(directory, **(web or {})), **settings) as daemon:
+        assert daemon.daemon.web is not None
+        yield daemon, Browser(daemon.daemon.web.url, read_token(directory / "token"))
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port: int = listening.getsockname()[1]
+        return port

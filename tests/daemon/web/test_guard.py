@@ -1,0 +1,242 @@
+"""Who is let in, and that nobody else learns anything."""
+
+from __future__ import annotations
+
+import re
+from http.cookies import SimpleCookie
+from pathlib import Path
+
+import pytest
+
+from tests.daemon.running import Running
+from tests.daemon.web.browsing import Answer, Browser, browsed
+
+ADDRESSES = [
+    "/",
+    "/api/events",
+    "/api/stats",
+    "/api/sessions",
+    "/api/outputs/x",
+    "/metrics",
+    "/nothing",
+    "/../etc/passwd",
+]
+SENTENCE = "this needs the link that `tooltap serve link` prints"
+
+
+@pytest.fixture
+def browser(common: tuple[Running, Browser]) -> Browser:
+    return common[1]
+
+
+def assert_refused(answer: Answer) -> None:
+    assert answer.error == (403, "forbidden", SENTENCE)
+    assert "set-cookie" not in answer.headers
+    assert "location" not in answer.headers
+    assert not [name for name in answer.headers if name.lower().startswith("access-control")]
+
+
+def cookie_of(answer: Answer) -> str:
+    [(name, morsel)] = SimpleCookie(answer.headers["set-cookie"]).items()
+    return f"{name}={morsel.value}"
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_without_the_token_every_address_says_the_same(browser: Browser, address: str) -> None:
+    for headers in (
+        {"Authorization": ""},
+        {"Authorization": "Bearer "},
+        {"Authorization": "Bearer wrong"},
+        {"Authorization": f"Basic {browser.token}"},
+        {"Authorization": f"Bearer {browser.token}x"},
+        {"Authorization": f"Bearer {browser.token[:-1]}"},
+        {"Authorization": "Bearer \xff\xfe"},
+        {"Authorization": "", "Cookie": f"tooltap-{browser.port}=wrong"},
+        {"Authorization": "", "Cookie": f"other={browser.token}"},
+    ):
+        assert_refused(browser.get(address, headers))
+
+
+@pytest.mark.parametrize("query", ["token=", "token=wrong", "token=wrong&limit=1"])
+def test_a_wrong_token_in_the_link_is_refused_and_sets_nothing(browser: Browser, query: str) -> None:
+    assert_refused(browser.get(f"/?{query}", {"Authorization": ""}))
+
+
+def test_of_two_tokens_in_the_link_both_have_to_be_right(browser: Browser) -> None:
+    assert_refused(browser.get(f"/?token={browser.token}&token=wrong", {"Authorization": ""}))
+
+
+@pytest.mark.parametrize("address", [*ADDRESSES, "/healthz"])
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example:8422", "192.168.1.7", "[::2]",
+     "127.0.0.1@evil.example", "127.0.0.1:1@evil.example", "[::1]evil.example", "[::1].evil.example:1", "a b", ""],
+)  # fmt: skip
+def test_another_host_is_refused_though_the_token_is_right(browser: Browser, host: str, address: str) -> None:
+    """DNS rebinding: the page's own name means this machine, and that is the name it asks by."""
+    assert_refused(browser.get(address, {"Host": host}))
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1", "127.0.0.1:99", "[::1]:5"])
+def test_names_of_this_machine_are_ours_whatever_the_port(browser: Browser, host: str) -> None:
+    """A tunnel may have another port than we."""
+    assert browser.get("/api/stats", {"Host": host}).status == 200
+
+
+@pytest.mark.parametrize("address", ["/api/events", "/healthz"])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:1"},
+        {"Origin": "http://localhost:{port}"},
+        {"Origin": "ftp://127.0.0.1:{port}"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Sec-Fetch-Site": "whatever"},
+        {"Origin": "http://127.0.0.1:{port}", "Sec-Fetch-Site": "cross-site"},
+    ],
+)
+def test_a_page_of_another_origin_is_refused_though_the_token_is_right(
+    browser: Browser, headers: dict[str, str], address: str
+) -> None:
+    assert_refused(browser.get(address, {key: value.format(port=browser.port) for key, value in headers.items()}))
+
+
+def test_another_origin_gets_no_permission_to_ask(browser: Browser) -> None:
+    asks = {"Origin": "https://evil.example", "Access-Control-Request-Method": "GET"}
+
+    assert_refused(browser.get("/api/events", asks, method="OPTIONS"))
+
+
+@pytest.mark.parametrize("site", ["same-origin", "none"])
+def test_our_own_pages_and_the_user_are_let_in(browser: Browser, site: str) -> None:
+    own = {"Origin": browser.url, "Sec-Fetch-Site": site}
+
+    assert browser.get("/api/stats", own).status == 200
+
+
+def test_the_link_sets_a_cookie_and_leads_to_the_same_address_without_the_token(browser: Browser) -> None:
+    answer = browser.get(f"/api/stats?a=%20b&token={browser.token}&c=d&a=e", {"Authorization": ""})
+
+    assert (answer.status, answer.body) == (303, b"")
+    assert answer.headers["location"] == "/api/stats?a=%20b&c=d&a=e"
+    assert answer.headers["referrer-policy"] == "same-origin"
+    assert answer.headers["cache-control"] == "no-store"
+    attributes = {one.strip() for one in answer.headers["set-cookie"].split(";")[1:]}
+    assert attributes == {"HttpOnly", "Max-Age=31536000", "Path=/", "SameSite=strict"}
+    assert browser.get("/api/stats", {"Authorization": "", "Cookie": cookie_of(answer)}).status == 200
+    with_others = f"a=b; {cookie_of(answer)}; c=d"
+    assert browser.get("/api/stats", {"Authorization": "", "Cookie": with_others}).status == 200
+
+
+def test_the_link_alone_leads_to_the_page(browser: Browser) -> None:
+    assert browser.get(f"/?token={browser.token}", {"Authorization": ""}).headers["location"] == "/"
+    assert browser.get(f"/?%74oken={browser.token}", {"Authorization": ""}).headers["location"] == "/"
+
+
+@pytest.mark.parametrize("target", ["//evil.example/", "/\\evil.example/", "///evil.example/a"])
+def test_the_link_never_leads_to_another_host(browser: Browser, target: str) -> None:
+    answer = browser.get(f"{target}?token={browser.token}", {"Authorization": ""})
+
+    assert re.match(r"/(?![/\\])", answer.headers["location"])
+
+
+def test_the_token_is_compared_in_constant_time(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By `hmac.compare_digest`, wherever it comes from."""
+    compared: list[bytes] = []
+
+    def compare(given: bytes, token: bytes) -> bool:
+        compared.append(given)
+        return given == token
+
+    monkeypatch.setattr("hmac.compare_digest", compare)
+    for target, headers in (
+        ("/api/stats", {"Authorization": "Bearer a"}),
+        ("/api/stats", {"Authorization": "", "Cookie": f"tooltap-{browser.port}=b"}),
+        ("/?token=c", {"Authorization": ""}),
+    ):
+        assert_refused(browser.get(target, headers))
+
+    assert compared == [b"a", b"b", b"c"]
+
+
+def test_health_needs_no_token_and_tells_nothing_else(browser: Browser) -> None:
+    answer = browser.get("/healthz", {"Authorization": ""})
+
+    assert (answer.status, answer.json) == (200, {"status": "ok"})
+
+
+@pytest.mark.parametrize("address", ["/api/stats", "/healthz", "/nothing", "/api/events?limit=x"])
+def test_every_answer_has_the_headers_that_protect_it(browser: Browser, address: str) -> None:
+    for headers in ({}, {"Host": "evil.example"}):
+        answer = browser.get(address, headers)
+        policy = answer.headers["content-security-policy"].split("; ")
+
+        assert "default-src 'none'" in policy
+        assert {"base-uri 'none'", "frame-ancestors 'none'", "script-src 'self'", "connect-src 'self'"} < set(policy)
+        assert not [one for one in policy if "unsafe" in one or "http" in one or "*" in one]
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["cross-origin-resource-policy"] == "same-origin"
+        assert "server" not in answer.headers
+
+
+def test_headers_cannot_be_smuggled_in(browser: Browser) -> None:
+    for target in (
+        f"/%0d%0aSet-Cookie:%20a=b?token={browser.token}",
+        f"/?token={browser.token}&x=%0d%0aSet-Cookie:%20a=b",
+        "/api/events?session=%0d%0aSet-Cookie:%20a=b",
+        "/api/outputs/%0d%0aSet-Cookie:%20a=b",
+    ):
+        answer = browser.get(target)
+        cookies = answer.headers.get_all("set-cookie", [])
+        assert not [cookie for cookie in cookies if cookie.startswith("a=b")]
+        assert len(cookies) == (answer.status == 303)
+
+
+def test_a_body_is_refused(browser: Browser) -> None:
+    refused = (400, "no-body", "a request has no body here")
+
+    for method in ("GET", "PUT", "DELETE", "OPTIONS"):
+        assert browser.get("/api/stats", method=method, body=b"x" * 100_000).error == refused
+    chunked = browser.get("/api/stats", {"Transfer-Encoding": "chunked"}, body=b"1\r\nx\r\n0\r\n\r\n")
+    assert chunked.error == refused
+    assert browser.get("/api/stats", {"Authorization": ""}, body=b"x").status == 403
+
+
+def test_a_form_has_a_bound(browser: Browser) -> None:
+    assert browser.get("/api/stats", method="POST", body=b"x" * 65_536).status == 405
+    assert browser.get("/api/stats", method="POST", body=b"x" * 65_537).error == (
+        413,
+        "too-large",
+        "a form has at most 65536 bytes",
+    )
+
+
+def test_a_form_has_to_come_in_time(tmp_path: Path) -> None:
+    head = "POST /api/stats HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n"
+    with browsed(tmp_path, {"patience": 0.1}) as (_, browser):
+        answer = browser.say(f"{head}Authorization: Bearer {browser.token}\r\n\r\nhalf".encode())
+
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert answer.endswith(b'{"error":{"code":"timeout","message":"the form did not come in time"}}')
+
+
+def test_a_restart_keeps_browsers_logged_in(tmp_path: Path) -> None:
+    with browsed(tmp_path) as (_, browser):
+        answer = browser.get(f"/?token={browser.token}", {"Authorization": ""})
+    with browsed(tmp_path, {"listen": f"127.0.0.1:{browser.port}"}) as (_, again):
+        assert again.get("/api/stats", {"Authorization": "", "Cookie": cookie_of(answer)}).status == 200
+
+
+def test_the_user_may_name_other_hosts(tmp_path: Path) -> None:
+    with browsed(tmp_path, {"hosts": ["Tooltap.Example"]}) as (_, browser):
+        assert browser.get("/api/stats", {"Host": "tooltap.example:80"}).status == 200
+        assert_refused(browser.get("/api/stats", {"Host": "other.example"}))
+
+
+def test_where_it_listens_for_other_machines_any_address_is_ours_but_no_name(tmp_path: Path) -> None:
+    with browsed(tmp_path, {"listen": "0.0.0.0:0", "allow_remote": True}) as (_, browser):
+        assert browser.get("/api/stats", {"Host": f"192.168.1.7:{browser.port}"}).status == 200
+        assert_refused(browser.get("/api/stats", {"Host": "evil.example"}))

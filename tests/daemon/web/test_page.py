@@ -1,0 +1,458 @@
+"""The page as it comes over HTTP: what is on it, where its links lead, and what a reader prefers."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.daemon.events import call, commit, event, message, result
+from tests.daemon.running import Running
+from tests.daemon.web.browsing import Browser, browsed
+from tooltap.protocol.events import SessionEvent, Usage
+
+HOSTILE = "\"><script>alert(1)</script>' \x1b]0;x\x07\u202egnp.exe"
+
+
+class Element:
+    def __init__(self, tag: str, attributes: dict[str, str]) -> None:
+        self.tag = tag
+        self.attributes = attributes
+        self.text = ""
+        self.inside: list[Element] = []
+
+    def all(self, tag: str, **attributes: str) -> list[Element]:
+        """Elements in it, at any depth; `class_`: one of the classes."""
+        found: list[Element] = []
+        for one in self.inside:
+            if one.tag == tag and all(one._has(name.rstrip("_"), value) for name, value in attributes.items()):
+                found.append(one)
+            found += one.all(tag, **attributes)
+        return found
+
+    def every(self) -> list[Element]:
+        return [each for one in self.inside for each in (one, *one.every())]
+
+    def one(self, tag: str, **attributes: str) -> Element:
+        found = self.all(tag, **attributes)
+        assert len(found) == 1, (tag, attributes, len(found))
+        return found[0]
+
+    def _has(self, name: str, value: str) -> bool:
+        own = self.attributes.get(name, "")
+        return value in own.split() if name == "class" else own == value
+
+
+class Reader(HTMLParser):
+    """Well-formed markup as a tree; it fails at an element that is not closed where it should be."""
+
+    VOID = ("meta", "link", "input", "br", "hr", "img")
+
+    def __init__(self, markup: str) -> None:
+        super().__init__()
+        self.root = Element("", {})
+        self._open = [self.root]
+        self.feed(markup)
+        assert self._open == [self.root]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        names = [name for name, _ in attrs]
+        assert len(names) == len(set(names)), (tag, names)
+        element = Element(tag, {name: value or "" for name, value in attrs})
+        self._open[-1].inside.append(element)
+        if tag not in self.VOID:
+            self._open.append(element)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop().tag == tag
+
+    def handle_data(self, data: str) -> None:
+        for one in self._open:
+            one.text += data
+
+
+def read(markup: bytes | str) -> Element:
+    return Reader(markup.decode() if isinstance(markup, bytes) else markup).root
+
+
+def shown(browser: Browser, target: str = "/", **headers: str) -> Element:
+    answer = browser.get(target, headers or None)
+    assert answer.status == 200, answer.body
+    assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+    return read(answer.body)
+
+
+def seqs(page: Element) -> list[int]:
+    """Of all cards, nested ones included."""
+    return [int(one.attributes["data-seq"]) for one in page.all("article")]
+
+
+def section(page: Element) -> dict[str, str]:
+    return page.one("section", class_="cards").attributes
+
+
+def hrefs(page: Element) -> dict[str, str]:
+    """`id` -> where the visible links lead that have one."""
+    links = [one.attributes for one in page.all("a")]
+    return {one["id"]: one["href"] for one in links if "id" in one and "hidden" not in one}
+
+
+def test_sessions_are_on_the_left_and_the_timeline_on_the_right(daemon: Running, browser: Browser) -> None:
+    daemon.commit(
+        commit(event(SessionEvent, state="started", model="fast-1", title="Fix the tests"), message("old")),
+        commit(
+            message("x", "t", session="session-2", provider="claude"), call("1", "t", session="session-2"), stream="t"
+        ),
+        commit(event(Usage, scope="session", cost_usd=1.5, line=2), base=1),
+    )
+
+    page = shown(browser)
+    first, second = page.one("nav", class_="sessions").all("li")
+
+    assert [first.attributes["data-session"], second.attributes["data-session"]] == ["session-1", "session-2"]
+    assert first.one("a").attributes["href"] == "/?session=session-1"
+    assert "Fix the tests" in first.text
+    for fact in ("gemini", "fast-1", "3 events", "$1.50", "open"):
+        assert fact in first.text
+    assert "1 open call" in second.text
+    assert seqs(page) == [1, 2, 3, 4, 5]
+    assert page.one("div", id="feed").attributes["role"] == "feed"
+
+
+def test_an_empty_journal_says_how_to_begin(browser: Browser) -> None:
+    page = shown(browser)
+
+    assert "tooltap run" in page.one("p", id="empty").text
+    assert seqs(page) == []
+    assert hrefs(page) == {}
+
+
+def test_a_call_and_all_that_belongs_to_it_is_one_card(daemon: Running, browser: Browser) -> None:
+    output = {"stdout": "hello from the shell", "exit_code": 0}
+    daemon.commit(commit(call("1"), message("between"), result("1", output=output)))
+
+    page = shown(browser)
+    card = page.one("article", id="e1")
+
+    assert card.attributes["data-status"] == "completed"
+    assert [one.attributes["id"] for one in card.all("article")] == ["e3"]
+    assert "hello from the shell" in card.one("div", **{"data-slot": "output"}).text
+    assert card.all("a", class_="head")[0].attributes["href"] == "/events/1"
+
+
+def test_pages_are_links_to_older_and_newer_ones(tmp_path: Path) -> None:
+    with browsed(tmp_path, {"cards": 3}) as (daemon, browser):
+        daemon.commit(commit(*(message(str(n)) for n in range(8))))
+        newest = shown(browser)
+        older = shown(browser, hrefs(newest)["older"])
+        oldest = shown(browser, hrefs(older)["older"])
+        back = shown(browser, hrefs(oldest)["newer"])
+
+        assert [seqs(page) for page in (newest, older, oldest, back)] == [[6, 7, 8], [3, 4, 5], [1, 2], [3, 4, 5]]
+        assert "newer" not in hrefs(newest)
+        assert "older" not in hrefs(oldest)
+        assert newest.one("main").attributes["data-newest"] == "true"
+        assert older.one("main").attributes["data-newest"] == "false"
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ({"session": "session-2"}, [5, 6]),
+        ({"provider": "claude"}, [5, 6]),
+        ({"kind": "message"}, [1, 5]),
+        ({"kind": ["message", "tool-result"]}, [1, 3, 5]),
+        ({"tool": "Bash"}, [2, 3, 4, 6]),
+        ({"tool": "sh", "session": "session-1"}, [2, 4]),
+        ({"agent": "child"}, [5]),
+        ({"stream": "t", "kind": "tool-call"}, [6]),
+        ({"state": "failed"}, [2, 3]),
+        ({"state": "failed", "kind": "tool-result"}, [3]),
+        ({"state": "running"}, [4, 6]),
+        ({"text": "NEEDLE"}, [1]),
+        ({"text": "needle", "provider": "claude"}, []),
+        ({"provider": "", "kind": "", "tool": "", "state": "", "text": ""}, [1, 2, 3, 4, 5, 6]),
+    ],
+    ids=str,
+)
+def test_filters_are_the_query(daemon: Running, browser: Browser, query: dict[str, Any], found: list[int]) -> None:
+    other: dict[str, Any] = {"stream": "t", "session": "session-2", "provider": "claude"}
+    daemon.commit(
+        commit(message("a needle"), call("1"), result("1", status="failed", is_error=True), call("2")),
+        commit(message("x", agent="child", **other), call("3", **other), stream="t"),
+    )
+
+    page = shown(browser, f"/?{urlencode(query, doseq=True)}")
+
+    assert sorted(seqs(page)) == found
+    chips = [one.attributes["href"] for one in page.all("ul", class_="chips") for one in one.all("a")]
+    assert len(chips) == len(
+        [one for value in query.values() for one in ([value] if isinstance(value, str) else value) if one]
+    )
+
+
+def test_a_filter_can_be_taken_away_and_the_others_stay(browser: Browser) -> None:
+    page = shown(browser, "/?provider=claude&provider=codex&text=a%26b")
+
+    assert {one.attributes["href"] for one in page.one("ul", class_="chips").all("a")} == {
+        "/?provider=codex&text=a%26b",
+        "/?provider=claude&text=a%26b",
+        "/?provider=claude&provider=codex",
+    }
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        ("before=x", "before"),
+        ("at=-1", "at"),
+        ("after=99999999999999999999", "after"),
+        ("state=perfect", "state"),
+        ("colour=red", "there is no `colour` here"),
+        ("text=%FF", "the query is not UTF-8"),
+        ("text=" + "x" * 1_001, "text"),
+    ],
+)
+def test_a_query_that_makes_no_sense_is_answered_with_a_page_that_says_why(
+    browser: Browser, query: str, sentence: str
+) -> None:
+    answer = browser.get(f"/?{query}")
+
+    assert answer.status == 400
+    assert sentence in read(answer.body).one("main").text
+
+
+def test_a_text_that_is_not_found_soon_is_looked_for_page_by_page(tmp_path: Path) -> None:
+    with browsed(tmp_path, {"search_bytes": 4_096}) as (daemon, browser):
+        daemon.commit(commit(message("needle"), *(message("x" * 500) for _ in range(30))))
+        page = shown(browser, "/?text=needle")
+        pages = 1
+        while not seqs(page):
+            page = shown(browser, hrefs(page)["older"])
+            pages += 1
+
+        assert seqs(page) == [1]
+        assert 3 < pages < 10
+        assert "older" not in hrefs(page)
+
+
+def test_a_card_is_whole_though_its_result_is_on_the_next_page(tmp_path: Path) -> None:
+    with browsed(tmp_path, {"cards": 2}) as (daemon, browser):
+        daemon.commit(commit(call("1"), call("2"), message("x"), result("2"), result("1"), message("y")))
+
+        first = shown(browser, "/?after=0")
+        found = shown(browser, "/?kind=tool-call&after=0")
+
+        assert seqs(first) == [1, 5, 2, 4]
+        assert [one.attributes["data-status"] for one in first.all("article", class_="tool-call")] == ["completed"] * 2
+        assert section(first)["data-last"] == "2"
+        assert seqs(found) == [1, 2]
+
+
+def test_what_is_found_in_a_result_is_shown_with_its_call(daemon: Running, browser: Browser) -> None:
+    daemon.commit(commit(call("1"), message("x"), result("1", output={"stdout": "needle"}), call("2")))
+
+    assert seqs(shown(browser, "/?text=needle")) == [1, 3]
+    assert seqs(shown(browser, "/?text=needle&kind=tool-result")) == [3]
+
+
+def test_a_link_to_an_event_opens_the_page_around_it(tmp_path: Path) -> None:
+    with browsed(tmp_path, {"cards": 4}) as (daemon, browser):
+        daemon.commit(commit(*(message(str(n)) for n in range(20))))
+
+        page = shown(browser, "/?session=session-1&at=9")
+
+        assert seqs(page) == [8, 9, 10, 11]
+        assert hrefs(page)["older"] == "/?session=session-1&before=8"
+        assert hrefs(page)["newer"] == "/?session=session-1&after=11"
+
+
+def test_cards_are_given_as_a_section_to_be_put_among_others(tmp_path: Path) -> None:
+    with browsed(tmp_path, {"cards": 3}) as (daemon, browser):
+        daemon.commit(commit(call("1"), message("2"), message("3"), message("4"), result("1"), message("6")))
+
+        older = shown(browser, "/cards?before=5")
+        newer = shown(browser, "/cards?after=2")
+        again = shown(browser, "/cards?first=1&last=3&also=5&also=99")
+
+        assert [seqs(page) for page in (older, newer, again)] == [[2, 3, 4], [3, 4, 5], [1, 5, 2, 3]]
+        assert section(older) == {
+            "class": "cards",
+            "data-first": "2",
+            "data-last": "4",
+            "data-older": "true",
+            "data-newer": "true",
+        }
+        assert again.one("article", id="e1").attributes["data-status"] == "completed"
+
+
+def test_a_card_is_given_at_the_level_that_is_asked_for(daemon: Running, browser: Browser) -> None:
+    lines = "\n".join(str(n) for n in range(100))
+    daemon.commit(commit(call("1"), result("1", output={"stdout": lines})))
+
+    title = shown(browser, "/cards/2?level=title")
+    summary = shown(browser, "/cards/2?level=summary")
+    full = shown(browser, "/cards/2?level=full")
+    whole = shown(browser, "/cards/1?level=expanded&also=2")
+
+    assert [page.one("article", id="e2").attributes["data-level"] for page in (title, summary, full, whole)] == [
+        *("title", "summary", "full", "full")
+    ]
+    assert [("99" in page.text, "\n5\n" in page.text) for page in (title, summary, full)] == [
+        (False, False),
+        (False, True),
+        (True, True),
+    ]
+    assert [one.attributes["id"] for one in whole.inside] == ["e1"]
+
+
+def test_a_card_that_is_not_there_is_not_found(browser: Browser) -> None:
+    assert browser.get("/cards/5").error == (404, "not-found", "there is no event 5 to be shown")
+    assert browser.get("/cards/x").status == 404
+    assert browser.get("/cards/1?level=huge").status == 400
+
+
+def prefer(browser: Browser, **fields: str) -> str:
+    """The cookie that the form gives."""
+    answer = browser.get("/preferences", method="POST", body=urlencode(fields).encode())
+    assert answer.status == 303, answer.body
+    cookie = answer.headers["Set-Cookie"]
+    assert {"httponly", "samesite=strict", "path=/"} <= {part.strip().lower() for part in cookie.split(";")}
+    return str(cookie.partition(";")[0])
+
+
+def test_what_is_preferred_is_remembered(daemon: Running, browser: Browser) -> None:
+    transcript: dict[str, Any] = {"stream": "t", "dialect": "claude-transcript"}
+    daemon.commit(commit(call("1"), call("2", name="Read")), commit(call("3", **transcript), stream="t"))
+    cookie = prefer(
+        browser, level="title", transcripts="full", tool="Read", tool_level="full", tap="open", theme="dark", debug="on"
+    )
+
+    page = shown(browser, Cookie=cookie)
+    levels = [page.one("article", id=f"e{n}").attributes["data-level"] for n in (1, 2, 3)]
+    chosen = [one for one in page.one("section", id="preferences").all("input") if "checked" in one.attributes]
+
+    assert levels == ["title", "full", "full"]
+    assert page.one("html").attributes["data-theme"] == "dark"
+    assert page.one("body").attributes["data-tap"] == "open"
+    assert [one.attributes.get("value", one.attributes["name"]) for one in chosen] == ["open", "dark", "debug"]
+    assert "open" in shown(browser, "/events/1", Cookie=cookie).one("section", id="view-raw").one("details").attributes
+    assert "open" not in shown(browser, "/events/1").one("section", id="view-raw").one("details").attributes
+
+
+def test_a_cookie_of_somebody_elses_making_changes_nothing(daemon: Running, browser: Browser) -> None:
+    daemon.commit(commit(call("1")))
+
+    page = shown(browser, Cookie="tooltap_preferences=xyz; other=1")
+
+    assert page.one("article", id="e1").attributes["data-level"] == "summary"
+
+
+def test_a_form_that_is_none_is_answered_with_a_sentence(browser: Browser) -> None:
+    answer = browser.get("/preferences", method="POST", body=b"level=huge")
+
+    assert answer.status == 400
+    assert "this cannot be preferred" in read(answer.body).one("main").text
+    assert "Set-Cookie" not in answer.headers
+    assert browser.get("/preferences").status == 405
+
+
+def test_one_event_is_shown_in_three_views(daemon: Running, browser: Browser) -> None:
+    shown_to_user = {"origin": "rule", "text": "for the user"}
+    output = {"stdout": "for the model", "_raw": {"verbatim": "the provider's"}}
+    daemon.commit(commit(call("1"), result("1", output=output, display=shown_to_user), message("next")))
+
+    page = shown(browser, "/events/2")
+    views = {name: page.one("section", id=f"view-{name}").text for name in ("display", "assistant", "raw")}
+
+    assert "for the user" in views["display"]
+    assert "for the model" not in views["display"]
+    assert "for the model" in views["assistant"]
+    assert "for the user" not in views["assistant"]
+    assert ["the provider's" in view for view in views.values()] == [False, False, True]
+    assert hrefs(page) == {"previous": "/events/1", "next": "/events/3", "in-timeline": "/?session=session-1&at=2#e2"}
+
+
+def test_an_event_of_a_call_is_shown_with_all_of_the_call(daemon: Running, browser: Browser) -> None:
+    daemon.commit(commit(call("1"), call("2"), message("x"), result("2"), result("1"), message("y")))
+
+    assert [seqs(shown(browser, f"/events/{seq}")) for seq in (1, 4, 5, 6)] == [[1, 5], [2, 4], [1, 5], [6]]
+
+
+def test_an_event_that_is_not_there_is_not_found(browser: Browser) -> None:
+    answer = browser.get("/events/7")
+
+    assert answer.status == 404
+    assert "there is no event 7" in read(answer.body).one("main").text
+
+
+def test_the_json_of_a_view_can_be_copied_as_it_is(daemon: Running, browser: Browser) -> None:
+    daemon.commit(commit(message('a\x1b[0m\u202eb "c" <d> é')))
+
+    text = shown(browser, "/events/1").one("section", id="view-raw").one("div", class_="json").text
+
+    assert '"text": "a\\u001b[0m\\u202eb \\"c\\" <d> é"' in text
+
+
+def test_names_of_anybodys_making_are_text(daemon: Running, browser: Browser) -> None:
+    daemon.commit(
+        commit(
+            event(SessionEvent, state="started", session=HOSTILE, title=HOSTILE, model=HOSTILE, provider=HOSTILE),
+            call("1", session=HOSTILE, title=HOSTILE, name=HOSTILE, agent=HOSTILE),
+        )
+    )
+    query = urlencode({"session": HOSTILE, "text": HOSTILE, "tool": HOSTILE, "provider": HOSTILE})
+
+    pages = ["/", f"/?{query}", f"/?{urlencode({'session': HOSTILE})}", "/events/1", "/events/2", "/sessions"]
+    for target in pages:
+        answer = browser.get(target)
+        page = read(answer.body)
+        scripts = [one.attributes.get("src") for one in page.all("script")]
+        assert answer.status == 200
+        assert scripts in ([], ["/static/page.js"])
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", page.one("main").text if page.all("main") else page.text)
+        assert not any(name.startswith("on") for one in page.all("a") for name in one.attributes)
+
+    links = [one.attributes["href"] for one in shown(browser).one("nav", class_="sessions").all("li")[0].all("a")]
+    assert seqs(shown(browser, links[0])) == [1, 2]
+
+
+def test_nothing_on_a_page_is_inline_or_from_elsewhere(daemon: Running, browser: Browser) -> None:
+    daemon.commit(commit(call("1"), result("1"), message("![image](https://evil.example/x.png)")))
+
+    for target in ("/", "/events/3", "/?text=x", "/?before=x"):
+        page = read(browser.get(target).body)
+        assert [one.attributes["src"] for one in page.all("script")] == ["/static/page.js"]
+        assert all(one.attributes["href"].startswith("/static/") for one in page.all("link"))
+        assert not page.all("style")
+        assert not page.all("img")
+        assert not [one.tag for one in page.every() if "style" in one.attributes]
+
+
+def test_what_the_page_needs_is_served(browser: Browser) -> None:
+    page = shown(browser)
+    needed = [one.attributes["href"] for one in page.all("link")] + [
+        one.attributes["src"] for one in page.all("script")
+    ]
+
+    types = {name: browser.get(name).headers["Content-Type"].partition(";")[0] for name in needed}
+
+    assert set(types.values()) == {"text/css", "text/javascript", "image/svg+xml"}
+    assert browser.get("/static/../page.py").status == 404
+    assert browser.get("/static/none.js").status == 404
+
+
+def test_old_sessions_are_on_further_pages(daemon: Running, browser: Browser) -> None:
+    for n in range(60):
+        daemon.commit(commit(message("x", f"s{n}", session=f"session-{n}"), stream=f"s{n}"))
+
+    page = shown(browser)
+    (older,) = page.all("a", class_="older-sessions")
+    rest = shown(browser, older.attributes["href"])
+
+    names = [one.attributes["data-session"] for part in (page, rest) for one in part.one("ol").all("li")]
+    assert names == [f"session-{n}" for n in range(59, -1, -1)]
