@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 
 __all__ = ["is_address", "is_loopback", "without_port"]
+
+_HOST = re.compile(r"(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::[0-9]{0,5})?")
 
 
 def is_loopback(host: str) -> bool:
@@ -25,5 +28,6 @@ def is_address(host: str) -> bool:
 
 
 def without_port(host: str) -> str:
-    """The name or address in a `Host` header, or in what else has an IPv6 address in brackets."""
-    return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    """The name or address in a `Host` header; empty for what is none."""
+    match = _HOST.fullmatch(host)
+    return "" if match is None else match["address"] or match["name"]

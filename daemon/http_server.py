@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,12 +18,12 @@ class HttpServer(uvicorn.Server):
     `finishing`: seconds for answers that are under way when it is told to stop."""
 
     def __init__(
-        self, application: Any, *, keep_alive: int, finishing: int, protocol: type[H11Protocol] = H11Protocol
+        self, application: Any, *, keep_alive: int, finishing: int, protocol: Callable[..., H11Protocol] = H11Protocol
     ) -> None:
         super().__init__(
             uvicorn.Config(
                 application,
-                http=protocol,
+                http=protocol,  # type: ignore[arg-type]  # it is called, no more
                 ws="none",
                 lifespan="off",
                 log_config=None,

@@ -48,7 +48,8 @@ def test_no_registry_is_named() -> None:
 def test_every_data_file_of_a_package_is_in_the_wheel(folder: str) -> None:
     """Setuptools takes what the globs match, relative to the package that holds it, and is silent about the rest."""
     globs = PYPROJECT["tool"]["setuptools"]["package-data"]["*"]
-    shipped = {path for glob in globs for path in (ROOT / folder).glob(glob)}
+    packages = [path.parent for path in (ROOT / folder).rglob("__init__.py")]
+    shipped = {path for glob in globs for package in packages for path in package.glob(glob)}
     data = {
         path
         for path in (ROOT / folder).rglob("*")

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.cli.command import CLAUDE, CODEX, DEMO, environment, here, serving, start
+from tests.cli.command import CLAUDE, CODEX, DEMO, environment, here, serving, start, tooltap
 from tests.http_server import HttpServer
 from tests.test_layout import FOLDERS, ROOT
 from tooltap.cli.gateway import LISTEN
@@ -173,6 +173,34 @@ def test_servers_are_tapped_as_it_says(command: str, url: str, event: str, home:
             child.send_signal(signal.SIGTERM)
 
             assert child.end()[0] == 0
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_events_come_over_http_as_it_says(tmp_path: Path) -> None:
+    """But for the port, which others may use."""
+    [start_it] = [block for block in BLOCKS if block.purpose == "web"]
+    [ask_it] = [block for block in BLOCKS if block.purpose == "http"]
+    write_program(tmp_path / "tooltap", f'exec {shlex.quote(sys.executable)} -m tooltap.cli "$@"')
+    (tmp_path / "tooltap.toml").write_text(f'[web]\ntoken_file = "{tmp_path / "token"}"\nlisten = "127.0.0.1:0"\n')
+    socket = tmp_path / "tooltap.sock"
+    with serving(socket, tmp_path, "--config", tmp_path / "tooltap.toml", *shlex.split(start_it.text)[2:]):
+        assert tooltap("ingest", "--socket", socket, CLAUDE).returncode == 0
+        variables = environment(TOOLTAP_SOCKET=str(socket), PATH=f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+        asked = subprocess.run(["bash", "-c", ask_it.text], env=variables, capture_output=True, check=True)
+
+    [call] = json.loads(asked.stdout)["events"]
+    assert (call["provider"], call["name"]) == ("claude", "Bash")
+
+
+def test_the_doctor_tells_of_the_daemon_and_the_agents(home: Path) -> None:
+    """Whether something is wrong depends on the machine."""
+    [block] = [block for block in BLOCKS if block.purpose == "doctor"]
+    text, machine = block.text.splitlines()
+    told = run(home, "bash", "-c", f"{text} || true")
+
+    assert f"listening at {home / 'tooltap.sock'}" in told
+    assert f" at {home / 'bin' / 'claude'}" in told
+    assert {"ok", "note", "problem", "findings"} == set(json.loads(run(home, "bash", "-c", f"{machine} || true")))
 
 
 def test_the_gateway_is_where_it_says() -> None:

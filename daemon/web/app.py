@@ -8,6 +8,7 @@ from starlette.types import ASGIApp
 from tooltap.daemon.web import api, page
 from tooltap.daemon.web.errors import HANDLERS
 from tooltap.daemon.web.guard import Guard
+from tooltap.daemon.web.origins import Origins
 from tooltap.daemon.web.services import Services
 
 __all__ = ["application"]
@@ -17,10 +18,13 @@ def application(services: Services, *, token: str, host: str, port: int) -> ASGI
     """`host` and `port`: where it listens."""
     web = services.config.web
     endpoints = Starlette(routes=[*api.routes(services), *page.routes(services)], exception_handlers=HANDLERS)
-    return Guard(
+    endpoints.router.redirect_slashes = False  # what is nearly an address is none
+    guarded = Guard(
         endpoints,
         token=token,
         hosts=(host, *web.hosts),
         any_address=web.allow_remote,
         cookie=f"tooltap-{port}",
+        patience=web.patience,
     )
+    return Origins(guarded, web.origins)

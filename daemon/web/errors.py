@@ -10,11 +10,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tooltap.daemon.journal import JournalError
-from tooltap.protocol.frames import ErrorCode, FrameError, Problem
+from tooltap.protocol.frames import FrameError, Problem
 
 __all__ = ["HANDLERS", "WebError", "error_response", "from_frame_error", "json_response", "status_of"]
 
-STATUS: dict[ErrorCode, int] = {"not-found": 404, "expired": 410, "too-large": 413, "journal": 503, "internal": 500}
+STATUS = {"not-found": 404, "expired": 410, "too-large": 413, "journal": 503, "internal": 500}
 """Where it is not 400."""
 SENTENCES = {
     404: ("not-found", "there is nothing at this address"),
@@ -34,7 +34,7 @@ class WebError(Exception):
 
 def status_of(code: str) -> int:
     """Of a code of the socket's (`ERROR_CODES`)."""
-    return STATUS.get(code, 400)  # type: ignore[call-overload, no-any-return]
+    return STATUS.get(code, 400)
 
 
 def from_frame_error(error: FrameError) -> WebError:

@@ -16,6 +16,7 @@ from tooltap.daemon.web.fragments import Fragments
 from tooltap.daemon.web.markup import code
 from tooltap.daemon.web.nesting import html_of, nest
 from tooltap.daemon.web.services import Services
+from tooltap.daemon.web.timeline import of_call
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import EventRequest
 
@@ -42,7 +43,8 @@ async def event_page(services: Services, fragments: Fragments, seq: int) -> dict
     raw = found[-1]
     session = Filter(session=(raw["session"],))
     stored = await services.journal.event(seq)
-    shown = await fragments.of([] if stored is None else [stored], lambda _: "full")
+    parts = [] if stored is None else await of_call(services.journal, stored)
+    shown = await fragments.of(parts, lambda _: "full")
     before, _ = await services.journal.read_back(seq, session, limit=1)
     after, _ = await services.journal.read(seq, session, max_bytes=1)
 

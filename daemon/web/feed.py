@@ -111,7 +111,7 @@ class Feeds:
                 feed,
                 frame,
                 at_interval=self._config.at_interval,
-                read_bytes=4 * self._config.subscriber_bytes,
+                read_bytes=self._config.subscriber_bytes,
             )
             subscription.start()
             yield feed

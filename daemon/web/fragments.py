@@ -14,16 +14,16 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import quote
 
 import anyio
-import msgspec
 
 from tooltap.daemon.journal import Journal, StoredEvent
 from tooltap.daemon.logs import get_logger
 from tooltap.daemon.web.cards import Fragment, fragment_of
+from tooltap.daemon.web.heads import CallKey, Head, head_of
 from tooltap.daemon.web.look import Call, Level, Look
 from tooltap.protocol.events import AnyEvent, Notice, ToolCall, ToolUpdate, decode
 from tooltap.protocol.filters import Filter
 
-__all__ = ["Fragments", "Head", "Kept", "LevelOf", "head_of", "rendered"]
+__all__ = ["Fragments", "Kept", "LevelOf", "rendered"]
 
 LOOK_BACK = 400
 """Calls and updates of a stream among which the call of a result is looked for."""
@@ -36,22 +36,7 @@ Value = TypeVar("Value")
 _log = get_logger("web")
 
 
-class Head(msgspec.Struct, rename="camel"):
-    """As much of an event as says at which level it is shown, and whose it is."""
-
-    kind: str
-    stream: str
-    dialect: str
-    name: str | None = None
-    call_id: str | None = None
-
-
 LevelOf: TypeAlias = Callable[[Head], Level]
-_head_decoder = msgspec.json.Decoder(Head)
-
-
-def head_of(stored: StoredEvent) -> Head:
-    return _head_decoder.decode(stored.body)
 
 
 class Kept(Generic[Key, Value]):
@@ -91,16 +76,13 @@ class _Asked(NamedTuple):
     level: Level
 
 
-_CallKey: TypeAlias = tuple[str, str]
-
-
 class Fragments:
     """`max_bytes`: of what is kept."""
 
     def __init__(self, journal: Journal, max_bytes: int) -> None:
         self._journal = journal
         self._kept: Kept[tuple[int, Level], Fragment | None] = Kept(max_bytes)
-        self._calls: Kept[_CallKey, Call] = Kept(max_bytes // 4)
+        self._calls: Kept[CallKey, Call] = Kept(max_bytes // 4)
 
     async def of(self, stored: Sequence[StoredEvent], level_of: LevelOf) -> list[Fragment]:
         """Of those events that the level has something to show of. Raises `JournalError`."""
@@ -112,11 +94,11 @@ class Fragments:
         """Streams of results whose call is neither remembered nor among what is asked for, and the last such
         result."""
         found: dict[str, int] = {}
-        calls: set[_CallKey] = set()
+        calls: set[CallKey] = set()
         for stored, head, level in asked:
             if head.call_id is None:
                 continue
-            key = (head.stream, head.call_id)
+            key = head.key
             if head.kind == "tool-call":
                 calls.add(key)
             elif (
@@ -147,7 +129,7 @@ class Fragments:
         event = decode(stored.body)
         event.seq = stored.seq
         self._remember(event, len(stored.body))
-        call = None if head.call_id is None else self._calls.get((head.stream, head.call_id))
+        call = None if head.call_id is None else self._calls.get(head.key)
         fragment = rendered(event, Look(level, _output_url, event.outputs or {}, call and call[0]))
         size = OF_ITS_EVENT * len(stored.body) + (0 if fragment is None else 2 * len(fragment.body))
         self._kept.put(key, fragment, size)

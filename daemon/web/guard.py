@@ -24,13 +24,12 @@ from tooltap.daemon.logs import get_logger
 from tooltap.daemon.web.errors import error_response
 from tooltap.daemon.web.token import is_token
 
-__all__ = ["COOKIE_DAYS", "Guard"]
+__all__ = ["Guard"]
 
 NO_ENTRY = "this needs the link that `tooltap serve link` prints"
 OPEN_PATHS = ("/healthz",)
 COOKIE_DAYS = 365
 FORM_BYTES = 65_536
-FORM_SECONDS = 10.0
 SAFE_SITES = ("same-origin", "none")
 """Of `Sec-Fetch-Site`: our own pages, and what the user typed or opened from outside the browser."""
 HEADERS = {
@@ -51,16 +50,24 @@ _log = get_logger("web")
 class Guard:
     """ASGI. `hosts`: names of ours beside the loopback ones. `any_address`: whatever IP address it is asked for by is
     ours, too; no page can make that mean another machine. `cookie`: its name; cookies do not tell ports apart, so that
-    two daemons need two."""
+    two daemons need two. `patience`: seconds for a form to come."""
 
     def __init__(
-        self, application: ASGIApp, *, token: str, hosts: Collection[str], any_address: bool, cookie: str
+        self,
+        application: ASGIApp,
+        *,
+        token: str,
+        hosts: Collection[str],
+        any_address: bool,
+        cookie: str,
+        patience: float,
     ) -> None:
         self._application = application
         self._token = token
         self._hosts = {host.lower() for host in hosts}
         self._any_address = any_address
         self._cookie = cookie
+        self._patience = patience
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         send = _with_headers(send)
@@ -83,8 +90,12 @@ class Guard:
         if scope["path"] not in OPEN_PATHS and not self._is_known(headers):
             return _refusal()
         if scope["method"] == "POST":
-            body = await _body(headers, receive)
-            if body is None:
+            try:
+                with anyio.fail_after(self._patience):
+                    body = await _body(receive)
+            except TimeoutError:
+                return error_response(408, "timeout", "the form did not come in time", _CLOSE)
+            except _TooLongError:
                 return error_response(413, "too-large", f"a form has at most {FORM_BYTES} bytes", _CLOSE)
             receive = _replay(body, receive)
         elif headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
@@ -121,7 +132,8 @@ class Guard:
         query = "&".join(
             part for part in scope["query_string"].decode("latin-1").split("&") if not _is_token_part(part)
         )
-        response = Response(status_code=303, headers={"Location": f"{path}?{query}" if query else path})
+        location = f"{path}?{query}" if query else path
+        response = Response(status_code=303, headers={"Location": location, "Referrer-Policy": "no-referrer"})
         response.set_cookie(
             self._cookie, self._token, max_age=COOKIE_DAYS * 86_400, path="/", httponly=True, samesite="strict"
         )
@@ -152,16 +164,20 @@ def _is_token_part(part: str) -> bool:
     return any(key == "token" for key, _ in parse_qsl(part, keep_blank_values=True))
 
 
-async def _body(headers: Headers, receive: Receive) -> bytes | None:
-    """Of a form; None if it is too long, or does not come."""
+class _TooLongError(Exception):
+    """Of a form."""
+
+
+async def _body(receive: Receive) -> bytes:
+    """Of a form; empty where the client has left."""
     body = bytearray()
-    with anyio.move_on_after(FORM_SECONDS):
-        while len(body) <= FORM_BYTES:
-            message = await receive()
-            body += message.get("body", b"")
-            if not message.get("more_body"):
-                return bytes(body) if len(body) <= FORM_BYTES else None
-    return None
+    while (message := await receive())["type"] != "http.disconnect":
+        body += message["body"]
+        if len(body) > FORM_BYTES:
+            raise _TooLongError
+        if not message["more_body"]:
+            return bytes(body)
+    return b""
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

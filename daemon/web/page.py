@@ -19,9 +19,11 @@ from starlette.types import ASGIApp
 
 from tooltap.daemon.journal import StoredEvent
 from tooltap.daemon.web.asked import AskedQuery, CardQuery, CardsQuery, LiveQuery, PageQuery
+from tooltap.daemon.web.code_css import code_css
 from tooltap.daemon.web.errors import WebError
 from tooltap.daemon.web.event_page import event_page
-from tooltap.daemon.web.fragments import Fragments, Head, LevelOf
+from tooltap.daemon.web.fragments import Fragments, LevelOf
+from tooltap.daemon.web.heads import Head
 from tooltap.daemon.web.live import LiveCards
 from tooltap.daemon.web.look import LEVELS, Level
 from tooltap.daemon.web.markup import template
@@ -37,7 +39,7 @@ from tooltap.daemon.web.preferences import (
 from tooltap.daemon.web.query import parse_query
 from tooltap.daemon.web.services import Services
 from tooltap.daemon.web.session_list import SessionList
-from tooltap.daemon.web.timeline import NEWEST, STATES, Bounds, Page, around, between, newer, older
+from tooltap.daemon.web.timeline import NEWEST, STATES, Bounds, Page, around, between, missing, newer, older
 from tooltap.daemon.web.tools import RENDERERS
 from tooltap.protocol.events import AnyEvent
 
@@ -57,8 +59,13 @@ def routes(services: Services) -> list[BaseRoute]:
         Route("/live", page.live),
         Route("/events/{seq:int}", _for_people(page.event)),
         Route("/preferences", _for_people(page.prefer), methods=["POST"]),
+        Route("/static/code.css", _code_css),
         Mount("/static", StaticFiles(packages=[("tooltap.daemon.web", "static")])),
     ]
+
+
+async def _code_css(_: Request) -> Response:
+    return Response(code_css(), media_type="text/css")
 
 
 class _Page:
@@ -80,7 +87,7 @@ class _Page:
             page = await older(journal, asked, self._bounds, NEWEST if query.before is None else query.before)
         preferences = _preferences(request)
         sessions = await self._sessions.part(query.sessions)
-        section = await self._section(page.events, page, query, preferences.level_of)
+        section = await self._section(page, [], query, preferences.level_of)
         return await _html(
             "page.html",
             query=query,
@@ -104,8 +111,8 @@ class _Page:
             page = await newer(journal, asked, bounds, query.after)
         else:
             page = await older(journal, asked, bounds, NEWEST if query.before is None else query.before)
-        events = sorted({*page.events, *await self._events(query.also)})
-        return HTMLResponse(await self._section(events, page, query, _preferences(request).level_of))
+        also = await self._events(query.also)
+        return HTMLResponse(await self._section(page, also, query, _preferences(request).level_of))
 
     async def card(self, request: Request) -> Response:
         """One card, at another level."""
@@ -145,8 +152,9 @@ class _Page:
         found = [await self._services.journal.event(seq) for seq in seqs]
         return [event for event in found if event is not None]
 
-    async def _section(self, events: list[StoredEvent], page: Page, query: AskedQuery, level_of: LevelOf) -> Markup:
-        fragments = await self._fragments.of(events, level_of)
+    async def _section(self, page: Page, also: list[StoredEvent], query: AskedQuery, level_of: LevelOf) -> Markup:
+        parts = await missing(self._services.journal, query.asked, page)
+        fragments = await self._fragments.of(sorted({*page.events, *parts, *also}), level_of)
 
         def rendered() -> Markup:
             cards = [html_of(card) for card in nest(fragments)]

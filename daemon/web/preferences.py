@@ -15,7 +15,7 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from tooltap.daemon.web.fragments import Head
+from tooltap.daemon.web.heads import Head
 from tooltap.daemon.web.look import Level
 
 __all__ = [

@@ -40,13 +40,12 @@ class Filtered(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=
         return Filter(**{key: getattr(self, key) for key in Filter.__struct_fields__})
 
 
-def parse_query(query: bytes | str, kind: type[T], **more: Any) -> T:
+def parse_query(query: bytes, kind: type[T], **more: Any) -> T:
     """The query string as a struct of this kind, whose tuples are what may be repeated; `more`: keys that do
     not come from the query. Raises `WebError`."""
-    text = query if isinstance(query, str) else query.decode("latin-1")
     values: defaultdict[str, list[str]] = defaultdict(list)
     try:
-        for key, value in parse_qsl(text, errors="strict", max_num_fields=MAX_VALUES):
+        for key, value in parse_qsl(query.decode("latin-1"), errors="strict", max_num_fields=MAX_VALUES):
             values[key].append(value)
     except UnicodeDecodeError:
         raise _mistake("the query is not UTF-8") from None

@@ -1,21 +1,19 @@
-"""The web gateway's server: runs in the daemon's event loop, and cuts off clients that do not go on."""
+"""The web gateway's server, in the daemon's event loop."""
 
 from __future__ import annotations
 
-import asyncio
 import socket
+from functools import partial
 from typing import Any
 
 import anyio
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tooltap.daemon.http_server import HttpServer
 from tooltap.daemon.logs import get_logger
 from tooltap.daemon.tcp import url_of
 from tooltap.daemon.web.app import application
+from tooltap.daemon.web.connection import BrowserConnection
 from tooltap.daemon.web.services import Services
-
-_log = get_logger("web")
 
 __all__ = ["WebServer"]
 
@@ -23,6 +21,8 @@ KEEP_ALIVE = 75
 """Seconds for which a browser may keep a connection that it does not use."""
 FINISHING = 1
 """Seconds for answers that are under way when the daemon stops."""
+
+_log = get_logger("web")
 
 
 class WebServer:
@@ -41,7 +41,7 @@ class WebServer:
             application(services, token=token, host=host, port=port),
             keep_alive=KEEP_ALIVE,
             finishing=FINISHING,
-            protocol=_protocol(self._web.connections, self._web.patience),
+            protocol=partial(BrowserConnection, most=self._web.connections, patience=self._web.patience),
         )
 
     async def run(self) -> None:
@@ -74,61 +74,3 @@ class WebServer:
             "feeds": len(self._services.feeds),
             "requests": state.total_requests,
         }
-
-
-def _protocol(connections: int, patience: float) -> type[H11Protocol]:
-    """As many connections as there may be, each as patient."""
-
-    class Bounded(_Bounded):
-        most = connections
-        seconds = patience
-
-    return Bounded
-
-
-class _Bounded(H11Protocol):
-    """One connection. Its client is waited for in two places: for the rest of a request's head, and until it takes what
-    it was sent; neither may last."""
-
-    most: int
-    seconds: float
-    _waiting: asyncio.TimerHandle | None = None
-    """For the rest of a head."""
-    _stuck: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        if len(self.connections) > self.most:
-            transport.abort()
-        else:
-            self._await_head()
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if self.cycle is not None and not self.cycle.response_complete:
-            self._stop_waiting()
-        elif self._waiting is None:
-            self._await_head()
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._stuck = self.loop.call_later(self.seconds, self.transport.abort)
-
-    def resume_writing(self) -> None:
-        if self._stuck is not None:
-            self._stuck.cancel()
-        super().resume_writing()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_waiting()
-        super().connection_lost(exc)
-        if self._stuck is not None:
-            self._stuck.cancel()
-
-    def _await_head(self) -> None:
-        self._waiting = self.loop.call_later(self.seconds, self.transport.abort)
-
-    def _stop_waiting(self) -> None:
-        if self._waiting is not None:
-            self._waiting.cancel()
-            self._waiting = None

@@ -52,7 +52,7 @@ class SessionList:
         return self._newest[1] if before is None else await self._made(before)
 
     async def _made(self, before: int | None) -> Part:
-        rows = await self._journal.sessions(limit=SESSIONS, before=before)
+        rows = [one | {"name": _name(one)} for one in await self._journal.sessions(limit=SESSIONS, before=before)]
         opened = await self._journal.open_calls()
         calls = Counter(row["session"] for row in opened["calls"])
         waiting = Counter(row["session"] for row in opened["permissions"])
@@ -66,3 +66,8 @@ class SessionList:
             )
         )
         return Part(html, rows)
+
+
+def _name(row: dict[str, Any]) -> str:
+    """What it is about; else where it works; else what it is called."""
+    return row.get("title") or row.get("cwd", "").rstrip("/").rpartition("/")[2] or str(row["session"])

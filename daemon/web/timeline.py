@@ -7,16 +7,31 @@ found stands, so that the next one goes on from there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import anyio
 import msgspec
 
 from tooltap.daemon.journal import Journal, StoredEvent
-from tooltap.protocol.filters import Filter
+from tooltap.daemon.web.heads import CallKey, head_of
+from tooltap.protocol.filters import MAX_VALUES, Filter
 
-__all__ = ["NEWEST", "STATES", "Asked", "Bounds", "Page", "State", "around", "between", "live_test", "newer", "older"]
+__all__ = [
+    "NEWEST",
+    "STATES",
+    "Asked",
+    "Bounds",
+    "Page",
+    "State",
+    "around",
+    "between",
+    "live_test",
+    "missing",
+    "newer",
+    "of_call",
+    "older",
+]
 
 State: TypeAlias = Literal[
     "running", "awaiting-permission", "completed", "failed", "denied", "cancelled", "interrupted"
@@ -26,7 +41,11 @@ STATES: tuple[State, ...] = (
     *("denied", "cancelled", "interrupted"),
 )
 OPEN = ("running", "awaiting-permission")
+OF_A_CALL = ("tool-call", "tool-update", "tool-result", "permission-request", "permission-response")
 CHUNK = 262_144
+NEAR = 400
+"""Calls among which that of a result is looked for."""
+NEAR_BYTES = 262_144
 NEWEST = 2**63 - 1
 
 Test: TypeAlias = Callable[[StoredEvent], bool]
@@ -120,6 +139,45 @@ async def between(journal: Journal, asked: Asked, bounds: Bounds, first: int, la
     page = await newer(journal, asked, bounds._replace(events=2 * bounds.events), first - 1)
     events = [event for event in page.events if event.seq <= last]
     return Page(events, first, last, first > journal.oldest, last < journal.latest)
+
+
+async def missing(journal: Journal, asked: Asked, page: Page) -> list[StoredEvent]:
+    """What makes cards of the page whole, as far as it is near: results that come behind it, of its calls; and where a
+    result was found by its text or state, its call. Raises `JournalError`."""
+    kinds = asked.narrowed.kind
+    if kinds is not None and "tool-result" not in kinds:
+        return []
+    heads = [(event.seq, head_of(event)) for event in page.events]
+    calls = {one.key: seq for seq, one in heads if one.kind == "tool-call"}
+    results = {one.key: seq for seq, one in heads if one.kind == "tool-result"}
+    found: list[StoredEvent] = []
+    if (open_calls := calls.keys() - results.keys()) and page.newer:
+        wanted = _of_streams(open_calls, "tool-result")
+        behind, _ = await journal.read(page.last, wanted, max_bytes=NEAR_BYTES)
+        found += [event for event in behind if head_of(event).key in open_calls]
+    are_calls_wanted = asked.wanted.kind is None or "tool-call" in asked.wanted.kind
+    if (alone := results.keys() - calls.keys()) and asked.is_searched and are_calls_wanted:
+        wanted = _of_streams(alone, "tool-call")
+        last = max(results[key] for key in alone)
+        before, _ = await journal.read_back(last, wanted, limit=NEAR, max_bytes=NEAR_BYTES)
+        found += [event for event in before if head_of(event).key in alone]
+    return found
+
+
+async def of_call(journal: Journal, event: StoredEvent) -> list[StoredEvent]:
+    """The event, and what there is near it about the same call, oldest first. Raises `JournalError`."""
+    head = head_of(event)
+    if head.call_id is None:
+        return [event]
+    wanted = Filter(stream=(head.stream,), kind=OF_A_CALL)
+    before, _ = await journal.read_back(event.seq, wanted, limit=NEAR, max_bytes=NEAR_BYTES)
+    behind, _ = await journal.read(event.seq, wanted, max_bytes=NEAR_BYTES)
+    return [one for one in [*before[::-1], event, *behind] if one == event or head_of(one).key == head.key]
+
+
+def _of_streams(keys: Iterable[CallKey], kind: str) -> Filter:
+    streams = sorted({stream for stream, _ in keys})
+    return Filter(stream=tuple(streams[:MAX_VALUES]), kind=(kind,))
 
 
 class _Search:

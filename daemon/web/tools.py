@@ -15,38 +15,10 @@ from markupsafe import Markup
 from tooltap.daemon.web.look import Excerpt, Look, excerpt
 from tooltap.daemon.web.markup import template
 from tooltap.daemon.web.render_any import nothing, said, tree, unsaid
-from tooltap.daemon.web.render_display_tools import (
-    DisplayFileInput,
-    DisplayResult,
-    display_file_input,
-    display_output,
-)
-from tooltap.daemon.web.render_edits import (
-    change_output,
-    delete_input,
-    delete_output,
-    diff_input,
-    diff_output,
-    edit_input,
-    multi_edit_input,
-    patch_input,
-    patch_output,
-)
-from tooltap.daemon.web.render_files import NotebookEditInput, notebook_input, read_input, read_output, write_input
+from tooltap.daemon.web.render_machine import MACHINE, MACHINE_TYPES
 from tooltap.daemon.web.render_mcp import AnyResult, any_output
-from tooltap.daemon.web.render_search import (
-    code_search_input,
-    glob_input,
-    glob_output,
-    grep_input,
-    grep_output,
-    ls_input,
-    ls_output,
-)
-from tooltap.daemon.web.render_shell import FollowerInput, FollowerResult, follower_input, shell_input, shell_output
 from tooltap.daemon.web.render_talk import MCP, TALK, TYPES
 from tooltap.daemon.web.screen import settled
-from tooltap.protocol.file_tools import BashInput, ChangeResult
 from tooltap.protocol.payloads import ToolInput, ToolResultPayload
 from tooltap.protocol.tools import TOOLS, McpInput, McpResult, ToolTypes
 
@@ -62,40 +34,10 @@ class Renderer(NamedTuple):
 ANY = Renderer("◇", nothing, any_output)
 """Of a tool that nobody here knows."""
 
-RENDERERS: dict[str, Renderer] = {
-    "Bash": Renderer("❯", shell_input, shell_output),
-    "BashOutput": Renderer("❯", follower_input, shell_output),
-    "KillShell": Renderer("❯", follower_input, shell_output),
-    "write_stdin": Renderer("❯", follower_input, shell_output),
-    "Read": Renderer("▤", read_input, read_output),
-    "Write": Renderer("✎", write_input, change_output),
-    "Edit": Renderer("✎", edit_input, change_output),
-    "MultiEdit": Renderer("✎", multi_edit_input, change_output),
-    "NotebookEdit": Renderer("✎", notebook_input, change_output),
-    "Delete": Renderer("✕", delete_input, delete_output),
-    "Patch": Renderer("✎", patch_input, patch_output),
-    "Diff": Renderer("±", diff_input, diff_output),
-    "Glob": Renderer("⌕", glob_input, glob_output),
-    "Grep": Renderer("⌕", grep_input, grep_output),
-    "LS": Renderer("▤", ls_input, ls_output),
-    "CodeSearch": Renderer("⌕", code_search_input, grep_output),
-    "mcp__tooltap__run_and_display": Renderer("❯", shell_input, display_output),
-    "mcp__tooltap__render_file_contents": Renderer("▤", display_file_input, display_output),
-    "mcp__tooltap__display_image": Renderer("▤", display_file_input, display_output),
-    **{name: Renderer(*row) for name, row in TALK.items()},
-}
+RENDERERS: dict[str, Renderer] = {name: Renderer(*row) for name, row in (MACHINE | TALK).items()}
 """Canonical name -> its renderer."""
 
-LATER_TYPES: dict[str, ToolTypes] = {
-    "BashOutput": ToolTypes(FollowerInput, FollowerResult),
-    "KillShell": ToolTypes(FollowerInput, FollowerResult),
-    "write_stdin": ToolTypes(FollowerInput, FollowerResult),
-    "NotebookEdit": ToolTypes(NotebookEditInput, ChangeResult),
-    "mcp__tooltap__run_and_display": ToolTypes(BashInput, DisplayResult),
-    "mcp__tooltap__render_file_contents": ToolTypes(DisplayFileInput, DisplayResult),
-    "mcp__tooltap__display_image": ToolTypes(DisplayFileInput, DisplayResult),
-    **TYPES,
-}
+LATER_TYPES: dict[str, ToolTypes] = MACHINE_TYPES | TYPES
 """Structs of tools that are not among the 24, those of a tool that they are like; and of some that are among them,
 with keys that only some providers have."""
 

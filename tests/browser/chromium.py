@@ -6,11 +6,12 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, Playwright, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Playwright, expect, sync_playwright
 
 __all__ = ["MISSING", "Tab", "launched", "violations"]
 
@@ -41,8 +42,9 @@ def launched(*arguments: str) -> Iterator[Browser]:
 
 
 class Tab:
-    """A page in a profile of its own. `wrong` is what no page of ours may do, as it happens: errors in the console,
-    exceptions, dialogs, what the Content-Security-Policy stopped, requests to other places than the page's own."""
+    """A page in a profile of its own, which has to have done nothing wrong by the end. `wrong` is what no page of ours
+    may do, as it happens: errors in the console, exceptions, dialogs, what the Content-Security-Policy stopped,
+    requests to other places than the page's own."""
 
     def __init__(self, browser: Browser, **options: Any) -> None:
         self.context = browser.new_context(**options)
@@ -53,9 +55,9 @@ class Tab:
         self.expected = ""
         """An error with this in it is none: what a test does to the page it says in the console."""
         self.requests: list[str] = []
-        self.page.on("console", lambda said: said.type == "error" and self._note(f"console: {said.text}"))
+        self.page.on("console", self._said)
         self.page.on("pageerror", lambda error: self._note(f"exception: {error}"))
-        self.page.on("dialog", lambda dialog: (self._note(f"dialog: {dialog.message}"), dialog.dismiss()))
+        self.page.on("dialog", self._asked)
         self.page.on("popup", lambda popup: self._note(f"popup: {popup.url}"))
         self.context.on("request", lambda request: self._requested(request.url))
 
@@ -63,18 +65,34 @@ class Tab:
         if not self.expected or self.expected not in wrong:
             self.wrong.append(wrong)
 
+    def _said(self, said: ConsoleMessage) -> None:
+        if said.type == "error":
+            self._note(f"console: {said.text}")
+
+    def _asked(self, dialog: Dialog) -> None:
+        self._note(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
     def _requested(self, url: str) -> None:
         self.requests.append(url)
         if urlsplit(url).hostname not in ("127.0.0.1", None):
             self._note(f"request: {url}")
 
-    def close(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.context.close()
+        if error is None:
+            assert self.wrong == []
 
 
-def violations(page: Page) -> list[str]:
-    """What axe calls serious or critical, as `rule: where`."""
-    found = Axe().run(page).response["violations"]
+def violations(page: Page, *rules: str) -> list[str]:
+    """What axe calls serious or critical, as `rule: where`; of these rules only, if there are any."""
+    only = {"runOnly": rules} if rules else {}
+    found = Axe().run(page, options={"resultTypes": ["violations"], **only}).response["violations"]
     return [
         f"{rule['id']}: {' '.join(map(str, node['target']))} {node['failureSummary']}"
         for rule in found

@@ -25,11 +25,8 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def tab(browser: Browser) -> Iterator[Tab]:
-    """A tab that has done nothing wrong by the end of the test."""
-    tab = Tab(browser)
-    yield tab
-    tab.close()
-    assert tab.wrong == []
+    with Tab(browser) as tab:
+        yield tab
 
 
 @pytest.fixture

@@ -110,11 +110,11 @@ def main() -> int:
     parser.add_argument("--events", type=int, default=EVENTS)
     parser.add_argument("--steps", type=int, default=STEPS)
     options = parser.parse_args()
-    with TemporaryDirectory() as directory, Site(Path(directory)) as site, launched() as browser:
+    with TemporaryDirectory() as directory, Site(Path(directory)) as site, launched() as browser, Tab(browser) as tab:
         started = time.monotonic()
         fill(site, options.events)
         print(f"{options.events:,} events in one session, ingested in {time.monotonic() - started:.0f} s", flush=True)
-        measured = measure(site, Tab(browser), options.steps)
+        measured = measure(site, tab, options.steps)
     return report(measured)
 
 

@@ -176,12 +176,10 @@ def test_the_keyboard_goes_from_card_to_card_expands_opens_and_helps(page: Page,
 
 
 def test_everything_can_be_read_without_a_script(site: Site, browser: Browser) -> None:
-    tab = Tab(browser, java_script_enabled=False)
-    site.enter(tab.page, stream=STREAM)
+    with Tab(browser, java_script_enabled=False) as tab:
+        site.enter(tab.page, stream=STREAM)
 
-    tab.page.locator("article.tool-call .head").first.click()
-    expect(tab.page.locator(".view")).to_have_count(3)
-    tab.page.locator("#previous").click()
-    expect(tab.page.locator(".view")).to_have_count(3)
-    tab.close()
-    assert tab.wrong == []
+        tab.page.locator("article.tool-call .head").first.click()
+        expect(tab.page.locator(".view")).to_have_count(3)
+        tab.page.locator("#previous").click()
+        expect(tab.page.locator(".view")).to_have_count(3)

@@ -3,9 +3,9 @@
 
 import { adopt, make, parse } from "./cards.js";
 
-const NEAR = "1500px";
+const NEAR = 1_500; // pixels from what is seen, within which there are cards
 const SECTION = 50; // cards of a section that grows: what is laid out at once stays small
-const FILLED = 12; // sections that hold their cards
+const FILLED = 6; // sections that hold their cards
 const MAX_ALSO = 200;
 
 export class Feed {
@@ -20,7 +20,7 @@ export class Feed {
     this.links.older.dataset.cursor = first.dataset.first;
     this.links.newer.dataset.cursor = first.dataset.last;
     this.near = new IntersectionObserver((entries) => entries.forEach((one) => one.isIntersecting && this.come(one.target)), {
-      rootMargin: NEAR,
+      rootMargin: `${NEAR}px`,
     });
     for (const link of Object.values(this.links)) {
       this.near.observe(link);
@@ -78,11 +78,11 @@ export class Feed {
     this.trim();
   }
 
-  // What is in another section already stays there; and what belongs into a card is put there.
+  // What stands in a card stands nowhere else; and what belongs into a card is put there.
   settle(section) {
-    for (const article of section.querySelectorAll(":scope > article")) {
-      const twins = this.element.querySelectorAll(`[id="${article.id}"]`);
-      if (twins.length > 1) (twins[0] === article && twins[1].dataset.seq && !twins[1].parentElement.matches("section") ? article : [...twins].find((one) => one !== article)).remove();
+    for (const article of section.querySelectorAll("article")) {
+      const twin = [...this.element.querySelectorAll(`#${article.id}`)].find((one) => one !== article);
+      if (twin) (twin.parentElement.matches("section") ? twin : article).remove();
     }
     for (const article of this.element.querySelectorAll("section > article[data-into]")) this.adopt(article);
   }
@@ -104,6 +104,8 @@ export class Feed {
     const section = this.open(seq);
     section.append(article); // before it is adopted: a subagent's event looks for its call in its own section
     const stays = !this.adopt(article);
+    this.element.setAttribute("role", "feed"); // which has to have an article
+    this.element.setAttribute("aria-label", "Events");
     this.reach(seq);
     return stays;
   }
@@ -146,12 +148,14 @@ export class Feed {
   // The sections farthest from what is seen are emptied.
   trim() {
     const middle = innerHeight / 2;
-    const filled = this.sections
-      .filter((one) => !one.hasAttribute("data-empty") && !one.contains(document.activeElement))
+    const filled = this.sections.filter((one) => !one.hasAttribute("data-empty"));
+    const far = filled
+      .filter((one) => !one.contains(document.activeElement))
       .map((section) => ({ section, box: section.getBoundingClientRect() }))
       .map(({ section, box }) => ({ section, box, distance: Math.max(box.top - middle, middle - box.bottom) }))
+      .filter(({ distance }) => distance > 2 * NEAR + middle)
       .sort((one, other) => other.distance - one.distance);
-    for (const { section, box } of filled.slice(0, Math.max(filled.length - FILLED, 0))) {
+    for (const { section, box } of far.slice(0, Math.max(filled.length - FILLED, 0))) {
       section.style.blockSize = `${box.height}px`;
       section.toggleAttribute("data-empty", true);
       section.replaceChildren();

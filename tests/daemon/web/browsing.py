@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPMessage, HTTPResponse
 from pathlib import Path
@@ -137,6 +138,13 @@ class Stream:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def until(holds: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + TIMEOUT
+    while not holds():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.005)
 
 
 def web_settings(directory: Path, **settings: Any) -> dict[str, Any]:

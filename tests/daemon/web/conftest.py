@@ -1,4 +1,4 @@
-"""One daemon with a web gateway for each test."""
+"""A daemon with a web gateway, for each test, or one for those of a module that do not change what is there."""
 
 from __future__ import annotations
 
@@ -9,6 +9,13 @@ import pytest
 
 from tests.daemon.running import Running
 from tests.daemon.web.browsing import Browser, browsed
+
+
+@pytest.fixture(scope="module")
+def common(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, Browser]]:
+    """One for all of a module."""
+    with browsed(tmp_path_factory.mktemp("web")) as served:
+        yield served
 
 
 @pytest.fixture

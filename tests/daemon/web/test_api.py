@@ -14,6 +14,12 @@ from tooltap.daemon.journal import JournalError
 from tooltap.protocol.events import SessionEvent
 
 
+@pytest.fixture
+def idle(common: tuple[Running, Browser]) -> Browser:
+    """Of a daemon without events."""
+    return common[1]
+
+
 def socket_lines(daemon: Running, **arguments: Any) -> list[bytes]:
     """What a subscription is sent."""
     wire = daemon.subscribe(after="start", follow=False, **arguments)
@@ -194,8 +200,8 @@ def test_statistics_are_those_of_the_socket_and_say_where_the_gateway_is(daemon:
         ("/metrics?a=1", "there is no `a` here; there are: none"),
     ],
 )
-def test_a_mistake_in_the_query_is_one_sentence(browser: Browser, target: str, sentence: str) -> None:
-    status, code, message = browser.get(target).error
+def test_a_mistake_in_the_query_is_one_sentence(idle: Browser, target: str, sentence: str) -> None:
+    status, code, message = idle.get(target).error
 
     assert status == 400
     assert code in ("bad-query", "bad-frame")
@@ -203,14 +209,16 @@ def test_a_mistake_in_the_query_is_one_sentence(browser: Browser, target: str, s
     assert "\n" not in message
 
 
-@pytest.mark.parametrize("target", ["/no", "/api", "/api/", "/api/events/1/2", "/%2e%2e/etc/passwd", "/api//events"])
-def test_what_is_not_there_is_not_found(browser: Browser, target: str) -> None:
-    assert browser.get(target).error == (404, "not-found", "there is nothing at this address")
+@pytest.mark.parametrize(
+    "target", ["/no", "/api", "/api/events/", "/api/events/1/2", "/%2e%2e/etc/passwd", "/api//events"]
+)
+def test_what_is_not_there_is_not_found(idle: Browser, target: str) -> None:
+    assert idle.get(target).error == (404, "not-found", "there is nothing at this address")
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"])
-def test_methods_that_change_nothing_are_all_there_are(browser: Browser, method: str) -> None:
-    answer = browser.get("/api/events", method=method)
+def test_methods_that_change_nothing_are_all_there_are(idle: Browser, method: str) -> None:
+    answer = idle.get("/api/events", method=method)
 
     assert answer.error == (405, "method-not-allowed", "this address knows no such method")
     assert {one.strip() for one in answer.headers["allow"].split(",")} == {"GET", "HEAD"}
@@ -227,15 +235,15 @@ def test_head_says_what_get_would(daemon: Running, browser: Browser, target: str
     assert int(head.headers["content-length"]) > 0
 
 
-def test_a_request_that_is_too_long_harms_nobody(browser: Browser) -> None:
+def test_a_request_that_is_too_long_harms_nobody(idle: Browser) -> None:
     """It is not read to its end, so that the answer may get lost."""
-    assert browser.get("/api/events?session=" + "x" * 60_000).json["events"] == []
+    assert idle.get("/api/events?session=" + "x" * 60_000).json["events"] == []
     for head in (f"GET /?{'x' * 500_000} HTTP/1.1\r\n", f"GET / HTTP/1.1\r\nX: {'x' * 500_000}"):
         try:
-            assert browser.say(head.encode()).startswith(b"HTTP/1.1 400 ")
+            assert idle.say(head.encode()).startswith(b"HTTP/1.1 400 ")
         except ConnectionError:
             pass
-    assert browser.get("/healthz").status == 200
+    assert idle.get("/healthz").status == 200
 
 
 def test_a_journal_that_fails_is_an_answer_and_no_more(

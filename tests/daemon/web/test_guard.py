@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from http.cookies import SimpleCookie
 from pathlib import Path
 
@@ -25,16 +24,9 @@ ADDRESSES = [
 SENTENCE = "this needs the link that `tooltap serve link` prints"
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, Browser]]:
-    """One for all: nothing here changes it."""
-    with browsed(tmp_path_factory.mktemp("web")) as served:
-        yield served
-
-
 @pytest.fixture
-def browser(served: tuple[Running, Browser]) -> Browser:
-    return served[1]
+def browser(common: tuple[Running, Browser]) -> Browser:
+    return common[1]
 
 
 def assert_refused(answer: Answer) -> None:
@@ -78,7 +70,7 @@ def test_of_two_tokens_in_the_link_both_have_to_be_right(browser: Browser) -> No
 @pytest.mark.parametrize(
     "host",
     ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example:8422", "192.168.1.7", "[::2]",
-     "127.0.0.1@evil.example", ""],
+     "127.0.0.1@evil.example", "127.0.0.1:1@evil.example", "[::1]evil.example", "[::1].evil.example:1", "a b", ""],
 )  # fmt: skip
 def test_another_host_is_refused_though_the_token_is_right(browser: Browser, host: str, address: str) -> None:
     """DNS rebinding: the page's own name means this machine, and that is the name it asks by."""
@@ -220,6 +212,15 @@ def test_a_form_has_a_bound(browser: Browser) -> None:
         "too-large",
         "a form has at most 65536 bytes",
     )
+
+
+def test_a_form_has_to_come_in_time(tmp_path: Path) -> None:
+    head = "POST /api/stats HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n"
+    with browsed(tmp_path, {"patience": 0.1}) as (_, browser):
+        answer = browser.say(f"{head}Authorization: Bearer {browser.token}\r\n\r\nhalf".encode())
+
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert answer.endswith(b'{"error":{"code":"timeout","message":"the form did not come in time"}}')
 
 
 def test_a_restart_keeps_browsers_logged_in(tmp_path: Path) -> None:

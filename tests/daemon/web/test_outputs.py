@@ -20,20 +20,26 @@ BODY = bytes(range(256)) * 4
 PLACE = "/api/outputs/s%2Fa:1:o0"
 
 
+@pytest.fixture(scope="module")
+def kept(common: tuple[Running, Browser]) -> Browser:
+    """Of a daemon that has the body."""
+    daemon, browser = common
+    keep(daemon, BODY)
+    return browser
+
+
 def keep(daemon: Running, data: bytes, mime_type: str = "application/x-test") -> None:
     daemon.commit(commit(OutputPiece("s/a:1:o0", 0, data, mime_type), message("m", "s/a"), stream="s/a"))
 
 
-def test_a_body_comes_whole_with_its_type(daemon: Running, browser: Browser) -> None:
-    keep(daemon, BODY)
-
-    answer = browser.get(PLACE)
+def test_a_body_comes_whole_with_its_type(kept: Browser) -> None:
+    answer = kept.get(PLACE)
 
     assert (answer.status, answer.body) == (200, BODY)
     assert answer.headers["content-type"] == "application/x-test"
     assert answer.headers["content-length"] == "1024"
     assert answer.headers["accept-ranges"] == "bytes"
-    assert browser.get("/api/outputs/s/a:1:o0").body == BODY
+    assert kept.get("/api/outputs/s/a:1:o0").body == BODY
 
 
 @pytest.mark.parametrize(
@@ -49,10 +55,8 @@ def test_a_body_comes_whole_with_its_type(daemon: Running, browser: Browser) -> 
         ("Bytes= 1-2 ", BODY[1:3]),
     ],
 )
-def test_a_part_comes_with_its_place(daemon: Running, browser: Browser, asked: str, part: bytes) -> None:
-    keep(daemon, BODY)
-
-    answer = browser.get(PLACE, {"Range": asked})
+def test_a_part_comes_with_its_place(kept: Browser, asked: str, part: bytes) -> None:
+    answer = kept.get(PLACE, {"Range": asked})
 
     start = BODY.index(part) if len(part) > 256 else 1024 - len(part) if BODY.endswith(part) else BODY.index(part)
     assert (answer.status, answer.body) == (206, part)
@@ -61,10 +65,8 @@ def test_a_part_comes_with_its_place(daemon: Running, browser: Browser, asked: s
 
 
 @pytest.mark.parametrize("asked", ["bytes=1024-", "bytes=9999-10000", "bytes=-0"])
-def test_a_part_beyond_the_end_cannot_be_had(daemon: Running, browser: Browser, asked: str) -> None:
-    keep(daemon, BODY)
-
-    answer = browser.get(PLACE, {"Range": asked})
+def test_a_part_beyond_the_end_cannot_be_had(kept: Browser, asked: str) -> None:
+    answer = kept.get(PLACE, {"Range": asked})
 
     assert answer.error == (416, "no-such-range", "the output has 1024 bytes")
     assert answer.headers["content-range"] == "bytes */1024"
@@ -82,11 +84,9 @@ def test_a_part_beyond_the_end_cannot_be_had(daemon: Running, browser: Browser, 
         {"Range": "bytes=0-1", "If-Range": '"tag"'},
     ],
 )
-def test_what_is_no_range_gives_the_whole(daemon: Running, browser: Browser, headers: dict[str, str]) -> None:
+def test_what_is_no_range_gives_the_whole(kept: Browser, headers: dict[str, str]) -> None:
     """As RFC 9110, 14.2 has it: a `Range` that is not understood is ignored."""
-    keep(daemon, BODY)
-
-    answer = browser.get(PLACE, headers)
+    answer = kept.get(PLACE, headers)
 
     assert (answer.status, answer.body) == (200, BODY)
 
@@ -139,11 +139,9 @@ def test_an_empty_body_is_one(daemon: Running, browser: Browser) -> None:
     assert browser.get(PLACE, {"Range": "bytes=0-"}).status == 416
 
 
-def test_head_tells_of_a_body_without_it(daemon: Running, browser: Browser) -> None:
-    keep(daemon, BODY)
-
-    whole = browser.get(PLACE, method="HEAD")
-    part = browser.get(PLACE, {"Range": "bytes=-5"}, method="HEAD")
+def test_head_tells_of_a_body_without_it(kept: Browser) -> None:
+    whole = kept.get(PLACE, method="HEAD")
+    part = kept.get(PLACE, {"Range": "bytes=-5"}, method="HEAD")
 
     assert (whole.status, whole.body, whole.headers["content-length"]) == (200, b"", "1024")
     assert (part.status, part.body, part.headers["content-length"]) == (206, b"", "5")
@@ -237,18 +235,16 @@ def test_as_json_bytes_that_are_no_text_are_base64(daemon: Running, browser: Bro
         ("offset=1", "there is no `offset` here; there are: none"),
     ],
 )
-def test_a_mistake_is_one_sentence(daemon: Running, browser: Browser, query: str, sentence: str) -> None:
-    keep(daemon, BODY)
-
-    assert browser.get(f"{PLACE}?{query}").error == (400, "bad-query", sentence)
+def test_a_mistake_is_one_sentence(kept: Browser, query: str, sentence: str) -> None:
+    assert kept.get(f"{PLACE}?{query}").error == (400, "bad-query", sentence)
 
 
 @pytest.mark.parametrize("suffix", ["", "?format=json"])
-def test_what_never_was_is_not_found(browser: Browser, suffix: str) -> None:
+def test_what_never_was_is_not_found(kept: Browser, suffix: str) -> None:
     for output_id in ("x", "s:1:o0", "..%2f..%2fetc%2fpasswd", "%00", "display-0123456789abcdef-00000000"):
-        answer = browser.get(f"/api/outputs/{output_id}{suffix}")
+        answer = kept.get(f"/api/outputs/{output_id}{suffix}")
         assert answer.error[:2] == (404, "not-found")
-    assert browser.get(f"/api/outputs/{'x' * 501}{suffix}").status in (400, 404)
+    assert kept.get(f"/api/outputs/{'x' * 501}{suffix}").status in (400, 404)
 
 
 @pytest.mark.parametrize("suffix", ["", "?format=json"])

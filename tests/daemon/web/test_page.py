@@ -170,7 +170,8 @@ def test_pages_are_links_to_older_and_newer_ones(tmp_path: Path) -> None:
         ({"tool": "sh", "session": "session-1"}, [2, 4]),
         ({"agent": "child"}, [5]),
         ({"stream": "t", "kind": "tool-call"}, [6]),
-        ({"state": "failed"}, [3]),
+        ({"state": "failed"}, [2, 3]),
+        ({"state": "failed", "kind": "tool-result"}, [3]),
         ({"state": "running"}, [4, 6]),
         ({"text": "NEEDLE"}, [1]),
         ({"text": "needle", "provider": "claude"}, []),
@@ -237,6 +238,26 @@ def test_a_text_that_is_not_found_soon_is_looked_for_page_by_page(tmp_path: Path
         assert seqs(page) == [1]
         assert 3 < pages < 10
         assert "older" not in hrefs(page)
+
+
+def test_a_card_is_whole_though_its_result_is_on_the_next_page(tmp_path: Path) -> None:
+    with browsed(tmp_path, {"cards": 2}) as (daemon, browser):
+        daemon.commit(commit(call("1"), call("2"), message("x"), result("2"), result("1"), message("y")))
+
+        first = shown(browser, "/?after=0")
+        found = shown(browser, "/?kind=tool-call&after=0")
+
+        assert seqs(first) == [1, 5, 2, 4]
+        assert [one.attributes["data-status"] for one in first.all("article", class_="tool-call")] == ["completed"] * 2
+        assert section(first)["data-last"] == "2"
+        assert seqs(found) == [1, 2]
+
+
+def test_what_is_found_in_a_result_is_shown_with_its_call(daemon: Running, browser: Browser) -> None:
+    daemon.commit(commit(call("1"), message("x"), result("1", output={"stdout": "needle"}), call("2")))
+
+    assert seqs(shown(browser, "/?text=needle")) == [1, 3]
+    assert seqs(shown(browser, "/?text=needle&kind=tool-result")) == [3]
 
 
 def test_a_link_to_an_event_opens_the_page_around_it(tmp_path: Path) -> None:
@@ -354,6 +375,12 @@ def test_one_event_is_shown_in_three_views(daemon: Running, browser: Browser) ->
     assert "for the user" not in views["assistant"]
     assert ["the provider's" in view for view in views.values()] == [False, False, True]
     assert hrefs(page) == {"previous": "/events/1", "next": "/events/3", "in-timeline": "/?session=session-1&at=2#e2"}
+
+
+def test_an_event_of_a_call_is_shown_with_all_of_the_call(daemon: Running, browser: Browser) -> None:
+    daemon.commit(commit(call("1"), call("2"), message("x"), result("2"), result("1"), message("y")))
+
+    assert [seqs(shown(browser, f"/events/{seq}")) for seq in (1, 4, 5, 6)] == [[1, 5], [2, 4], [1, 5], [6]]
 
 
 def test_an_event_that_is_not_there_is_not_found(browser: Browser) -> None:

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tooltap.daemon.web.fragments import Head
+from tooltap.daemon.web.heads import Head
 from tooltap.daemon.web.preferences import (
     PreferenceError,
     Preferences,

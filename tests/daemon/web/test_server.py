@@ -12,8 +12,8 @@ import pytest
 
 from tests.daemon.events import commit, message
 from tests.daemon.processes import DaemonProcess
-from tests.daemon.running import TIMEOUT, running
-from tests.daemon.web.browsing import Browser, browsed, web_settings
+from tests.daemon.running import running
+from tests.daemon.web.browsing import Browser, browsed, until, web_settings
 from tooltap.daemon.listener import ListenError
 from tooltap.daemon.web.token import load_token
 from tooltap.normalizers.items import OutputPiece
@@ -71,8 +71,7 @@ def test_more_connections_than_there_may_be_are_closed(tmp_path: Path) -> None:
         assert daemon.stats()["web"]["connections"] == 3
         for connection in (*idle, refused):
             connection.close()
-        while daemon.stats()["web"]["connections"]:
-            pass
+        until(lambda: not daemon.stats()["web"]["connections"], "the connections to be noticed")
         assert browser.get("/healthz").status == 200
 
 
@@ -125,8 +124,7 @@ def test_who_takes_no_more_of_a_body_is_cut_off(tmp_path: Path) -> None:
                 f"GET /api/outputs/s:1:o0 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {browser.token}\r\n\r\n"
             )
             connection.sendall(head.encode())
-            while daemon.stats()["web"]["connections"]:
-                pass
+            until(lambda: not daemon.stats()["web"]["connections"], "the connection to be cut off")
             received = 0
             try:
                 while data := connection.recv(65_536):
@@ -186,8 +184,7 @@ def test_many_browsers_come_and_go_while_others_are_served(tmp_path: Path) -> No
                 connection.sendall(f"{head}Authorization: Bearer {browser.token}\r\n\r\n".encode())
             for connection in connections:
                 connection.close()
-        deadline = time.monotonic() + TIMEOUT
-        while daemon.daemon.hub.subscriptions or daemon.stats()["web"]["connections"]:
-            assert time.monotonic() < deadline
+        until(lambda: not daemon.daemon.hub.subscriptions, "the streams to end")
+        until(lambda: not daemon.stats()["web"]["connections"], "the connections to be noticed")
 
         assert len(browser.get("/api/events").json["events"]) == 200

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,8 @@ import pytest
 
 from tests.daemon.events import call, commit, event, message
 from tests.daemon.lives import Lives, Publisher, wait_for_ack
-from tests.daemon.running import TIMEOUT, Running
-from tests.daemon.web.browsing import Browser, Message, browsed, free_port, web_settings
+from tests.daemon.running import Running
+from tests.daemon.web.browsing import Browser, Message, browsed, free_port, until, web_settings
 from tooltap.daemon.web.token import load_token
 from tooltap.protocol.events import SessionEvent
 
@@ -20,12 +19,6 @@ from tooltap.protocol.events import SessionEvent
 def socket_lines(daemon: Running, **arguments: Any) -> list[str]:
     wire = daemon.subscribe(after="start", follow=False, **arguments)
     return [line.decode().rstrip("\n") for line in wire.lines() if not line.startswith(b'{"op"')]
-
-
-def until(holds: Any, what: str) -> None:
-    deadline = time.monotonic() + TIMEOUT
-    while not holds():
-        assert time.monotonic() < deadline, f"waited in vain for: {what}"
 
 
 def test_replay_and_live_join_with_the_bytes_of_the_socket(daemon: Running, browser: Browser) -> None:
@@ -142,7 +135,7 @@ def test_head_opens_no_stream(daemon: Running, browser: Browser) -> None:
     answer = browser.get("/api/events", {"Accept": "text/event-stream"}, method="HEAD")
 
     assert (answer.status, answer.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
-    assert not daemon.daemon.hub.subscriptions
+    until(lambda: not daemon.daemon.hub.subscriptions, "the subscription to end")
 
 
 def test_a_browser_that_leaves_is_forgotten(daemon: Running, browser: Browser) -> None:
@@ -198,7 +191,7 @@ def test_a_browser_that_reads_nothing_delays_nobody_and_misses_nothing(tmp_path:
             assert len(quick.take(20)) == 20
         [behind] = [one for one in daemon.stats()["subscribers"] if one["behind"]]
 
-        assert behind["bytesWritten"] < 12_000_000
+        assert behind["bytesWritten"] < 9_000_000  # most of it in the kernel's buffers
         assert [one.id for one in stuck.take(1_200)] == [str(seq) for seq in range(1, 1_201)]
 
 

@@ -1,0 +1,133 @@
+"""How it looks to those who cannot see as others do, in the dark, and on a phone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Literal
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.chromium import Tab, violations
+from tests.browser.pages import prefer
+from tests.browser.recordings import CLAUDE, lines, recording
+from tests.browser.serving import Site
+
+STREAM = "looks"
+RECORDED = ("grep", "shell-fails", "todos", "edit", "mcp", "web", "control-question", "picture", "subagents-parallel")
+PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True, "device_scale_factor": 2}
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+GROUND = "getComputedStyle(document.body).backgroundColor"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def looked_at(site: Site) -> None:
+    agent = site.publish(STREAM, "claude-stream")
+    for name in (
+        "grep",
+        "shell-fails",
+        "todos",
+        "edit",
+        "mcp",
+        "web",
+        "control-question",
+        "picture",
+        "subagents-parallel",
+    ):
+        agent.write(*(line for line in lines(CLAUDE / f"{name}.jsonl") if b'"stream_event"' not in line))
+    agent.finish()
+    site.ingest(recording("claude-stream/claude-code-1.0.128/denied"), recording("codex-exec/codex-0.169/patch"))
+
+
+def timeline(site: Site, page: Page) -> None:
+    site.enter(page, stream=STREAM)
+
+
+def everything(site: Site, page: Page) -> None:
+    site.enter(page)
+    prefer(page, level="full")
+
+
+def titles(site: Site, page: Page) -> None:
+    timeline(site, page)
+    prefer(page, level="title")
+
+
+def preferences(site: Site, page: Page) -> None:
+    timeline(site, page)
+    page.locator('[popovertarget="preferences"]').first.click()
+
+
+def event(site: Site, page: Page) -> None:
+    timeline(site, page)
+    prefer(page, tap="open", debug="on")
+    page.locator("article.tool-call .head").first.click()
+    expect(page.locator(".view")).to_have_count(3)
+
+
+def nothing(site: Site, page: Page) -> None:
+    site.enter(page, text="there is no such text", tool="Read")
+
+
+STATES = [timeline, everything, titles, preferences, event, nothing]
+
+
+@pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
+def test_axe_finds_no_serious_violation(site: Site, page: Page, state: Callable[[Site, Page], None]) -> None:
+    page.emulate_media(color_scheme="light", reduced_motion="reduce")
+    state(site, page)
+
+    assert violations(page) == []
+    page.emulate_media(color_scheme="dark")
+    assert violations(page, "color-contrast") == []
+
+
+@pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
+def test_nothing_is_wider_than_a_phone(site: Site, browser: Browser, state: Callable[[Site, Page], None]) -> None:
+    with Tab(browser, **PHONE) as tab:
+        state(site, tab.page)
+
+        assert tab.page.evaluate(OVERFLOW) == 0
+
+
+def test_on_a_phone_sessions_and_filters_are_drawers(site: Site, browser: Browser) -> None:
+    with Tab(browser, **PHONE) as tab:
+        page = tab.page
+        timeline(site, page)
+        sessions, filters = page.locator("#session-nav"), page.locator("#filters")
+        expect(sessions).to_be_hidden()
+        expect(filters).to_be_hidden()
+
+        page.get_by_role("button", name="Sessions").click()
+        expect(sessions).to_be_in_viewport()
+        assert violations(page) == []
+        page.keyboard.press("Escape")
+        expect(sessions).to_be_hidden()
+
+        page.get_by_role("button", name="Filters").click()
+        filters.locator("[name=text]").fill("greet")
+        filters.get_by_role("button", name="Show").click()
+        expect(page).to_have_url(re.compile("text=greet"))
+
+
+def test_dark_is_what_the_system_says_unless_the_reader_says_otherwise(site: Site, page: Page) -> None:
+    grounds: dict[Any, Any] = {}
+    timeline(site, page)
+    for theme in ("light", "dark", "auto"):
+        prefer(page, theme=theme)
+        for scheme in SCHEMES:
+            page.emulate_media(color_scheme=scheme)
+            grounds[theme, scheme] = page.evaluate(GROUND)
+
+    assert grounds["auto", "light"] != grounds["auto", "dark"]
+    assert grounds["auto", "light"] == grounds["light", "light"] == grounds["light", "dark"]
+    assert grounds["auto", "dark"] == grounds["dark", "dark"] == grounds["dark", "light"]
+
+
+def test_states_are_told_in_words_too(site: Site, page: Page) -> None:
+    timeline(site, page)
+
+    for card in page.locator("#feed article.tool-call").all():
+        expect(card.locator("> header .status")).to_have_text(card.get_attribute("data-status") or "?")

@@ -1,0 +1,105 @@
+"""docs/http.md is true: every command in it runs against a daemon, and prints what stands under it.
+
+`…` stands for what is left out, and a line may be broken anywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+import msgspec
+import pytest
+
+from tests.cli.command import CLAUDE, environment, serving, tooltap
+from tests.daemon.running import Wire
+from tests.test_layout import ROOT
+from tooltap.daemon.config import Web
+from tooltap.daemon.web.api import routes
+from tooltap.daemon.web.services import Services
+
+PAGE = (ROOT / "docs" / "http.md").read_text()
+TIMEOUT = 60
+BLOCKS = re.findall(r"^```(\w+) ?(\w*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+PRELUDE = BLOCKS[0][2]
+EXAMPLES = [(*command[1:], printed[2]) for command, printed in zip(BLOCKS[1::2], BLOCKS[2::2], strict=True)]
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("curl") is None or shutil.which("jq") is None, reason="curl or jq is not installed"
+)
+
+
+@pytest.fixture(scope="module")
+def variables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Of a shell beside a daemon that has a recorded stream, and a display output."""
+    home = tmp_path_factory.mktemp("home")
+    program = home / "bin" / "tooltap"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m tooltap.cli "$@"\n')
+    program.chmod(0o755)
+    config = home / "tooltap.toml"
+    config.write_text(f'[web]\ntoken_file = "{home / "token"}"\n')
+    socket = home / "t.sock"
+    with serving(socket, home, "--web", "127.0.0.1:0", "--config", config):
+        assert tooltap("ingest", "--socket", socket, "--stream", "claude", CLAUDE).returncode == 0
+        path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
+        yield environment(TOOLTAP_SOCKET=str(socket), PATH=path, id=_store(socket))
+
+
+def _store(socket: Path) -> str:
+    body = b"import sys\nprint(sys.argv)\n"
+    about = {"mimeType": "text/x-python", "type": "file", "path": "/home/me/app.py", "language": "python"}
+    with Wire(socket) as wire:
+        wire.send("store", id=1, bytes=len(body), **about)
+        wire.write(body)
+        output_id: str = wire.until("reply")[-1]["result"]["outputId"]
+        return output_id
+
+
+def pattern(printed: str) -> re.Pattern[str]:
+    left_out = [re.escape(part) for part in printed.strip().split("…")]
+    return re.compile(re.sub(r"\\\n(?:\\ )*", r"\\s*", ".*?".join(left_out)), re.DOTALL)
+
+
+@pytest.mark.parametrize(("purpose", "command", "printed"), EXAMPLES)
+def test_commands_print_what_it_says(purpose: str, command: str, printed: str, variables: dict[str, str]) -> None:
+    script = f"set -euo pipefail\n{PRELUDE}{command}"
+    bash = subprocess.Popen(
+        ["bash", "-c", script], env=variables, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    with bash as child:
+        assert child.stdout is not None
+        if purpose == "stream":
+            said = ""
+            while pattern(printed).fullmatch(said.strip()) is None:
+                line = child.stdout.readline()
+                assert line, said
+                said += line
+            os.killpg(child.pid, signal.SIGKILL)
+        else:
+            said = child.stdout.read()
+
+            assert pattern(printed).fullmatch(said.strip()), said
+            assert child.wait(TIMEOUT) == 0
+
+
+def test_every_key_of_the_table_is_named() -> None:
+    [told] = re.findall(r"The table `\[web\]`.*?\n\n", PAGE, re.DOTALL)
+
+    assert set(re.findall(r"`(\w+)`", told)) == {field.name for field in msgspec.structs.fields(Web)}
+
+
+def test_every_endpoint_is_described() -> None:
+    titles = " ".join(re.findall(r"^## .*", PAGE, re.MULTILINE))
+
+    assert {name.lower() for name in re.findall(r"`(/[\w/]+)`", titles)} == {
+        re.sub(r"\{(?:output_)?(\w+)(?::path)?\}", r"\1", route.path) for route in routes(cast(Services, None))
+    }
