@@ -52,6 +52,9 @@ def _metrics(statistics: dict[str, Any]) -> Iterable[Metric]:
     yield Metric("subscribers", "gauge", "Subscriptions.", [({}, len(subscribers))])
     behind = sum(one["behind"] for one in subscribers)
     yield Metric("subscribers_behind", "gauge", "Subscriptions that are served from the journal.", [({}, behind)])
+    if (web := statistics.get("web")) is not None:
+        answers = [({"code": status}, number) for status, number in web["answers"].items()]
+        yield Metric("web_answers_total", "counter", "Answers to browsers, by status.", answers)
     findings = len(statistics["drift"]["findings"])
     yield Metric("drift_findings", "gauge", "What agents print that is not what it was.", [({}, findings)])
 
@@ -85,7 +88,6 @@ _FIGURES: dict[str, dict[str, tuple[str, Literal["counter", "gauge"], str, float
     "web": {
         "connections": ("web_connections", "gauge", "Connections of browsers.", 1),
         "feeds": ("web_feeds", "gauge", "Connections of browsers that are sent events as they come.", 1),
-        "requests": ("web_requests_total", "counter", "Requests answered.", 1),
     },
 }
 """Part of the statistics -> key in it -> name, kind, help, and by how much it is multiplied."""

@@ -37,8 +37,9 @@ class WebServer:
         self.url = url_of(listening)
         self.link = f"{self.url}/?token={token}"
         """Who opens it is let in."""
+        self._guard = application(services, token=token, host=host, port=port)
         self._server = HttpServer(
-            application(services, token=token, host=host, port=port),
+            self._guard,
             keep_alive=KEEP_ALIVE,
             finishing=FINISHING,
             protocol=partial(BrowserConnection, most=self._web.connections, patience=self._web.patience),
@@ -66,11 +67,10 @@ class WebServer:
             connection.transport.abort()
 
     def statistics(self) -> dict[str, Any]:
-        state = self._server.server_state
         return {
             "url": self.url,
             "tokenFile": str(self._web.token_path),
-            "connections": len(state.connections),
+            "connections": len(self._server.server_state.connections),
             "feeds": len(self._services.feeds),
-            "requests": state.total_requests,
+            "answers": {str(status): number for status, number in sorted(self._guard.answers.items())},
         }

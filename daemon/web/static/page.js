@@ -199,7 +199,7 @@ function keyboard(feed) {
     ArrowUp: () => step(-1),
     " ": () => headOf(current()).click(),
     o: () => current() && location.assign(headOf(current()).href),
-    g: () => scrollTo(0, 0),
+    g: () => (feed.links.older.hidden ? scrollTo(0, 0) : location.assign(main.dataset.oldest)),
     G: () => document.querySelector("#jump").click(),
     "/": () => {
       const text = document.querySelector("#text");

@@ -122,7 +122,7 @@ def test_the_link_sets_a_cookie_and_leads_to_the_same_address_without_the_token(
 
     assert (answer.status, answer.body) == (303, b"")
     assert answer.headers["location"] == "/api/stats?a=%20b&c=d&a=e"
-    assert answer.headers["referrer-policy"] == "same-origin"
+    assert answer.headers["referrer-policy"] == "no-referrer"
     assert answer.headers["cache-control"] == "no-store"
     attributes = {one.strip() for one in answer.headers["set-cookie"].split(";")[1:]}
     assert attributes == {"HttpOnly", "Max-Age=31536000", "Path=/", "SameSite=strict"}

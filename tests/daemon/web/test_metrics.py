@@ -41,19 +41,19 @@ def test_metrics_are_what_prometheus_reads(daemon: Running, browser: Browser) ->
 
 
 def test_counters_count(daemon: Running, browser: Browser) -> None:
-    def requests() -> float:
-        families = text_string_to_metric_families(browser.get("/metrics").body.decode())
-        return next(one.samples[0].value for one in families if one.name == "tooltap_web_requests")
+    for status, times in ((200, 3), (403, 2), (404, 1)):
+        for _ in range(times):
+            address, headers = ("/no", {}) if status == 404 else ("/healthz", {"Host": "no"} if status == 403 else {})
+            assert browser.get(address, headers).status == status
+    families = text_string_to_metric_families(browser.get("/metrics").body.decode())
 
-    before = requests()
-    for _ in range(3):
-        browser.get("/healthz")
-
-    assert requests() == before + 4
+    answers = next(one for one in families if one.name == "tooltap_web_answers")
+    assert {one.labels["code"]: one.value for one in answers.samples} == {"200": 3, "403": 2, "404": 1}
 
 
 def test_what_agents_say_is_no_label(daemon: Running, browser: Browser) -> None:
     """The number of time series stays what it is, however many streams, sessions and tools there are."""
+    browser.get("/metrics")
     before = browser.get("/metrics").body.count(b"\n")
     for number in range(50):
         stream = f"s{number}"

@@ -37,7 +37,7 @@ def test_it_stops_promptly_though_browsers_listen_and_some_read_nothing(tmp_path
         begun = time.monotonic()
     took = time.monotonic() - begun
 
-    assert took < 3.0  # `shutdown_timeout`, and what a slow machine adds
+    assert took < 5.0  # `shutdown_timeout` is 2; a slow machine adds to it
     assert list(reading) == []
     assert ended(idle)
     for stream in (*streams, reading):

@@ -1,0 +1,81 @@
+"""A page of somebody else, in the browser that is let in: whatever it tries, it gets 403 and nothing else."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.browser.chromium import PROGRAM, TIMEOUT
+from tests.browser.serving import Site
+from tests.http_server import HttpServer
+
+ATTEMPTS = """
+<img src="{url}/api/events"><script src="{url}/api/events"></script><link rel="stylesheet" href="{url}/api/stats">
+<iframe src="{url}/"></iframe><iframe name="target"></iframe>
+<form method="post" action="{url}/preferences" target="target"><input name="debug" value="on"></form>
+<script>
+    const tried = [
+        fetch("{url}/api/events", {{credentials: "include"}}).then(() => "read", () => "failed"),
+        fetch("{url}/api/sessions", {{credentials: "include", mode: "no-cors"}}).then(r => r.type, () => "failed"),
+        new Promise(resolve => {{
+            const source = new EventSource("{url}/api/events?after=start", {{withCredentials: true}});
+            source.onmessage = () => resolve("read");
+            source.onerror = () => {{ source.close(); resolve("failed"); }};
+        }}),
+    ];
+    document.forms[0].submit();
+    window.outcome = Promise.all(tried);
+</script>
+"""
+
+
+def answers(site: Site) -> Counter[str]:
+    """Of each status, as the daemon counts them: a browser does not tell the page of those it keeps from it."""
+    with site.daemon.connect() as wire:
+        return Counter(wire.ask("stats")["web"]["answers"])
+
+
+@pytest.fixture
+def known(browser: Browser, site: Site) -> Iterator[Page]:
+    """A tab of a browser that has the cookie."""
+    context = browser.new_context()
+    context.set_default_timeout(TIMEOUT)
+    page = context.new_page()
+    site.enter(page, "/api/stats")
+    assert [cookie["value"] for cookie in context.cookies()]
+    yield page
+    context.close()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_page_of_another_origin_gets_nothing(known: Page, site: Site, host: str) -> None:
+    """On another port of the same host it is of the same site, so that the cookie goes with what it asks for."""
+    page = ATTEMPTS.format(url=site.url).encode()
+    before = answers(site)
+    with HttpServer(lambda _, answer: answer.whole(200, page, "Content-Type: text/html")) as other:
+        with known.expect_response(f"{site.url}/preferences"):
+            known.goto(other.url.replace("127.0.0.1", host))
+        outcome = known.evaluate("window.outcome")
+        known.wait_for_load_state("networkidle")
+
+    assert answers(site) - before == Counter({"403": 8})
+    assert outcome == ["failed", "failed", "failed"]
+
+
+def test_a_name_that_was_made_to_mean_this_machine_gets_nothing(browser: Browser, site: Site) -> None:
+    """DNS rebinding: for the browser the page and the gateway are of one origin."""
+    arguments = ["--host-resolver-rules=MAP evil.example 127.0.0.1", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+    rebound = browser.browser_type.launch(executable_path=PROGRAM, args=arguments)
+    try:
+        page = rebound.new_page()
+        for address in ("/", "/healthz", f"/?token={site.link.rpartition('=')[2]}"):
+            response = page.goto(f"{site.url.replace('127.0.0.1', 'evil.example')}{address}")
+            assert response is not None
+            assert (response.status, response.header_value("set-cookie")) == (403, None)
+            assert response.url.endswith(address)
+    finally:
+        rebound.close()
