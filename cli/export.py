@@ -15,10 +15,10 @@ from tooltap.cli.extras import needs_extra
 from tooltap.cli.inputs import UnreadableError
 from tooltap.cli.sessions import list_sessions
 from tooltap.daemon.client import Client, DaemonError, Filter, connect, subscribe
+from tooltap.protocol.events import AnyEvent, decode
 
 if TYPE_CHECKING:
     from tooltap.daemon.web.export import Bodies, Body, ExportedPage
-    from tooltap.protocol.events import AnyEvent
 
 __all__ = ["command"]
 
@@ -132,8 +132,10 @@ def _chosen(socket: Path | None, session: str) -> tuple[str, str]:
 async def _write_session(page: ExportedPage, write: _Output, session: str, socket: Path | None, bodies: Bodies) -> None:
     wanted = Filter(session=(session,))
     async with connect(socket) as client, subscribe(after="start", filter=wanted, follow=False, path=socket) as read:
-        async for event in read.events():
-            write.write(page.add(event, await _fetched(client, event, bodies)))
+        async for item in read:
+            if isinstance(item, bytes):
+                event = decode(item)
+                write.write(page.add(event, await _fetched(client, event, bodies)))
 
 
 async def _fetched(client: Client, event: AnyEvent, bodies: Bodies) -> dict[str, Body]:

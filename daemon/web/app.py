@@ -13,7 +13,7 @@ from tooltap.daemon.web.services import Services
 __all__ = ["application"]
 
 
-def application(services: Services, *, token: str, host: str, port: int) -> Guard:
+def application(services: Services, *, token: str, host: str, port: int) -> Origins:
     """`host` and `port`: where it listens."""
     web = services.config.web
     endpoints = Starlette(routes=[*api.routes(services), *page.routes(services)], exception_handlers=HANDLERS)
