@@ -33,7 +33,7 @@ ALL = 67_108_864
     examples=("tooltap export 0d3f --html -o session.html", "tooltap export --html codex.jsonl > session.html"),
 )
 @click.argument("session", metavar="SESSION|FILE")
-@click.option("--html", "as_html", is_flag=True, required=True, help="As one HTML page, with all that it needs inside.")
+@click.option("--html", is_flag=True, required=True, expose_value=False, help="As one HTML page, all it needs inside.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write to FILE.")
 @click.option(
     "--level",
@@ -56,17 +56,17 @@ ALL = 67_108_864
 @socket_option
 def command(
     session: str,
-    as_html: bool,
     output: Path | None,
     level: Any,
     max_body: int,
     max_bodies: int,
     socket: Path | None,
 ) -> None:
-    """Write a session as a page that opens in any browser, without a daemon, a network or a script.
+    """Write a session as a page that opens in any browser.
 
-    SESSION is its id, as "tooltap sessions" shows it. FILE is a recording of an agent's lines, or events as "tooltap
-    normalize" prints them ("-" is standard input); no daemon is needed then. The page is written to standard output.
+    It needs neither a daemon nor a network, and has no script. SESSION is its id, as "tooltap sessions" shows it, or as
+    much of its beginning as no other has. FILE is a recording of an agent's lines, or events as "tooltap normalize"
+    prints them ("-" is standard input); no daemon is needed then. The page is written to standard output.
 
     \b
         tooltap export --html 5a0c1f4e -o session.html
