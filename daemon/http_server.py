@@ -7,10 +7,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-__all__ = ["HttpServer"]
+__all__ = ["HttpConnection", "HttpServer"]
+
+
+class HttpConnection(H11Protocol):
+    """One client's."""
+
+    def send_400_response(self, msg: str) -> None:
+        """uvicorn 0.54 answers what is no HTTP also where it has begun to answer, or has done so: that fails."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
 
 
 class HttpServer(uvicorn.Server):
@@ -18,7 +30,12 @@ class HttpServer(uvicorn.Server):
     `finishing`: seconds for answers that are under way when it is told to stop."""
 
     def __init__(
-        self, application: Any, *, keep_alive: int, finishing: int, protocol: Callable[..., H11Protocol] = H11Protocol
+        self,
+        application: Any,
+        *,
+        keep_alive: int,
+        finishing: int,
+        protocol: Callable[..., HttpConnection] = HttpConnection,
     ) -> None:
         super().__init__(
             uvicorn.Config(

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from tooltap.daemon.http_server import HttpConnection
 
 __all__ = ["BrowserConnection"]
 
 
-class BrowserConnection(H11Protocol):
+class BrowserConnection(HttpConnection):
     """One of at most `most`; `patience`: seconds. The rest is for uvicorn."""
 
     def __init__(self, *, most: int, patience: float, **options: Any) -> None:

@@ -53,6 +53,9 @@ export class Feed {
       link.dataset.cursor = way === "older" ? section.dataset.first : section.dataset.last;
       link.hidden = section.dataset[way] !== "true";
       if (section.childElementCount) this.insert(section, way);
+      else if (way === "older") link.textContent = `Older events, before ${Number(section.dataset.first).toLocaleString()}`;
+      const isEmpty = !this.element.querySelector("article");
+      this.main.querySelector("#empty").hidden = !isEmpty || !this.links.older.hidden || !this.links.newer.hidden;
       if (way === "newer" && link.hidden) {
         this.isNewest = true;
         this.caughtUp(Number(section.dataset.last));

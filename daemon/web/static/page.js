@@ -72,7 +72,7 @@ function timeline() {
   }
 
   function arrive(html) {
-    document.querySelector("#empty")?.remove();
+    document.querySelector("#empty").hidden = true;
     for (const article of [...parse(html).children]) {
       if (feed.add(article) && !isFollowing) unseen += 1;
     }

@@ -237,7 +237,7 @@ def test_head_says_what_get_would(daemon: Running, browser: Browser, target: str
 
 def test_a_request_that_is_too_long_harms_nobody(idle: Browser) -> None:
     """It is not read to its end, so that the answer may get lost."""
-    assert idle.get("/api/events?session=" + "x" * 60_000).json["events"] == []
+    assert idle.get("/api/events?session=" + "x" * 15_000).json["events"] == []
     for head in (f"GET /?{'x' * 500_000} HTTP/1.1\r\n", f"GET / HTTP/1.1\r\nX: {'x' * 500_000}"):
         try:
             assert idle.say(head.encode()).startswith(b"HTTP/1.1 400 ")

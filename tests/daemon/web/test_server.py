@@ -150,6 +150,32 @@ def test_what_is_no_http_is_refused_and_harms_nobody(tmp_path: Path) -> None:
         assert browser.get("/healthz").status == 200
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /api/stats HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"POST /api/stats HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ],
+)
+def test_nonsense_behind_a_request_that_is_answered_ends_the_connection_and_no_more(
+    tmp_path: Path, head: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    with browsed(tmp_path) as (_, browser):
+        with browser.connect() as connection:
+            connection.sendall(head)
+            assert connection.recv(9) == b"HTTP/1.1 "
+            connection.sendall(b"\x00nonsense\r\n\r\n")
+            try:
+                while connection.recv(65_536):
+                    pass
+            except ConnectionError:
+                pass
+        assert browser.get("/healthz").status == 200
+
+    assert not caplog.records  # asyncio tells of what failed in a connection
+
+
 def test_a_port_in_use_keeps_the_daemon_from_starting_and_leaves_nothing_behind(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         web = web_settings(tmp_path, listen=f"127.0.0.1:{other.getsockname()[1]}")
