@@ -15,7 +15,7 @@ from tooltap.cli.commands import Group
 from tooltap.cli.connection import ask, socket_option
 from tooltap.cli.table import print_table
 
-__all__ = ["command"]
+__all__ = ["command", "list_sessions"]
 
 PAGE = 1_000
 
@@ -41,7 +41,7 @@ def command(context: click.Context, limit: int, as_json: bool, socket: Path | No
     context.obj = socket
     if context.invoked_subcommand is not None:
         return
-    sessions = _sessions(socket, limit)
+    sessions = list_sessions(socket, limit)
     if as_json:
         for one in sessions:
             click.echo(orjson.dumps(one))
@@ -64,7 +64,8 @@ def remove(outer: Path | None, sessions: tuple[str, ...], socket: Path | None) -
         click.echo(f"{session}: {removed['events']} events deleted")
 
 
-def _sessions(socket: Path | None, limit: int) -> Iterator[dict[str, Any]]:
+def list_sessions(socket: Path | None, limit: int) -> Iterator[dict[str, Any]]:
+    """The one with the newest event first."""
     before = None
     while limit > 0:
         page = ask(socket, "sessions", limit=min(limit, PAGE), before=before)

@@ -71,6 +71,8 @@ class Fragment(NamedTuple):
     body: Markup
     is_minor: bool = False
     """Bookkeeping, not to catch the eye."""
+    address: str = ""
+    """Of the event, for whoever wants to know more."""
     key: str | None = None
     """Of the call whose card this is."""
     into: str | None = None
@@ -122,6 +124,7 @@ def fragment_of(event: Event, look: Look) -> Fragment | None:
         status=short(shown.status, HEADER),
         body=Markup() if look.level == "title" or shown.body is None else shown.body(event, look),
         is_minor=shown.is_minor,
+        address=look.address(event.seq or 0),
         key=key,
         into=into,
         slot=slot,

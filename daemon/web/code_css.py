@@ -7,7 +7,8 @@ colour stays readable on any of them, in light and dark. Which of the two is sai
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import NamedTuple
 
@@ -19,6 +20,8 @@ __all__ = ["DARK", "LIGHT", "Scheme", "code_css", "contrast", "readable", "tint"
 
 READABLE = 4.5
 """Contrast of text as WCAG 2 has it at level AA."""
+STEPS = 50
+"""In which a colour is changed."""
 TINT = 1.3
 """Contrast at most of a background with that of the page."""
 
@@ -129,14 +132,18 @@ def _text(scheme: Scheme, colour: str) -> str:
 def readable(colour: str, background: str, ratio: float = READABLE) -> str:
     """The colour, so much darker or lighter that it has that contrast with the background."""
     end = "#000000" if _luminance(background) > 0.5 else "#ffffff"
-    steps = (_mixed(colour, end, share / 50) for share in range(51))
-    return next(step for step in steps if contrast(step, background) >= ratio)
+    return _first(colour, end, lambda step: contrast(step, background) >= ratio)
 
 
 def tint(colour: str, background: str) -> str:
     """The background, so far on its way to the colour that it has a contrast of `TINT` with itself at most."""
-    steps = (_mixed(colour, background, share / 50) for share in range(51))
-    return next(step for step in steps if contrast(step, background) <= TINT)
+    return _first(colour, background, lambda step: contrast(step, background) <= TINT)
+
+
+def _first(one: str, other: str, holds: Callable[[str], bool]) -> str:
+    """Of the colours on the way from one to the other, the first of which it holds, as it does of all behind."""
+    share = bisect_left(range(STEPS), True, key=lambda step: holds(_mixed(one, other, step / STEPS)))
+    return _mixed(one, other, share / STEPS)
 
 
 def contrast(one: str, other: str) -> float:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
-from tooltap.daemon.web.look import brief
+from tooltap.daemon.web.look import brief as shortened
 from tooltap.normalizers.tools.unified_diff import split_files
 
 __all__ = ["Change", "Hunk", "Line", "between", "cut", "hunks_of_claude", "hunks_of_diff", "changes_of_diff", "whole"]
@@ -156,18 +156,18 @@ def hunks_of_claude(patch: Iterable[dict[str, Any]]) -> list[Hunk]:
     return hunks
 
 
-def cut(changes: Sequence[Change], lines: int | None) -> list[Change]:
-    """At most so many lines in all, of long stretches that stay only those around a change; None: all. With what
-    changed inside of lines."""
+def cut(changes: Sequence[Change], lines: int, *, brief: bool = False) -> list[Change]:
+    """At most so many lines in all, with what changed inside of them. `brief`: of long stretches that stay only those
+    around a change, and of long lines the beginning."""
     shown: list[Change] = []
     left = lines
     for change in changes:
         hunks: list[Hunk] = []
         hidden = 0
         for hunk in change.hunks:
-            kept = hunk.lines if left is None else _brief(_near_changes(hunk.lines)[:left])
+            kept = (_near_changes(hunk.lines) if brief else hunk.lines)[:left]
             hidden += len(hunk.lines) - len(kept)
-            left = None if left is None else left - len(kept)
+            left -= len(kept)
             if kept:
                 hunks.append(Hunk(hunk.title, _with_pieces(kept)))
         shown.append(change._replace(hunks=hunks, hidden=hidden))
@@ -179,11 +179,7 @@ def _near_changes(lines: Sequence[Line]) -> list[Line]:
     for at, line in enumerate(lines):
         if line.sign != " ":
             near.update(range(at - CONTEXT, at + CONTEXT + 1))
-    return [line for at, line in enumerate(lines) if at in near]
-
-
-def _brief(lines: Sequence[Line]) -> list[Line]:
-    return [line._replace(text=brief(line.text)) for line in lines]
+    return [line._replace(text=shortened(line.text)) for at, line in enumerate(lines) if at in near]
 
 
 def _with_pieces(lines: Sequence[Line]) -> list[Line]:

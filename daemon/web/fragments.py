@@ -23,7 +23,7 @@ from tooltap.daemon.web.look import Call, Level, Look
 from tooltap.protocol.events import AnyEvent, Notice, ToolCall, ToolUpdate, decode
 from tooltap.protocol.filters import Filter
 
-__all__ = ["Fragments", "Kept", "LevelOf"]
+__all__ = ["Fragments", "Kept", "LevelOf", "rendered"]
 
 LOOK_BACK = 400
 """Calls and updates of a stream among which the call of a result is looked for."""
@@ -130,7 +130,7 @@ class Fragments:
         event.seq = stored.seq
         self._remember(event, len(stored.body))
         call = None if head.call_id is None else self._calls.get(head.key)
-        fragment = _rendered(event, Look(level, _output_url, event.outputs or {}, call and call[0]))
+        fragment = rendered(event, Look(level, _output_url, event.outputs or {}, call and call[0]))
         size = OF_ITS_EVENT * len(stored.body) + (0 if fragment is None else 2 * len(fragment.body))
         self._kept.put(key, fragment, size)
         return fragment
@@ -151,7 +151,7 @@ def _ask(stored: Sequence[StoredEvent], level_of: LevelOf) -> list[_Asked]:
     return [_Asked(one, head, level_of(head)) for one, head in zip(stored, heads, strict=True)]
 
 
-def _rendered(event: AnyEvent, look: Look) -> Fragment | None:
+def rendered(event: AnyEvent, look: Look) -> Fragment | None:
     """Whatever an agent wrote, the page is there; an event that a renderer fails at is said to be one."""
     try:
         return fragment_of(event, look)

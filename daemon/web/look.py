@@ -34,6 +34,8 @@ class Look(NamedTuple):
     """JSON pointer into the event -> the whole of a string that was cut there."""
     call: Call | None = None
     """For results: what was called, where that is known."""
+    address: Callable[[int], str] = "/events/{}".format
+    """Of the event with this `seq`, for its header."""
 
     @property
     def is_full(self) -> bool:

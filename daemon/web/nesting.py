@@ -9,6 +9,7 @@ spawned it. A fragment whose call has not come before stands for itself.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -17,7 +18,7 @@ from markupsafe import Markup
 from tooltap.daemon.web.cards import Fragment, Slot, article
 from tooltap.protocol.events import PermissionRequest, PermissionResponse, ToolResult, ToolUpdate
 
-__all__ = ["MAX_DEPTH", "Card", "html_of", "nest"]
+__all__ = ["MAX_DEPTH", "Card", "Nesting", "html_of", "nest"]
 
 MAX_DEPTH = 8
 """Subagents of subagents; what is deeper stands for itself."""
@@ -48,22 +49,47 @@ class Card:
             self.status = _status_after(card.fragment) or self.status
 
 
-def nest(fragments: Iterable[Fragment]) -> list[Card]:
-    """`fragments`: of one page, by `seq`."""
-    cards: list[Card] = []
-    calls: dict[str, Card] = {}
-    for fragment in fragments:
+class Nesting:
+    """Cards, as their fragments come."""
+
+    def __init__(self) -> None:
+        self.cards: deque[Card] = deque()
+        self._calls: dict[str, Card] = {}
+
+    def add(self, fragment: Fragment) -> None:
+        """`fragment`: the next one by `seq`."""
         card = Card(fragment, fragment.status)
-        home = None if fragment.into is None else calls.get(fragment.into)
+        home = None if fragment.into is None else self._calls.get(fragment.into)
         if home is None or fragment.slot is None or (fragment.slot == "children" and home.depth == MAX_DEPTH):
-            cards.append(card)
+            self.cards.append(card)
         else:
             if fragment.slot == "children":
                 card.depth = home.depth + 1
             home.take(card, fragment.slot)
         if fragment.key is not None:
-            calls[fragment.key] = card
-    return cards
+            self._calls[fragment.key] = card
+
+    def pop(self) -> Card:
+        """The first card: nothing is put into it any more."""
+        card = self.cards.popleft()
+        self._forget(card)
+        return card
+
+    def _forget(self, card: Card) -> None:
+        key = card.fragment.key
+        if key is not None and self._calls.get(key) is card:
+            del self._calls[key]
+        for cards in card.inside.values():
+            for one in cards:
+                self._forget(one)
+
+
+def nest(fragments: Iterable[Fragment]) -> list[Card]:
+    """`fragments`: of one page, by `seq`."""
+    nesting = Nesting()
+    for fragment in fragments:
+        nesting.add(fragment)
+    return list(nesting.cards)
 
 
 def html_of(card: Card) -> Markup:

@@ -52,8 +52,12 @@ class _Option(NamedTuple):
     is_chosen: bool = False
 
 
-_KINDS = {"allow_once": "", "reject_once": "", "allow_always": "from now on", "reject_always": "from now on"}
-"""What a label may leave open."""
+_KINDS = {
+    "allow_once": "allows it this once",
+    "allow_always": "allows it from now on",
+    "reject_once": "refuses it this once",
+    "reject_always": "refuses it from now on",
+}
 
 
 def choices(options: list[Any], look: Look) -> Markup:
@@ -63,9 +67,11 @@ def choices(options: list[Any], look: Look) -> Markup:
 
 
 def _choice(option: dict[str, Any]) -> _Option:
-    label = string(option.get("name")) or string(option.get("id")) or string(option.get("optionId")) or "?"
+    """One that has no name is explained by its kind."""
+    identity = string(option.get("id")) or string(option.get("optionId")) or "?"
+    name = string(option.get("name")) or identity
     kind = string(option.get("kind")) or ""
-    return _Option(short(label), _KINDS.get(kind, short(kind)))
+    return _Option(short(name), _KINDS.get(kind, short(kind)) if name == identity else "")
 
 
 ANSWER = 10_000

@@ -38,6 +38,8 @@ __all__ = [
 ]
 
 SUMMARY_FILES = 12
+FULL_LINES = 5_000
+"""Of all changes of a card; more is in the raw view."""
 _TAGS = {"+": "ins", "-": "del", " ": "span", "\\": "em"}
 
 
@@ -48,7 +50,7 @@ def changes_body(changes: Sequence[Change], look: Look, *pointers: str) -> Marku
     shown = changes if look.is_full else changes[:SUMMARY_FILES]
     return template(
         "diff.html",
-        changes=cut(shown, None if look.is_full else SUMMARY_LINES),
+        changes=cut(shown, FULL_LINES) if look.is_full else cut(shown, SUMMARY_LINES, brief=True),
         hidden_files=len(changes) - len(shown),
         parts=[excerpt("", look, pointer) for pointer in pointers],
         tags=_TAGS,

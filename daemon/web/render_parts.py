@@ -145,7 +145,7 @@ def _attached(one: Attachment, look: Look) -> _Attached:
     url = None if one.output_id is None else look.url(one.output_id)
     size = [] if one.bytes is None else [f"{one.bytes:,} bytes"]
     if one.output_id is not None and url is None:
-        size.append("not kept")
+        size.append("not available")
     uri = Markup() if one.uri is None else link(one.uri, short(one.uri))
     return _Attached(
         name=short(one.name) if one.name and one.name != one.uri else "",

@@ -128,13 +128,11 @@ def _view(display: Display, mime: str, look: Look) -> Markup:
 
 
 def _whole(display: Display, look: Look) -> Markup:
+    """The view's body, where it is kept aside."""
     if display.output_id is None:
         return Markup()
-    url = look.url(display.output_id)
-    words = "the whole" if display.bytes is None else f"the whole: {display.bytes:,} bytes"
-    if url is None:
-        return note(f"{words}, no longer kept")
-    return Markup('<p class="more"><a href="{}">{}</a></p>\n').format(url, words)
+    mime = display.mime_type or "text/plain"
+    return attachments([Attachment(mime_type=mime, output_id=display.output_id, bytes=display.bytes)], look)
 
 
 def update_body(event: ToolUpdate, look: Look) -> Markup:

@@ -22,15 +22,15 @@ __all__ = ["MCP", "TALK", "TYPES"]
 
 Show: TypeAlias = Callable[[Any, Look], Markup]
 
-MCP: tuple[str, Show, Show] = ("⧉", nothing, mcp.mcp_output)
+MCP: tuple[str, Show, Show] = ("⊞", nothing, mcp.mcp_output)
 """Of every `mcp__<server>__<tool>`. The header names server and tool; the arguments have no form."""
 
 TALK: dict[str, tuple[str, Show, Show]] = {
     "TodoWrite": ("☑", todos.todo_write_input, todos.todo_write_output),
     "TodoRead": ("☑", nothing, todos.todo_read_output),
-    "Task": ("⑂", tasks.task_input, tasks.task_output),
-    "TaskOutput": ("⑂", nothing, tasks.background_output),
-    "TaskStop": ("⑂", nothing, tasks.background_output),
+    "Task": ("⇉", tasks.task_input, tasks.task_output),
+    "TaskOutput": ("⇉", nothing, tasks.background_output),
+    "TaskStop": ("⇉", nothing, tasks.background_output),
     "WebFetch": ("⇣", web.fetch_input, web.fetch_output),
     "WebSearch": ("⌕", web.web_search_input, web.web_search_output),
     "AskUserQuestion": ("?", dialogs.question_input, dialogs.question_output),
@@ -42,9 +42,9 @@ TALK: dict[str, tuple[str, Show, Show]] = {
     "WorkspaceIndexingPermission": ("?", dialogs.indexing_input, nothing),
     "Skill": ("✦", mcp.skill_input, mcp.any_output),
     "ToolSearch": ("⌕", mcp.tool_search_input, mcp.tool_search_output),
-    "ListMcpResources": ("⧉", nothing, mcp.resources_output),
-    "list_mcp_resource_templates": ("⧉", nothing, mcp.resources_output),
-    "ReadMcpResource": ("⧉", nothing, mcp.resource_output),
+    "ListMcpResources": ("⊞", nothing, mcp.resources_output),
+    "list_mcp_resource_templates": ("⊞", nothing, mcp.resources_output),
+    "ReadMcpResource": ("⊞", nothing, mcp.resource_output),
 }
 """Canonical name -> icon, what shows its input, what shows its output."""
 

@@ -38,11 +38,15 @@ class TaskEnd(TaskResult):
     agents_states: dict[str, Any] | None = None
 
 
+PREVIEW = 40
+"""Characters of a description that the header has."""
+
+
 def task_input(asked: TaskCall, look: Look) -> Markup:
     if asked.operation in (None, "run"):
         about = [
             ("subagent", asked.subagent_type),
-            ("task", asked.description),
+            ("task", asked.description if len(asked.description or "") > PREVIEW else None),
             ("model", asked.model),
             ("in the background", asked.run_in_background or None),
         ]

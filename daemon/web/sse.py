@@ -60,10 +60,10 @@ class EventStream:
                     chunk = await feed.take()
                 if chunk == b"":
                     break
-                messages = b"" if chunk is None else await self._translate(chunk)
-                messages += b"" if self._regular is None else await self._regular()
-                if messages or anyio.current_time() - sent_at >= self._heartbeat:
-                    await _send(send, messages or COMMENT)
+                body = b"" if chunk is None else await self._translate(chunk)
+                body += b"" if self._regular is None else await self._regular()
+                if body or anyio.current_time() - sent_at >= self._heartbeat:
+                    await _send(send, body or COMMENT)
                     sent_at = anyio.current_time()
             await _send(send, b"", more=False)
             tasks.cancel_scope.cancel()

@@ -135,9 +135,11 @@ async def around(journal: Journal, asked: Asked, bounds: Bounds, seq: int) -> Pa
 
 
 async def between(journal: Journal, asked: Asked, bounds: Bounds, first: int, last: int) -> Page:
-    """What was a page before, again. Raises `JournalError`."""
-    page = await newer(journal, asked, bounds._replace(events=2 * bounds.events), first - 1)
+    """What was a page before, again; or its beginning, where more has come into it than a page has. Raises
+    `JournalError`."""
+    page = await newer(journal, asked, bounds._replace(events=2 * bounds.events, bytes=2 * bounds.bytes), first - 1)
     events = [event for event in page.events if event.seq <= last]
+    last = min(last, page.last)
     return Page(events, first, last, first > journal.oldest, last < journal.latest)
 
 

@@ -45,8 +45,8 @@ def timeline(site: Site, page: Page) -> None:
     site.enter(page, stream=STREAM)
 
 
-def everything(site: Site, page: Page) -> None:
-    site.enter(page)
+def full(site: Site, page: Page) -> None:
+    timeline(site, page)
     prefer(page, level="full")
 
 
@@ -71,7 +71,7 @@ def nothing(site: Site, page: Page) -> None:
     site.enter(page, text="there is no such text", tool="Read")
 
 
-STATES = [timeline, everything, titles, preferences, event, nothing]
+STATES = [full, titles, preferences, event, nothing]
 
 
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)

@@ -5,6 +5,7 @@ import { adopt, make, parse } from "./cards.js";
 
 const NEAR = 1_500; // pixels from what is seen, within which there are cards
 const SECTION = 50; // cards of a section that grows: what is laid out at once stays small
+const HELD = 200; // cards in one, those in other cards included
 const FILLED = 6; // sections that hold their cards
 const MAX_ALSO = 200;
 
@@ -52,6 +53,9 @@ export class Feed {
       link.dataset.cursor = way === "older" ? section.dataset.first : section.dataset.last;
       link.hidden = section.dataset[way] !== "true";
       if (section.childElementCount) this.insert(section, way);
+      else if (way === "older") link.textContent = `Older events, before ${Number(section.dataset.first).toLocaleString()}`;
+      const isEmpty = !this.element.querySelector("article");
+      this.main.querySelector("#empty").hidden = !isEmpty || !this.links.older.hidden || !this.links.newer.hidden;
       if (way === "newer" && link.hidden) {
         this.isNewest = true;
         this.caughtUp(Number(section.dataset.last));
@@ -113,7 +117,7 @@ export class Feed {
   // The section that grows.
   open(seq) {
     const last = this.element.lastElementChild;
-    if (last && last.childElementCount < SECTION && !last.hasAttribute("data-empty")) return last;
+    if (last && last.childElementCount < SECTION && !last.hasAttribute("data-empty") && held(last) < HELD) return last;
     const section = make("section", "cards");
     section.dataset.first = last ? Number(last.dataset.last) + 1 : seq;
     section.dataset.last = section.dataset.first;
@@ -172,12 +176,22 @@ export class Feed {
       section.replaceChildren(...fresh.children);
       section.removeAttribute("data-empty");
       section.style.blockSize = "";
+      if (Number(fresh.dataset.last) < Number(last)) this.split(section, Number(fresh.dataset.last), last);
       this.settle(section);
       this.trim();
     } catch (error) {
       console.warn(error);
       setTimeout(() => this.near.observe(section), 2_000);
     }
+  }
+
+  // What more has come into a section than a page has, follows in one of its own.
+  split(section, end, last) {
+    const rest = make("section", "cards");
+    Object.assign(rest.dataset, { first: end + 1, last, empty: "" });
+    section.dataset.last = end;
+    section.after(rest);
+    this.near.observe(rest);
   }
 
   async fetch(values) {
@@ -200,6 +214,8 @@ export class Feed {
     requestAnimationFrame(() => (root.style.overflowAnchor = ""));
   }
 }
+
+const held = (section) => section.querySelectorAll("article").length;
 
 export async function get(address) {
   const response = await fetch(address);

@@ -72,7 +72,7 @@ function timeline() {
   }
 
   function arrive(html) {
-    document.querySelector("#empty")?.remove();
+    document.querySelector("#empty").hidden = true;
     for (const article of [...parse(html).children]) {
       if (feed.add(article) && !isFollowing) unseen += 1;
     }
@@ -199,7 +199,7 @@ function keyboard(feed) {
     ArrowUp: () => step(-1),
     " ": () => headOf(current()).click(),
     o: () => current() && location.assign(headOf(current()).href),
-    g: () => scrollTo(0, 0),
+    g: () => (feed.links.older.hidden ? scrollTo(0, 0) : location.assign(main.dataset.oldest)),
     G: () => document.querySelector("#jump").click(),
     "/": () => {
       const text = document.querySelector("#text");

@@ -87,7 +87,7 @@ def test_a_body_that_is_kept_aside_is_a_link_and_a_picture_an_image() -> None:
     card = card_of(result("X", {}, display=file))
     assert card.one("dd").text == "app.py"
     assert card.all("a")[1].attributes["href"] == "/api/outputs/o1"
-    assert card.all("a")[1].text == "the whole: 26 bytes"
+    assert card.one("li").text == "attachment text/x-python, 26 bytes"
     picture = {"origin": "provider", "outputId": "o2", "mimeType": "image/png", "path": "logo.png", "bytes": 8}
     assert card_of(result("X", {}, display=picture)).one("img").attributes["alt"] == "logo.png"
 
@@ -96,7 +96,7 @@ def test_a_body_that_is_gone_is_said_to_be_gone() -> None:
     ended = result("X", {}, display={"origin": "provider", "outputId": "o1", "bytes": 26, "mimeType": "image/png"})
     fragment = fragment_of(ended, Look("summary", lambda output_id: None))
     assert fragment is not None
-    assert "not kept" in article(fragment)
+    assert "not available" in article(fragment)
     assert "<img" not in article(fragment)
 
 

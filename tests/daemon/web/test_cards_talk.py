@@ -77,7 +77,7 @@ def test_a_list_of_codex_with_its_own_spellings_is_the_same_check_list() -> None
 def test_a_subagents_card_has_its_kind_its_prompt_and_its_answer() -> None:
     found = cards("claude-transcript/claude-code-2.1.330/subagent-waited-for.jsonl")
     call, result = of(ToolCall, found, "Task")[0], of(ToolResult, found, "Task")[0]
-    assert facts(call) == {"subagent": "general-purpose", "task": "Find greet"}
+    assert facts(call) == {"subagent": "general-purpose"}
     assert call.one(".prompt").text == "[[S12sub]] Find where greet is defined"
     assert result.one(".prose").text == "greet is defined at src/app.py line 4."
     assert facts(result) == {"took": "0.3 s", "tokens": "2,442", "calls of tools": "2"}
@@ -167,7 +167,7 @@ def test_a_permission_request_shows_what_is_asked_and_the_answers_offered() -> N
     request, response = of(PermissionRequest, found)[0], of(PermissionResponse, found)[0]
     assert (request.one(".title").text, request.one(".preview").text) == ("Permission", "rm README.md")
     assert request.one(".status").text == "asked"
-    assert request.texts("li") == ["Allow once", "Always allow from now on", "Reject"]
+    assert request.texts("li") == ["Allow once", "Always allow", "Reject"]
     assert (response.one(".title").text, response.one(".preview").text) == ("Denied", "by the user")
     assert request.attributes["data-for"] == response.attributes["data-for"] == "live"
 
@@ -359,3 +359,12 @@ def test_a_line_that_could_not_be_read_says_why_and_how_it_begins() -> None:
     card = card_of(made("unparsed", reason="not-json", text="<html>", bytes=1200))
     assert card.one("p.note").text == "A line of 1,200 bytes that could not be read (not-json). It begins:"
     assert card.one("pre.text").text == "<html>"
+
+
+def test_an_answer_that_has_only_an_id_is_explained() -> None:
+    request = of(PermissionRequest, cards("codex-mcp/codex-0.120/command-denied.jsonl"))[0]
+    assert request.texts("li") == [
+        "approved allows it this once",
+        "approved_execpolicy_amendment allows it from now on",
+        "abort refuses it this once",
+    ]

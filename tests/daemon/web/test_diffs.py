@@ -44,7 +44,7 @@ def test_line_ends_show_where_they_alone_change() -> None:
 
 def test_what_changed_inside_a_line_is_marked() -> None:
     hunks, _ = between('    return "Hello, " + name\n', '    return "Howdy, " + name\n')
-    (change,) = cut([Change.of("a.py", "", hunks)], None)
+    (change,) = cut([Change.of("a.py", "", hunks)], 100)
     old, new = change.hunks[0].lines
 
     assert [text for text, changed in old.pieces if changed] == ["Hello"]
@@ -53,7 +53,7 @@ def test_what_changed_inside_a_line_is_marked() -> None:
 
 
 def test_lines_with_little_in_common_are_not_marked() -> None:
-    (change,) = cut([Change.of("a.py", "", between("import sys\n", "def main() -> None:\n")[0])], None)
+    (change,) = cut([Change.of("a.py", "", between("import sys\n", "def main() -> None:\n")[0])], 100)
 
     assert [line.pieces for line in change.hunks[0].lines] == [(), ()]
 
@@ -102,7 +102,7 @@ def test_hunks_of_another_form_are_none(lines: object) -> None:
 def test_a_summary_shows_the_lines_around_changes_and_counts_the_rest() -> None:
     old = "".join(f"{n}\n" for n in range(100))
     hunks, _ = between(old, old.replace("50\n", "fifty\n"))
-    (change,) = cut([Change.of("a", "", hunks)], 12)
+    (change,) = cut([Change.of("a", "", hunks)], 12, brief=True)
 
     assert signed(list(change.hunks)) == [" 47", " 48", " 49", "-50", "+fifty", " 51", " 52", " 53"]
     assert change.hidden == 101 - 8
@@ -141,6 +141,6 @@ def test_comparing_takes_a_bounded_time(alphabet: str) -> None:
     old, new = ("\n".join(chance.choice(alphabet) * 300 for _ in range(half)) for _ in range(2))
     start = time.thread_time()
 
-    cut([Change.of("", "", between(old, new)[0])], None)
+    cut([Change.of("", "", between(old, new)[0])], 100)
 
     assert time.thread_time() - start < 2

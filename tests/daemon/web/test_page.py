@@ -127,6 +127,7 @@ def test_an_empty_journal_says_how_to_begin(browser: Browser) -> None:
     page = shown(browser)
 
     assert "tooltap run" in page.one("p", id="empty").text
+    assert "hidden" not in page.one("p", id="empty").attributes
     assert seqs(page) == []
     assert hrefs(page) == {}
 

@@ -107,6 +107,15 @@ async def test_what_was_a_page_is_given_again(journal: Journal) -> None:
     assert (page.older, page.newer) == (True, True)
 
 
+async def test_more_than_two_pages_between_two_events_are_not_given_at_once(journal: Journal) -> None:
+    await fill(journal, *(message(str(n)) for n in range(20)))
+
+    page = await between(journal, ALL, BOUNDS, 2, 19)
+
+    assert seqs(page) == [2, 3, 4, 5, 6, 7]
+    assert (page.first, page.last, page.newer) == (2, 7, True)
+
+
 async def test_a_filter_is_the_journals(journal: Journal) -> None:
     await fill(journal, message("a"), call("1"), message("b"), result("1"), message("c"))
 
