@@ -65,6 +65,8 @@ class _Cutter:
                 return body
             _, pointer, container, key, data, mime = max(sizes, key=lambda one: one[0])
             self._move(pointer, container, key, data, _HEAD_WHEN_CROWDED, mime)
+            if container is self.event and mime == "application/json":
+                container[key] = []  # a list by the schema: the beginning of its text is none
         return body
 
     def _move(self, pointer: str, container: Any, key: Any, data: bytes, keep: int, mime_type: str) -> None:

@@ -65,7 +65,7 @@ class Emitter:
     def set_provider(self, provider: str) -> None:
         """The stream says whose it is; what the publisher says wins."""
         self.state.provider = provider
-        self.provider = self.context.provider or provider
+        self.provider = self.context.provider or provider or self.default_provider
 
     @property
     def turn(self) -> str | None:

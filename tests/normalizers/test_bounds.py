@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tooltap.normalizers.bounds import bound
 from tooltap.normalizers.items import Limits, OutputPiece
-from tooltap.protocol.events import Message, ToolResult, decode
+from tooltap.protocol.events import Message, SessionEvent, ToolResult, decode
 
 ENVELOPE: dict[str, Any] = {
     "v": 2,
@@ -72,6 +72,17 @@ def test_a_crowd_of_small_values_is_moved_out_as_json() -> None:
     assert orjson.loads(piece.data) == items
     assert data["outputs"]["/output/matches"]["mimeType"] == "application/json"
     assert data["output"]["count"] == 1_000
+
+
+def test_a_list_of_the_events_own_stays_a_list() -> None:
+    servers = [{"name": f"server-{n}"} for n in range(1_000)]
+    event = SessionEvent(**ENVELOPE, state="started", mcp_servers=servers)
+
+    data, (piece,) = run(event, string_bytes=500, event_bytes=4_000)
+
+    assert data["mcpServers"] == []
+    assert orjson.loads(piece.data) == servers
+    assert data["outputs"]["/mcpServers"]["mimeType"] == "application/json"
 
 
 def test_a_string_cut_twice_has_one_body() -> None:
