@@ -116,12 +116,12 @@ class _Page:
 
     async def card(self, request: Request) -> Response:
         """One card, at another level."""
-        query = _query(request, CardQuery)
+        query, seq = _query(request, CardQuery), _seq(request)
         level_of = _level_of(query.level, _preferences(request))
-        fragments = await self._fragments.of(await self._events([request.path_params["seq"], *query.also]), level_of)
+        fragments = await self._fragments.of(await self._events([seq, *query.also]), level_of)
         cards = await anyio.to_thread.run_sync(lambda: [html_of(card) for card in nest(fragments)])
         if not cards:
-            raise WebError(404, "not-found", f"there is no event {request.path_params['seq']} to be shown")
+            raise WebError(404, "not-found", f"there is no event {seq} to be shown")
         return HTMLResponse(cards[0])
 
     async def session_list(self, request: Request) -> Response:
@@ -135,7 +135,7 @@ class _Page:
         return cards.stream(after)
 
     async def event(self, request: Request) -> Response:
-        seq = request.path_params["seq"]
+        seq = _seq(request)
         values = await event_page(self._services, self._fragments, seq)
         return await _html("event.html", preferences=_preferences(request), here=f"/events/{seq}", **values)
 
@@ -183,6 +183,14 @@ def _choices(providers: Iterable[str]) -> dict[str, list[str]]:
 
 def _query(request: Request, kind: type[T]) -> T:
     return parse_query(request.scope["query_string"], kind)
+
+
+def _seq(request: Request) -> int:
+    """From the path. Raises `WebError`."""
+    seq: int = request.path_params["seq"]
+    if seq > NEWEST:
+        raise WebError(404, "not-found", f"there is no event {seq}")
+    return seq
 
 
 def _preferences(request: Request) -> Preferences:
