@@ -14,7 +14,7 @@ from tests.daemon.web.browsing import Browser
 from tests.daemon.web.test_page import read
 
 KEYS = ["after", "before", "at", "first", "last", "also", "level", "state", "text", "sessions", "session", "kind", "x"]
-PLACES = ["/", "/cards", "/sessions", "/cards/1", "/cards/", "/events/2", "/events/"]
+PLACES = ["/", "/cards", "/cards/1", "/cards/", "/events/2", "/events/"]
 values = (
     st.text(max_size=40)
     | st.integers().map(str)
