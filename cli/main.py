@@ -37,7 +37,7 @@ COMMANDS = {
     "tail": "Follow events.",
     "sessions": "List the sessions in the journal.",
     "show": "Show one event.",
-    "export": "Write a session as a page to keep or to send.",
+    "export": "Write a session as a page that opens in any browser.",
     "baseline": "Record what agents' streams look like, and check whether they still do.",
     "drift": "Show where agents' streams are not what they were.",
     "config": "Check the daemon's configuration.",
