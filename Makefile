@@ -19,10 +19,11 @@ demo: .venv/.runtime
 test: .venv/.dev
 	$(BIN)/pytest -q -rs -n auto
 
-# make bench ROWS='trace normalize': what it costs, as a table and in build/bench.json. Wants a quiet machine.
-# CAPTURES=<folder with a manifest.json>: recordings to normalize in place of the fixtures.
+# make bench ROWS='trace normalize': what it costs, as a table and in build/bench.json. Wants a quiet machine, and takes a
+# quarter of an hour. CAPTURES=<folder with a manifest.json>: recordings to normalize in place of the fixtures.
+# LONG=1: also a million events.
 bench: .venv/.dev
-	$(BIN)/python -m tests.bench $(ROWS) $(CAPTURES:%=--captures %) --json build/bench.json
+	$(BIN)/python -m tests.bench $(ROWS) $(CAPTURES:%=--captures %) $(LONG:%=--long) --json build/bench.json
 
 check: lint test
 

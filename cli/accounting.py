@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
-from tooltap.protocol.stats import Statistics
+if TYPE_CHECKING:
+    from tooltap.protocol.stats import Statistics
 
 __all__ = ["accounting_options", "describe", "report", "total"]
 
@@ -27,6 +27,8 @@ def accounting_options(function: Any) -> Any:
 
 
 def report(all_statistics: list[Statistics], *, stats: bool, stats_json: bool) -> None:
+    import msgspec
+
     objects: list[dict[str, Any]] = [msgspec.to_builtins(one) for one in all_statistics]
     several = [total(objects)] if len(objects) > 1 else []
     if stats:

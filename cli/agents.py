@@ -1,4 +1,4 @@
-"""Agents that print a stream only when told to: which arguments make them, and what to say when they are missing.
+"""The agents we know: which arguments make them print a stream, and what to say when they are missing.
 
 An agent in its interactive mode needs the terminal to itself, so a tap on its output would break it.
 """
@@ -9,13 +9,15 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import NamedTuple
 
-__all__ = ["missing_flags"]
+__all__ = ["AGENTS", "missing_flags"]
 
 
 class Agent(NamedTuple):
     machine_readable: tuple[str, ...]
     """Any of these, in its command line, makes it print a stream; `…` stands for anything between."""
     advice: str
+    provider: str | None = None
+    """What its events say, where that is not the command's name."""
 
 
 AGENTS = {
@@ -29,7 +31,7 @@ AGENTS = {
     ),
     "opencode": Agent(("run … --format json", "acp"), "run --format json"),
     "qwen": Agent(("--output-format stream-json", "-o stream-json", "--acp"), "-p … --output-format stream-json"),
-    "cursor-agent": Agent(("--output-format stream-json", "acp"), "-p --output-format stream-json"),
+    "cursor-agent": Agent(("--output-format stream-json", "acp"), "-p --output-format stream-json", "cursor"),
     "copilot": Agent(("--output-format json", "--acp"), "-p … --output-format json"),
     "pi": Agent(("--mode json", "--mode rpc"), "--mode json"),
     "kimi": Agent(("--print … --output-format stream-json", "acp"), "--print --output-format stream-json"),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from tooltap.cli.commands import Group
 from tooltap.cli.connection import socket_option
 from tooltap.cli.extras import needs_extra
 from tooltap.cli.tapping import spool_options
@@ -18,12 +19,18 @@ SILENCE = 90.0
 """Seconds: OpenCode sends a heartbeat every 10 s, older ones every 30 s."""
 
 
-@click.group("attach")
+@click.group("attach", cls=Group, examples=("tooltap attach opencode http://127.0.0.1:4096",))
 def command() -> None:
     """Tap the event stream of a server that runs already."""
 
 
-@command.command("opencode")
+@command.command(
+    "opencode",
+    examples=(
+        "tooltap attach opencode http://127.0.0.1:4096",
+        "OPENCODE_SERVER_PASSWORD=secret tooltap attach opencode http://127.0.0.1:4096",
+    ),
+)
 @click.argument("url")
 @click.option(
     "--silence",
@@ -41,17 +48,16 @@ def opencode(url: str, silence: float, spool_bytes: int, spool_total_bytes: int,
     It is waited for while it is not there, and connected to again when it comes back; what it said in between is lost,
     and the stream says so. A password is taken from OPENCODE_SERVER_PASSWORD. SIGTERM and Ctrl-C end it.
     """
-    import anyio
-
     with needs_extra("attach"):
         from tooltap.daemon.attach_opencode import AttachError, attach
+    from tooltap.daemon.foreground import run_until_stopped
     from tooltap.daemon.paths import socket_path, spool_path
     from tooltap.daemon.tap import Tap
 
     options = StreamOptions(f"attach-{secrets.token_hex(8)}", "opencode-bus")
     tap = Tap(options, socket or socket_path(), SpoolLimits(spool_path(), spool_bytes, spool_total_bytes))
     try:
-        anyio.run(lambda: attach(url, tap, silence=silence), backend="asyncio")
+        run_until_stopped(lambda on_stop: attach(url, tap, on_stop, silence=silence))
     except AttachError as error:
         raise click.ClickException(str(error)) from None
     finally:

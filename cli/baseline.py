@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tooltap.cli.recordings import Recording, in_words, recordings, recordings_argument, stream_options
+from tooltap.cli.commands import Group
+from tooltap.cli.recordings import (
+    Recording,
+    baselines_option,
+    in_words,
+    recordings,
+    recordings_argument,
+    stream_options,
+)
 
 if TYPE_CHECKING:
     from tooltap.traces.baselines import Agent, Failure, Observed
@@ -24,7 +32,14 @@ scenario_option = click.option(
 )
 
 
-@click.group("baseline")
+@click.group(
+    "baseline",
+    cls=Group,
+    examples=(
+        "tooltap baseline record recordings/ --out baselines",
+        "tooltap baseline check recordings/ --baselines baselines",
+    ),
+)
 def command() -> None:
     """Record what agents' streams look like, and check whether they still do.
 
@@ -33,7 +48,13 @@ def command() -> None:
     """
 
 
-@command.command("record")
+@command.command(
+    "record",
+    examples=(
+        "tooltap baseline record recordings/ --out baselines",
+        "tooltap baseline record claude.jsonl --scenario shell --agent-version 2.1.330",
+    ),
+)
 @recordings_argument(required=True)
 @click.option(
     "--out",
@@ -68,15 +89,15 @@ def record(
             click.echo(f"{path}: {agent}, {len(scenarios)} scenarios, {len(baseline.payloads)} keys")
 
 
-@command.command("check")
-@recordings_argument(required=True)
-@click.option(
-    "--baselines",
-    "folder",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Where they are.  [default: those that come with tooltap]",
+@command.command(
+    "check",
+    examples=(
+        "tooltap baseline check recordings/",
+        "tooltap baseline check claude.jsonl --scenario shell --baselines baselines",
+    ),
 )
+@recordings_argument(required=True)
+@baselines_option
 @scenario_option
 @stream_options
 @click.pass_context

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from tooltap.cli.commands import Group
+
 __all__ = ["command"]
 
 
@@ -13,12 +15,18 @@ class WrongConfiguration(click.ClickException):
     exit_code = 2
 
 
-@click.group("config")
+@click.group("config", cls=Group, examples=("tooltap config check",))
 def command() -> None:
     """Check the daemon's configuration."""
 
 
-@command.command("check")
+@command.command(
+    "check",
+    examples=(
+        "tooltap config check",
+        "tooltap config check tooltap.toml",
+    ),
+)
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 def check(file: Path | None) -> None:
     """Check a configuration file.

@@ -9,6 +9,9 @@ from typing import Any, TypeVar
 
 import click
 
+from tooltap.cli import completing
+from tooltap.cli.options import dialect_option, provider_option
+
 __all__ = ["ask", "in_words", "socket_option", "stream_options", "talk"]
 
 T = TypeVar("T")
@@ -28,9 +31,14 @@ def stream_options(function: Any) -> Any:
     """Adds what a publisher tells the daemon of its stream."""
     for option in (
         click.option("--mcp-server", "mcp_servers", multiple=True, metavar="NAME", help="An MCP server of the agent."),
-        click.option("--session", metavar="NAME", help="A name for the session until its own id is seen."),
-        click.option("--provider", metavar="NAME", help="The agent, where its lines do not say, or say otherwise."),
-        click.option("--dialect", default="auto", show_default=True, metavar="NAME", help="The format of the lines."),
+        click.option(
+            "--session",
+            metavar="NAME",
+            shell_complete=completing.sessions,
+            help="A name for the session until its own id is seen.",
+        ),
+        provider_option,
+        dialect_option("The format of the lines.", known_here=False),
     ):
         function = option(function)
     return function

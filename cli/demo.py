@@ -21,6 +21,7 @@ import anyio
 import click
 import orjson
 
+from tooltap.cli.commands import Command
 from tooltap.cli.connection import talk
 from tooltap.cli.render import Renderer, one_line, wants_colour
 from tooltap.daemon.client import ConnectError, Subscription, connect, ingest, subscribe
@@ -55,7 +56,7 @@ def _own(payload: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in payload.items() if name not in ("_happy", "_raw")}
 
 
-@click.command("demo")
+@click.command("demo", cls=Command, examples=("tooltap demo",))
 def command() -> None:
     """Play real recorded streams of several agents through a daemon and show the one stream they become.
 

@@ -10,8 +10,9 @@ import click
 import msgspec
 import orjson
 
+from tooltap.cli.commands import Command
 from tooltap.cli.connection import ask, socket_option
-from tooltap.cli.recordings import in_words, recordings, recordings_argument, stream_options
+from tooltap.cli.recordings import baselines_option, in_words, recordings, recordings_argument, stream_options
 from tooltap.cli.render import one_line
 
 if TYPE_CHECKING:
@@ -23,15 +24,17 @@ UNKNOWN = "unknown"
 """What a report says where nobody named the agent, its version or its dialect."""
 
 
-@click.command("drift")
-@recordings_argument(required=False)
-@click.option(
-    "--baselines",
-    "folder",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="What to compare files with.  [default: the baselines that come with tooltap]",
+@click.command(
+    "drift",
+    cls=Command,
+    examples=(
+        "tooltap drift",
+        "tooltap drift --strict recordings/",
+        "tooltap drift --json claude.jsonl | jq .findings",
+    ),
 )
+@recordings_argument(required=False)
+@baselines_option
 @click.option(
     "--silent-lines",
     type=click.IntRange(min=1),

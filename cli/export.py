@@ -15,10 +15,10 @@ from tooltap.cli.extras import needs_extra
 from tooltap.cli.inputs import UnreadableError
 from tooltap.cli.sessions import list_sessions
 from tooltap.daemon.client import Client, DaemonError, Filter, connect, subscribe
+from tooltap.protocol.events import AnyEvent, decode
 
 if TYPE_CHECKING:
     from tooltap.daemon.web.export import Bodies, Body, ExportedPage
-    from tooltap.protocol.events import AnyEvent
 
 __all__ = ["command"]
 
@@ -28,7 +28,7 @@ ALL = 67_108_864
 
 @click.command("export")
 @click.argument("session", metavar="SESSION|FILE")
-@click.option("--html", "as_html", is_flag=True, required=True, help="As one HTML page, with all that it needs inside.")
+@click.option("--html", is_flag=True, required=True, expose_value=False, help="As one HTML page, all it needs inside.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write to FILE.")
 @click.option(
     "--level",
@@ -51,17 +51,17 @@ ALL = 67_108_864
 @socket_option
 def command(
     session: str,
-    as_html: bool,
     output: Path | None,
     level: Any,
     max_body: int,
     max_bodies: int,
     socket: Path | None,
 ) -> None:
-    """Write a session as a page that opens in any browser, without a daemon, a network or a script.
+    """Write a session as a page that opens in any browser.
 
-    SESSION is its id, as "tooltap sessions" shows it. FILE is a recording of an agent's lines, or events as "tooltap
-    normalize" prints them ("-" is standard input); no daemon is needed then. The page is written to standard output.
+    It needs neither a daemon nor a network, and has no script. SESSION is its id, as "tooltap sessions" shows it, or as
+    much of its beginning as no other has. FILE is a recording of an agent's lines, or events as "tooltap normalize"
+    prints them ("-" is standard input); no daemon is needed then. The page is written to standard output.
 
     \b
         tooltap export --html 5a0c1f4e -o session.html
@@ -132,8 +132,10 @@ def _chosen(socket: Path | None, session: str) -> tuple[str, str]:
 async def _write_session(page: ExportedPage, write: _Output, session: str, socket: Path | None, bodies: Bodies) -> None:
     wanted = Filter(session=(session,))
     async with connect(socket) as client, subscribe(after="start", filter=wanted, follow=False, path=socket) as read:
-        async for event in read.events():
-            write.write(page.add(event, await _fetched(client, event, bodies)))
+        async for item in read:
+            if isinstance(item, bytes):
+                event = decode(item)
+                write.write(page.add(event, await _fetched(client, event, bodies)))
 
 
 async def _fetched(client: Client, event: AnyEvent, bodies: Bodies) -> dict[str, Body]:

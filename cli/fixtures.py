@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tooltap.cli.commands import Group
+from tooltap.cli.recordings import recorded_dialect_option
+
 if TYPE_CHECKING:
     from tooltap.traces.fixtures import Fixtures
     from tooltap.traces.streams import TracedStream
@@ -23,13 +26,18 @@ class _UnusableError(click.ClickException):
 traces_argument = click.argument(
     "traces", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="TRACE..."
 )
-dialect_option = click.option(
-    "--dialect", metavar="NAME", default="auto", show_default=True, help="Of recordings; traces say it themselves."
-)
 folder_argument = click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
 
 
-@click.group("fixtures")
+@click.group(
+    "fixtures",
+    cls=Group,
+    examples=(
+        "tooltap fixtures keys recordings/*.jsonl > keys.txt",
+        "tooltap fixtures extract recordings/*.jsonl --allowlist keys.txt --out fixtures",
+        "tooltap fixtures check fixtures",
+    ),
+)
 def command() -> None:
     """Extract fixtures from traces, check them, bring them up to date.
 
@@ -38,7 +46,11 @@ def command() -> None:
     """
 
 
-@command.command("extract", short_help="Choose the most telling examples in traces.")
+@command.command(
+    "extract",
+    short_help="Choose the most telling examples in traces.",
+    examples=("tooltap fixtures extract traces/*.jsonl --allowlist keys.txt --out fixtures",),
+)
 @traces_argument
 @click.option("--out", "folder", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Where to.")
 @click.option(
@@ -50,7 +62,7 @@ def command() -> None:
 @click.option(
     "--max", "maximum", type=click.IntRange(min=1), default=3, show_default=True, help="Examples kept of each key."
 )
-@dialect_option
+@recorded_dialect_option
 def extract(traces: tuple[Path, ...], folder: Path, allowlist: Path | None, maximum: int, dialect: str) -> None:
     """Choose the most telling examples in traces, without anything private.
 
@@ -70,9 +82,11 @@ def extract(traces: tuple[Path, ...], folder: Path, allowlist: Path | None, maxi
     click.echo(f"{_figures(fixtures)}, {new} new", err=True)
 
 
-@command.command("keys", short_help="List the keys in traces.")
+@command.command(
+    "keys", short_help="List the keys in traces.", examples=("tooltap fixtures keys traces/*.jsonl > keys.txt",)
+)
 @traces_argument
-@dialect_option
+@recorded_dialect_option
 def keys(traces: tuple[Path, ...], dialect: str) -> None:
     """List the keys in traces, each with its number of events: an allowlist to choose from."""
     from tooltap.traces.extracting import count_keys
@@ -83,7 +97,9 @@ def keys(traces: tuple[Path, ...], dialect: str) -> None:
         click.echo(f"{key:{width}}  # {number}")
 
 
-@command.command("check", short_help="Compare fixtures with what their lines give.")
+@command.command(
+    "check", short_help="Compare fixtures with what their lines give.", examples=("tooltap fixtures check fixtures",)
+)
 @folder_argument
 @click.pass_context
 def check(context: click.Context, folder: Path) -> None:
@@ -91,7 +107,9 @@ def check(context: click.Context, folder: Path) -> None:
     context.exit(_report(_load(folder)))
 
 
-@command.command("update", short_help="Make the events what the lines give today.")
+@command.command(
+    "update", short_help="Make the events what the lines give today.", examples=("tooltap fixtures update fixtures",)
+)
 @folder_argument
 @click.pass_context
 def update(context: click.Context, folder: Path) -> None:
@@ -118,13 +136,11 @@ def _load(folder: Path, allowlist: Path | None = None) -> Fixtures:
 
 def _streams(paths: tuple[Path, ...], dialect: str) -> list[TracedStream]:
     """What there is a dialect for."""
-    from tooltap.normalizers.registry import UnknownDialectError, dialects
+    from tooltap.normalizers.registry import dialects
     from tooltap.normalizers.stream import AUTO
     from tooltap.traces.streams import read_streams
 
     known = {AUTO, *dialects()}
-    if dialect not in known:
-        raise click.BadParameter(str(UnknownDialectError(dialect)), param_hint="--dialect")
     streams = []
     for stream in read_streams(paths, dialect):
         if stream.dialect in known:

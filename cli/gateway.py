@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from tooltap.cli.commands import Group
 from tooltap.cli.connection import socket_option
 from tooltap.cli.extras import needs_extra
 from tooltap.cli.tapping import bytes_option, spool_options
@@ -19,12 +20,18 @@ CONVERSATIONS = 64
 IDLE = 900.0
 
 
-@click.group("gateway")
+@click.group("gateway", cls=Group, examples=("tooltap gateway openai --upstream http://127.0.0.1:11434/v1",))
 def command() -> None:
     """Pass requests on to a server for language models, and tap them."""
 
 
-@command.command("openai")
+@command.command(
+    "openai",
+    examples=(
+        "tooltap gateway openai --upstream http://127.0.0.1:11434/v1",
+        "tooltap gateway openai --upstream https://api.openai.com/v1 --listen 127.0.0.1:4020",
+    ),
+)
 @click.option("--upstream", required=True, metavar="URL", help="The server, as clients would name it.")
 @click.option("--listen", default=LISTEN, show_default=True, metavar="HOST:PORT", help="Where; port 0 is a free one.")
 @click.option("--allow-remote", is_flag=True, help="Allow a HOST that other machines can reach.")
@@ -68,8 +75,6 @@ def openai(
     a daemon; Chat Completions and Responses are tapped, each conversation as a stream of its own. Keys are not
     recorded. SIGTERM and Ctrl-C end it.
     """
-    import anyio
-
     from tooltap.daemon.listener import ListenError
     from tooltap.daemon.tcp import parse_address
 
@@ -79,6 +84,7 @@ def openai(
         raise click.UsageError(f"--listen is {error}") from None
     with needs_extra("gateway"):
         from tooltap.daemon.gateway_server import GatewayError, GatewayOptions, serve_gateway
+    from tooltap.daemon.foreground import run_until_stopped
     from tooltap.daemon.paths import socket_path, spool_path
 
     options = GatewayOptions(
@@ -94,6 +100,6 @@ def openai(
         line_bytes=line_bytes,
     )
     try:
-        anyio.run(serve_gateway, options, backend="asyncio")
+        run_until_stopped(lambda on_stop: serve_gateway(options, on_stop))
     except (GatewayError, ListenError) as error:
         raise click.ClickException(str(error)) from None

@@ -7,21 +7,25 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
-import msgspec
 
 from tooltap.cli.accounting import accounting_options, report
+from tooltap.cli.commands import Command
 from tooltap.cli.connection import ask, in_words, socket_option, stream_options
 from tooltap.cli.inputs import STDIN, UnreadableError, read_chunks
 from tooltap.cli.progress import progress
-from tooltap.daemon.outbox import StreamOptions
-from tooltap.daemon.source_file import publish_recording
-from tooltap.daemon.stream_ids import recording_id
-from tooltap.protocol.stats import Statistics
 
 __all__ = ["command"]
 
 
-@click.command("ingest")
+@click.command(
+    "ingest",
+    cls=Command,
+    examples=(
+        "tooltap ingest recordings/*.jsonl",
+        "cat claude.jsonl | tooltap ingest --dialect claude-stream",
+        "tooltap ingest --stream nightly --stats claude.jsonl",
+    ),
+)
 @click.argument("files", nargs=-1, type=click.Path(allow_dash=True), metavar="[FILE]...")
 @click.option("--stream", metavar="ID", help="The stream's id; for a single input.")
 @stream_options
@@ -45,6 +49,13 @@ def command(
     A FILE that has been fed before is gone on with after the last line the daemon has; standard input (if there is no
     FILE, or for "-") is a new stream each time. A recording of tapped lines is read as such.
     """
+    import msgspec
+
+    from tooltap.daemon.outbox import StreamOptions
+    from tooltap.daemon.source_file import publish_recording
+    from tooltap.daemon.stream_ids import recording_id
+    from tooltap.protocol.stats import Statistics
+
     paths = files or (STDIN,)
     if stream is not None and len(paths) > 1:
         raise click.UsageError("--stream names one stream, but there are several files")

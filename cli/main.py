@@ -17,10 +17,12 @@ from importlib import import_module
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from tooltap import __version__
+from tooltap.cli.commands import Group
 
-__all__ = ["COMMANDS", "main"]
+__all__ = ["COMMANDS", "main", "tooltap"]
 
 COMMANDS = {
     "demo": "Play real recorded streams of several agents through a daemon and show the one stream they become.",
@@ -35,23 +37,30 @@ COMMANDS = {
     "tail": "Follow events.",
     "sessions": "List the sessions in the journal.",
     "show": "Show one event.",
-    "export": "Write a session as a page to keep or to send.",
+    "export": "Write a session as a page that opens in any browser.",
     "baseline": "Record what agents' streams look like, and check whether they still do.",
     "drift": "Show where agents' streams are not what they were.",
     "config": "Check the daemon's configuration.",
     "stats": "Show what the daemon has done, stream by stream.",
+    "doctor": "Look at all there is of tooltap here, and say what to do about it.",
+    "service": "Have systemd start the daemon.",
     "mcp": "Offer display tools as an MCP server, on standard input and output.",
     "schema": "Print the schema of events, tool payloads and socket frames.",
     "fixtures": "Extract fixtures from traces, check them, bring them up to date.",
+    "completion": "Print a shell's completion script.",
 }
 """Name -> the line `tooltap --help` shows; the subcommand's own help begins with it."""
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 
-class _Commands(click.Group):
+class _Commands(Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        commands = [CompletionItem(name, help=line) for name, line in COMMANDS.items() if name.startswith(incomplete)]
+        return commands + click.Command.shell_complete(self, ctx, incomplete)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
@@ -82,7 +91,16 @@ def _quiet_ends() -> Iterator[None]:
         raise click.exceptions.Exit(INTERRUPTED) from None
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    examples=(
+        "tooltap demo",
+        "tooltap serve --follow claude,codex,gemini",
+        "tooltap run -- claude -p 'List the files' --output-format stream-json --verbose",
+        "tooltap tail --mode verbose",
+    ),
+)
 @click.version_option(__version__, message="tooltap %(version)s")
 def tooltap() -> None:
     """One normalized event stream from every coding agent.

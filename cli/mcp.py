@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from tooltap.cli import completing
+from tooltap.cli.commands import Command
 from tooltap.cli.connection import socket_option
 
 __all__ = ["command"]
@@ -15,7 +17,14 @@ NEEDED = ("mcp", "pygments")
 MEBIBYTE = 1_048_576
 
 
-@click.command("mcp")
+@click.command(
+    "mcp",
+    cls=Command,
+    examples=(
+        "tooltap mcp",
+        "tooltap mcp --root docs --allow-commands --command-timeout 30",
+    ),
+)
 @click.option(
     "--root",
     "roots",
@@ -41,8 +50,18 @@ MEBIBYTE = 1_048_576
     metavar="N",
     help="Length of a file that may be shown, and of a command's output.",
 )
-@click.option("--session", metavar="NAME", help="The session that the events belong to.  [default: one of its own]")
-@click.option("--provider", metavar="NAME", help="The agent that the events are of.  [default: tooltap]")
+@click.option(
+    "--session",
+    metavar="NAME",
+    shell_complete=completing.sessions,
+    help="The session that the events belong to.  [default: one of its own]",
+)
+@click.option(
+    "--provider",
+    metavar="NAME",
+    shell_complete=completing.providers,
+    help="The agent that the events are of.  [default: tooltap]",
+)
 @socket_option
 def command(
     roots: tuple[Path, ...],

@@ -14,4 +14,9 @@ command = agent_command(
     error, signals and exit code are the agent's, and without a daemon it runs all the same.
     """,
     both_ways=True,
+    examples=(
+        "tooltap proxy -- gemini --acp",
+        "tooltap proxy -- codex mcp-server",
+        "tooltap proxy --provider my-agent -- my-acp-agent",
+    ),
 )

@@ -9,9 +9,28 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-__all__ = ["Recording", "in_words", "recordings", "recordings_argument", "stream_options"]
+from tooltap.cli.options import dialect_option, provider_option
+
+__all__ = [
+    "Recording",
+    "baselines_option",
+    "in_words",
+    "recorded_dialect_option",
+    "recordings",
+    "recordings_argument",
+    "stream_options",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+recorded_dialect_option = dialect_option("The format of the lines; traces say it themselves.", known_here=True)
+baselines_option = click.option(
+    "--baselines",
+    "folder",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="What recordings are compared with.  [default: the baselines that come with tooltap]",
+)
 
 
 def recordings_argument(*, required: bool) -> Callable[[F], F]:
@@ -24,27 +43,11 @@ def stream_options(function: F) -> F:
     """Adds what the caller knows of the streams."""
     for option in (
         click.option("--agent-version", "version", metavar="VERSION", help="The agent's, where nothing else says it."),
-        click.option("--provider", metavar="NAME", help="The agent, where its lines do not say, or say otherwise."),
-        click.option(
-            "--dialect",
-            default="auto",
-            show_default=True,
-            metavar="NAME",
-            callback=_known_dialect,
-            help="The format of the lines; traces say it themselves.",
-        ),
+        provider_option,
+        recorded_dialect_option,
     ):
         function = option(function)
     return function
-
-
-def _known_dialect(context: click.Context, option: click.Parameter, name: str) -> str:
-    from tooltap.normalizers.registry import UnknownDialectError, parser_class
-
-    try:
-        return name if name == "auto" else parser_class(name).dialect
-    except UnknownDialectError as error:
-        raise click.BadParameter(str(error), context, option) from None
 
 
 class Recording(NamedTuple):

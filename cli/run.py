@@ -15,4 +15,9 @@ command = agent_command(
     what it printed.
     """,
     both_ways=False,
+    examples=(
+        "tooltap run -- claude -p 'List the files' --output-format stream-json --verbose",
+        "tooltap run -- codex exec --json 'List the files' | jq .type",
+        "tooltap run --provider my-agent --dialect claude-stream -- my-agent --stream",
+    ),
 )

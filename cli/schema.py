@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import click
 
+from tooltap.cli.commands import Command
+
 __all__ = ["FORMATS", "command"]
 
 FORMATS = ("json-schema", "typescript", "markdown")
 
 
-@click.command("schema")
+@click.command(
+    "schema",
+    cls=Command,
+    examples=(
+        "tooltap schema > tooltap.schema.json",
+        "tooltap schema --format typescript > tooltap.ts",
+    ),
+)
 @click.option(
     "--format",
     "form",

@@ -35,6 +35,7 @@ def markdown() -> str:
     for name in UNIONS:
         if name != "AnyEvent":
             page.add_union(name)
+    page.add_results()
     codes = (f"| `{code}` | {meaning} |" for code, meaning in ERROR_CODES.items())
     page.add("## Error codes", "", "| `code` | meaning |", "|---|---|", *codes)
     return "\n".join(page.parts)
@@ -68,6 +69,14 @@ class _Page:
         lines = (f"| `{name}` | {_link(given)} | {_link(result)} |" for name, given, result in rows)
         self.add("| `name` | `input` | `output` |", "|---|---|---|", *lines)
         self._add_structs([*PAYLOADS, *(name for name, one in self._structs.items() if one.is_open and one.base)])
+
+    def add_results(self) -> None:
+        schema = self._schemas["Results"]
+        self.add("## Results of requests", "", schema["description"])
+        results = {op: _name(result) for op, result in schema["properties"].items()}
+        lines = (f"| `{op}` | {_link(name)} |" for op, name in results.items())
+        self.add("| `op` | `result` |", "|---|---|", *lines)
+        self._add_structs(list(results.values()))
 
     def _add_structs(self, names: list[str]) -> None:
         """These, then those that they refer to."""

@@ -21,7 +21,7 @@ from tooltap.protocol.display import AnyDisplayEvent
 from tooltap.protocol.events import AnyEvent
 from tooltap.protocol.frames import ClientFrame, DaemonFrame
 from tooltap.protocol.payloads import OpenStruct
-from tooltap.protocol.stats import Statistics
+from tooltap.protocol.replies import RESULTS
 from tooltap.protocol.tools import TOOLS, McpInput, McpResult
 
 __all__ = ["COMPATIBILITY", "REF", "UNIONS", "Definition", "Schema", "Union", "definitions", "json_schema"]
@@ -93,6 +93,7 @@ def json_schema() -> Schema:
         "$defs": {
             **{name: {"description": UNIONS[name].doc, **union} for name, union in zip(UNIONS, unions, strict=True)},
             "Tools": _tools(),
+            "Results": _results(),
             **{name: definition.schema for name, definition in definitions().items()},
         },
     }
@@ -112,7 +113,7 @@ def _msgspec_components() -> tuple[list[Schema], dict[str, Schema]]:
     """Schemas of the unions; and of every struct in them and in the tools, and of what these extend."""
     payloads = [payload for tool in TOOLS.values() for payload in tool]
     named = [union.members for union in UNIONS.values()]
-    roots = [*named, *payloads, McpInput, McpResult, Statistics]
+    roots = [*named, *payloads, McpInput, McpResult, *RESULTS.values()]
     schemas, reached = msgspec.json.schema_components(roots, ref_template=REF + "{name}")
     structs = [struct for struct in _structs(msgspec.Struct) if struct.__name__ in reached]
     bases = {base for struct in structs for base in struct.__mro__ if _is_told(base)}
@@ -136,6 +137,15 @@ def _tools() -> Schema:
             }
             for name, tool in TOOLS.items()
         },
+        "required": [],
+    }
+
+
+def _results() -> Schema:
+    return {
+        "description": "`op` of a request -> what the `result` of its reply holds. That of `stats` is an open object.",
+        "type": "object",
+        "properties": {op: {"$ref": REF + struct.__name__} for op, struct in RESULTS.items()},
         "required": [],
     }
 

@@ -25,6 +25,7 @@ def typescript() -> str:
         *(_union(name, unions[name]) for name in UNIONS),
         *(_interface(definition) for definition in definitions().values()),
         _tools(unions["Tools"]),
+        _results(unions["Results"]),
     ]
     return "\n".join(parts)
 
@@ -51,6 +52,11 @@ def _key(key: str, schema: Schema, required: bool) -> str:
 def _tools(schema: Schema) -> str:
     rows = [f"  {name}: {{ {_payloads(tool['properties'])} }};\n" for name, tool in schema["properties"].items()]
     return f"{_comment(schema['description'])}export interface Tools {{\n{''.join(rows)}}}\n"
+
+
+def _results(schema: Schema) -> str:
+    rows = [f"  {op}: {type_of(result)};\n" for op, result in schema["properties"].items()]
+    return f"{_comment(schema['description'])}export interface Results {{\n{''.join(rows)}}}\n"
 
 
 def _payloads(sides: dict[str, Schema]) -> str:

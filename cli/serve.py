@@ -11,6 +11,8 @@ from typing import Any
 
 import click
 
+from tooltap.cli.commands import Group
+from tooltap.cli.completing import followed
 from tooltap.cli.connection import ask, socket_option
 from tooltap.cli.extras import needs_extra
 
@@ -20,7 +22,17 @@ STOP_TIMEOUT = 30.0
 POLL = 0.02
 
 
-@click.group("serve", invoke_without_command=True)
+@click.group(
+    "serve",
+    cls=Group,
+    invoke_without_command=True,
+    examples=(
+        "tooltap serve",
+        "tooltap serve --follow claude,codex,gemini --backfill 7d",
+        "tooltap serve --journal sqlite:/var/tmp/tooltap.db --durability power",
+        "tooltap serve --journal nats://127.0.0.1:4222/team",
+    ),
+)
 @click.option(
     "--journal", metavar="sqlite:PATH|nats://…", help="Where events are kept.  [default: in the user's data directory]"
 )
@@ -31,7 +43,12 @@ POLL = 0.02
     help="A TOML file; flags win over it.  [default: tooltap.toml in the user's configuration directory]",
 )
 @click.option("--durability", type=click.Choice(["process", "power"]), help="What acknowledged lines survive.")
-@click.option("--follow", metavar="AGENT,…", help="Follow the session files of these: claude, codex, gemini.")
+@click.option(
+    "--follow",
+    metavar="AGENT,…",
+    shell_complete=followed,
+    help="Follow the session files of these: claude, codex, gemini.",
+)
 @click.option("--backfill", metavar="all|none|AGE", help="Which older sessions to read as well.  [default: 24h]")
 @click.option(
     "--web",
@@ -117,7 +134,7 @@ def _show(link: str) -> None:
         pass
 
 
-@command.command("link")
+@command.command("link", examples=("tooltap serve link",))
 @socket_option
 @click.pass_obj
 def link(outer: Path | None, socket: Path | None) -> None:
@@ -134,7 +151,7 @@ def link(outer: Path | None, socket: Path | None) -> None:
         raise click.ClickException(str(error)) from None
 
 
-@command.command("status")
+@command.command("status", examples=("tooltap serve status",))
 @socket_option
 @click.pass_obj
 def status(outer: Path | None, socket: Path | None) -> None:
@@ -144,7 +161,13 @@ def status(outer: Path | None, socket: Path | None) -> None:
     click.echo(summary(ask(socket or outer, "stats")))
 
 
-@command.command("stop")
+@command.command(
+    "stop",
+    examples=(
+        "tooltap serve stop",
+        "tooltap serve stop --socket /tmp/tooltap.sock",
+    ),
+)
 @socket_option
 @click.pass_obj
 def stop(outer: Path | None, socket: Path | None) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 import click
 import orjson
 
+from tooltap.cli import completing
+from tooltap.cli.commands import Group
 from tooltap.cli.connection import ask, socket_option
 from tooltap.cli.table import print_table
 
@@ -18,7 +20,15 @@ __all__ = ["command", "list_sessions"]
 PAGE = 1_000
 
 
-@click.group("sessions", invoke_without_command=True)
+@click.group(
+    "sessions",
+    cls=Group,
+    invoke_without_command=True,
+    examples=(
+        "tooltap sessions",
+        "tooltap sessions --limit 1000 --json | jq -r .session",
+    ),
+)
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most this many.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line, with everything that is known.")
 @socket_option
@@ -40,8 +50,8 @@ def command(context: click.Context, limit: int, as_json: bool, socket: Path | No
     print_table(columns, (_row(one) for one in sessions))
 
 
-@command.command("rm")
-@click.argument("sessions", nargs=-1, required=True, metavar="SESSION...")
+@command.command("rm", examples=("tooltap sessions rm 101730e3-98ed-4d2b-8e93-5caa86bfc39f",))
+@click.argument("sessions", nargs=-1, required=True, metavar="SESSION...", shell_complete=completing.sessions)
 @socket_option
 @click.pass_obj
 def remove(outer: Path | None, sessions: tuple[str, ...], socket: Path | None) -> None:

@@ -8,13 +8,21 @@ from pathlib import Path
 import click
 import orjson
 
+from tooltap.cli.commands import Command
 from tooltap.cli.connection import ask, socket_option
 from tooltap.daemon.harmless import harmless
 
 __all__ = ["command"]
 
 
-@click.command("show")
+@click.command(
+    "show",
+    cls=Command,
+    examples=(
+        "tooltap show 3",
+        "tooltap show 3 --view assistant | jq .output",
+    ),
+)
 @click.argument("seq", type=click.IntRange(min=1))
 @click.option(
     "--view",

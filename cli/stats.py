@@ -9,12 +9,20 @@ import click
 import orjson
 
 from tooltap.cli.accounting import describe
+from tooltap.cli.commands import Command
 from tooltap.cli.connection import ask, socket_option
 
 __all__ = ["command"]
 
 
-@click.command("stats")
+@click.command(
+    "stats",
+    cls=Command,
+    examples=(
+        "tooltap stats",
+        "tooltap stats --json | jq .journal",
+    ),
+)
 @click.option("--json", "as_json", is_flag=True, help="Everything the daemon tells, as one JSON object.")
 @socket_option
 def command(as_json: bool, socket: Path | None) -> None:

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import re
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
+from tooltap.cli import completing
+from tooltap.cli.commands import Command
 from tooltap.cli.connection import socket_option, talk
-from tooltap.cli.render import Renderer, wants_colour
-from tooltap.daemon.client import Filter, Subscription, subscribe
-from tooltap.protocol.display import decode_display
-from tooltap.protocol.frames import Gap, Live
 
 __all__ = ["command"]
 
 FILTERS = {
-    "session": "Events of this session.",
-    "stream": "Events of this stream.",
-    "provider": "Events of this agent (claude, codex, gemini, …).",
-    "agent": "Events of this subagent.",
-    "kind": "Events of this kind (message, tool-call, …).",
-    "tool": "Calls and results of this tool, by its canonical or its own name.",
+    "session": ("Events of this session.", completing.sessions),
+    "stream": ("Events of this stream.", None),
+    "provider": ("Events of this agent (claude, codex, gemini, …).", completing.providers),
+    "agent": ("Events of this subagent.", None),
+    "kind": ("Events of this kind (message, tool-call, …).", completing.kinds),
+    "tool": ("Calls and results of this tool, by its canonical or its own name.", completing.tools),
 }
 UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
@@ -40,12 +36,24 @@ def _in_seconds(ctx: click.Context, param: click.Parameter, value: str | None) -
 
 
 def _filter_options(function: Any) -> Any:
-    for name, text in reversed(FILTERS.items()):
-        function = click.option(f"--{name}", multiple=True, metavar="NAME", help=f"{text} May be repeated.")(function)
+    for name, (text, names) in reversed(FILTERS.items()):
+        option = click.option(
+            f"--{name}", multiple=True, metavar="NAME", shell_complete=names, help=f"{text} May be repeated."
+        )
+        function = option(function)
     return function
 
 
-@click.command("tail")
+@click.command(
+    "tail",
+    cls=Command,
+    examples=(
+        "tooltap tail",
+        "tooltap tail --mode verbose --since 2h --provider claude",
+        "tooltap tail --mode json --after start --no-follow --kind tool-result | jq .name",
+        "tooltap tail --tool Bash --tool Edit --mode verbose",
+    ),
+)
 @click.option(
     "--mode",
     type=click.Choice(["text", "verbose", "json"]),
@@ -53,7 +61,12 @@ def _filter_options(function: Any) -> Any:
     show_default=True,
     help="What assistants say; that and a line for each thing that happens; or event lines byte for byte.",
 )
-@click.option("--after", metavar="CURSOR", help="start, now (the default), a seq, or <journal>:<seq>.")
+@click.option(
+    "--after",
+    metavar="CURSOR",
+    shell_complete=completing.cursors,
+    help="start, now (the default), a seq, or <journal>:<seq>.",
+)
 @click.option("--since", callback=_in_seconds, metavar="DURATION", help="Begin with events this old: 90s, 10m, 2h, 1d.")
 @click.option("--follow/--no-follow", default=True, help="Go on with new events, or end where the journal does.")
 @click.option("--partials", is_flag=True, help="Previews of unfinished text too (mode json).")
@@ -76,8 +89,11 @@ def command(
         raise click.UsageError("--since and --after both say where to begin")
     if partials and mode != "json":
         raise click.UsageError("--partials goes with --mode json")
+    from tooltap.cli.printer import Printer
+    from tooltap.daemon.client import Filter, subscribe
+
     oldest = None if since is None else (time.time_ns() // 1_000_000) - since * 1_000
-    printer = _Printer(mode, oldest)
+    printer = Printer(mode, oldest)
     start = after or ("now" if since is None else "start")
 
     async def follow_events() -> None:
@@ -93,41 +109,3 @@ def command(
             await printer.print_all(subscription)
 
     talk(follow_events)
-
-
-class _Age(msgspec.Struct):
-    ts: int = 0
-
-
-_decoder = msgspec.json.Decoder(_Age)
-
-
-class _Printer:
-    def __init__(self, mode: str, oldest: int | None) -> None:
-        self._oldest = oldest
-        """ms since the epoch: events of the replay before this are left out."""
-        self._out = sys.stdout.buffer
-        self._json = mode == "json"
-        self._renderer = Renderer(verbose=mode == "verbose", colour=wants_colour(sys.stdout))
-        self._live = False
-
-    async def print_all(self, subscription: Subscription) -> None:
-        async for item in subscription:
-            if isinstance(item, bytes):
-                self._print(item)
-            elif isinstance(item, Live):
-                self._live = True
-            elif isinstance(item, Gap):
-                why = "they were too old" if item.reason == "retention" else "this is another journal"
-                click.echo(f"tooltap: events {item.from_} to {item.to} are gone: {why}", err=True)
-            if self._live:
-                self._out.flush()
-        self._out.flush()
-
-    def _print(self, line: bytes) -> None:
-        if self._oldest is not None and not self._live and _decoder.decode(line).ts < self._oldest:
-            return
-        if self._json:
-            self._out.write(line + b"\n")
-        elif (shown := decode_display(line)) is not None:
-            self._out.write(self._renderer.render(shown).encode())

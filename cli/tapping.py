@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 import click
 
 from tooltap.cli.agents import missing_flags
+from tooltap.cli.commands import Command
+from tooltap.cli.completing import agent_commands
 from tooltap.cli.connection import socket_option, stream_options
 from tooltap.daemon.child import run_child
 from tooltap.daemon.outbox import SpoolLimits, StreamOptions
@@ -25,15 +27,24 @@ F = TypeVar("F", bound=Callable[..., Any])
 CANNOT_START = 127
 
 
-def agent_command(name: str, description: str, *, both_ways: bool) -> click.Command:
+def agent_command(name: str, description: str, *, both_ways: bool, examples: tuple[str, ...]) -> Command:
     """`both_ways`: what the agent is told is tapped as well as what it prints."""
 
     @click.command(
         name,
+        cls=Command,
         help=description,
+        examples=examples,
         context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
     )
-    @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND [ARGUMENT]...")
+    @click.argument(
+        "command",
+        nargs=-1,
+        required=True,
+        type=click.UNPROCESSED,
+        metavar="-- COMMAND [ARGUMENT]...",
+        shell_complete=agent_commands,
+    )
     @stream_options
     @spool_options
     @socket_option

@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
 import anyio
@@ -20,6 +21,7 @@ from tooltap.daemon.clock import wall_clock
 from tooltap.daemon.config import Config, ConfigError
 from tooltap.daemon.drain import Drain
 from tooltap.daemon.follower import Follower
+from tooltap.daemon.foreground import OnStop, run_until_stopped
 from tooltap.daemon.hub import Hub
 from tooltap.daemon.ingest import Streams
 from tooltap.daemon.journal import Journal, StreamState
@@ -29,6 +31,7 @@ from tooltap.daemon.logs import configure, get_logger
 from tooltap.daemon.open_files import allow_open_files
 from tooltap.daemon.output_cache import OutputCache
 from tooltap.daemon.paths import spool_path
+from tooltap.daemon.readiness import notify_ready
 from tooltap.daemon.requests import Requests
 from tooltap.daemon.result_views import Policy
 from tooltap.daemon.rewriter import Rewriter
@@ -275,31 +278,32 @@ def run(
     show_link: Callable[[str], None] = lambda link: None,
 ) -> None:
     """Run a daemon in this process until SIGTERM or SIGINT. `reload` reads the configuration again, on SIGHUP;
-    `show_link` is given the link that lets a browser in. Raises `ListenError`, `JournalError` and `ConfigError`."""
+    `show_link` is given the link that lets a browser in. Raises `ListenError`, `JournalError`, `ConfigError`, and, when
+    it has ended by SIGINT, `KeyboardInterrupt`."""
     configure(config.log_level)
     browsers = config.web.connections if config.web.enabled else 0
     allow_open_files(config.max_connections + browsers + SPARE_FILES)
-    anyio.run(_run_until_signalled, config, ready, reload, show_link, backend="asyncio")
+    run_until_stopped(partial(_run, config, ready, reload, show_link))
 
 
-async def _run_until_signalled(
+async def _run(
     config: Config,
     ready: Callable[[], None],
     reload: Callable[[], Config] | None,
     show_link: Callable[[str], None],
+    on_stop: OnStop,
 ) -> None:
     daemon = Daemon(config)
+    on_stop(daemon.stop)
+    if reload is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, _reload, daemon, reload)
 
     def listening() -> None:
         if daemon.web is not None:
             show_link(daemon.web.link)
+        notify_ready()
         ready()
 
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, daemon.stop)
-    if reload is not None:
-        loop.add_signal_handler(signal.SIGHUP, _reload, daemon, reload)
     await daemon.run(listening)
 
 

@@ -13,7 +13,7 @@ import anyio
 import httpx
 
 from tooltap.daemon.addresses import is_loopback
-from tooltap.daemon.foreground import on_stop_signal, tell_problems
+from tooltap.daemon.foreground import OnStop, tell_problems
 from tooltap.daemon.logs import configure, get_logger
 from tooltap.daemon.tap import Tap
 from tooltap.normalizers.framing import MAX_LINE_BYTES, LongLine, Splitter
@@ -32,13 +32,13 @@ class AttachError(Exception):
     """There is no event stream of OpenCode; the message is a sentence for the user."""
 
 
-async def attach(url: str, tap: Tap, *, silence: float) -> None:
-    """Until SIGTERM or Ctrl-C. `silence`: seconds without a byte after which a connection counts as dead. Raises
+async def attach(url: str, tap: Tap, on_stop: OnStop, *, silence: float) -> None:
+    """Until it is stopped. `silence`: seconds without a byte after which a connection counts as dead. Raises
     `AttachError` if there is something else than OpenCode at `url`."""
     source = _event_url(url)
     configure()
     with anyio.CancelScope() as running:
-        on_stop_signal(running.cancel)
+        on_stop(running.cancel)
         failures: list[AttachError] = []
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(tell_problems, lambda: tap.problem)

@@ -47,10 +47,7 @@ class BackgroundDelivery:
         """The statistics, once the end of the stream is durable."""
         self.failure: Exception | None = None
         """Why the delivery has ended without `done`."""
-        self._options = options
-        self._socket = socket
-        self._patience = patience
-        self._read_spool = read_spool
+        self._arguments = (outbox, options, socket, patience, read_spool)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._running: _Running | None = None
         self._started = threading.Event()
@@ -125,7 +122,7 @@ class BackgroundDelivery:
 
         # anyio 4.16: data that comes at the moment a connection is closed is an "Exception in callback" on stderr.
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
-        delivery = Delivery(self.outbox, self._options, self._socket, self._patience, self._read_spool)
+        delivery = Delivery(*self._arguments)
         self._running = _Running(asyncio.get_running_loop(), asyncio.current_task(), delivery)
         self._started.set()
         self.done = await delivery.run()

@@ -34,7 +34,6 @@ import msgspec
 from tooltap.daemon.client_connection import Client, ConnectError, DaemonError, DisconnectedError
 from tooltap.daemon.client_reading import RETRY_FIRST, RETRY_MOST, Reading, Received
 from tooltap.protocol.display import AnyDisplayEvent, decode_display
-from tooltap.protocol.events import AnyEvent, decode
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import (
     Ack,
@@ -122,14 +121,8 @@ class Subscription:
                 return received
         raise StopAsyncIteration
 
-    async def events(self) -> AsyncIterator[AnyEvent]:
-        """The events alone, decoded."""
-        async for item in self:
-            if isinstance(item, bytes):
-                yield decode(item)
-
     async def display_events(self) -> AsyncIterator[AnyDisplayEvent]:
-        """The same of a subscription `as_="display"`. Kinds that this version does not know are left out."""
+        """What a subscription `as_="display"` shows, decoded. Kinds that this version does not know are left out."""
         async for item in self:
             if isinstance(item, bytes) and (shown := decode_display(item)) is not None:
                 yield shown

@@ -22,10 +22,11 @@ __all__ = ["BlockingClient", "BlockingSubscription", "ask"]
 class BlockingClient:
     """A connection that has been greeted."""
 
-    def __init__(self, path: Path | str | None = None) -> None:
-        """Raises `ConnectError` and `DaemonError`."""
+    def __init__(self, path: Path | str | None = None, timeout: float | None = None) -> None:
+        """`timeout`: seconds that the daemon may take for each answer. Raises `ConnectError` and `DaemonError`."""
         place = Path(path) if path else socket_path()
         self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.settimeout(timeout)
         self._lines = self._socket.makefile("rb")
         try:
             self._socket.connect(str(place))
@@ -59,12 +60,13 @@ class BlockingClient:
         return line[:-1]
 
 
-def ask(op: str, *, path: Path | str | None = None, **arguments: Any) -> Any:
-    """The result of one request, on a connection of its own: `ask("event", seq=5, view="display")`.
+def ask(op: str, *, path: Path | str | None = None, timeout: float | None = None, **arguments: Any) -> Any:
+    """The result of one request, on a connection of its own: `ask("event", seq=5, view="display")`. `timeout`: seconds
+    that the daemon may take for each answer.
 
     Raises `ConnectError`, `DaemonError` and `DisconnectedError`.
     """
-    with closing(BlockingClient(path)) as client:
+    with closing(BlockingClient(path, timeout)) as client:
         client.write(msgspec.json.encode({"op": op, "id": 1, **arguments}) + b"\n")
         while not isinstance(frame := decode_daemon_frame(client.receive_line()), Reply):
             pass

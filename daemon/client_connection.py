@@ -23,13 +23,17 @@ from tooltap.protocol.frames import (
     encode_frame,
 )
 
-__all__ = ["Client", "ConnectError", "DaemonError", "DisconnectedError", "greeting", "unreachable"]
+__all__ = ["Client", "ConnectError", "DaemonError", "DisconnectedError", "NoDaemonError", "greeting", "unreachable"]
 
 CHUNK = 262_144
 
 
 class ConnectError(Exception):
     """No daemon can be reached; the message is one sentence for the user."""
+
+
+class NoDaemonError(ConnectError):
+    """Nobody listens."""
 
 
 class DisconnectedError(Exception):
@@ -153,7 +157,7 @@ class Client:
 def unreachable(place: Path, error: OSError) -> ConnectError:
     """Why the socket could not be connected to."""
     if isinstance(error, FileNotFoundError | ConnectionRefusedError | NotADirectoryError):
-        return ConnectError(f"no daemon is listening at {place}; start one with `tooltap serve`")
+        return NoDaemonError(f"no daemon is listening at {place}; start one with `tooltap serve`")
     return ConnectError(f"cannot connect to {place}: {error.strerror or error}")
 
 

@@ -32,6 +32,7 @@ class ConfigError(ValueError):
 
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
 _AGE = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
+_ORIGIN = re.compile(r"https?://[^/\s?#]+")
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
@@ -80,6 +81,8 @@ class Web(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Listen at an address that other machines can reach. Nothing is encrypted."""
     hosts: tuple[str, ...] = ()
     """Names, beside that of `listen` and this machine's own, that browsers may ask for it by."""
+    origins: tuple[str, ...] = ()
+    """Other pages that may ask, with the token: where they come from, like `http://localhost:5173`."""
     token_file: str | None = None
     """Who knows what is in it gets in. Default: `web-token` in the user's data directory."""
     connections: Positive = 512
@@ -109,6 +112,9 @@ class Web(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             parse_address(self.listen)
         except ValueError as error:
             raise ValueError(f"listen is {error}") from None
+        for origin in self.origins:
+            if not _ORIGIN.fullmatch(origin):
+                raise ValueError(f"origins are like http://localhost:5173, not {origin!r}")
 
     @property
     def token_path(self) -> Path:

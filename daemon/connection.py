@@ -124,7 +124,8 @@ class Connection(asyncio.Protocol):
         self._transport.close()
 
     def abort(self) -> None:
-        self._transport.abort()
+        if not self.closed:  # asyncio 3.11 fails where one that was closed has been flushed since
+            self._transport.abort()
 
     async def wait_closed(self) -> None:
         await self._gone.wait()

@@ -11,7 +11,7 @@ import httpx
 from anyio.to_thread import run_sync
 
 from tooltap.daemon.conversations import Conversations
-from tooltap.daemon.foreground import on_stop_signal, tell_problems
+from tooltap.daemon.foreground import OnStop, tell_problems
 from tooltap.daemon.gateway import Gateway
 from tooltap.daemon.gateway_tap import GatewayTap
 from tooltap.daemon.http_server import HttpServer
@@ -55,8 +55,8 @@ class GatewayOptions(NamedTuple):
     """Of a request or an answer that is kept whole."""
 
 
-async def serve_gateway(options: GatewayOptions) -> None:
-    """Until SIGTERM or Ctrl-C. Raises `GatewayError` and `ListenError`."""
+async def serve_gateway(options: GatewayOptions, on_stop: OnStop) -> None:
+    """Until it is stopped. Raises `GatewayError` and `ListenError`."""
     upstream = _upstream(options.upstream)
     with listen(options.address, allow_remote=options.allow_remote) as listening:
         configure()
@@ -64,7 +64,7 @@ async def serve_gateway(options: GatewayOptions) -> None:
         tap = _tap(options)
         gateway = Gateway(upstream, tap, local_only=not options.allow_remote)
         server = HttpServer(gateway, keep_alive=KEEP_ALIVE, finishing=FINISHING)
-        on_stop_signal(server.stop)
+        on_stop(server.stop)
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(tell_problems, lambda: tap.problem)

@@ -18,7 +18,7 @@ from anyio.abc import TaskGroup
 from tooltap.daemon.journal import Committed, Journal
 from tooltap.normalizers.bounds import Produced
 from tooltap.normalizers.display import display_body
-from tooltap.protocol.events import event_line
+from tooltap.protocol.events import event_lines
 from tooltap.protocol.filters import EventMeta, Filter, meta_of
 from tooltap.protocol.frames import Form
 
@@ -57,23 +57,24 @@ class Batch:
     def __init__(self, commits: Iterable[Committed], before: int) -> None:
         self.before = before
         self._events = [
-            (seq, output.body, meta_of(output.event))
+            (seq, output)
             for outputs, seqs in commits
             for output, seq in zip(outputs, seqs, strict=True)
             if isinstance(output, Produced)
         ]
-        self.upto = next((seq for seq, _, _ in reversed(self._events) if seq is not None), before)
-        self.bytes = sum(len(body) for _, body, _ in self._events)
+        self.upto = next((seq for seq, _ in reversed(self._events) if seq is not None), before)
+        self.bytes = sum([len(output.body) for _, output in self._events])
         """Of the events, and of all that has been made of them."""
         self._pieces: dict[Audience, list[Piece]] = {}
-        self._shown: list[tuple[int | None, bytes, EventMeta]] | None = None
+        self._metas: list[EventMeta] | None = None
+        self._shown: list[bytes | None] | None = None
 
     def pieces(self, audience: Audience) -> list[Piece]:
         """What the audience wants of it, joined."""
         pieces = self._pieces.get(audience)
         if pieces is None:
-            pieces = self._pieces[audience] = list(_cut(self._lines(audience), self.before))
-            self.bytes += sum(len(piece.data) for piece in pieces)
+            pieces = self._pieces[audience] = list(_cut(self._wanted(audience), self.before))
+            self.bytes += sum([len(piece.data) for piece in pieces])
         return pieces
 
     def pieces_after(self, cursor: int, audience: Audience) -> list[Piece]:
@@ -81,39 +82,43 @@ class Batch:
         pieces = self.pieces(audience)
         if cursor <= self.before or any(piece.upto == cursor for piece in pieces):
             return [piece for piece in pieces if piece.upto > cursor]
-        lines = self._lines(audience)
-        return list(_cut([(seq, line) for seq, line in lines if seq is not None and seq > cursor], cursor))
+        wanted = self._wanted(audience)
+        return list(_cut([(seq, body) for seq, body in wanted if seq is not None and seq > cursor], cursor))
 
-    def _lines(self, audience: Audience) -> list[tuple[int | None, bytes]]:
-        """(`seq`, None for a partial; the line)."""
-        everything, matches = audience.filter == EVERYTHING, audience.filter.matches
+    def _wanted(self, audience: Audience) -> list[tuple[int | None, bytes]]:
+        """(`seq`, None for a partial; the body)."""
+        if not audience.is_selective:
+            return [(seq, output.body) for seq, output in self._events if seq is not None or audience.partials]
+        bodies = self._display() if audience.as_ == "display" else [output.body for _, output in self._events]
+        matches = audience.filter.matches
         return [
-            (seq, event_line(seq, body))
-            for seq, body, meta in (self._display() if audience.as_ == "display" else self._events)
-            if (audience.partials or seq is not None) and (everything or matches(meta))
+            (seq, body)
+            for (seq, _), body, meta in zip(self._events, bodies, self._meta(), strict=True)
+            if body is not None and (seq is not None or audience.partials) and matches(meta)
         ]
 
-    def _display(self) -> list[tuple[int | None, bytes, EventMeta]]:
-        """What is shown of the events, made once for all who want it."""
+    def _meta(self) -> list[EventMeta]:
+        """What filters look at, made once for all who have one."""
+        if self._metas is None:
+            self._metas = [meta_of(output.event) for _, output in self._events]
+        return self._metas
+
+    def _display(self) -> list[bytes | None]:
+        """What is shown of the events, made once for all who want it; None where that is nothing."""
         if self._shown is None:
-            shown = ((seq, display_body(body), meta) for seq, body, meta in self._events)
-            self._shown = [(seq, body, meta) for seq, body, meta in shown if body is not None]
-            self.bytes += sum(len(body) for _, body, _ in self._shown)
+            self._shown = [display_body(output.body) for _, output in self._events]
+            self.bytes += sum([len(body) for body in self._shown if body is not None])
         return self._shown
 
 
-def _cut(lines: list[tuple[int | None, bytes]], after: int) -> Iterator[Piece]:
-    parts: list[bytes] = []
-    size = 0
-    for seq, line in lines:
+def _cut(events: list[tuple[int | None, bytes]], after: int) -> Iterator[Piece]:
+    start = size = 0
+    for end, (seq, body) in enumerate(events, 1):
         after = after if seq is None else seq
-        parts.append(line)
-        size += len(line)
-        if size >= PIECE_BYTES:
-            yield Piece(b"".join(parts), after)
-            parts, size = [], 0
-    if parts:
-        yield Piece(b"".join(parts), after)
+        size += len(body)
+        if size >= PIECE_BYTES or end == len(events):
+            yield Piece(event_lines(events[start:end]), after)
+            start, size = end, 0
 
 
 class Hub:

@@ -159,6 +159,12 @@ class Journal(ABC):
     id: str
     """Random, made with the journal; a cursor of another journal is told apart by it."""
 
+    def __init__(self) -> None:
+        self.on_commit: Callable[[list[Committed]], None] = lambda _: None
+        """Called in the event loop, in `seq` order, with what has been committed."""
+        self._reads = self._commits = self._transactions = self._events = 0
+        """For `statistics`."""
+
     @property
     @abstractmethod
     def oldest(self) -> int:
@@ -179,9 +185,6 @@ class Journal(ABC):
     async def commit(self, commit: Commit) -> None:
         """Returns when durable; waits while the journal cannot be reached. Raises `StreamConflictError`,
         `JournalError`."""
-
-    on_commit: Callable[[list[Committed]], None]
-    """Called in the event loop, in `seq` order, with what has been committed."""
 
     @abstractmethod
     async def listen(self) -> int:
@@ -261,10 +264,15 @@ class Journal(ABC):
         """Delete a session, its events and their bodies, and what ended streams keep of their lines; gives how many
         events went. Raises `NotEndedError` while a stream of it has not ended."""
 
-    @abstractmethod
     def statistics(self) -> dict[str, int]:
-        """For `stats`: `reads` (calls of `read`), `commits`, `transactions`, `events` (of this run), `bytes` on
-        disk."""
+        """For `stats`, of this run: `reads` (calls of `read`), `commits`, `transactions`, `events`; each
+        journal adds more, `bytes` on disk at least."""
+        return {
+            "reads": self._reads,
+            "commits": self._commits,
+            "transactions": self._transactions,
+            "events": self._events,
+        }
 
     @abstractmethod
     async def close(self) -> None: ...

@@ -81,7 +81,7 @@ class NatsJournal(Journal):
     """Made by `open`."""
 
     def __init__(self, link: Link, clock: Clock) -> None:
-        self.on_commit = lambda _: None
+        super().__init__()
         self._daemon = secrets.token_hex(6)
         self._link = link
         self._clock = clock
@@ -99,7 +99,7 @@ class NatsJournal(Journal):
         """Of the streams this daemon has committed to; the unended ones, and some of the others."""
         self._oldest = 1
         self._latest = self._expired = 0
-        self._reads = self._commits = self._events = self._bytes = 0
+        self._bytes = 0
         self._state_task: asyncio.Task[None] | None = None
 
     @classmethod
@@ -133,14 +133,7 @@ class NatsJournal(Journal):
         return self._expired
 
     def statistics(self) -> dict[str, int]:
-        return {
-            "reads": self._reads,
-            "commits": self._commits,
-            "transactions": self._commits,
-            "events": self._events,
-            "bytes": self._bytes,
-            "connected": int(self._link.connected),
-        }
+        return {**super().statistics(), "bytes": self._bytes, "connected": int(self._link.connected)}
 
     async def close(self) -> None:
         if self._state_task is None:
@@ -166,6 +159,7 @@ class NatsJournal(Journal):
             raise StreamConflictError(f"stream {stream} has {held.lines} lines, not {commit.base_lines}")
         kept = await self._keep(stream, commit.info)
         self._commits += 1
+        self._transactions += 1
         commit_id = f"{self._daemon}/{self._commits}"
         begins_anew = commit.snapshot is not None or not kept.row.since
         limit = min(MESSAGE_BYTES, self._link.max_payload)

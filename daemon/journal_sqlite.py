@@ -50,9 +50,9 @@ class SqliteJournal(Journal):
         readers: list[sqlite3.Connection],
         clock: Clock,
     ) -> None:
+        super().__init__()
         self.path = path
         self.id = str(get_meta(connection, "id"))
-        self.on_commit = lambda _: None
         self._lock = lock
         self._clock = clock
         self._latest = int(get_meta(connection, "next_seq") or 1) - 1
@@ -64,7 +64,6 @@ class SqliteJournal(Journal):
         for one in readers:
             self._readers.put(one)
         self._closed = False
-        self._reads = self._commits = self._transactions = self._events = 0
 
     @classmethod
     async def open(cls, path: Path, *, durability: Durability = "process", clock: Clock = wall_clock) -> Self:
@@ -101,13 +100,8 @@ class SqliteJournal(Journal):
         return self._expired
 
     def statistics(self) -> dict[str, int]:
-        return {
-            "reads": self._reads,
-            "commits": self._commits,
-            "transactions": self._transactions,
-            "events": self._events,
-            "bytes": sum(_size(Path(f"{self.path}{suffix}")) for suffix in ("", "-wal", "-shm")),
-        }
+        size = sum(_size(Path(f"{self.path}{suffix}")) for suffix in ("", "-wal", "-shm"))
+        return {**super().statistics(), "bytes": size}
 
     # -- writing ------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from tooltap.daemon.hub import Audience, Hub, Piece
 from tooltap.daemon.journal import JournalError, StoredEvent
 from tooltap.daemon.logs import get_logger
 from tooltap.normalizers.display import display_body
-from tooltap.protocol.events import event_line
+from tooltap.protocol.events import event_lines
 from tooltap.protocol.frames import At, DaemonFrame, ErrorFrame, Form, FrameError, Gap, Live, Subscribe, Subscribed
 
 __all__ = ["Subscriber", "Subscription"]
@@ -185,9 +185,9 @@ class Subscription:
 
 def _lines(events: list[StoredEvent], as_: Form) -> bytes:
     if as_ == "display":
-        shown = ((event.seq, display_body(event.body)) for event in events)
-        return b"".join([event_line(seq, body) for seq, body in shown if body is not None])
-    return b"".join([event_line(event.seq, event.body) for event in events])
+        shown = [(event.seq, display_body(event.body)) for event in events]
+        return event_lines([(seq, body) for seq, body in shown if body is not None])
+    return event_lines(events)
 
 
 def _begin(hub: Hub, after: str | int) -> tuple[int, Gap | None]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from tooltap.normalizers.names import canonical_name
@@ -30,32 +30,37 @@ _WORD = re.compile(r"[A-Za-z_][\w-]*")
 _NAMED_TITLE = re.compile(
     r"(?P<name>[A-Za-z_]\w*)(?: \([^)]*\))?: ."
 )  # Kimi `Shell: ls`, Hermes `patch (replace): a.py`
-_MCP_TITLES = (
-    re.compile(r"mcp\.(?P<server>[^.\s]+)\.(?P<tool>\S+)"),  # codex-acp 2.6.0
-    re.compile(r"Tool: (?P<server>[^/\s]+)/(?P<tool>\S+)"),  # codex-acp before 1.0
-    re.compile(r"(?P<tool>\S+) \((?P<server>.+) MCP Server\)"),  # Gemini CLI
-    re.compile(r"(?P<server>.+) - (?P<tool>\S+) \(MCP\)"),  # Claude Code
-)
+_MCP_TITLES = {
+    "mcp.": re.compile(r"mcp\.(?P<server>[^.\s]+)\.(?P<tool>\S+)"),  # codex-acp 2.6.0
+    "Tool: ": re.compile(r"Tool: (?P<server>[^/\s]+)/(?P<tool>\S+)"),  # codex-acp before 1.0
+    " MCP Server)": re.compile(r"(?P<tool>\S+) \((?P<server>.+) MCP Server\)"),  # Gemini CLI
+    " (MCP)": re.compile(r"(?P<server>.+) - (?P<tool>\S+) \(MCP\)"),  # Claude Code
+}
+"""What is in a title of the form -> the form."""
 _ANNOUNCED_TITLE = re.compile(r"(?P<server>.+?) - (?P<tool>[\w.-]+)")
 _NOT_IN_WORDS = re.compile(r"\W")
 
 
 def stated_name(update: dict[str, Any]) -> str | None:
     """The name field of an update, else the one in a vendor's `_meta` or beside the arguments in the raw input."""
-    places = [(update, "name"), *_meta_places(update.get("_meta"))]
+    for owner, key in _name_places(update):
+        name = owner.get(key)
+        if isinstance(name, str) and name:
+            return name
+    return None
+
+
+def _name_places(update: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
+    yield update, "name"
+    if meta := record(update.get("_meta")):
+        owners = [meta, *records(list(meta.values()))]
+        owners += [record(owner.get("toolCall")) for owner in owners]  # goose
+        yield from ((owner, key) for owner in owners for key in ("toolName", "tool_name"))
+        yield record(meta.get("x.ai/tool")), "name"  # Grok
     raw = record(update.get("rawInput"))
-    places.append((raw, "_toolName"))  # Cursor
+    yield raw, "_toolName"  # Cursor
     if isinstance(raw.get("arguments"), dict) and "server" not in raw:
-        places.append((raw, "tool"))  # Hermes, in permission requests
-    names = (owner.get(key) for owner, key in places)
-    return next((name for name in names if isinstance(name, str) and name), None)
-
-
-def _meta_places(meta: Any) -> list[tuple[dict[str, Any], str]]:
-    owners = [record(meta), *records(list(record(meta).values()))]
-    owners += [record(owner.get("toolCall")) for owner in owners]  # goose
-    places = [(owner, key) for owner in owners for key in ("toolName", "tool_name")]
-    return [*places, (record(record(meta).get("x.ai/tool")), "name")]  # Grok
+        yield raw, "tool"  # Hermes, in permission requests
 
 
 def raw_name(update: dict[str, Any], call_id: str) -> str:
@@ -75,7 +80,7 @@ def _name_in_title(title: str, kind: str, update: dict[str, Any]) -> str | None:
     OpenCode's first title is the tool's name, as long as the input is empty but for the directory; when it tells an
     old session again, the input is whole and the title is an argument.
     """
-    if any(pattern.fullmatch(title) for pattern in _MCP_TITLES):
+    if _match_mcp_title(title) is not None:
         return title
     named = _NAMED_TITLE.match(title)
     if named and canonical_name(named["name"], {}, "") in CANONICAL_TOOLS:
@@ -89,15 +94,14 @@ def mcp_name(name: str, title: str, raw_input: Any, servers: Collection[str]) ->
     """`mcp__<server>__<tool>`, where the wire or an announced server's name says where to split."""
     raw = record(raw_input)
     owner = record(raw.get("invocation")) or raw
-    for keys in (("server", "tool"), ("providerIdentifier", "toolName")):  # Codex; Cursor
-        server, tool = (string(owner.get(key)) for key in keys)
-        if server is not None and tool is not None:
+    for server_key, tool_key in (("server", "tool"), ("providerIdentifier", "toolName")):  # Codex; Cursor
+        server, tool = owner.get(server_key), owner.get(tool_key)
+        if isinstance(server, str) and isinstance(tool, str):
             return _joined(server, tool)
-    for pattern in _MCP_TITLES:
-        if found := pattern.fullmatch(name) or pattern.fullmatch(title):
-            return _joined(found["server"], found["tool"])
-    announced = _ANNOUNCED_TITLE.fullmatch(title)
-    if announced and name in _KINDS and announced["server"] in servers:
+    if found := _match_mcp_title(name, title):
+        return _joined(found["server"], found["tool"])
+    announced = _ANNOUNCED_TITLE.fullmatch(title) if name in _KINDS else None
+    if announced and announced["server"] in servers:
         return _joined(announced["server"], announced["tool"])
     if name.startswith("mcp__") or canonical_name(name, {}, "") != name:
         return None
@@ -107,6 +111,14 @@ def mcp_name(name: str, title: str, raw_input: Any, servers: Collection[str]) ->
         prefix = _spelled(server) + "_"
         if spelled.startswith(prefix) and (called := rest[len(prefix) :].removeprefix("_")):
             return _joined(server, called)
+    return None
+
+
+def _match_mcp_title(*titles: str) -> re.Match[str] | None:
+    for sign, pattern in _MCP_TITLES.items():
+        for title in titles:
+            if sign in title and (found := pattern.fullmatch(title)):
+                return found
     return None
 
 

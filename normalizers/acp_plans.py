@@ -18,10 +18,7 @@ __all__ = ["Plans"]
 class Plans:
     def __init__(self, parser: Parser) -> None:
         self._parser = parser
-
-    @property
-    def _state(self) -> AcpState:
-        return self._parser.state  # type: ignore[no-any-return]
+        self._state: AcpState = parser.state
 
     @property
     def _info(self) -> SessionInfo:

@@ -54,10 +54,7 @@ def provider_name(agent: str) -> str:
 class Sessions:
     def __init__(self, parser: Parser) -> None:
         self._parser = parser
-
-    @property
-    def _state(self) -> AcpState:
-        return self._parser.state  # type: ignore[no-any-return]
+        self._state: AcpState = parser.state
 
     @property
     def info(self) -> SessionInfo:
@@ -91,9 +88,9 @@ class Sessions:
         logins = (_LOGINS.get(str(method.get("id"))) for method in records(result.get("authMethods")))
         state = self._state
         if name := string(agent.get("name")):
-            state.provider = provider_name(name)
+            self._parser.set_provider(provider_name(name))
         elif provider := next(filter(None, logins), None):
-            state.provider = provider
+            self._parser.set_provider(provider)
         state.agent_version = string(agent.get("version")) or state.agent_version
         state.protocol_version = whole(result.get("protocolVersion")) or state.protocol_version
         return WITH_EVENTS if agent else skip("handshake")

@@ -27,10 +27,7 @@ TERMINALS = 16
 class Terminals:
     def __init__(self, parser: Parser) -> None:
         self._parser = parser
-
-    @property
-    def _state(self) -> AcpState:
-        return self._parser.state  # type: ignore[no-any-return]
+        self._state: AcpState = parser.state
 
     # -- for calls ----------------------------------------------------------------------------------------------
 

@@ -34,12 +34,9 @@ _INPUT_FIELDS = frozenset({"rawInput", "title", "kind", "name", "content", "loca
 class ToolCalls:
     def __init__(self, parser: Parser, terminals: Terminals, plans: Plans) -> None:
         self._parser = parser
+        self._state: AcpState = parser.state
         self._terminals = terminals
         self._plans = plans
-
-    @property
-    def _state(self) -> AcpState:
-        return self._parser.state  # type: ignore[no-any-return]
 
     def knows(self, update: dict[str, Any]) -> bool:
         """Whether an update is about a call that was seen before."""
@@ -151,13 +148,15 @@ class ToolCalls:
     def _update(self, call: Call, update: dict[str, Any]) -> str:
         use = _use_of(call)
         knew, shown = bool(call.memory), use.running or ""
+        told = _input_in(use)
         runs = call.status == "running" or update.get("status") in _RUNNING
         carries = self._learn(use, call.id, update, runs=runs)
         name = stated_name(update) or (use.kind if call.raw_name == UNKNOWN_TOOL else None) or call.raw_name
         value: Any = msgspec.UNSET
         canonical = None
+        is_news = name != call.raw_name or _input_in(use) != told
         # What was forgotten (open calls may remember only so much) cannot be merged with.
-        if update.keys() & _INPUT_FIELDS and (knew or isinstance(update.get("rawInput"), dict)):
+        if is_news and update.keys() & _INPUT_FIELDS and (knew or isinstance(update.get("rawInput"), dict)):
             read = self._read_input(use, name)
             value, canonical = read.value, read.name
             self._note_todos(call, value)
@@ -256,6 +255,11 @@ class ToolCalls:
 
 def _use_of(call: Call) -> ToolUse:
     return msgspec.convert(call.memory, ToolUse)
+
+
+def _input_in(use: ToolUse) -> tuple[Any, ...]:
+    """What of it the input is made of."""
+    return use.kind, use.title, use.raw_input, use.locations, use.content
 
 
 def _said_in(update: dict[str, Any]) -> ToolUse:

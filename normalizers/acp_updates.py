@@ -42,16 +42,13 @@ class Updates:
         plans: Plans,
     ) -> None:
         self._parser = parser
+        self._state: AcpState = parser.state
         self._sessions = sessions
         self._turns = turns
         self._tools = tools
         self._asking = asking
         self._terminals = terminals
         self._plans = plans
-
-    @property
-    def _state(self) -> AcpState:
-        return self._parser.state  # type: ignore[no-any-return]
 
     def read(self, params: dict[str, Any]) -> str | None:
         """Read one update; gives the line's class, None for an update that is not known."""

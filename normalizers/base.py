@@ -11,17 +11,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, Self, TypeAlias, TypeVar
+from functools import cache
+from typing import Any, ClassVar, Self, TypeAlias
 
 import msgspec
 
 from tooltap.normalizers.calls import Calls
 from tooltap.normalizers.calls_state import Call
 from tooltap.normalizers.decode import FRAMING, decode_line
-from tooltap.normalizers.documents import Documents
+from tooltap.normalizers.documents import OPENING_BYTES, Documents
+from tooltap.normalizers.emitter import Emitter
 from tooltap.normalizers.framing import LongLine
-from tooltap.normalizers.items import Context, Item, OutputPiece
-from tooltap.normalizers.numbers import Numbers
+from tooltap.normalizers.items import Context, Item
 from tooltap.normalizers.permissions import Permissions
 from tooltap.normalizers.state import OpenTurn, State
 from tooltap.normalizers.texts import Texts
@@ -36,23 +37,19 @@ UNPARSED_TEXT = 2_000
 """Code points of an unreadable line that its event shows."""
 
 
+@cache
 def skip(reason: str) -> str:
     """The class of a line that gives no event, for a reason out of the dialect's `SKIPS`."""
     return f"skipped.{reason}"
 
 
-E = TypeVar("E", bound=Event)
-
 Watch: TypeAlias = Callable[[dict[str, Any], Direction | None], None]
 """Looks on while a parser reads. Must not raise, nor change what it is shown."""
 
 
-class Parser(ABC):
+class Parser(Emitter, ABC):
     """One stream's parser. `feed`, `feed_long`, `lost` and `close` give (class, items); they never raise."""
 
-    dialect: ClassVar[str]
-    protocol: ClassVar[str]
-    default_provider: ClassVar[str]
     SKIPS: ClassVar[frozenset[str]]
     """Reasons for which this dialect gives a line no event: a closed table."""
     state_type: ClassVar[type[State]] = State
@@ -62,52 +59,28 @@ class Parser(ABC):
     """Whether the stream may come as one array, printed over many lines."""
 
     def __init__(self, context: Context, state: State | None = None) -> None:
-        self.context = context
-        self.state: Any = self.state_type() if state is None else state
+        super().__init__(context, self.state_type() if state is None else state)
         self.calls = Calls(self)
         self.permissions = Permissions(self)
         self.texts = Texts(self)
-        self.items: list[Item] = []
-        self._publishers_name = context.session or context.stream
         self.repaired = False
         """Whether the line just fed had to be repaired."""
-        self.partials = context.partials
-        """Whether previews are wanted; may change at any time, and changes nothing else."""
         self.watch: Watch | None = None
         """Is shown every object that is read, and changes nothing."""
-        self._numbers = Numbers(context.stream)
-        self._numbers.restart(self.state.line)
-        self._is_guest = False
-        self._reset_scope(None)
 
     # -- the interface ------------------------------------------------------------------------------------------
 
     def feed(self, line: bytes, t: int | None = None, direction: Direction | None = None) -> tuple[str, list[Item]]:
         """Read one line. `t`: ms since the epoch at which it was received, if known."""
         self._begin(t)
-        if (known := self.glance(line)) is not None:
-            return known, self._take()
-        if self.ARRAYS and not self.state.documents.passes(line):
-            whole = self._collect(line)
-            if whole is None:
-                return WITH_EVENTS, self._take()
-            line = whole
-        values, self.repaired, reason = decode_line(line, self.context.limits.depth)
-        if not values:
-            if reason == "blank":
-                return skip("blank"), self._take()
-            if reason == FRAMING and FRAMING in self.SKIPS:
-                self.read_framing(line)
-                return skip(FRAMING), self._take()
-            return self._unreadable("not-json" if reason in (None, FRAMING) else reason, line, len(line))
-        if len(values) > 1:
-            return self._read_all(values, line, t, direction), self._take()
-        return self._read(values[0], line, t, direction), self._take()
+        line_class = self.read_line(line, t, direction)
+        items, self.items = self.items, []
+        return line_class, items
 
     def feed_long(self, line: LongLine, t: int | None = None) -> tuple[str, list[Item]]:
         """A line longer than the limit: its head and length."""
         self._begin(t)
-        return self._unreadable("too-long", line.head, line.size)
+        return self._unreadable("too-long", line.head, line.size), self._take()
 
     def lost(self, lines: int, size: int, reason: str, t: int | None = None) -> tuple[str, list[Item]]:
         """`lines` lines (`size` bytes) the publisher could not keep: one notice, numbered as the last of them."""
@@ -136,16 +109,6 @@ class Parser(ABC):
         self._end_everything()
         return self._take()
 
-    def begin_between_lines(self, index: int, t: int | None) -> None:
-        """What is emitted next is made by no line; its ids are numbered from `index`."""
-        self._reset_scope(t)
-        self._restart_numbers("d", index)
-
-    def be_guest_of(self, host: Parser) -> None:
-        """Read a part of the host's lines: what this parser gives is numbered as the host's."""
-        self._numbers = host._numbers
-        self._is_guest = True
-
     def dump(self) -> bytes:
         return msgspec.msgpack.encode(self.state)
 
@@ -156,6 +119,28 @@ class Parser(ABC):
 
     # -- for dialects to implement ------------------------------------------------------------------------------
 
+    def read_line(self, line: bytes, t: int | None, direction: Direction | None) -> str:
+        """Decode a line and read what is on it: the line's class. For dialects that know some without decoding them."""
+        documents: Documents = self.state.documents
+        if (len(line) < OPENING_BYTES or documents.lines or documents.in_array) and self.ARRAYS:
+            whole = self._collect(line)
+            if whole is None:
+                return WITH_EVENTS
+            line = whole
+        decoded = decode_line(line, self.context.limits.depth)
+        self.repaired = decoded.repaired
+        if len(decoded.values) == 1:
+            return self._read(decoded.values[0], line, t, direction)
+        if decoded.values:
+            return self._read_all(decoded.values, line, t, direction)
+        reason = decoded.reason
+        if reason == "blank":
+            return skip("blank")
+        if reason == FRAMING and FRAMING in self.SKIPS:
+            self.read_framing(line)
+            return skip(FRAMING)
+        return self._unreadable("not-json" if reason in (None, FRAMING) else reason, line, len(line))
+
     @abstractmethod
     def read(self, value: dict[str, Any], direction: Direction | None) -> str:
         """Read one object of the line: emit events, and say the line's class."""
@@ -164,17 +149,13 @@ class Parser(ABC):
         """Read a value that is no object: the line's class, or None where the dialect has no such lines."""
         return None
 
-    def read_framing(self, line: bytes) -> None:  # noqa: B027 -- most dialects need only what is framed
+    def read_framing(self, line: bytes) -> None:
         """Look at a line of the framing of server-sent events."""
 
-    def glance(self, line: bytes) -> str | None:
-        """The class of a line that need not be decoded to be skipped."""
-        return None
-
-    def finish(self, reason: str) -> None:  # noqa: B027 -- most dialects keep nothing of their own
+    def finish(self, reason: str) -> None:
         """The stream ends: emit what only this dialect knows to be pending."""
 
-    def before_turn_end(self) -> None:  # noqa: B027 -- most dialects keep nothing for it
+    def before_turn_end(self) -> None:
         """A turn is ending, its calls are closed: emit what stands before its usage and its own event."""
 
     def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
@@ -183,67 +164,10 @@ class Parser(ABC):
 
     # -- for dialects to use ------------------------------------------------------------------------------------
 
-    session: str
-    agent: str | None
-    parent: str | None
-    replay: bool
-    ts: int | None
-    origin: tuple[str, str] | None
-    """Scope of the line being read; reset for each line. Dialects set what differs. `origin` is (protocol, provider),
-    where one stream holds what several agents said; None: the stream's own."""
-
-    def origin_of_line(self) -> tuple[str, str]:
-        """(protocol, provider) of the line's events."""
-        return self.origin or (self.protocol, self.provider)
-
-    @property
-    def provider(self) -> str:
-        return self.context.provider or self.state.provider or self.default_provider
-
-    @property
-    def turn(self) -> str | None:
-        """The newest open turn of the session the line belongs to: its agent's own, where agents have turns."""
-        newest = None
-        turns: list[OpenTurn] = self.state.turns
-        for turn in reversed(turns):
-            if turn.session == self.session:
-                if turn.agent == self.agent:
-                    return turn.id
-                newest = newest or turn.id
-        return newest
-
-    def emit(self, kind: type[E], **fields: Any) -> E:
-        """Append an event of the line being read; envelope keys may be overridden by name."""
-        if "turn" not in fields:
-            fields["turn"] = self.turn
-        event = self._make(kind, self._numbers.event(), fields)
-        self.items.append(event)
-        if self.state.session is None and event.session == self._publishers_name:
-            self.state.named = True
-        return event
-
-    def emit_partial(self, kind: type[E], **fields: Any) -> None:
-        """A live preview. Costs no event index, so that ids are the same whether previews are wanted or not."""
-        if not self.partials:
-            return
-        if "turn" not in fields:
-            fields["turn"] = self.turn
-        self.items.append(self._make(kind, self._numbers.partial(), {**fields, "partial": True}))
-
-    def put_output(self, data: bytes, mime_type: str) -> str:
-        """Keep a whole body aside; gives its id."""
-        output_id = self.new_output_id()
-        self.items.append(OutputPiece(output_id, 0, data, mime_type))
-        return output_id
-
-    def new_output_id(self) -> str:
-        return self._numbers.output()
-
     def unparsed(self, reason: str, value: Any) -> str:
         """An object this dialect does not know, or cannot take apart."""
         text = msgspec.json.encode(value)
-        self._emit_unparsed(reason, text, len(text))
-        return UNPARSED
+        return self._unreadable(reason, text, len(text))
 
     def set_session(self, session: str) -> None:
         """The provider's id of the root session. Earlier events under another name are tied to it by `alias`."""
@@ -321,50 +245,13 @@ class Parser(ABC):
     # -- inner workings -----------------------------------------------------------------------------------------
 
     def _begin(self, t: int | None) -> None:
+        """Go on to the next line."""
         state = self.state
         state.line += 1
-        self.repaired = False
         if not self._is_guest:
             self._numbers.restart(state.line)
         self._reset_scope(t)
-
-    def _restart_numbers(self, mark: str, events: int = 0) -> None:
-        if not self._is_guest:
-            self._numbers.restart(self.state.line, mark, events)
-
-    def _reset_scope(self, t: int | None) -> None:
-        context = self.context
-        self.session = self.state.session or self._publishers_name
-        self.agent = context.agent
-        self.parent = context.parent
-        self.replay = False
-        self.ts = t
-        self.origin = None
-
-    def _take(self) -> list[Item]:
-        items = self.items
-        self.items = []
-        return items
-
-    def _make(self, kind: type[E], event_id: str, fields: dict[str, Any]) -> E:
-        protocol, provider = self.origin or (self.protocol, self.provider)
-        return kind(
-            **{
-                "v": 2,
-                "id": event_id,
-                "stream": self.context.stream,
-                "line": self._numbers.line,
-                "ts": self.ts,
-                "session": self.session,
-                "agent": self.agent,
-                "parent": self.calls.id_of(self.parent) if self.parent is not None else None,
-                "protocol": protocol,
-                "provider": provider,
-                "dialect": self.dialect,
-                "replay": self.replay,
-                **fields,
-            }
-        )
+        self.repaired = False
 
     def _read_all(self, values: list[Any], line: bytes, t: int | None, direction: Direction | None) -> str:
         """Objects torn onto one line, or those of an array: the line is worth its best part."""
@@ -376,20 +263,18 @@ class Parser(ABC):
         return next((one for one in (WITH_EVENTS, UNPARSED) if one in classes), classes[0])
 
     def _read(self, value: Any, line: bytes, t: int | None, direction: Direction | None) -> str:
-        if self.watch is not None and isinstance(value, dict):
-            self.watch(value, direction)
         try:
             if isinstance(value, dict):
+                if self.watch is not None:
+                    self.watch(value, direction)
                 return self.read(value, direction)
             if (line_class := self.read_other(value, direction)) is not None:
                 return line_class
         except Exception as error:  # the promise is never to raise: the line is shown, and `make corpus` counts it
-            self._emit_unparsed(f"parser-error: {type(error).__name__}", line, len(line))
-            return UNPARSED
+            return self._unreadable(f"parser-error: {type(error).__name__}", line, len(line))
         if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
             return self._read_all(value, line, t, direction)
-        self._emit_unparsed("not-an-object", line, len(line))
-        return UNPARSED
+        return self._unreadable("not-an-object", line, len(line))
 
     def _collect(self, line: bytes) -> bytes | None:
         """The line, or the whole object of which it is the last; None while an object goes on."""
@@ -401,16 +286,13 @@ class Parser(ABC):
     def _abandon_document(self) -> None:
         documents: Documents = self.state.documents
         if documents.lines:
-            self._emit_unparsed("truncated", documents.text, documents.size)
+            self._unreadable("truncated", documents.text, documents.size)
             documents.drop()
 
-    def _unreadable(self, reason: str, line: bytes, size: int) -> tuple[str, list[Item]]:
-        self._emit_unparsed(reason, line, size)
-        return UNPARSED, self._take()
-
-    def _emit_unparsed(self, reason: str, line: bytes, size: int) -> None:
+    def _unreadable(self, reason: str, line: bytes, size: int) -> str:
         text = line[: UNPARSED_TEXT * 4].decode("utf-8", "replace")[:UNPARSED_TEXT]
         self.emit(Unparsed, reason=reason, text=text, bytes=size)
+        return UNPARSED
 
     def _give_up(self, turn: OpenTurn) -> None:
         """End a turn whose end nobody told."""

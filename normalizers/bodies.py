@@ -34,10 +34,10 @@ class Bodies:
     def take(self, value: Any) -> Any:
         """The value with `outputId` where a body was; shared with the original where there is none."""
         if isinstance(value, list):
-            return [self.take(item) for item in value]
+            return [self.take(item) if isinstance(item, (dict, list)) else item for item in value]
         if not isinstance(value, dict):
             return value
-        for key in _BODY_KEYS if not _ANY_BODY_KEY.isdisjoint(value) else ():
+        for key in () if _ANY_BODY_KEY.isdisjoint(value) else _BODY_KEYS:
             body = value.get(key)
             if isinstance(body, str) and (kept := self._take_body(key, body, value)) is not None:
                 # Kimi 1.40 says `"id": null` beside it.

@@ -49,8 +49,8 @@ class _Cutter:
         """By what is in them."""
 
     def cut_strings(self, limit: int) -> None:
-        for pointer, container, key, value in list(_strings(self.event)):
-            if len(value) > limit // 4 and len(data := value.encode()) > limit:
+        for pointer, container, key, value in list(_strings(self.event, limit // 4)):
+            if len(data := value.encode()) > limit:
                 self._move(pointer, container, key, data, limit, "text/plain")
 
     def move_out(self, limit: int) -> bytes:
@@ -83,17 +83,16 @@ class _Cutter:
         outputs[pointer] = msgspec.to_builtins(ref)
 
 
-def _strings(value: Any, pointer: str = "") -> Iterator[tuple[str, Any, Any, str]]:
-    """(pointer, container, key, string) of every string that may be cut. Depth is bounded by the line's."""
+def _strings(value: Any, length: int, pointer: str = "") -> Iterator[tuple[str, Any, Any, str]]:
+    """(pointer, container, key, string) of every longer string that may be cut. Depth is bounded by the line's."""
     pairs = value.items() if isinstance(value, dict) else enumerate(value)
     for key, item in pairs:
         if key in _FIXED_KEYS and isinstance(key, str):
             continue
-        here = f"{pointer}/{_escape(key)}"
-        if isinstance(item, str):
-            yield here, value, key, item
+        if isinstance(item, str) and len(item) > length:
+            yield f"{pointer}/{_escape(key)}", value, key, item
         elif isinstance(item, dict | list):
-            yield from _strings(item, here)
+            yield from _strings(item, length, f"{pointer}/{_escape(key)}")
 
 
 def _movable(event: dict[str, Any]) -> Iterator[tuple[str, Any, Any, bytes, str]]:

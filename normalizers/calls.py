@@ -6,27 +6,24 @@ result never comes is closed when its turn or the stream ends; a second terminal
 real result after a synthetic one says what it replaces.
 
 Every `call_id` that dialects pass is the wire's, and means the newest call that has it (`call_ids.py`). A line that
-shows a call under the id of one that has ended says that once more, or begins another: `repeats` has the rule.
+shows a call under the id of one that has ended says that once more, or begins another: `repeats` has the rule
+(`known_calls.py`).
 """
 
 from __future__ import annotations
 
-import zlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from tooltap.normalizers.audiences import by_audience
-from tooltap.normalizers.call_ids import CallIds
-from tooltap.normalizers.calls_state import Call, CallsState, Tombstone
+from tooltap.normalizers.calls_state import Call, Tombstone
+from tooltap.normalizers.known_calls import KnownCalls, digests
 from tooltap.normalizers.names import canonical_name
 from tooltap.normalizers.preview import preview
 from tooltap.normalizers.tools import tool_input, tool_output
 from tooltap.normalizers.truncate import truncate_raw
 from tooltap.protocol.events import Attachment, Display, OutputRef, ToolCall, ToolResult, ToolUpdate
-
-if TYPE_CHECKING:
-    from tooltap.normalizers.base import Parser
 
 __all__ = ["DUPLICATE_RESULT", "UNKNOWN_TOOL", "Calls"]
 
@@ -35,73 +32,13 @@ UNKNOWN_TOOL = "unknown"
 """Raw name of a call of which only the result is on the wire; canonical `Unknown`."""
 
 
-class Calls:
-    def __init__(self, parser: Parser) -> None:
-        self._parser = parser
-        self._state: CallsState = parser.state.calls
-        self._ids = CallIds(parser)
-
-    def id_of(self, call_id: str) -> str:
-        """The id, in events, of the call that an id on the wire means."""
-        return self._ids.of(call_id) if self._state.renamed else call_id
-
-    def get(self, call_id: str) -> Call | None:
-        """The open call of this id."""
-        return self._state.open.get(self.id_of(call_id))
-
-    def is_done(self, call_id: str) -> bool:
-        """Whether the call was seen, and has ended."""
-        tomb = self._state.done.get(self.id_of(call_id))
-        return tomb is not None and not tomb.made_up
-
-    def is_over(self, call_id: str) -> bool:
-        """Whether the call has its real result, so that another one would repeat it."""
-        tomb = self._state.done.get(self.id_of(call_id))
-        return tomb is not None and tomb.synthetic_result is None
-
-    def is_known(self, call_id: str) -> bool:
-        return self._known(call_id) is not None
-
-    def name_of(self, call_id: str) -> str | None:
-        """Canonical name of an open or finished call."""
-        known = self._known(call_id)
-        return known.name if known else None
-
-    def session_of(self, call_id: str) -> str | None:
-        """Session of an open or finished call."""
-        known = self._known(call_id)
-        return known.session if known else None
-
-    def source_of(self, call_id: str) -> str | None:
-        """What opened an open or finished call, as `open` was told."""
-        known = self._known(call_id)
-        return known.source if known else None
-
-    def repeats(
-        self, call_id: str, raw_name: str, value: Any, *, name: str | None = None, retold: bool = False
-    ) -> bool:
-        """Whether a line that shows a call says one once more that has ended: the same tool with the same input, in the
-        same turn (`retold`: or in a later one), or anything that is a replay. Else it begins another under this id."""
-        tomb = self._state.done.get(self.id_of(call_id))
-        if tomb is None or tomb.made_up:
-            return False
-        if self._parser.replay:
-            return True
-        if not retold and self._parser.turn not in (None, tomb.turn):
-            return False
-        name = name or canonical_name(raw_name, value, call_id)
-        return name == tomb.name and _digests(tool_input(name, value, raw_name))[1] in tomb.told
-
+class Calls(KnownCalls):
     def rename_session(self, before: str, after: str) -> None:
         """The session's own id comes late."""
         for known in (*self._state.open.values(), *self._state.done.values()):
             if known.session == before:
                 known.session = after
         self._ids.rename_session(before, after)
-
-    def _known(self, call_id: str) -> Call | Tombstone | None:
-        call_id = self.id_of(call_id)
-        return self._state.open.get(call_id) or self._state.done.get(call_id)
 
     # -- opening and updating -----------------------------------------------------------------------------------
 
@@ -133,7 +70,7 @@ class Calls:
             new_id, tomb = self._ids.another(call_id), None
         name = name or canonical_name(raw_name, value, call_id)
         payload = tool_input(name, value, raw_name)
-        digest, told = _digests(payload)
+        digest, told = digests(payload)
         call = Call(
             id=new_id,
             raw_name=raw_name,
@@ -161,6 +98,7 @@ class Calls:
             ToolCall,
             call_id=new_id,
             parent=call.parent,
+            turn=call.turn,
             name=name,
             input=self._with_meta(payload, call, raw),
             status=status,
@@ -218,7 +156,7 @@ class Calls:
             changes["name"] = name
         if value is not msgspec.UNSET:
             payload = tool_input(call.name, value, call.raw_name)
-            digest, told = _digests(payload)
+            digest, told = digests(payload)
             if digest != call.digest or "name" in changes:
                 call.digest = digest
                 call.told = (*call.told[:1], told)
@@ -337,7 +275,7 @@ class Calls:
             return call, None
         if tomb.synthetic_result is None:
             return None, None
-        call = Call(id=call_id, status="running", **tomb.shared())
+        call = Call(*tomb.shared(), id=call_id, status="running")
         return call, tomb.synthetic_result
 
     @staticmethod
@@ -378,12 +316,13 @@ class Calls:
         state = self._state
         state.memory_bytes -= call.memory_bytes
         state.remembered.pop(call.id, None)
-        siblings = state.children.get(call.parent or "", {})
-        siblings.pop(call.id, None)
-        if not siblings:
-            state.children.pop(call.parent or "", None)
+        if call.parent is not None:
+            siblings = state.children.get(call.parent, {})
+            siblings.pop(call.id, None)
+            if not siblings:
+                state.children.pop(call.parent, None)
         state.done.pop(call.id, None)
-        state.done[call.id] = Tombstone(synthetic_result=synthetic_result, **call.shared())
+        state.done[call.id] = Tombstone(*call.shared(), synthetic_result=synthetic_result)
         while len(state.done) > self._parser.context.limits.tombstones:
             oldest = next(iter(state.done))
             self._ids.forget(oldest, state.done.pop(oldest))
@@ -409,14 +348,3 @@ class Calls:
         }
         payload["_raw"] = truncate_raw({} if raw is None else raw)
         return payload
-
-
-def _digests(payload: dict[str, Any]) -> tuple[int, int]:
-    """Of an input as it is, and as it was told: without notes."""
-    digest = _digest(payload)
-    told = {key: item for key, item in payload.items() if key[:1] != "_"}
-    return digest, digest if len(told) == len(payload) else _digest(told)
-
-
-def _digest(payload: dict[str, Any]) -> int:
-    return zlib.crc32(msgspec.json.encode(payload))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -9,7 +11,7 @@ import msgspec
 __all__ = ["Call", "CallsState", "Tombstone"]
 
 
-class Known(msgspec.Struct, kw_only=True, omit_defaults=True):
+class Known(msgspec.Struct, omit_defaults=True):
     """What outlives the call."""
 
     raw_name: str
@@ -29,8 +31,12 @@ class Known(msgspec.Struct, kw_only=True, omit_defaults=True):
     made_up: bool = False
     """Only its result was seen."""
 
-    def shared(self) -> dict[str, Any]:
-        return {field: getattr(self, field) for field in Known.__struct_fields__}
+    def shared(self) -> tuple[Any, ...]:
+        """What the call and what remains of it have in common, in the order of the fields."""
+        return _shared(self)
+
+
+_shared: Callable[[Known], tuple[Any, ...]] = attrgetter(*Known.__struct_fields__)
 
 
 class Call(Known, kw_only=True, omit_defaults=True):

@@ -77,10 +77,11 @@ def bookkeeping(value: dict[str, Any]) -> str | None:
 
 def glance(line: bytes) -> str | None:
     """The same, of a line that is not decoded yet: whole, and a single object, as far as its ends show."""
-    if not line.rstrip().endswith(b"}") or b'}{"' in line:
+    reason = None
+    if first := _TYPE_FIRST.match(line):
+        reason = BOOKKEEPING.get(first[1].decode())
+    elif (attachment := _ATTACHMENT.match(line)) and attachment[1].decode() not in TELLING_ATTACHMENTS:
+        reason = "attachment"
+    if reason is None or not line.rstrip().endswith(b"}") or b'}{"' in line:
         return None
-    if (first := _TYPE_FIRST.match(line)) and (reason := BOOKKEEPING.get(first[1].decode())):
-        return skip(reason)
-    if (attachment := _ATTACHMENT.match(line)) and attachment[1].decode() not in TELLING_ATTACHMENTS:
-        return skip("attachment")
-    return None
+    return skip(reason)

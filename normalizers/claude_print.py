@@ -82,8 +82,8 @@ class PrintParser(ClaudeParser):
 
     def _set_scope(self, value: dict[str, Any], direction: Direction | None) -> None:
         session = string(value.get("session_id"))
-        if session and direction != "in":  # a client may send any word for it
-            if self.state.session not in (None, session):
+        if session and session != self.state.session and direction != "in":  # a client may send any word for it
+            if self.state.session is not None:
                 self._leave_session()
             self.set_session(session)
         parent = string(value.get("parent_tool_use_id"))

@@ -85,8 +85,8 @@ class ClaudeTranscript(ClaudeParser):
             "user": self._user,
         }
 
-    def glance(self, line: bytes) -> str | None:
-        return glance(line)
+    def read_line(self, line: bytes, t: int | None, direction: Direction | None) -> str:
+        return glance(line) or super().read_line(line, t, direction)
 
     def read(self, value: dict[str, Any], direction: Direction | None) -> str:
         if (known := bookkeeping(value)) is not None:

@@ -35,10 +35,7 @@ class StepsState(msgspec.Struct):
 class Steps:
     def __init__(self, parser: Parser) -> None:
         self._parser = parser
-
-    @property
-    def _open(self) -> dict[str, Step]:
-        return self._parser.state.steps.open  # type: ignore[no-any-return]
+        self._open: dict[str, Step] = parser.state.steps.open
 
     def count(self, message_id: str, usage: dict[str, Any], *, known: bool) -> None:
         """Take in one line's figures. `known`: an earlier line was of this message, so that it may be counted."""

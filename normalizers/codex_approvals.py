@@ -7,10 +7,10 @@ to the agent does not see the answer: then the call's own course shows what it w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tooltap.normalizers.base import WITH_EVENTS, skip
-from tooltap.normalizers.codex_state import Handlers, Msg, call_id_of, details, object_of, text_of
+from tooltap.normalizers.codex_state import CodexReader, Handlers, Msg, call_id_of, details, object_of, text_of
 from tooltap.normalizers.tools import tool_input
 
 if TYPE_CHECKING:
@@ -42,19 +42,9 @@ _MCP_APPROVAL = "mcp_tool_call_approval_"
 """What Codex 0.120 puts before the call's id when it asks for a tool of an MCP server."""
 
 
-class CodexApprovals:
+class CodexApprovals(CodexReader):
     def __init__(self, parser: CodexParser) -> None:
         self._parser = parser
-        self.events: Handlers = {
-            "apply_patch_approval_request": self._patch_request,
-            "elicitation_request": self._mcp_request,
-            "exec_approval_request": self._exec_request,
-            "request_permissions": self._permissions_request,
-            "request_user_input": self._question,
-        }
-        self.starts: Handlers = {}
-        self.ends: Handlers = {}
-        self.raw_items: Handlers = {}
 
     def _exec_request(self, msg: Msg) -> str:
         call_id = call_id_of(msg)
@@ -171,6 +161,16 @@ class CodexApprovals:
         for permission_id in asked:
             self._parser.permissions.answer(permission_id, outcome, answers=answers, synthetic=True)
         return bool(asked)
+
+    # -- what reads what -------------------------------------------------------------------------------------------
+
+    EVENTS: ClassVar[Handlers] = {
+        "apply_patch_approval_request": _patch_request,
+        "elicitation_request": _mcp_request,
+        "exec_approval_request": _exec_request,
+        "request_permissions": _permissions_request,
+        "request_user_input": _question,
+    }
 
 
 def _options(decisions: Any) -> list[dict[str, Any]] | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar, TypeAlias
 
 from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
 from tooltap.normalizers.calls_state import Call
@@ -20,7 +20,17 @@ from tooltap.normalizers.codex_approvals import CodexApprovals
 from tooltap.normalizers.codex_calls import CodexCalls
 from tooltap.normalizers.codex_messages import CodexMessages
 from tooltap.normalizers.codex_notices import CodexNotices
-from tooltap.normalizers.codex_state import CodexState, Handlers, Msg, Thread, int_of, object_of, text_of
+from tooltap.normalizers.codex_state import (
+    CodexReader,
+    CodexState,
+    Handler,
+    Handlers,
+    Msg,
+    Thread,
+    int_of,
+    object_of,
+    text_of,
+)
 from tooltap.normalizers.codex_tools import CodexTools
 from tooltap.normalizers.items import Context
 from tooltap.normalizers.running import Running
@@ -94,7 +104,11 @@ _SKIPPED_RAW_ITEMS = {
 }
 
 
-class CodexParser(Parser):
+Readers: TypeAlias = dict[str, tuple[int, Handler]]
+"""`type` -> which of a parser's readers reads such an object, and how."""
+
+
+class CodexParser(CodexReader, Parser):
     protocol = "codex"
     default_provider = "codex"
     SKIPS = CODEX_SKIPS
@@ -112,22 +126,7 @@ class CodexParser(Parser):
         self.approvals = CodexApprovals(self)
         self.messages = CodexMessages(self)
         self.notices = CodexNotices(self)
-        self._events: Handlers = {
-            "task_started": self._turn_started,
-            "turn_started": self._turn_started,
-            "task_complete": self._turn_complete,
-            "turn_complete": self._turn_complete,
-            "turn_aborted": self._turn_aborted,
-            "turn_diff": self._turn_diff,
-        }
-        self._starts: Handlers = {}
-        self._ends: Handlers = {}
-        self._raw_items: Handlers = {}
-        for reader in (self.tools, CodexTools(self), self.approvals, self.messages, self.notices):
-            self._events |= reader.events
-            self._starts |= reader.starts
-            self._ends |= reader.ends
-            self._raw_items |= reader.raw_items
+        self._readers = (self, self.tools, CodexTools(self), self.approvals, self.messages, self.notices)
 
     @property
     def thread(self) -> Thread:
@@ -151,17 +150,26 @@ class CodexParser(Parser):
         self.begins = "event" if str(kind).endswith("_begin") else ""
         if kind == "item_started":
             self.begins = "item"
-            return _dispatch(object_of(msg, "item"), self._starts, _SKIPPED_STARTS)
+            return self._dispatch(object_of(msg, "item"), _STARTS, _SKIPPED_STARTS)
         if kind == "item_completed":
-            return _dispatch(object_of(msg, "item"), self._ends, _SKIPPED_ENDS)
+            return self._dispatch(object_of(msg, "item"), _ENDS, _SKIPPED_ENDS)
         if kind == "raw_response_item":
             return self.read_raw_item(object_of(msg, "item"))
-        return _dispatch(msg, self._events, _SKIPPED_EVENTS)
+        return self._dispatch(msg, _EVENTS, _SKIPPED_EVENTS)
 
     def read_raw_item(self, item: Msg) -> str | None:
         """Read one item of the model's API, as the agent got it or sends it back; None as for events."""
         self.begins = "model"
-        return _dispatch(item, self._raw_items, _SKIPPED_RAW_ITEMS)
+        return self._dispatch(item, _RAW_ITEMS, _SKIPPED_RAW_ITEMS)
+
+    def _dispatch(self, msg: Msg, readers: Readers, skipped: Mapping[str, str]) -> str | None:
+        kind = str(msg.get("type"))
+        if kind in skipped:
+            return skip(skipped[kind])
+        if kind not in readers:
+            return None
+        index, read = readers[kind]
+        return read(self._readers[index], msg)
 
     def finish(self, reason: str) -> None:
         for turn in list(self.state.turns):
@@ -212,7 +220,7 @@ class CodexParser(Parser):
     def _turn_complete(self, msg: Msg) -> str:
         self.messages.last_words(msg)
         if (error := object_of(msg, "error")) and self.thread.failed is None:  # rollouts since 0.169
-            self._events["error"](error)
+            self.notices.error(error)
         failed = self.thread.failed
         return self.end_codex_turn(
             "completed" if failed is None else "failed", reason=failed, duration_ms=int_of(msg, "duration_ms")
@@ -251,10 +259,23 @@ class CodexParser(Parser):
         counts[kind] = counts.get(kind, 0) + 1
         return f"{kind}-{counts[kind]}"
 
+    EVENTS: ClassVar[Handlers] = {
+        "task_started": _turn_started,
+        "turn_started": _turn_started,
+        "task_complete": _turn_complete,
+        "turn_complete": _turn_complete,
+        "turn_aborted": _turn_aborted,
+        "turn_diff": _turn_diff,
+    }
 
-def _dispatch(msg: Msg, handlers: Handlers, skipped: Mapping[str, str]) -> str | None:
-    kind = str(msg.get("type"))
-    if kind in skipped:
-        return skip(skipped[kind])
-    handler = handlers.get(kind)
-    return handler(msg) if handler is not None else None
+
+_READERS = (CodexParser, CodexCalls, CodexTools, CodexApprovals, CodexMessages, CodexNotices)
+"""As in a parser's own `_readers`."""
+
+
+def _of_all(table: str) -> Readers:
+    tables: list[Handlers] = [getattr(reader, table) for reader in _READERS]
+    return {kind: (index, read) for index, handlers in enumerate(tables) for kind, read in handlers.items()}
+
+
+_EVENTS, _STARTS, _ENDS, _RAW_ITEMS = map(_of_all, ("EVENTS", "STARTS", "ENDS", "RAW_ITEMS"))

@@ -8,8 +8,7 @@ lines that all tools have, commands, and patches; `codex_tools.py` has the rest.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tooltap.normalizers.audiences import printed
 from tooltap.normalizers.base import WITH_EVENTS, skip
@@ -17,6 +16,8 @@ from tooltap.normalizers.bodies import Bodies
 from tooltap.normalizers.calls import DUPLICATE_RESULT, UNKNOWN_TOOL
 from tooltap.normalizers.codex_state import (
     ITEM,
+    CodexReader,
+    Handler,
     Handlers,
     Msg,
     call_id_of,
@@ -44,43 +45,19 @@ _TOLD_TWICE = ("Bash", "SendMessage", "Task", "TaskOutput", "TaskStop", "resume_
 _EXEC_KEYS = ("command", "cwd", "parsed_cmd", "source", "process_id", "interaction_input")
 
 
-def as_event(read: Callable[[Msg], str]) -> Callable[[Msg], str]:
+def as_event(read: Handler) -> Handler:
     """Read a turn item by what reads the older events, which say `call_id` and paths that are no URLs."""
 
-    def read_item(item: Msg) -> str:
+    def read_item(reader: Any, item: Msg) -> str:
         paths = {key: item[key].removeprefix("file://") for key in ("cwd", "path") if isinstance(item.get(key), str)}
-        return read({ITEM: item_of(item), **item, **paths, "call_id": item.get("id")})
+        return read(reader, {ITEM: item_of(item), **item, **paths, "call_id": item.get("id")})
 
     return read_item
 
 
-class CodexCalls:
+class CodexCalls(CodexReader):
     def __init__(self, parser: CodexParser) -> None:
         self._parser = parser
-        self.events: Handlers = {
-            "exec_command_begin": self.exec_begin,
-            "exec_command_end": self._exec_end,
-            "exec_command_output_delta": self._output_delta,
-            "patch_apply_begin": self.patch_begin,
-            "patch_apply_end": self._patch_end,
-            "patch_apply_updated": self.patch_begin,
-            "terminal_interaction": self._terminal_interaction,
-        }
-        self.starts: Handlers = {
-            "CommandExecution": as_event(self.exec_begin),
-            "FileChange": as_event(self.patch_begin),
-        }
-        self.ends: Handlers = {
-            "CommandExecution": as_event(self._exec_end),
-            "FileChange": as_event(self._patch_end),
-        }
-        self.raw_items: Handlers = {
-            "custom_tool_call": self._custom_call,
-            "custom_tool_call_output": self._output,
-            "function_call": self._function_call,
-            "function_call_output": self._output,
-            "local_shell_call": self._local_shell_call,
-        }
 
     # -- what all tools have --------------------------------------------------------------------------------------
 
@@ -266,6 +243,33 @@ class CodexCalls:
         value = {**details(msg, "stdout", "stderr"), "success": success}
         error = (text_of(value, "stderr", "stdout") or text_of(msg, "error")) if status != "completed" else None
         return self.ended(call_id, Answer(value, status, error), msg)
+
+    # -- what reads what -------------------------------------------------------------------------------------------
+
+    EVENTS: ClassVar[Handlers] = {
+        "exec_command_begin": exec_begin,
+        "exec_command_end": _exec_end,
+        "exec_command_output_delta": _output_delta,
+        "patch_apply_begin": patch_begin,
+        "patch_apply_end": _patch_end,
+        "patch_apply_updated": patch_begin,
+        "terminal_interaction": _terminal_interaction,
+    }
+    STARTS: ClassVar[Handlers] = {
+        "CommandExecution": as_event(exec_begin),
+        "FileChange": as_event(patch_begin),
+    }
+    ENDS: ClassVar[Handlers] = {
+        "CommandExecution": as_event(_exec_end),
+        "FileChange": as_event(_patch_end),
+    }
+    RAW_ITEMS: ClassVar[Handlers] = {
+        "custom_tool_call": _custom_call,
+        "custom_tool_call_output": _output,
+        "function_call": _function_call,
+        "function_call_output": _output,
+        "local_shell_call": _local_shell_call,
+    }
 
 
 def _patch_answer(answer: Answer) -> Answer:

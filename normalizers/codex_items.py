@@ -8,11 +8,17 @@ all.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 from tooltap.normalizers.codex_state import ITEM, Msg, text_of
 
 __all__ = ["core_item", "snake", "snake_keys"]
+
+NAMES = 1_024
+"""Names whose form is remembered, …"""
+LONGEST_NAME = 64
+"""… and how long they may be. Codex's have 40 characters at most, and come with every line."""
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -35,7 +41,16 @@ _PART_TYPES = {"image": "image", "localImage": "local_image", "local_image": "lo
 
 
 def snake(word: str) -> str:
-    return word if word.islower() else _HUMP.sub("_", word).lower()
+    if word.islower():
+        return word
+    return _snake_name(word) if len(word) <= LONGEST_NAME else _snake(word)
+
+
+def _snake(word: str) -> str:
+    return _HUMP.sub("_", word).lower()
+
+
+_snake_name = lru_cache(NAMES)(_snake)
 
 
 def snake_keys(value: Any) -> Any:
@@ -50,7 +65,7 @@ def snake_keys(value: Any) -> Any:
 def core_item(item: Msg) -> Msg:
     """The item as the core would tell it; the item itself is kept under `ITEM`."""
     word = snake(text_of(item, "item_type", "type") or "")
-    kind = _TYPES.get(word) or "".join(part.capitalize() for part in word.split("_"))
+    kind = _TYPES.get(word) or word.title().replace("_", "")
     keys = map(snake, item)
     core: Msg = {_KEYS.get(key, key): value for key, value in zip(keys, item.values(), strict=True)}
     if kind == "AgentMessage":

@@ -8,12 +8,11 @@ message (citations): it then repeats the oldest text of its role that has not co
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tooltap.normalizers.base import WITH_EVENTS, skip
 from tooltap.normalizers.bodies import Bodies
-from tooltap.normalizers.codex_state import Handlers, Msg, Said, int_of, text_of
+from tooltap.normalizers.codex_state import CodexReader, Handlers, Msg, Said, int_of, knowing, text_of
 from tooltap.normalizers.tools.payload import objects, strings
 from tooltap.protocol.events import Attachment, Message, Reasoning
 
@@ -29,30 +28,9 @@ _CONTEXT_TAGS = ("<user_instructions>", "<environment_context>")
 """How messages in the user's role begin that the user did not write (Codex to 0.31)."""
 
 
-class CodexMessages:
+class CodexMessages(CodexReader):
     def __init__(self, parser: CodexParser) -> None:
         self._parser = parser
-        self.events: Handlers = {
-            "agent_message": self._agent_message,
-            "agent_message_content_delta": self._item_delta("assistant"),
-            "agent_message_delta": self._delta("assistant"),
-            "agent_reasoning": self._agent_reasoning,
-            "agent_reasoning_delta": self._delta("reasoning"),
-            "agent_reasoning_raw_content": self._agent_reasoning,
-            "agent_reasoning_raw_content_delta": self._delta("reasoning"),
-            "plan_delta": self._item_delta("assistant"),
-            "reasoning_content_delta": self._item_delta("reasoning"),
-            "reasoning_raw_content_delta": self._item_delta("reasoning"),
-            "user_message": self._user_message,
-        }
-        self.starts: Handlers = {}
-        self.ends: Handlers = {
-            "AgentMessage": self._agent_message_item,
-            "Plan": self._plan_item,
-            "Reasoning": self._reasoning_item,
-            "UserMessage": self._user_message_item,
-        }
-        self.raw_items: Handlers = {"message": self._raw_message, "reasoning": self._raw_reasoning}
 
     # -- whole texts ----------------------------------------------------------------------------------------------
 
@@ -161,22 +139,16 @@ class CodexMessages:
 
     # -- deltas ---------------------------------------------------------------------------------------------------
 
-    def _item_delta(self, role: str) -> Callable[[Msg], str]:
-        def read(msg: Msg) -> str:
-            item_id = text_of(msg, "item_id")
-            index = int_of(msg, "content_index" if "content_index" in msg else "summary_index") or 0
-            return self._receive(role, msg, f"{item_id} {msg.get('type')} {index}", item_id, index)
+    def _item_delta(self, role: str, msg: Msg) -> str:
+        item_id = text_of(msg, "item_id")
+        index = int_of(msg, "content_index" if "content_index" in msg else "summary_index") or 0
+        return self._receive(role, msg, f"{item_id} {msg.get('type')} {index}", item_id, index)
 
-        return read
-
-    def _delta(self, role: str) -> Callable[[Msg], str]:
-        def read(msg: Msg) -> str:
-            """Derived from an item's delta, and then an echo of it; older versions have only these."""
-            if any(key != role and other == role for key, other in self._parser.thread.receiving.items()):
-                return skip("partial")
-            return self._receive(role, msg, role, None, None)
-
-        return read
+    def _delta(self, role: str, msg: Msg) -> str:
+        """Derived from an item's delta, and then an echo of it; older versions have only these."""
+        if any(key != role and other == role for key, other in self._parser.thread.receiving.items()):
+            return skip("partial")
+        return self._receive(role, msg, role, None, None)
 
     def _receive(self, role: str, msg: Msg, key: str, message_id: str | None, block: int | None) -> str:
         parser = self._parser
@@ -198,6 +170,29 @@ class CodexMessages:
             if of_item or (new and (message_id is None or key == role)):
                 self._parser.texts.drop(key)
                 del receiving[key]
+
+    # -- what reads what -------------------------------------------------------------------------------------------
+
+    EVENTS: ClassVar[Handlers] = {
+        "agent_message": _agent_message,
+        "agent_message_content_delta": knowing(_item_delta, "assistant"),
+        "agent_message_delta": knowing(_delta, "assistant"),
+        "agent_reasoning": _agent_reasoning,
+        "agent_reasoning_delta": knowing(_delta, "reasoning"),
+        "agent_reasoning_raw_content": _agent_reasoning,
+        "agent_reasoning_raw_content_delta": knowing(_delta, "reasoning"),
+        "plan_delta": knowing(_item_delta, "assistant"),
+        "reasoning_content_delta": knowing(_item_delta, "reasoning"),
+        "reasoning_raw_content_delta": knowing(_item_delta, "reasoning"),
+        "user_message": _user_message,
+    }
+    ENDS: ClassVar[Handlers] = {
+        "AgentMessage": _agent_message_item,
+        "Plan": _plan_item,
+        "Reasoning": _reasoning_item,
+        "UserMessage": _user_message_item,
+    }
+    RAW_ITEMS: ClassVar[Handlers] = {"message": _raw_message, "reasoning": _raw_reasoning}
 
 
 def _texts(content: Any) -> list[str]:

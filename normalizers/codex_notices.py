@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tooltap.normalizers.base import WITH_EVENTS, skip
-from tooltap.normalizers.codex_state import Handlers, Msg, details, int_of, object_of, text_of
+from tooltap.normalizers.codex_state import CodexReader, Handlers, Msg, details, int_of, knowing, object_of, text_of
 from tooltap.protocol.events import Notice, SessionEvent, Usage
 
 if TYPE_CHECKING:
@@ -18,21 +17,6 @@ MANY_SERVERS = 64
 
 _HARMLESS_ERRORS = ("thread_rollback_failed", "active_turn_not_steerable")
 """Errors (`codex_error_info`) after which the turn goes on."""
-
-_NOTICES = {
-    "background_event": ("info", "background"),
-    "deprecation_notice": ("warning", "deprecation"),
-    "entered_review_mode": ("info", "review"),
-    "exited_review_mode": ("info", "review"),
-    "guardian_assessment": ("info", "guardian"),
-    "guardian_warning": ("warning", "guardian"),
-    "stream_error": ("warning", "retry"),
-    "thread_rolled_back": ("info", "rewound"),
-    "undo_completed": ("info", "undo"),
-    "undo_started": ("info", "undo"),
-    "warning": ("warning", "warning"),
-}
-"""Event type -> level and code of a notice; its text is what the event says, else its type."""
 
 
 def codex_mode(msg: Msg) -> str | None:
@@ -46,31 +30,9 @@ def codex_mode(msg: Msg) -> str | None:
     return "/".join(word for word in words if isinstance(word, str)) or None
 
 
-class CodexNotices:
+class CodexNotices(CodexReader):
     def __init__(self, parser: CodexParser) -> None:
         self._parser = parser
-        self.events: Handlers = {
-            "context_compacted": partial(self.compacted, "event"),
-            "error": self._error,
-            "hook_completed": self._hook,
-            "mcp_startup_complete": self._mcp_startup_complete,
-            "mcp_startup_update": self._mcp_startup_update,
-            "model_reroute": self._model_reroute,
-            "session_configured": self._session_configured,
-            "shutdown_complete": self._shutdown,
-            "thread_name_updated": self._thread_name,
-            "token_count": self._token_count,
-        }
-        for kind, (level, code) in _NOTICES.items():
-            self.events[kind] = partial(self._notice, level, code)
-        self.starts: Handlers = {}
-        self.ends: Handlers = {
-            "ContextCompaction": partial(self.compacted, "item"),
-            "EnteredReviewMode": partial(self._notice, "info", "review"),
-            "ExitedReviewMode": partial(self._notice, "info", "review"),
-            "SubAgentActivity": self._agent_activity,
-        }
-        self.raw_items: Handlers = {}
 
     # -- sessions -------------------------------------------------------------------------------------------------
 
@@ -159,7 +121,7 @@ class CodexNotices:
         self._parser.emit(Notice, level=level, code=code, text=text, data=data or None)
         return WITH_EVENTS
 
-    def _error(self, msg: Msg) -> str:
+    def error(self, msg: Msg) -> str:
         info = msg.get("codex_error_info")
         reason = next(iter(info), None) if isinstance(info, dict) else info
         if reason not in _HARMLESS_ERRORS:
@@ -215,3 +177,36 @@ class CodexNotices:
             return skip("duplicate")
         self._parser.emit(Notice, level="info", code="compaction", text="context_compacted")
         return WITH_EVENTS
+
+    # -- what reads what -------------------------------------------------------------------------------------------
+
+    EVENTS: ClassVar[Handlers] = {
+        "context_compacted": knowing(compacted, "event"),
+        "error": error,
+        "hook_completed": _hook,
+        "mcp_startup_complete": _mcp_startup_complete,
+        "mcp_startup_update": _mcp_startup_update,
+        "model_reroute": _model_reroute,
+        "session_configured": _session_configured,
+        "shutdown_complete": _shutdown,
+        "thread_name_updated": _thread_name,
+        "token_count": _token_count,
+        # The text is what the event says, else its type.
+        "background_event": knowing(_notice, "info", "background"),
+        "deprecation_notice": knowing(_notice, "warning", "deprecation"),
+        "entered_review_mode": knowing(_notice, "info", "review"),
+        "exited_review_mode": knowing(_notice, "info", "review"),
+        "guardian_assessment": knowing(_notice, "info", "guardian"),
+        "guardian_warning": knowing(_notice, "warning", "guardian"),
+        "stream_error": knowing(_notice, "warning", "retry"),
+        "thread_rolled_back": knowing(_notice, "info", "rewound"),
+        "undo_completed": knowing(_notice, "info", "undo"),
+        "undo_started": knowing(_notice, "info", "undo"),
+        "warning": knowing(_notice, "warning", "warning"),
+    }
+    ENDS: ClassVar[Handlers] = {
+        "ContextCompaction": knowing(compacted, "item"),
+        "EnteredReviewMode": knowing(_notice, "info", "review"),
+        "ExitedReviewMode": knowing(_notice, "info", "review"),
+        "SubAgentActivity": _agent_activity,
+    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import msgspec
 
@@ -12,8 +12,10 @@ from tooltap.normalizers.state import State
 from tooltap.normalizers.texts import TextBuffer
 
 __all__ = [
+    "CodexReader",
     "CodexState",
     "ITEM",
+    "Handler",
     "Handlers",
     "Msg",
     "Said",
@@ -23,6 +25,7 @@ __all__ = [
     "duration_of",
     "int_of",
     "item_of",
+    "knowing",
     "object_of",
     "text_of",
     "type_word",
@@ -34,8 +37,21 @@ ITEM = "<item>"
 Msg: TypeAlias = dict[str, Any]
 """An event (`msg`), a turn item or a response item: an object told apart by `type`."""
 
-Handlers: TypeAlias = dict[str, Callable[[Msg], str]]
-"""`type` -> what reads such an object and gives its line's class."""
+Handler: TypeAlias = Callable[[Any, Msg], str]
+"""A reader's method: reads an object and gives its line's class."""
+
+Handlers: TypeAlias = dict[str, Handler]
+"""`type` -> what reads such an object."""
+
+
+class CodexReader:
+    """Reads the objects of one subject. A class has one set of tables, so that a parser costs little to be made."""
+
+    EVENTS: ClassVar[Handlers] = {}
+    STARTS: ClassVar[Handlers] = {}
+    """Of items; so are `ENDS`."""
+    ENDS: ClassVar[Handlers] = {}
+    RAW_ITEMS: ClassVar[Handlers] = {}
 
 
 class Said(msgspec.Struct):
@@ -84,6 +100,11 @@ class CodexState(State, kw_only=True):
     """Kind of call -> how many of them got an id of ours: plans, diffs, searches without one."""
 
 
+def knowing(read: Callable[..., str], *words: str) -> Handler:
+    """A method that is told `words` before the object it reads."""
+    return lambda reader, msg: read(reader, *words, msg)
+
+
 def text_of(msg: Msg, *keys: str) -> str | None:
     """The first of the keys that holds a string which is not empty."""
     for key in keys:
@@ -100,7 +121,7 @@ def object_of(msg: Msg, key: str) -> Msg:
 
 def int_of(msg: Msg, key: str) -> int | None:
     value = msg.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if type(value) is int else None
 
 
 def call_id_of(msg: Msg) -> str:

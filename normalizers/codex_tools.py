@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from tooltap.normalizers.audiences import by_structure
 from tooltap.normalizers.bodies import Bodies
@@ -11,11 +10,13 @@ from tooltap.normalizers.calls import DUPLICATE_RESULT, UNKNOWN_TOOL
 from tooltap.normalizers.codex_calls import as_event
 from tooltap.normalizers.codex_state import (
     ITEM,
+    CodexReader,
     Handlers,
     Msg,
     call_id_of,
     details,
     duration_of,
+    knowing,
     object_of,
     text_of,
     type_word,
@@ -28,15 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CodexTools"]
 
-_COLLABORATION = {
-    "collab_agent_spawn": "spawn_agent",
-    "collab_agent_interaction": "send_input",
-    "collab_waiting": "wait_agent",
-    "collab_close": "close_agent",
-    "collab_resume": "resume_agent",
-}
-"""Beginning of the events' types -> the tool, as the model calls it."""
-
 _ANY_AGENT_TOOL = "collab_agent_tool_call"
 """The item's type; it says which tool in `tool`."""
 
@@ -44,47 +36,10 @@ _AGENT_INPUT = ("prompt", "model", "reasoning_effort", "receiver_thread_id", "re
 _AGENT_OUTPUT = ("status", "statuses", "agents_states", "agent_statuses", "new_thread_id", "new_agent_nickname")
 
 
-class CodexTools:
+class CodexTools(CodexReader):
     def __init__(self, parser: CodexParser) -> None:
         self._parser = parser
         self._tools = parser.tools
-        self.events: Handlers = {
-            "dynamic_tool_call_request": self._dynamic_begin,
-            "dynamic_tool_call_response": self._dynamic_end,
-            "image_generation_begin": self._image_begin,
-            "image_generation_end": self._image_end,
-            "mcp_tool_call_begin": self._mcp_begin,
-            "mcp_tool_call_end": self._mcp_end,
-            "plan_update": self._plan_update,
-            "view_image_tool_call": self._view_image,
-            "web_search_begin": self._web_search_begin,
-            "web_search_end": self._web_search_end,
-        }
-        for event, tool in _COLLABORATION.items():
-            self.events[f"{event}_begin"] = partial(self._agent_begin, tool)
-            self.events[f"{event}_end"] = partial(self._agent_end, tool)
-        self.starts: Handlers = {
-            "CollabAgentToolCall": as_event(partial(self._agent_begin, _ANY_AGENT_TOOL)),
-            "DynamicToolCall": as_event(self._dynamic_begin),
-            "ImageGeneration": as_event(self._image_begin),
-            "ImageView": as_event(self._view_begin),
-            "McpToolCall": as_event(self._mcp_begin),
-            "WebSearch": as_event(self._web_search_begin),
-        }
-        self.ends: Handlers = {
-            "CollabAgentToolCall": as_event(partial(self._agent_end, _ANY_AGENT_TOOL)),
-            "DynamicToolCall": as_event(self._dynamic_end),
-            "ImageGeneration": as_event(self._image_end),
-            "ImageView": as_event(self._view_image),
-            "McpToolCall": as_event(self._mcp_end),
-            "WebSearch": as_event(self._web_search_end),
-        }
-        self.raw_items: Handlers = {
-            "image_generation_call": as_event(self._image_end),
-            "tool_search_call": self._tool_search,
-            "tool_search_output": self._tool_search_output,
-            "web_search_call": self._raw_web_search,
-        }
 
     # -- MCP and the client's own tools ---------------------------------------------------------------------------
 
@@ -216,6 +171,7 @@ class CodexTools:
     # -- other agents ---------------------------------------------------------------------------------------------
 
     def _agent_begin(self, tool: str, msg: Msg) -> str:
+        """`tool`: as the model calls it."""
         call = self._parser.calls.get(call_id_of(msg))
         asked = call.memory if call is not None else {}
         value = {**asked, **details(msg, "tool", *_AGENT_INPUT)}
@@ -232,3 +188,50 @@ class CodexTools:
         if call is not None and call.memory and value == {"status": "completed"}:
             return line_class  # it ended, and no more (0.169): what the model is told follows as the call's output
         return self._tools.ended(call_id, Answer(value, status), msg)
+
+    # -- what reads what -------------------------------------------------------------------------------------------
+
+    EVENTS: ClassVar[Handlers] = {
+        "dynamic_tool_call_request": _dynamic_begin,
+        "dynamic_tool_call_response": _dynamic_end,
+        "image_generation_begin": _image_begin,
+        "image_generation_end": _image_end,
+        "mcp_tool_call_begin": _mcp_begin,
+        "mcp_tool_call_end": _mcp_end,
+        "plan_update": _plan_update,
+        "view_image_tool_call": _view_image,
+        "web_search_begin": _web_search_begin,
+        "web_search_end": _web_search_end,
+        "collab_agent_interaction_begin": knowing(_agent_begin, "send_input"),
+        "collab_agent_interaction_end": knowing(_agent_end, "send_input"),
+        "collab_agent_spawn_begin": knowing(_agent_begin, "spawn_agent"),
+        "collab_agent_spawn_end": knowing(_agent_end, "spawn_agent"),
+        "collab_close_begin": knowing(_agent_begin, "close_agent"),
+        "collab_close_end": knowing(_agent_end, "close_agent"),
+        "collab_resume_begin": knowing(_agent_begin, "resume_agent"),
+        "collab_resume_end": knowing(_agent_end, "resume_agent"),
+        "collab_waiting_begin": knowing(_agent_begin, "wait_agent"),
+        "collab_waiting_end": knowing(_agent_end, "wait_agent"),
+    }
+    STARTS: ClassVar[Handlers] = {
+        "CollabAgentToolCall": as_event(knowing(_agent_begin, _ANY_AGENT_TOOL)),
+        "DynamicToolCall": as_event(_dynamic_begin),
+        "ImageGeneration": as_event(_image_begin),
+        "ImageView": as_event(_view_begin),
+        "McpToolCall": as_event(_mcp_begin),
+        "WebSearch": as_event(_web_search_begin),
+    }
+    ENDS: ClassVar[Handlers] = {
+        "CollabAgentToolCall": as_event(knowing(_agent_end, _ANY_AGENT_TOOL)),
+        "DynamicToolCall": as_event(_dynamic_end),
+        "ImageGeneration": as_event(_image_end),
+        "ImageView": as_event(_view_image),
+        "McpToolCall": as_event(_mcp_end),
+        "WebSearch": as_event(_web_search_end),
+    }
+    RAW_ITEMS: ClassVar[Handlers] = {
+        "image_generation_call": as_event(_image_end),
+        "tool_search_call": _tool_search,
+        "tool_search_output": _tool_search_output,
+        "web_search_call": _raw_web_search,
+    }

@@ -12,8 +12,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 import orjson
 
 __all__ = ["FRAMING", "Decoded", "decode_line"]
@@ -28,7 +29,7 @@ _FIELD = re.compile(rb"event:|id:|retry:|: ")
 """Fields of a server-sent event other than its data, and comments that keep the connection open."""
 
 
-class Decoded(NamedTuple):
+class Decoded(msgspec.Struct, frozen=True):
     """`values` is empty when nothing could be read; then `reason` says why: blank, framing, not-json, truncated, torn,
     too-deep."""
 

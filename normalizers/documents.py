@@ -17,13 +17,13 @@ from typing import Any
 import msgspec
 import orjson
 
-__all__ = ["Documents", "beginning"]
+__all__ = ["OPENING_BYTES", "Documents", "beginning"]
 
 _BOM = b"\xef\xbb\xbf"
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _BRACKET = re.compile(rb"[\[\]{}]")
 _CLOSERS = {b"{": b"}", b"[": b"]"}
-_OPENING_BYTES = 16
+OPENING_BYTES = 16
 """How long a line may be that opens a document: a bracket, a byte order mark, a line end."""
 
 
@@ -36,10 +36,6 @@ class Documents(msgspec.Struct):
     lines: list[bytes] = []
     """Of that object so far."""
     size: int = 0
-
-    def passes(self, line: bytes) -> bool:
-        """Whether this line has nothing to do with any of it, as nearly all lines."""
-        return not self.lines and not self.in_array and len(line) >= _OPENING_BYTES
 
     def is_broken_by(self, line: bytes) -> bool:
         """Whether this line begins something else, though the object has no end yet."""
@@ -68,7 +64,7 @@ class Documents(msgspec.Struct):
 
     def _take_outside(self, line: bytes, *, objects: bool) -> bytes | None:
         """What can be read of a line outside of an object; None where it opens one."""
-        if not self.in_array and len(line) >= _OPENING_BYTES:
+        if not self.in_array and len(line) >= OPENING_BYTES:
             return line
         bare = line.removeprefix(_BOM).strip()
         if bare == (b"]" if self.in_array else b"["):

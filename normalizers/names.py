@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tooltap.normalizers.tool_names import TOOL_NAMES, TOOLSETS, name_key
+from tooltap.normalizers.tool_names import SPELLED_NAMES, TOOL_NAMES, TOOLSETS, name_key
 from tooltap.normalizers.tools.edits import NEW_TEXT_KEYS, OLD_TEXT_KEYS
 
 __all__ = ["canonical_name"]
@@ -17,6 +17,8 @@ __all__ = ["canonical_name"]
 
 def canonical_name(raw_name: str, value: Any, call_id: str) -> str:
     """The canonical tool for a call named `raw_name` with input `value`; the name unchanged where there is none."""
+    if raw_name in SPELLED_NAMES:
+        return SPELLED_NAMES[raw_name]
     name = raw_name
     for toolset in TOOLSETS:
         name = name.removeprefix(toolset)

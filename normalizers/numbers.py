@@ -8,9 +8,9 @@ __all__ = ["Numbers"]
 class Numbers:
     """Counts what the line being read gives."""
 
-    def __init__(self, stream: str) -> None:
+    def __init__(self, stream: str, line: int) -> None:
         self.stream = stream
-        self.restart(0)
+        self.restart(line)
 
     def restart(self, line: int, mark: str = "", events: int = 0) -> None:
         """`mark`: `c` for what closing makes, `d` for what no line makes."""
@@ -20,8 +20,9 @@ class Numbers:
         self.partials = self.outputs = 0
 
     def event(self) -> str:
-        self.events += 1
-        return f"{self.stream}:{self.line}{self.mark}:{self.events - 1}"
+        number = self.events
+        self.events = number + 1
+        return f"{self.stream}:{self.line}{self.mark}:{number}"
 
     def partial(self) -> str:
         self.partials += 1

@@ -26,10 +26,7 @@ _OPTIONS = [
 class Asking:
     def __init__(self, parser: Parser) -> None:
         self._parser = parser
-
-    @property
-    def _state(self) -> BusState:
-        return self._parser.state  # type: ignore[no-any-return]
+        self._state: BusState = parser.state
 
     def permission(self, properties: Msg) -> str:
         """`permission.asked`, and `permission.updated` before 1.1: the properties are the request."""

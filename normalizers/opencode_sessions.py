@@ -19,10 +19,7 @@ SHORT = 4_096
 class Sessions:
     def __init__(self, parser: Parser) -> None:
         self._parser = parser
-
-    @property
-    def _state(self) -> BusState:
-        return self._parser.state  # type: ignore[no-any-return]
+        self._state: BusState = parser.state
 
     @property
     def info(self) -> SessionInfo:

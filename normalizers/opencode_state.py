@@ -134,7 +134,7 @@ def object_of(msg: Msg, key: str) -> Msg:
 
 def int_of(msg: Msg, key: str) -> int | None:
     value = msg.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if type(value) is int else None
 
 
 def keep_newest(table: dict[str, V], limit: int = MESSAGES) -> None:

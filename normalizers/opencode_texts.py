@@ -21,10 +21,7 @@ __all__ = ["TextParts"]
 class TextParts:
     def __init__(self, parser: Parser) -> None:
         self._parser = parser
-
-    @property
-    def _state(self) -> OpencodeState:
-        return self._parser.state  # type: ignore[no-any-return]
+        self._state: OpencodeState = parser.state
 
     def message(self, message_id: str) -> MessageInfo:
         messages = self._state.messages

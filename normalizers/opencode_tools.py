@@ -48,10 +48,7 @@ class _Answer(NamedTuple):
 class ToolParts:
     def __init__(self, parser: Parser) -> None:
         self._parser = parser
-
-    @property
-    def _state(self) -> OpencodeState:
-        return self._parser.state  # type: ignore[no-any-return]
+        self._state: OpencodeState = parser.state
 
     @property
     def _running(self) -> Running:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tooltap.normalizers.base import Parser
+if TYPE_CHECKING:
+    from tooltap.normalizers.base import Parser
 
 __all__ = ["BUILTIN", "UnknownDialectError", "dialects", "parser_class"]
 

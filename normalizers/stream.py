@@ -25,8 +25,7 @@ from tooltap.normalizers.registry import parser_class
 from tooltap.normalizers.reset import LeftOpen, go_on
 from tooltap.normalizers.sniff import sniff
 from tooltap.normalizers.unknown import Unknown
-from tooltap.protocol.events import ToolCall
-from tooltap.protocol.stats import Statistics, count
+from tooltap.protocol.stats import Statistics
 from tooltap.protocol.tapped import Direction
 
 __all__ = ["AUTO", "TOLD_ELSEWHERE", "Output", "StreamNormalizer"]
@@ -154,6 +153,7 @@ class StreamNormalizer:
     def go_on(self, lines: int, statistics: Statistics, left: LeftOpen, t: int | None = None) -> list[Output]:
         """Take the place of a normalizer whose state is gone, after `lines` lines; what it left open is closed."""
         self.statistics = statistics
+        statistics.provider = self._parser.provider
         return self._finish(go_on(self._parser, lines, statistics, left, t))
 
     def dump(self) -> bytes:
@@ -209,21 +209,20 @@ class StreamNormalizer:
         else:
             line_class, items = parser.feed(line, t, direction)
             size = len(line)
-        self.left_out = bool(items) and leave_out is not None and leave_out(items)
+        self.left_out = leave_out is not None and bool(items) and leave_out(items)
         if self.left_out:
             line_class, items = TOLD_ELSEWHERE, []
         statistics.count_line(line_class, size)
-        statistics.repaired += parser.repaired
-        return self._finish(items)
+        statistics.provider = parser.provider
+        if parser.repaired:
+            statistics.repaired += 1
+        return self._finish(items) if items else []
 
     def _finish(self, items: list[Item]) -> list[Output]:
         """Bound and count what the parser produced."""
-        parser, statistics = self._parser, self.statistics
-        statistics.provider = parser.provider
         outputs: list[Output] = []
-        if not items:
-            return outputs
-        limits, new_output_id = self.context.limits, parser.new_output_id
+        limits, new_output_id = self.context.limits, self._parser.new_output_id
+        count_event = self.statistics.count_event
         for item in items:
             if isinstance(item, OutputPiece):
                 outputs.append(item)
@@ -232,11 +231,6 @@ class StreamNormalizer:
             if pieces:
                 outputs += pieces
             outputs.append(produced)
-            if getattr(item, "partial", False):
-                continue
-            statistics.events += 1
-            count(statistics.kinds, type(item).__struct_config__.tag)  # type: ignore[arg-type]
-            if isinstance(item, ToolCall):
-                count(statistics.tools, item.name)
-                count(statistics.raw_tools, str(item.input["_happy"]["rawToolName"]))
+            if not (self._partials and getattr(item, "partial", False)):
+                count_event(item)
         return outputs

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["CANONICAL_TOOLS", "LATER_TOOLS", "PASS_THROUGH", "TOOLSETS", "TOOL_NAMES", "name_key"]
+__all__ = ["CANONICAL_TOOLS", "LATER_TOOLS", "PASS_THROUGH", "SPELLED_NAMES", "TOOLSETS", "TOOL_NAMES", "name_key"]
 
 CANONICAL_TOOLS = (
     "Bash",
@@ -121,7 +121,10 @@ _SPELLINGS = {
     "ToolSearch": "tool_search",
 }
 
-TOOL_NAMES = {name_key(raw): name for name, spellings in _SPELLINGS.items() for raw in spellings.split()}
+SPELLED_NAMES = {raw: name for name, spellings in _SPELLINGS.items() for raw in spellings.split()}
+"""Raw name -> canonical name, where the name alone decides: the spellings that are known."""
+
+TOOL_NAMES = {name_key(raw): name for raw, name in SPELLED_NAMES.items()}
 """Key of a raw name -> canonical name, where the name alone decides."""
 
 

@@ -113,7 +113,8 @@ class TooltapTrace(Parser):
         streams[name] = traced
         if isinstance(provider, str) and provider != traced.provider:
             traced.provider = provider
-            self._parsers[name].context = self._context_of(name, provider)
+            parser = self._parsers[name]
+            self._parsers[name] = parser.load(parser.dump(), self._context_of(name, provider))
         parser = self._at(name)
         t = self.ts if line.t is None else line.t
         if traced.n and n > traced.n + 1:

@@ -16,6 +16,8 @@ MAX_STRING = 2_000
 MAX_ITEMS = 50
 MAX_KEYS = 200
 
+_SCALARS = (int, bool, float, type(None))
+
 
 def truncate_raw(value: Any, depth: int = 0) -> Any:
     """A cut copy of a decoded JSON value; values that need no cut are shared with it."""
@@ -25,19 +27,23 @@ def truncate_raw(value: Any, depth: int = 0) -> Any:
         if len(value) <= MAX_STRING:
             return value
         return f"{value[:MAX_STRING]}…(truncated {len(value) - MAX_STRING} chars)"
-    below = depth + 1
-    may_be_kept = below <= MAX_DEPTH
     if isinstance(value, dict):
         members = value.items() if len(value) <= MAX_KEYS else islice(value.items(), MAX_KEYS)
-        cut = {
-            key: item if may_be_kept and type(item) is str and len(item) <= MAX_STRING else truncate_raw(item, below)
-            for key, item in members
-        }
+        cut: dict[str, Any]
+        if depth == MAX_DEPTH:
+            cut = {key: "[truncated depth]" for key, _ in members}
+        else:  # what needs no cut is told apart here: a call for each member would cost most of the walk
+            cut = {
+                key: item
+                if (type(item) is str and len(item) <= MAX_STRING) or type(item) in _SCALARS
+                else truncate_raw(item, depth + 1)
+                for key, item in members
+            }
         if len(value) > MAX_KEYS:
             cut["_truncatedKeys"] = len(value) - MAX_KEYS
         return cut
     if isinstance(value, list):
-        items = [truncate_raw(item, below) for item in value[:MAX_ITEMS]]
+        items = [truncate_raw(item, depth + 1) for item in value[:MAX_ITEMS]]
         if len(value) > MAX_ITEMS:
             items.append(f"…(truncated {len(value) - MAX_ITEMS} items)")
         return items

@@ -21,7 +21,7 @@ def string(value: Any) -> str | None:
 
 def whole(value: Any) -> int | None:
     """A count, an index, milliseconds."""
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if type(value) is int else None
 
 
 def number(value: Any) -> float | None:

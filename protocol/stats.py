@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from tooltap.protocol.events import KINDS, Event, ToolCall
+
 __all__ = ["Statistics"]
 
 MAX_NAMES = 1_000
@@ -44,13 +46,20 @@ class Statistics(msgspec.Struct, kw_only=True, rename="camel"):
         elif line_class == "unparsed":
             self.unparsed += 1
         else:
-            count(self.skipped, line_class.removeprefix("skipped."))
+            _count(self.skipped, line_class.removeprefix("skipped."))
+
+    def count_event(self, event: Event) -> None:
+        """Count an event that is no partial."""
+        self.events += 1
+        kind = KINDS[type(event)]
+        self.kinds[kind] = self.kinds.get(kind, 0) + 1
+        if isinstance(event, ToolCall):
+            _count(self.tools, event.name)
+            _count(self.raw_tools, str(event.input["_happy"]["rawToolName"]))
 
 
-def count(table: dict[str, int], name: str) -> None:
+def _count(table: dict[str, int], name: str) -> None:
     """Add one to a table that does not grow without bound."""
-    if name in table:
-        table[name] += 1
-    else:
-        name = name if len(table) < MAX_NAMES else "…"
-        table[name] = table.get(name, 0) + 1
+    if name not in table and len(table) >= MAX_NAMES:
+        name = "…"
+    table[name] = table.get(name, 0) + 1

@@ -192,6 +192,17 @@ def test_events_come_over_http_as_it_says(tmp_path: Path) -> None:
     assert (call["provider"], call["name"]) == ("claude", "Bash")
 
 
+def test_the_doctor_tells_of_the_daemon_and_the_agents(home: Path) -> None:
+    """Whether something is wrong depends on the machine."""
+    [block] = [block for block in BLOCKS if block.purpose == "doctor"]
+    text, machine = block.text.splitlines()
+    told = run(home, "bash", "-c", f"{text} || true")
+
+    assert f"listening at {home / 'tooltap.sock'}" in told
+    assert f" at {home / 'bin' / 'claude'}" in told
+    assert {"ok", "note", "problem", "findings"} == set(json.loads(run(home, "bash", "-c", f"{machine} || true")))
+
+
 def test_the_gateway_is_where_it_says() -> None:
     assert f"`http://{LISTEN}`" in README
 

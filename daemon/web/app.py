@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from tooltap.daemon.web import api, page
 from tooltap.daemon.web.errors import HANDLERS
 from tooltap.daemon.web.guard import Guard
+from tooltap.daemon.web.origins import Origins
 from tooltap.daemon.web.services import Services
 
 __all__ = ["application"]
 
 
-def application(services: Services, *, token: str, host: str, port: int) -> Guard:
+def application(services: Services, *, token: str, host: str, port: int) -> ASGIApp:
     """`host` and `port`: where it listens."""
     web = services.config.web
     endpoints = Starlette(routes=[*api.routes(services), *page.routes(services)], exception_handlers=HANDLERS)
     endpoints.router.redirect_slashes = False  # what is nearly an address is none
-    return Guard(
+    guarded = Guard(
         endpoints,
         token=token,
         hosts=(host, *web.hosts),
@@ -25,3 +27,4 @@ def application(services: Services, *, token: str, host: str, port: int) -> Guar
         cookie=f"tooltap-{port}",
         patience=web.patience,
     )
+    return Origins(guarded, web.origins)

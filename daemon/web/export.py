@@ -89,7 +89,7 @@ class ExportedPage:
         self._calls: OrderedDict[tuple[str, str], Call] = OrderedDict()
         self._events = 0
 
-    def add(self, event: AnyEvent, bodies: dict[str, Body]) -> Markup:
+    def add(self, event: AnyEvent, bodies: dict[str, Body]) -> str:
         """HTML to write next. `event` has a `seq`; `bodies`: of those it speaks of, what goes into the page."""
         begun = Markup() if self._events else self._begin(event)
         self._events += 1
@@ -97,11 +97,12 @@ class ExportedPage:
         if fragment is not None:
             self._nesting.add(fragment)
             self._held += len(fragment.body)
-        return begun + self._written(HELD_CARDS, HELD_BYTES)
+        return str(begun + self._written(HELD_CARDS, HELD_BYTES))
 
-    def end(self) -> Markup:
+    def end(self) -> str:
         """What is left to write. Of no events there is no page."""
-        return self._written(0, 0) + template("export_end.html", events=self._events, bodies=self._bodies)
+        end = template("export_end.html", events=self._events, bodies=self._bodies)
+        return str(self._written(0, 0) + end)
 
     def _begin(self, event: AnyEvent) -> Markup:
         style = _style()

@@ -63,7 +63,7 @@ def routes(services: Services) -> list[BaseRoute]:
     ]
 
 
-async def _code_css(request: Request) -> Response:
+async def _code_css(_: Request) -> Response:
     return Response(code_css(), media_type="text/css")
 
 

@@ -57,7 +57,7 @@ class Family(NamedTuple):
 def input_payload(value: Any, family: Family) -> Payload:
     """The keys of an input, whatever it is."""
     if isinstance(value, dict):
-        return without_nulls(value)
+        return without_nulls(dict(value))
     if isinstance(value, str):
         return {family.string_key: value}
     if isinstance(value, list):
@@ -141,7 +141,8 @@ def nonblank(value: Any) -> TypeGuard[str]:
 def first_text(payload: Payload, keys: Iterable[str]) -> str | None:
     """The first value under `keys` that is a string and not blank, with its whitespace."""
     for key in keys:
-        if nonblank(value := payload.get(key)):
+        value = payload.get(key)
+        if isinstance(value, str) and value and not value.isspace():
             return value
     return None
 
@@ -189,11 +190,13 @@ def add_number(payload: Payload, key: str, *aliases: str) -> None:
 
 
 def is_integer(value: Any) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return type(value) is int
 
 
 def without_nulls(payload: Payload) -> Payload:
-    """Absent means not known; null is never written for it."""
+    """Absent means not known; null is never written for it. The payload itself where it has none."""
+    if None not in payload.values():
+        return payload
     return {key: value for key, value in payload.items() if value is not None}
 
 
@@ -222,7 +225,10 @@ def _says_it_failed(payload: Payload) -> bool:
     return (
         payload.get("isError") is True
         or payload.get("is_error") is True
-        or any(value is False for value in map(payload.get, ("ok", "success", "applied", "deleted")))
+        or payload.get("ok") is False
+        or payload.get("success") is False
+        or payload.get("applied") is False
+        or payload.get("deleted") is False
         or payload.get("status") in _FAILED_WORDS
         or (is_integer(exit_code) and exit_code != 0)
     )

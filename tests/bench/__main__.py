@@ -1,4 +1,4 @@
-"""python -m tests.bench [ROW…] [--runs N] [--scale X] [--captures FOLDER] [--json FILE]"""
+"""python -m tests.bench [ROW…] [--runs N] [--scale X] [--long] [--captures FOLDER] [--json FILE]"""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}; all if none is named")
     parser.add_argument("--runs", type=int, default=5, help="turns of each side")
     parser.add_argument("--scale", type=float, default=1.0, help="how much work one turn is")
+    parser.add_argument("--long", action="store_true", help="also what takes minutes: a million events")
     parser.add_argument(
         "--captures", type=Path, metavar="FOLDER", help="recordings with a manifest.json, in place of the fixtures"
     )
@@ -32,7 +33,7 @@ def main(arguments: list[str]) -> int:
     figures: dict[str, Any] = {}
     for name in wanted.rows or ROWS:
         row = import_module(f"tests.bench.row_{name}")
-        figures[name] = row.measure(Options(wanted.runs, wanted.scale, wanted.captures))
+        figures[name] = row.measure(Options(wanted.runs, wanted.scale, wanted.captures, wanted.long))
         print("\n".join(table({row.TITLE: figures[name]})), flush=True)
     if wanted.json is not None:
         result = {"machine": about, "runs": wanted.runs, "scale": wanted.scale, "rows": figures}

@@ -21,6 +21,7 @@ from tooltap import __version__
 
 __all__ = ["Figure", "Options", "alternate", "cpu_seconds", "machine", "median", "table"]
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 
@@ -31,6 +32,8 @@ class Options(NamedTuple):
     """How much work one turn is; 1 is what the figures are said for."""
     captures: Path | None = None
     """A folder of recordings with a manifest.json, to be read in place of the fixtures."""
+    long: bool = False
+    """Also what takes minutes."""
 
 
 class Figure(msgspec.Struct, omit_defaults=True):
@@ -50,10 +53,11 @@ class Figure(msgspec.Struct, omit_defaults=True):
         return self.value >= self.reach if self.better == "more" else self.value <= self.reach
 
 
-def alternate(sides: Mapping[str, Callable[[], T]], runs: int) -> dict[str, list[T]]:
-    """Results of each side, the sides taking turns, each as often first as the other; the first turn is not counted."""
-    results: dict[str, list[T]] = {name: [] for name in sides}
-    for turn in range(-1, runs):
+def alternate(sides: Mapping[K, Callable[[], T]], runs: int) -> dict[K, list[T]]:
+    """Results of each side, the sides taking turns, each as often first as the other; of several turns, the first is
+    not counted."""
+    results: dict[K, list[T]] = {name: [] for name in sides}
+    for turn in range(-1 if runs > 1 else 0, runs):
         for name in list(sides) if turn % 2 else reversed(list(sides)):
             result = sides[name]()
             if turn >= 0:

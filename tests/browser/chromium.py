@@ -11,7 +11,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, Playwright, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Playwright, expect, sync_playwright
 
 __all__ = ["MISSING", "Tab", "launched", "violations"]
 
@@ -55,15 +55,23 @@ class Tab:
         self.expected = ""
         """An error with this in it is none: what a test does to the page it says in the console."""
         self.requests: list[str] = []
-        self.page.on("console", lambda said: said.type == "error" and self._note(f"console: {said.text}"))
+        self.page.on("console", self._said)
         self.page.on("pageerror", lambda error: self._note(f"exception: {error}"))
-        self.page.on("dialog", lambda dialog: (self._note(f"dialog: {dialog.message}"), dialog.dismiss()))
+        self.page.on("dialog", self._asked)
         self.page.on("popup", lambda popup: self._note(f"popup: {popup.url}"))
         self.context.on("request", lambda request: self._requested(request.url))
 
     def _note(self, wrong: str) -> None:
         if not self.expected or self.expected not in wrong:
             self.wrong.append(wrong)
+
+    def _said(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self._note(f"console: {message.text}")
+
+    def _asked(self, dialog: Dialog) -> None:
+        self._note(f"dialog: {dialog.message}")
+        dialog.dismiss()
 
     def _requested(self, url: str) -> None:
         self.requests.append(url)

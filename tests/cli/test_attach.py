@@ -67,8 +67,10 @@ def stop(child: Child, number: int = signal.SIGTERM) -> tuple[int, bytes, bytes]
     return child.end()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_the_stream_gives_the_events_of_its_recording(number: int, daemon: Running, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "wanted"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_the_stream_gives_the_events_of_its_recording(
+    number: int, wanted: int, daemon: Running, tmp_path: Path
+) -> None:
     """It comes in odd chunks, with other fields, comments and both kinds of line ends, as the format allows."""
     said = recorded("shell")
     body = b": hello\r\nid: 7\r\nevent: message\r\nretry: 5\r\n" + sse(said).replace(b"\n\n", b"\r\n\r\n", 3)
@@ -90,7 +92,7 @@ def test_the_stream_gives_the_events_of_its_recording(number: int, daemon: Runni
         json.loads(line) for line in here("normalize", "--dialect", "opencode-bus", recording).stdout.splitlines()
     ]
 
-    assert (code, output, b"tooltap: " in errors) == (0, b"", False)
+    assert (code, output, b"tooltap: " in errors) == (wanted, b"", False)
     assert [without_names(event) for event in events_of(daemon)] == [without_names(event) for event in expected]
     [stream] = tapped(daemon)
     assert (stream["dialect"], stream["state"]) == ("opencode-bus", "ended")

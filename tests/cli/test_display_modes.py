@@ -128,7 +128,7 @@ def test_us2_json_is_passed_through_without_being_read(daemon: Running, monkeypa
     def fail(*arguments: object) -> None:
         raise AssertionError("an event was looked at")
 
-    for place in ("cli.tail.decode_display", "cli.tail.Renderer.render", "daemon.subscription.display_body"):
+    for place in ("cli.printer.decode_display", "cli.printer.Renderer.render", "daemon.subscription.display_body"):
         monkeypatch.setattr(f"tooltap.{place}", fail)
     stream = "fails/claude"
     with daemon.subscribe(after="start", follow=False, filter={"stream": [stream]}) as wire:

@@ -268,7 +268,7 @@ def test_it_ends_at_a_signal_while_an_answer_passes(daemon: Running) -> None:
             until(lambda: refuses(client.base_url))
             over.set()
             assert b"last" in b"".join(got)
-        assert child.end()[0] == 0
+        assert child.end()[0] == 130
 
     assert said(events_of(daemon)) == [("user", "Hi."), ("assistant", "first last")]
 

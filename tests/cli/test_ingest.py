@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import signal
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -170,6 +171,17 @@ def test_a_daemon_that_comes_back_gets_each_line_once(tmp_path: Path) -> None:
 
     assert (code, json.loads(errors)["lines"]) == (0, 20_000)
     assert [json.loads(line)["line"] for line in events.splitlines()] == list(range(1, 20_001))
+
+
+def test_an_interruption_of_a_pipe_ends_with_130_and_without_a_word(daemon: Running) -> None:
+    with start("ingest", "--socket", daemon.path, "--stream", "piped") as ingest:
+        ingest.write(CLAUDE.read_bytes())
+        while "piped" not in streams_of(daemon):
+            pass
+        ingest.send_signal(signal.SIGINT)
+
+        assert ingest.process.wait(60) == 130
+        assert ingest.end()[1:] == (b"", b"")
 
 
 def test_an_unknown_dialect_is_wrong_usage(daemon: Running) -> None:

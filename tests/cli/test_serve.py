@@ -22,13 +22,13 @@ def socket(tmp_path: Path) -> Path:
     return tmp_path / "s.sock"
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_cleanly(number: signal.Signals, socket: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "wanted"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_signal_ends_it_cleanly(number: signal.Signals, wanted: int, socket: Path, tmp_path: Path) -> None:
     with serving(socket, tmp_path) as daemon:
         daemon.send_signal(number)
         code, output, log = daemon.end()
 
-    assert (code, output) == (0, b"")
+    assert (code, output) == (wanted, b"")
     assert json.loads(log.splitlines()[-1])["event"] == "stopped"
     assert not socket.exists()
 

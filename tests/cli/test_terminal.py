@@ -2,65 +2,23 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import pty
-import struct
-import sys
-import termios
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
 from tests.cli.command import COMMAND, environment
+from tests.cli.screen import Screen, started
 from tests.cli.test_run import agent, tapped
 from tests.daemon.running import Running
 
 
-class Screen:
-    """The other side of a terminal that `tooltap run` was started at."""
-
-    def __init__(self, terminal: int, pid: int) -> None:
-        self.shown = b""
-        self._terminal = terminal
-        self._pid = pid
-
-    def resize(self, rows: int, columns: int) -> None:
-        """Whoever is in the foreground gets SIGWINCH."""
-        fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("4H", rows, columns, 0, 0))
-
-    def type(self, text: bytes) -> None:
-        os.write(self._terminal, text)
-
-    def until(self, text: bytes) -> None:
-        while text not in self.shown:
-            self.shown += os.read(self._terminal, 1024)
-
-    def modes(self) -> list[object]:
-        return termios.tcgetattr(self._terminal)
-
-    def end(self) -> int:
-        try:
-            while data := os.read(self._terminal, 1024):
-                self.shown += data
-        except OSError:  # how Linux says that the other side of a terminal is closed
-            pass
-        return os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
-
-
 @contextmanager
 def at_a_terminal(daemon: Running, program: str, *, size: tuple[int, int] = (24, 80)) -> Iterator[Screen]:
-    pid, terminal = pty.fork()
-    if pid == 0:
-        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("4H", *size, 0, 0))
-        command = [*COMMAND, "run", "--socket", str(daemon.path), *agent(program)]
-        command.remove("-u")  # Python decides itself whether to hold its output back
-        os.execve(sys.executable, command, environment())
-    try:
-        yield Screen(terminal, pid)
-    finally:
-        os.close(terminal)
+    command = [*COMMAND, "run", "--socket", str(daemon.path), *agent(program)]
+    command.remove("-u")  # Python decides itself whether to hold its output back
+    with started(command, environment(), size=size) as screen:
+        yield screen
 
 
 def test_it_finds_one_of_the_same_size_and_line_ends_are_made_once(daemon: Running) -> None:

@@ -11,12 +11,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import msgspec
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from tooltap.daemon.app import Daemon
 from tooltap.daemon.clock import wall_clock
 from tooltap.daemon.config import load_config
 from tooltap.daemon.journal import Commit
+from tooltap.protocol.replies import RESULTS
 
 TIMEOUT = 30
 
@@ -75,6 +77,8 @@ class Wire:
         self.send(op, id="ask", **arguments)
         reply = self.until("reply")[-1]
         assert reply["ok"], reply
+        if op in RESULTS:  # which is all that clients are told of a result
+            assert msgspec.to_builtins(msgspec.convert(reply["result"], RESULTS[op])) == reply["result"]
         return reply["result"]
 
     def finish(self) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from tests.daemon.events import commit, message
 from tooltap.daemon.journal import JournalError
+from tooltap.daemon.journal_schema import open_read_only
 from tooltap.daemon.journal_sqlite import SqliteJournal
 from tooltap.protocol.events import decode
 
@@ -113,6 +114,8 @@ async def test_a_journal_of_an_older_format_is_brought_up_to_date_in_place(path:
     older.execute("UPDATE meta SET value=1 WHERE key='format'")
     older.commit()
     older.close()
+    with pytest.raises(JournalError, match="has the older format 1; a daemon that opens it makes it 2"):
+        open_read_only(path)
     assert schema_of(path) != new
 
     journal = await SqliteJournal.open(path)

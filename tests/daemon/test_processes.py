@@ -14,8 +14,8 @@ LINE = json.dumps({"t": 1_700_000_000_000, "dir": "out", "line": "not JSON"}).en
 INGEST = b'{"op":"ingest","stream":"s","framing":"tapped","dialect":"claude-stream"}\n'
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_cleanly(tmp_path: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_signal_ends_it_cleanly(tmp_path: Path, number: signal.Signals, code: int) -> None:
     """What was read is committed and acknowledged, publishers are told, subscribers have all, the socket is gone."""
     with DaemonProcess(tmp_path) as daemon, daemon.wait_ready().connect() as publisher, daemon.connect() as reader:
         reader.send("subscribe", after="start")
@@ -27,12 +27,31 @@ def test_a_signal_ends_it_cleanly(tmp_path: Path, number: signal.Signals) -> Non
 
         assert publisher.rest()[-1] == {"op": "suspended", "lines": 3}
         assert [one["line"] for one in reader.rest()] == [2, 3]
-        assert daemon.wait() == 0
+        assert daemon.wait() == code
         assert daemon.sentence == ""
         assert not daemon.path.exists()
 
     with DaemonProcess(tmp_path) as daemon, daemon.wait_ready().connect() as reader:
         assert reader.ask("stats")["streams"] == {"open": 0, "suspended": 1, "ended": 0}
+
+
+def test_a_signal_ends_it_cleanly_while_much_is_still_to_be_taken(tmp_path: Path) -> None:
+    """A subscriber that takes what it was sent only then gets all of that, and the daemon ends without an error."""
+    with DaemonProcess(tmp_path) as daemon, daemon.wait_ready().connect() as publisher, daemon.connect() as reader:
+        reader.send("subscribe", after="start")
+        reader.until("live")
+        publisher.write(INGEST + LINE * 3_000)
+        publisher.finish()
+        publisher.until("suspended")
+        with daemon.connect() as asking:
+            assert asking.ask("stats")["subscribers"][0]["behind"]
+        daemon.process.send_signal(signal.SIGTERM)
+        while daemon.next_log()["event"] != "shutting down":
+            pass
+
+        assert [one["line"] for one in reader.rest()][:2] == [1, 2]
+        assert daemon.wait() == 0
+        assert daemon.sentence == ""
 
 
 def test_a_second_daemon_says_so_and_ends(tmp_path: Path) -> None:

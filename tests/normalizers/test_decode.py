@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooltap.normalizers.decode import decode_line
+from tooltap.normalizers.decode import Decoded, decode_line
 
 DEPTH = 200
 
@@ -81,13 +81,13 @@ def test_wide_is_not_deep() -> None:
 
 
 def test_the_data_of_a_server_sent_event_is_read() -> None:
-    assert decode_line(b'data: {"a":1}', 200) == ([{"a": 1}], False, None)
+    assert decode_line(b'data: {"a":1}', 200) == Decoded([{"a": 1}])
     assert decode_line(b'data:{"a":1}', 200).values == [{"a": 1}]
 
 
 @pytest.mark.parametrize("line", [b"event: message", b"id: 7", b"retry: 100", b": ping", b"data: [DONE]", b"[DONE]"])
 def test_what_frames_server_sent_events_is_told_apart_from_noise(line: bytes) -> None:
-    assert decode_line(line, 200) == ([], False, "framing")
+    assert decode_line(line, 200) == Decoded([], reason="framing")
 
 
 def test_a_line_of_many_prefixes_is_no_json() -> None:
@@ -141,6 +141,6 @@ def test_depth_and_repeated_keys_are_told_as_by_walking_over_all(written: Writte
     if written.repeats:  # what a key said before does not count for the depth
         assert decoded.repaired or decoded.reason == "too-deep"
     elif written.depth > max_depth:
-        assert decoded == ([], False, "too-deep")
+        assert decoded == Decoded([], reason="too-deep")
     else:
-        assert decoded == ([json.loads(written.text)], False, None)
+        assert decoded == Decoded([json.loads(written.text)])

@@ -5,33 +5,8 @@ import { connect, type Socket } from "node:net";
 import { homedir, tmpdir } from "node:os";
 import { join } from "node:path";
 
+import { ConnectError, DaemonError, DisconnectedError } from "./errors.js";
 import { PROTOCOL_VERSION, type ClientFrame, type DaemonFrame } from "./schema.js";
-
-/** No daemon can be reached; the message is one sentence for the user. */
-export class ConnectError extends Error {
-  override name = "ConnectError";
-}
-
-/** The daemon has closed the connection. */
-export class DisconnectedError extends Error {
-  override name = "DisconnectedError";
-
-  constructor() {
-    super("the daemon has closed the connection");
-  }
-}
-
-/** The daemon refused something; `code` is one of the error codes of the schema. */
-export class DaemonError extends Error {
-  override name = "DaemonError";
-
-  constructor(
-    readonly code: string,
-    message: string,
-  ) {
-    super(message);
-  }
-}
 
 /** `$TOOLTAP_SOCKET`, else `tooltap.sock` in the user's runtime directory. */
 export function socketPath(): string {

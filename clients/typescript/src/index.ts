@@ -1,3 +1,6 @@
 export * from "./client.js";
-export { ConnectError, DaemonError, DisconnectedError, socketPath } from "./connection.js";
+export { socketPath } from "./connection.js";
+export * from "./errors.js";
+export * from "./guards.js";
 export * from "./schema.js";
+export { EventStream, type StreamOptions } from "./stream.js";

@@ -889,6 +889,122 @@ export interface ToolResultPayload {
   [key: string]: unknown;
 }
 
+/** One session, as far as the journal has its events. */
+export interface Session {
+  session: string;
+  provider: string;
+  agentVersion?: string;
+  model?: string;
+  title?: string;
+  cwd?: string;
+  /** `suspended`: its publisher is gone and may come back. */
+  state: "ended" | "open" | "suspended";
+  firstSeq: number;
+  lastSeq: number;
+  /** Milliseconds since the epoch. */
+  firstTs?: number;
+  lastTs?: number;
+  /** History that an agent sent again is not counted. */
+  events: number;
+  calls: number;
+  /** Ids of the streams that have events of it. */
+  streams: string[];
+  costUsd?: number;
+  inputTokens?: number;
+  outputTokens?: number;
+}
+
+/** Newest first. */
+export interface SessionsResult {
+  sessions: Session[];
+  /** There may be more: ask for them with this as `before`. */
+  next?: number;
+}
+
+export interface EventResult {
+  view: "assistant" | "display" | "raw";
+  /** `raw`: the whole event. The other views leave out what their audience does not see. */
+  event: Record<string, unknown>;
+}
+
+/** A call without a result yet. */
+export interface OpenCall {
+  stream: string;
+  session: string;
+  /** Of the event that opened it. */
+  seq: number;
+  callId?: string;
+  /** Canonical tool name, or the provider's name unchanged. */
+  name?: string;
+  title?: string;
+  ts?: number;
+  turn?: string;
+  agent?: string;
+  parent?: string;
+  rawToolName?: string;
+  status: "awaiting-permission" | "pending" | "running";
+  preview?: string;
+}
+
+/** A permission request without an answer yet. */
+export interface OpenPermission {
+  stream: string;
+  session: string;
+  /** Of the event that opened it. */
+  seq: number;
+  callId?: string;
+  /** Canonical tool name, or the provider's name unchanged. */
+  name?: string;
+  title?: string;
+  ts?: number;
+  turn?: string;
+  agent?: string;
+  parent?: string;
+  permissionId: string;
+  type: "elicitation" | "permission" | "question";
+  /** `{id, name, kind}` each. */
+  options?: Record<string, unknown>[];
+  questions?: Record<string, unknown>[];
+}
+
+export interface CallsResult {
+  calls: OpenCall[];
+  permissions: OpenPermission[];
+  /** False where there are more than fit into a reply; the oldest come first. */
+  complete: boolean;
+}
+
+/** A slice of a body: UTF-8 as `text`, anything else as `b64`. */
+export interface OutputResult {
+  text?: string;
+  b64?: string;
+  /** In `unit`. */
+  offset: number;
+  /** In `unit`; less than was asked for where a reply is full, or the body ends. */
+  length: number;
+  /** Of the whole body, in `unit`. */
+  total: number;
+  unit: "bytes" | "lines";
+  mimeType: string;
+  /** Of a display tool's output, like `path` and `language`: `file`, `command`, `image`, … */
+  type?: string;
+  path?: string;
+  /** For highlighting, a name as Pygments has it. */
+  language?: string;
+}
+
+export interface StoreResult {
+  outputId: string;
+}
+
+export interface RemoveResult {
+  /** So many have been deleted. */
+  events: number;
+}
+
+export interface PingResult {
+}
+
 /** Accounting of a whole stream: `lines = withEvents + unparsed + sum(skipped)` at every moment. */
 export interface Statistics {
   stream: string;
@@ -1110,4 +1226,16 @@ export interface Tools {
   AcpHistoryImport: { input: AcpHistoryImportInput; output: ToolResultPayload };
   WorkspaceIndexingPermission: { input: WorkspaceIndexingPermissionInput; output: ToolResultPayload };
   change_title: { input: ChangeTitleInput; output: ChangeTitleResult };
+}
+
+/** `op` of a request -> what the `result` of its reply holds. That of `stats` is an open object. */
+export interface Results {
+  sessions: SessionsResult;
+  event: EventResult;
+  calls: CallsResult;
+  output: OutputResult;
+  end: Statistics;
+  remove: RemoveResult;
+  store: StoreResult;
+  ping: PingResult;
 }

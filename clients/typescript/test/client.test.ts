@@ -16,12 +16,10 @@ import {
   isResult,
   request,
   subscribe,
-  type AnyEvent,
-  type EventStream,
-  type Gap,
   type SubscribeOptions,
 } from "../src/index.js";
 import { Daemon } from "./daemon.js";
+import { CALL, RESULT, texts } from "./items.js";
 
 /** For the tests that leave it alone. */
 const daemon = new Daemon();
@@ -29,46 +27,6 @@ const daemon = new Daemon();
 before(() => daemon.begin());
 
 after(() => daemon.close());
-
-const CALL = JSON.stringify({
-  type: "assistant",
-  message: {
-    id: "m1",
-    role: "assistant",
-    content: [{ type: "tool_use", id: "c1", name: "Bash", input: { command: "exit 3" } }],
-  },
-  session_id: "one",
-});
-const RESULT = JSON.stringify({
-  type: "user",
-  message: { role: "user", content: [{ type: "tool_result", tool_use_id: "c1", is_error: true, content: "Exit code 3" }] },
-  session_id: "one",
-});
-
-/** The items' texts; after each the next act, one after the other, while the loop waits for the next item. */
-async function texts(stream: EventStream, count = Infinity, ...acts: (() => Promise<void>)[]): Promise<string[]> {
-  const found: string[] = [];
-  let done = Promise.resolve();
-  for await (const item of stream) {
-    found.push(textOf(item));
-    if (found.length === count) {
-      break;
-    }
-    const act = acts.shift();
-    if (act) {
-      done = done.then(act);
-    }
-  }
-  await done;
-  return found;
-}
-
-function textOf(item: AnyEvent | Gap): string {
-  if (isGap(item)) {
-    return `${item.from}..${item.to} ${item.reason}`;
-  }
-  return "text" in item ? item.text : item.kind;
-}
 
 /** A test with a daemon of its own, which has taken the line "one". */
 function testOfLives(name: string, body: (daemon: Daemon, options: SubscribeOptions) => Promise<void>): void {
@@ -189,7 +147,7 @@ test("requests", async () => {
   await published("one");
 
   assert.deepEqual(await request({ op: "ping" }, daemon.path), {});
-  const { event } = await request<{ event: AnyEvent }>({ op: "event", seq: 1 }, daemon.path);
+  const { event } = await request({ op: "event", seq: 1 }, daemon.path);
   assert.equal(event.seq, 1);
   const missing = new DaemonError("not-found", "there is no event 9999");
   await assert.rejects(request({ op: "event", seq: 9999 }, daemon.path), missing);

@@ -2,8 +2,8 @@
 
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
-import { connect } from "node:net";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { connect, createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -11,14 +11,31 @@ import { createInterface } from "node:readline";
 export class Daemon {
   readonly folder = mkdtempSync(join(tmpdir(), "tooltap-"));
   readonly path = join(this.folder, "t.sock");
+  /** Where it serves browsers; set by `withWeb`. */
+  url: string | undefined;
   private process: ChildProcess | undefined;
   private streams = 0;
 
+  /** From now on it serves browsers too, at the same port in all its lives. */
+  async withWeb(): Promise<this> {
+    const server = createServer().listen(0, "127.0.0.1");
+    await once(server, "listening");
+    this.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    server.close();
+    return this;
+  }
+
+  /** What the link that it prints ends with. */
+  get token(): string {
+    return readFileSync(join(this.folder, "tooltap", "web-token"), "utf8").trim();
+  }
+
   async begin(): Promise<void> {
     const journal = `sqlite:${join(this.folder, "journal.db")}`;
-    this.process = spawn("tooltap", ["serve", "--socket", this.path, "--journal", journal], {
-      env: { ...process.env, TOOLTAP_SPOOL: join(this.folder, "spool") },
-      stdio: ["ignore", "inherit", "pipe"],
+    const web = this.url === undefined ? [] : ["--web", new URL(this.url).host];
+    this.process = spawn("tooltap", ["serve", "--socket", this.path, "--journal", journal, ...web], {
+      env: { ...process.env, XDG_DATA_HOME: this.folder, TOOLTAP_SPOOL: join(this.folder, "spool") },
+      stdio: ["ignore", "ignore", "pipe"],
     });
     for await (const line of createInterface({ input: this.process.stderr! })) {
       if (line.includes("listening")) {

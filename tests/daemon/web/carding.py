@@ -11,7 +11,7 @@ from tooltap.daemon.web.cards import article, fragment_of
 from tooltap.daemon.web.look import Call, Level, Look
 from tooltap.normalizers.contract import normalize, read_recording
 from tooltap.normalizers.items import Context
-from tooltap.protocol.events import Event, ToolCall, ToolResult, ToolUpdate, decode
+from tooltap.protocol.events import AnyEvent, Event, ToolCall, ToolResult, ToolUpdate, decode
 
 __all__ = ["card_of", "cards_of", "made", "recorded", "result"]
 
@@ -35,12 +35,12 @@ def recorded(path: str) -> list[Event]:
     return normalize(dialect, read_recording((FIXTURES / path).read_bytes()), Context(stream="s"))
 
 
-def made(kind: str, **fields: Any) -> Event:
+def made(kind: str, **fields: Any) -> AnyEvent:
     """An event as it comes from the journal, keys as on the wire."""
     return decode(json.dumps({**ENVELOPE, "kind": kind, **fields}))
 
 
-def result(name: str, output: dict[str, Any], **fields: Any) -> Event:
+def result(name: str, output: dict[str, Any], **fields: Any) -> AnyEvent:
     """Of a call that completed, unless said otherwise."""
     ended = {"callId": "c", "status": "completed", "isError": False, **fields}
     return made("tool-result", name=name, output=output, **ended)

@@ -312,7 +312,7 @@ def test_paths_are_a_list(path: str, name: str, count: str, shown: list[str]) ->
 def test_a_folder_as_a_tree_is_shown_as_one() -> None:
     card = answered("cursor-stream/cursor-written/session.jsonl", "LS")
 
-    assert "hello.txt" in card.one(".left-over").text
+    assert "hello.txt" in card.all("dl.tree")[0].text
 
 
 def test_a_semantic_search_shows_what_was_found_where() -> None:

@@ -21,7 +21,7 @@ def test_what_no_struct_knows_is_shown_in_full_and_what_is_said_already_is_not()
 def test_a_value_of_another_type_is_a_tree_at_every_level() -> None:
     for level in ("summary", "full"):
         card = card_of(made("tool-call", callId="c", name="MultiEdit", status="running", input={"edits": "x"}), level)
-        assert card.one(".left-over").text == "editsx"
+        assert card.one("dl.tree").text == "editsx"
 
 
 def test_a_tree_has_bounds_and_says_what_it_leaves_out() -> None:

@@ -1,0 +1,27 @@
+"""Commands and groups whose help ends with examples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+__all__ = ["Command", "Group"]
+
+
+class Command(click.Command):
+    """`examples`: lines for a shell, as they are to be typed."""
+
+    def __init__(self, *arguments: Any, examples: tuple[str, ...] = (), **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.examples = examples
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_epilog(ctx, formatter)
+        with formatter.section("Examples"):
+            for example in self.examples:
+                formatter.write(f"{'':{formatter.current_indent}}{example}\n")
+
+
+class Group(Command, click.Group):
+    command_class = Command

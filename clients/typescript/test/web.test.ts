@@ -1,0 +1,175 @@
+// The client for browsers against real daemons, in Node, which has the same `fetch`.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+
+import {
+  ConnectError,
+  DaemonError,
+  DisconnectedError,
+  event,
+  isCall,
+  isGap,
+  sessions,
+  stats,
+  subscribe,
+  type SubscribeOptions,
+} from "../src/web.js";
+import { Daemon } from "./daemon.js";
+import { CALL, texts } from "./items.js";
+
+/** For the tests that leave it alone. */
+const daemon = new Daemon();
+
+before(async () => (await daemon.withWeb()).begin());
+
+after(() => daemon.close());
+
+function optionsOf(daemon: Daemon, options: SubscribeOptions): SubscribeOptions {
+  return { after: "start", url: daemon.url!, token: daemon.token, ...options };
+}
+
+/** What is published now. */
+async function published(...lines: string[]): Promise<SubscribeOptions> {
+  return optionsOf(daemon, { filter: { stream: [await daemon.publish(...lines)] } });
+}
+
+/** A test with a daemon of its own, which has taken the line "one". */
+function testOfLives(name: string, body: (daemon: Daemon, options: SubscribeOptions) => Promise<void>): void {
+  test(name, async () => {
+    const daemon = new Daemon();
+    try {
+      await (await daemon.withWeb()).begin();
+      await daemon.publish("one");
+      await body(daemon, optionsOf(daemon, { filter: { kind: ["unparsed", "notice"] } }));
+    } finally {
+      await daemon.close();
+    }
+  });
+}
+
+test("events come in order, typed, and the cursor is behind the last one given", async () => {
+  const options = await published(CALL);
+  for await (const item of subscribe(options)) {
+    if (!isGap(item) && isCall(item, "Bash")) {
+      assert.equal(item.input.command, "exit 3");
+      break;
+    }
+  }
+
+  const three = await published("one", "two", "three");
+  three.filter = { ...three.filter, kind: ["unparsed"] };
+  const stream = subscribe(three);
+  assert.deepEqual(await texts(stream, 2), ["one", "two"]);
+  assert.match(stream.cursor ?? "", /^\w+:\d+$/);
+  assert.deepEqual(await texts(subscribe({ ...three, after: stream.cursor! }), 1), ["three"]);
+});
+
+test("what a user interface shows is typed too", async () => {
+  for await (const item of subscribe({ ...(await published(CALL)), as: "display" })) {
+    if (!isGap(item) && item.kind === "tool_use") {
+      assert.equal(item.arg, "exit 3");
+      break;
+    }
+  }
+});
+
+testOfLives("every event comes once, whichever daemon it was written by", async (daemon, options) => {
+  const again = (text: string) => async () => {
+    await daemon.kill();
+    await daemon.begin();
+    await daemon.publish(text);
+  };
+
+  assert.deepEqual(await texts(subscribe(options), 3, again("two"), again("three")), ["one", "two", "three"]);
+});
+
+testOfLives("a journal that is lost meanwhile is a gap", async (daemon, options) => {
+  const lose = async () => {
+    await daemon.kill();
+    daemon.forgetJournal();
+    await daemon.begin();
+    await daemon.publish("two");
+  };
+
+  assert.deepEqual(await texts(subscribe(options), 3, lose), ["one", "1..0 reset", "two"]);
+});
+
+testOfLives("without reconnecting the end of the daemon is an error", async (daemon, options) => {
+  const stream = subscribe({ ...options, reconnect: false });
+
+  await assert.rejects(texts(stream, 2, () => daemon.kill()), DisconnectedError);
+});
+
+testOfLives("a signal ends a loop that waits, for events or for the daemon", async (daemon, options) => {
+  for (const act of [async () => {}, () => daemon.kill()]) {
+    const controller = new AbortController();
+    const stop = async () => {
+      await act();
+      controller.abort();
+    };
+    const stream = subscribe({ ...options, signal: controller.signal });
+    await assert.rejects(texts(stream, 2, stop), { name: "AbortError" });
+  }
+});
+
+test("characters and lines survive however they are cut", async () => {
+  const said = ["a", "b", "c", "d"].map((letter) => letter + "é😀".repeat(10_000));
+  const spoken = said.map((text, index) =>
+    JSON.stringify({ type: "assistant", message: { id: `m${index}`, role: "assistant", content: [{ type: "text", text }] } }),
+  );
+  const options = await published(...spoken);
+  options.filter = { ...options.filter, kind: ["message"] };
+
+  assert.deepEqual(await texts(subscribe(options), 4), said);
+});
+
+test("sessions, an event, statistics", async () => {
+  await published(CALL);
+  const gateway = { url: daemon.url!, token: daemon.token };
+
+  const { sessions: found } = await sessions(gateway, { limit: 1 });
+  assert.deepEqual(found.map((one) => one.session), ["one"]);
+  assert.equal((await event(gateway, 1)).event["seq"], 1);
+  assert.equal((await event(gateway, 1, "display")).view, "display");
+  assert.equal(typeof (await stats(gateway))["pid"], "number");
+  await assert.rejects(event(gateway, 9999), new DaemonError("not-found", "there is no event 9999"));
+});
+
+test("what the daemon refuses is an error", async () => {
+  const { token, ...options } = await published("one");
+
+  await assert.rejects(texts(subscribe(options)), { name: "DaemonError", code: "forbidden" });
+  await assert.rejects(texts(subscribe({ ...options, token: `${token}x` })), { code: "forbidden" });
+  await assert.rejects(texts(subscribe({ ...options, token: token!, after: "yesterday" })), { name: "DaemonError" });
+});
+
+test("where no daemon answers it says what to do", async () => {
+  const other = createServer((_, response) => response.writeHead(404).end("nothing here"));
+  await new Promise<void>((resolve) => other.listen(0, "127.0.0.1", resolve));
+  const url = `http://127.0.0.1:${(other.address() as AddressInfo).port}`;
+
+  await assert.rejects(sessions({ url }), new ConnectError(`what answers at ${url} is not a tooltap daemon`));
+  await new Promise((resolve) => other.close(resolve));
+  const nobody = new ConnectError(`no daemon answers at ${url}; start one with \`tooltap serve --web\``);
+  await assert.rejects(sessions({ url }), nobody);
+  await assert.rejects(texts(subscribe({ url })), nobody);
+});
+
+test("nothing of it is for Node alone", () => {
+  const modules = ["web.js"];
+  for (const name of modules) {
+    const source = readFileSync(join(import.meta.dirname, "..", "src", name), "utf8");
+    for (const [, from = ""] of source.matchAll(/from "(.*)"/g)) {
+      assert.match(from, /^\.\//);
+      if (!modules.includes(from.slice(2))) {
+        modules.push(from.slice(2));
+      }
+    }
+  }
+  assert.ok(modules.includes("stream.js"));
+});

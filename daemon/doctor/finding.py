@@ -1,0 +1,31 @@
+"""What an examination finds."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+__all__ = ["Finding", "fine", "note", "problem"]
+
+
+class Finding(msgspec.Struct, frozen=True):
+    level: Literal["ok", "note", "problem"]
+    """`note`: all works, but something is missing, or news. `problem`: something does not work, or is not private."""
+    area: str
+    text: str
+    """One sentence."""
+    advice: str | None = None
+    """One sentence; of every note and problem."""
+
+
+def fine(area: str, text: str, advice: str | None = None) -> Finding:
+    return Finding("ok", area, text, advice)
+
+
+def note(area: str, text: str, advice: str) -> Finding:
+    return Finding("note", area, text, advice)
+
+
+def problem(area: str, text: str, advice: str) -> Finding:
+    return Finding("problem", area, text, advice)

@@ -1,0 +1,45 @@
+"""tooltap itself: version, Python, and the packages that not every installation has."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+from tooltap import __version__
+from tooltap.daemon.doctor.finding import Finding, fine, note
+
+__all__ = ["EXTRAS", "installation"]
+
+AREA = "tooltap"
+
+
+class Extra(NamedTuple):
+    purpose: str
+    modules: tuple[str, ...]
+
+
+EXTRAS = {
+    "attach": Extra("`tooltap attach`", ("httpx",)),
+    "gateway": Extra("`tooltap gateway`", ("brotli", "httpx", "uvicorn", "zstandard")),
+    "mcp": Extra("`tooltap mcp`", ("mcp", "pygments")),
+    "nats": Extra("a journal on NATS", ("nats", "nkeys")),
+    "web": Extra(
+        "`tooltap serve --web`", ("ansi2html", "jinja2", "markdown_it", "nh3", "pygments", "starlette", "uvicorn")
+    ),
+}
+
+
+def installation() -> Iterator[Finding]:
+    place = Path(__file__).parents[2]
+    yield fine(AREA, f"tooltap {__version__} in {place}, Python {platform.python_version()} at {sys.executable}")
+    for name, extra in EXTRAS.items():
+        missing = [module for module in extra.modules if find_spec(module) is None]
+        if missing:
+            text = f"{extra.purpose} needs what is not installed: {', '.join(missing)}"
+            yield note(AREA, text, f"Run pip install 'tooltap[{name}]' to have it.")
+        else:
+            yield fine(AREA, f"what {extra.purpose} needs is installed")

@@ -1,0 +1,25 @@
+"""The systemd service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tooltap.daemon.doctor.finding import Finding, fine, problem
+from tooltap.daemon.systemd import NAME, ask_systemctl, unit_path
+
+__all__ = ["service"]
+
+
+def service(timeout: float) -> Iterator[Finding]:
+    path = unit_path()
+    if not path.exists():
+        yield fine("service", "the daemon is no service", "`tooltap service install` starts it with your session.")
+        return
+    answer = ask_systemctl("is-active", NAME, timeout=timeout)
+    state = "" if answer is None else answer.text.strip()
+    if state == "failed":
+        yield problem("service", f"the service {NAME} has failed", f"See why: journalctl --user -u {NAME}.")
+    elif state.isalpha():
+        yield fine("service", f"the service {NAME} is installed in {path}, and {state}")
+    else:  # an error is more than a word
+        yield fine("service", f"{path} is there, but no systemd that could be asked about it")

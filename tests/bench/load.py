@@ -1,0 +1,62 @@
+"""What the rows about the daemon feed it, and what it uses meanwhile."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import Any
+
+import orjson
+
+from tests.daemon.processes import DaemonProcess
+from tests.daemon.running import Wire
+
+__all__ = ["TEXT", "open_stream", "peak", "publish", "resident", "said", "said_lines"]
+
+TEXT = "The quick brown fox jumps over the lazy dog. " * 10
+
+
+def said(number: int, text: str) -> bytes:
+    """A line of Claude Code's that gives one event (the first of a stream gives two)."""
+    message = {"id": f"msg_{number}", "role": "assistant", "content": [{"type": "text", "text": text}]}
+    return orjson.dumps({"type": "assistant", "message": message, "session_id": "5e55", "uuid": f"u{number}"}) + b"\n"
+
+
+def said_lines(count: int, first: int = 0) -> bytes:
+    """Lines of 0.6 kB; their events are as long."""
+    return b"".join([said(number, TEXT) for number in range(first, first + count)])
+
+
+def open_stream(daemon: DaemonProcess, stream: str, dialect: str = "claude-stream") -> Wire:
+    """A connection that publishes raw lines."""
+    wire = daemon.connect()
+    wire.send("ingest", stream=stream, dialect=dialect)
+    wire.until("ingesting")
+    return wire
+
+
+def publish(daemon: DaemonProcess, stream: str, data: bytes, dialect: str = "claude-stream") -> dict[str, Any]:
+    """A whole stream; returns when it is durable, with its statistics."""
+    with open_stream(daemon, stream, dialect) as wire:
+        wire.write(data)
+        wire.finish()
+        return wire.until("done")[-1]
+
+
+def resident(daemon: DaemonProcess) -> float:
+    """Megabytes of memory it has."""
+    return _memory(daemon.process.pid, "VmRSS")
+
+
+def peak(daemon: DaemonProcess) -> float:
+    """The most it ever had; where the system does not tell (macOS), what it has."""
+    return _memory(daemon.process.pid, "VmHWM")
+
+
+def _memory(pid: int, key: str) -> float:
+    if os.path.exists("/proc/self/status"):
+        with open(f"/proc/{pid}/status") as file:
+            kilobytes = next(line.split()[1] for line in file if line.startswith(key))
+    else:
+        kilobytes = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True).stdout
+    return int(kilobytes) * 1024 / 1e6

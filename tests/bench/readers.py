@@ -1,0 +1,74 @@
+"""`python -m tests.bench.readers [--stamps] SOCKET COUNT [FRAME]`: subscribers, read by one loop.
+
+Each sends FRAME, where there is one, and is ready when it has been told that it is `live`. The result: bytes received
+from then on; with `--stamps` also how long each `@<ns>@` in what arrives was under way, in nanoseconds, on the clock
+that all processes of a machine share.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import selectors
+import socket
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.bench.children import Child
+
+__all__ = ["readers"]
+
+RECEIVE_BYTES = 262_144
+LIVE = b'"op":"live"'
+STAMP = re.compile(rb"@(\d+)@")
+
+
+def readers(path: Path, count: int, *, frame: Mapping[str, object] | None = None, stamps: bool = False) -> Child:
+    """The process, for who starts it; its result is `[bytes, [nanoseconds…]]`."""
+    options = ["--stamps"] if stamps else []
+    return Child("readers", *options, path, count, *([] if frame is None else [json.dumps(frame)]))
+
+
+def read(path: str, count: int, frame: str | None, stamps: bool) -> None:
+    with selectors.DefaultSelector() as selector:
+        for _ in range(count):
+            selector.register(_connect(path, frame), selectors.EVENT_READ)
+        print("ready", flush=True)
+        received = 0
+        nanoseconds: list[int] = []
+        buffer = memoryview(bytearray(RECEIVE_BYTES))
+        while selector.get_map():
+            for key, _ in selector.select():
+                assert isinstance(key.fileobj, socket.socket)
+                size = key.fileobj.recv_into(buffer)
+                if stamps:
+                    now = time.monotonic_ns()
+                    nanoseconds += [now - int(stamp) for stamp in STAMP.findall(buffer[:size])]
+                received += size
+                if not size:
+                    selector.unregister(key.fileobj)
+                    key.fileobj.close()
+    print(json.dumps([received, nanoseconds]))
+
+
+def _connect(path: str, frame: str | None) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(path)
+    if frame is not None:
+        connection.sendall(frame.encode() + b"\n")
+        greeting = b""
+        while LIVE not in greeting:
+            greeting += connection.recv(RECEIVE_BYTES)
+    return connection
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("path")
+    parser.add_argument("count", type=int)
+    parser.add_argument("frame", nargs="?")
+    parser.add_argument("--stamps", action="store_true")
+    wanted = parser.parse_args()
+    read(wanted.path, wanted.count, wanted.frame, wanted.stamps)

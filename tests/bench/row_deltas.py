@@ -1,0 +1,83 @@
+"""A command that prints 50 MB in 16,000 pieces: whether each costs as much as when there are a quarter as many, and how
+much memory the daemon takes. A subscriber wants live previews, and reads."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+
+from tests.bench.harness import Figure, Options, alternate, cpu_seconds, median
+from tests.bench.load import open_stream, peak
+from tests.bench.readers import readers
+from tests.daemon.processes import DaemonProcess
+
+__all__ = ["TITLE", "measure"]
+
+TITLE = "deltas: output of one command, up to 50 MB of it"
+DELTAS = (4_000, 8_000, 16_000)
+LINE_BYTES = 3_125
+AT_ONCE = 100
+"""Lines written at once."""
+ITEM = {"type": "commandExecution", "id": "call_1", "command": "make", "cwd": "/tmp", "commandActions": []}
+
+
+class Run(NamedTuple):
+    cpu_seconds: float
+    peak: float
+
+
+def measure(options: Options) -> list[Figure]:
+    counts = [max(10, round(count * options.scale)) for count in DELTAS]
+    runs = alternate({count: partial(_run, count) for count in counts}, options.runs)
+    few, *_, many = runs.values()
+    growth = (most.cpu_seconds / least.cpu_seconds for least, most in zip(few, many, strict=True))
+    return [
+        *(
+            median(f"{count:,} deltas, each", (1e6 * one.cpu_seconds for one in samples), "µs")
+            for count, samples in runs.items()
+        ),
+        median(f"each of {counts[-1]:,}, × each of {counts[0]:,}", growth, "×", reach=1.25, better="less"),
+        median("the daemon's memory, at most", (one.peak for one in many), "MB", reach=200.0, better="less"),
+    ]
+
+
+def _run(count: int) -> Run:
+    frame = {"op": "subscribe", "partials": True}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        DaemonProcess(Path(folder)).wait_ready() as daemon,
+        readers(daemon.path, 1, frame=frame) as reading,
+        open_stream(daemon, "s", "codex-app-server") as wire,
+    ):
+        before = cpu_seconds(daemon.process.pid)
+        lines = list(_lines(count))
+        for start in range(0, len(lines), AT_ONCE):
+            wire.write(b"".join(lines[start : start + AT_ONCE]))
+        wire.finish()
+        kinds = wire.until("done")[-1]["kinds"]
+        run = Run((cpu_seconds(daemon.process.pid) - before) / count, peak(daemon))
+        daemon.process.terminate()
+        reading.result()
+    assert kinds["tool-result"] == 1, kinds
+    return run
+
+
+def _lines(count: int) -> Iterator[bytes]:
+    """As `codex app-server` writes them (codex-cli 0.169)."""
+    place = {"threadId": "thread", "turnId": "turn"}
+    begun = {**ITEM, "status": "inProgress", "aggregatedOutput": None, "exitCode": None}
+    yield _line("item/started", item=begun, **place)
+    delta = _line("item/commandExecution/outputDelta", itemId="call_1", **place, delta="")
+    text = ("0123456789abcdef " * LINE_BYTES)[: LINE_BYTES - len(delta) - 1] + "\n"
+    for _ in range(count):
+        yield _line("item/commandExecution/outputDelta", itemId="call_1", **place, delta=text)
+    yield _line("item/completed", item={**ITEM, "status": "completed", "exitCode": 0}, **place)
+
+
+def _line(method: str, **params: Any) -> bytes:
+    return orjson.dumps({"method": method, "params": params}) + b"\n"

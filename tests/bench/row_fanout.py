@@ -1,0 +1,75 @@
+"""What it costs to bring an event to subscribers, as a ratio to a bare asyncio server that writes the same chunks.
+
+Two processes take turns as the server (`servers.py`), the same readers read from both (`readers.py`). Time runs from
+the first write until the readers have all of it; processor time is the server's. Chunks are of 50 events of 0.7 kB, or
+of one.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.bench.children import Child
+from tests.bench.harness import Figure, Options, alternate, median
+from tests.bench.readers import readers
+
+__all__ = ["TITLE", "measure"]
+
+TITLE = "fanout: events delivered in the same time, × those of a bare asyncio server"
+SUBSCRIBERS = {1: 0.5, 10: 0.7, 100: 0.7, 1_000: 0.7}
+"""How many -> what is to be reached."""
+DELIVERIES = {50: 2_000_000, 1: 200_000}
+"""Events a chunk -> events delivered in one turn, counted for each subscriber."""
+MOST_BATCHES = 20_000
+SMALL = 0.05
+"""With less work than this, it is only looked whether the row works."""
+
+
+class Run(NamedTuple):
+    seconds: float
+    cpu_seconds: float
+    deliveries: int
+
+
+def measure(options: Options) -> list[Figure]:
+    return [
+        figure
+        for events, deliveries in DELIVERIES.items()
+        for subscribers, reach in SUBSCRIBERS.items()
+        if options.scale >= SMALL or subscribers == 10
+        for figure in _compare(subscribers, events, round(deliveries * options.scale), reach, options)
+    ]
+
+
+def _compare(subscribers: int, events: int, deliveries: int, reach: float, options: Options) -> list[Figure]:
+    batches = max(1, min(MOST_BATCHES, deliveries // (events * subscribers)))
+    sides = {side: partial(_run, side, subscribers, batches, events) for side in ("bare", "hub")}
+    runs = alternate(sides, options.runs)
+    pairs = list(zip(runs["bare"], runs["hub"], strict=True))
+    name = f"{subscribers:,} of them, chunks of {events}"
+    return [
+        median(name, (bare.seconds / hub.seconds for bare, hub in pairs), "×", reach=reach),
+        median(f"{name}, processor", (bare.cpu_seconds / hub.cpu_seconds for bare, hub in pairs), "×"),
+        median(f"{name}, each event", (1e6 * hub.cpu_seconds / hub.deliveries for _, hub in pairs), "µs"),
+    ]
+
+
+def _run(side: str, subscribers: int, batches: int, events: int) -> Run:
+    frame = {"op": "subscribe", "after": "now"} if side == "hub" else None
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "run" / "t.sock"
+        with (
+            Child("servers", side, path, subscribers, batches, events) as server,
+            readers(path, subscribers, frame=frame) as reading,
+        ):
+            start = time.perf_counter()
+            server.go()
+            cpu, written = server.result()
+            received, _ = reading.result()
+            seconds = time.perf_counter() - start
+    assert received >= written, f"{received} bytes of {written} were received"
+    return Run(seconds, cpu, batches * events * subscribers)

@@ -1,0 +1,69 @@
+"""Whether a daemon's work grows with what it is given and no faster: processor time for each event, when there are ten
+times and a hundred times as many, and when they come over 200 streams at once instead of one.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.bench.harness import Figure, Options, alternate, cpu_seconds, median
+from tests.bench.load import open_stream, publish, said_lines
+from tests.daemon.processes import DaemonProcess
+
+__all__ = ["TITLE", "measure"]
+
+TITLE = "linear: processor time of the daemon for each event"
+EVENTS = (10_000, 100_000)
+MANY_EVENTS = 1_000_000
+"""With `--long`."""
+STREAMS = 200
+TURN_LINES = 10
+"""Lines of one stream before it is the next one's turn."""
+FIRST = 1_000
+"""Lines published before anything is measured."""
+
+
+class Load(NamedTuple):
+    events: int
+    streams: int
+
+
+def measure(options: Options) -> list[Figure]:
+    few, many, *most = (max(10, round(one * options.scale)) for one in (*EVENTS, *[MANY_EVENTS] * options.long))
+    streams = max(2, round(STREAMS * min(1, options.scale)))
+    loads = [Load(few, 1), Load(many, 1), Load(many, streams), *(Load(one, 1) for one in most)]
+    runs = alternate({_name(load): partial(_run, load) for load in loads}, options.runs)
+    base = runs[_name(loads[0])]
+    return [
+        *(median(name, (1e6 * one for one in samples), "µs") for name, samples in runs.items()),
+        *(
+            median(f"{name}, × the first", (one / first for one, first in zip(samples, base, strict=True)), "×")
+            for name, samples in list(runs.items())[1:]
+        ),
+    ]
+
+
+def _name(load: Load) -> str:
+    return f"{load.events:,} events, {load.streams:,} stream{'s' * (load.streams > 1)}"
+
+
+def _run(load: Load) -> float:
+    """Seconds for each event."""
+    with tempfile.TemporaryDirectory() as folder, DaemonProcess(Path(folder)) as daemon:
+        publish(daemon.wait_ready(), "first", said_lines(FIRST))
+        before = cpu_seconds(daemon.process.pid)
+        with ExitStack() as stack:
+            wires = [stack.enter_context(open_stream(daemon, f"s{number}")) for number in range(load.streams)]
+            for line in range(0, load.events // load.streams, TURN_LINES):
+                data = said_lines(TURN_LINES, line)
+                for wire in wires:
+                    wire.write(data)
+            for wire in wires:
+                wire.finish()
+            for wire in wires:
+                wire.until("done")
+        return (cpu_seconds(daemon.process.pid) - before) / load.events

@@ -1,0 +1,88 @@
+"""How fast a journal comes out of the socket: all of it to one subscriber that wants everything, again and again, so
+that it is read from memory. Events have 0.7 kB and were committed 50 at a time.
+
+The yardstick is a bare asyncio server that writes as many bytes; JetStream's journal is in a real nats-server.
+What a second of the server's processor time gives is told, too: it says more where other work goes on.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import anyio
+
+from tests.bench.children import Child
+from tests.bench.harness import Figure, Options, alternate, cpu_seconds, median
+from tests.bench.servers import EVENT_BYTES, events
+from tests.daemon.events import commit
+from tests.daemon.nats_server import NatsServer
+from tests.daemon.processes import DaemonProcess
+from tests.daemon.running import Wire
+from tooltap.daemon.config import load_config
+from tooltap.daemon.journal_open import open_journal
+
+__all__ = ["TITLE", "measure"]
+
+TITLE = "replay: megabytes a second from the journal to a subscriber"
+MEGABYTES = 200
+COMMIT = 50
+RECEIVE_BYTES = 262_144
+REACH = {"SQLite": {"reach": 200.0}, "JetStream": {"reach": 50.0}}
+
+
+class Run(NamedTuple):
+    """Megabytes a second."""
+
+    speed: float
+    of_processor: float
+
+
+def measure(options: Options) -> list[Figure]:
+    commits = max(2, round(MEGABYTES * 1e6 * options.scale / COMMIT / EVENT_BYTES))
+    size = commits * COMMIT * EVENT_BYTES
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        server = stack.enter_context(NatsServer(folder))
+        yardstick = stack.enter_context(Child("servers", "send", folder / "bare.sock", size))
+        sides = {"a bare server": partial(_receive, folder / "bare.sock", yardstick.pid, size, subscribe=False)}
+        for name, journal in {"SQLite": str(folder / "journal.db"), "JetStream": server.url}.items():
+            anyio.run(_fill, journal, commits)
+            daemon = stack.enter_context(DaemonProcess(folder / name, journal=journal)).wait_ready()
+            sides[name] = partial(_receive, daemon.path, daemon.process.pid, size, subscribe=True)
+        runs = alternate(sides, options.runs)
+    return [
+        figure
+        for name, samples in runs.items()
+        for figure in (
+            median(name, (one.speed for one in samples), "MB/s", **REACH.get(name, {})),
+            median(f"{name}, a second of its processor", (one.of_processor for one in samples), "MB/s"),
+        )
+    ]
+
+
+async def _fill(journal: str, commits: int) -> None:
+    opened = await open_journal(load_config(None, journal=journal))
+    batch = events(COMMIT)
+    try:
+        for number in range(commits):
+            await opened.commit(commit(*batch, base=number))
+    finally:
+        await opened.close()
+
+
+def _receive(path: Path, pid: int, size: int, *, subscribe: bool) -> Run:
+    with Wire(path) as wire:
+        cpu, start = cpu_seconds(pid), time.perf_counter()
+        if subscribe:
+            wire.send("subscribe", after="start", follow=False)
+        received = 0
+        while data := wire.socket.recv(RECEIVE_BYTES):
+            received += len(data)
+        seconds = time.perf_counter() - start
+    assert received >= size, f"{received} bytes of {size} were received"
+    return Run(received / 1e6 / seconds, received / 1e6 / max(0.01, cpu_seconds(pid) - cpu))

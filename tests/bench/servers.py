@@ -1,0 +1,152 @@
+"""`python -m tests.bench.servers SIDE SOCKET NUMBER…`: yardsticks of bare asyncio, and the hub on its own.
+
+`bare` and `hub` SUBSCRIBERS BATCHES EVENTS: wait for a line and the subscribers, and write BATCHES times EVENTS events
+to all of them, the next ones when nobody is behind. The result: seconds of processor time, bytes. `bare` is asyncio as
+its documentation shows it, `write` and `drain`, with bytes made beforehand. `hub` is a whole daemon whose hub is given
+events as the journal gives them once they are durable; it makes the bytes.
+
+`relay` SUBSCRIBERS: what the connection that comes after the subscribers sends goes to them, as it comes.
+
+`send` BYTES: each connection is sent so many.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+
+from tests.daemon.events import message
+from tooltap.daemon.app import Daemon
+from tooltap.daemon.config import load_config
+from tooltap.daemon.journal import Committed
+from tooltap.daemon.listener import BACKLOG
+from tooltap.daemon.logs import configure
+from tooltap.normalizers.bounds import Produced
+from tooltap.protocol.events import event_lines
+
+__all__ = ["EVENT_BYTES", "events"]
+
+EVENT_BYTES = 700
+FIRST_SEQ = 100_000
+CHUNKS = 64
+"""As many are made for `bare`, so that they are not all in the processor's cache."""
+SENT_BYTES = 262_144
+"""Written at once by `send`: about what a subscription reads at once from the journal."""
+
+
+def events(count: int) -> list[Produced]:
+    empty = len(message("").body)
+    return [message("x" * (EVENT_BYTES - empty)) for _ in range(count)]
+
+
+async def bare(path: str, subscribers: int, batches: int, count: int) -> None:
+    writers: list[asyncio.StreamWriter] = []
+    chunks = [_chunk(events(count), number) for number in range(CHUNKS)]
+
+    async def accept(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+
+    async def write(number: int) -> None:
+        for writer in writers:
+            writer.write(chunks[number % CHUNKS])
+        for writer in writers:
+            await writer.drain()
+
+    async with await asyncio.start_unix_server(accept, path, backlog=BACKLOG):
+        await _measure(lambda: len(writers) == subscribers, write, batches, len(chunks[0]) * subscribers)
+        for writer in writers:
+            writer.close()
+
+
+async def hub(path: str, subscribers: int, batches: int, count: int) -> None:
+    configure("warning")
+    batch = events(count)
+    with tempfile.TemporaryDirectory() as folder:
+        daemon = Daemon(load_config(None, socket=path, journal=f"{folder}/journal.db"))
+        listening = asyncio.Event()
+        running = asyncio.create_task(daemon.run(listening.set))
+        await listening.wait()
+        subscriptions = daemon.hub.subscriptions
+
+        def keep_up() -> bool:
+            return len(subscriptions) == subscribers and not any(one.behind for one in subscriptions)
+
+        async def write(number: int) -> None:
+            first = FIRST_SEQ + number * count
+            daemon.hub.publish([Committed(batch, list(range(first, first + count)))])
+            for one in subscriptions:
+                await one._connection.drain()
+
+        await _measure(keep_up, write, batches, len(_chunk(batch, 0)) * subscribers)
+        assert keep_up()  # nothing was read from the journal, which has none of this
+        daemon.stop()
+        await running
+
+
+def _chunk(batch: list[Produced], number: int) -> bytes:
+    first = FIRST_SEQ + number * len(batch)
+    return event_lines([(first + index, one.body) for index, one in enumerate(batch)])
+
+
+async def _measure(
+    ready: Callable[[], bool], write: Callable[[int], Awaitable[None]], batches: int, batch_bytes: int
+) -> None:
+    print("ready", flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
+    while not ready():
+        await asyncio.sleep(0.001)
+    cpu = time.process_time()
+    for number in range(batches):
+        await write(number)
+    print(json.dumps([time.process_time() - cpu, batches * batch_bytes]), flush=True)
+
+
+async def relay(path: str, subscribers: int) -> None:
+    writers: list[asyncio.StreamWriter] = []
+    ended = asyncio.Event()
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(writers) < subscribers:
+            writers.append(writer)
+            return
+        while data := await reader.read(SENT_BYTES):
+            for one in writers:
+                one.write(data)
+        for one in [*writers, writer]:
+            one.close()
+        ended.set()
+
+    async with await asyncio.start_unix_server(accept, path, backlog=BACKLOG):
+        print("ready", flush=True)
+        await ended.wait()
+
+
+async def send(path: str, size: int) -> None:
+    data = b"x" * SENT_BYTES
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for _ in range(-(-size // SENT_BYTES)):
+            writer.write(data)
+            await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_unix_server(accept, path):
+        print("ready", flush=True)
+        await asyncio.to_thread(sys.stdin.readline)
+
+
+if __name__ == "__main__":
+    side, path, *numbers = sys.argv[1:]
+    Path(path).parent.mkdir(exist_ok=True, mode=0o700)
+    sides: dict[str, Callable[..., Coroutine[None, None, None]]] = {
+        "bare": bare,
+        "hub": hub,
+        "relay": relay,
+        "send": send,
+    }
+    asyncio.run(sides[side](path, *map(int, numbers)))

@@ -1,0 +1,78 @@
+"""A session that was exported, opened from the disk: it shows and unfolds, with no script and nothing loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.chromium import Tab, violations
+from tests.browser.test_hostile import HOSTILE
+from tests.cli.command import here
+from tests.daemon.web.carding import made, result
+from tests.normalizers.reading import FIXTURES
+from tooltap.protocol.events import AnyEvent, encode
+
+SESSIONS = FIXTURES / "claude-stream" / "claude-code-2.1.330"
+
+
+def exported(source: Path, *options: str) -> str:
+    """The page's address."""
+    page = source.parent / "session.html"
+    assert here("export", "--html", source, "-o", page, *options).stderr == b""
+    return page.as_uri()
+
+
+def recording(folder: Path, name: str) -> Path:
+    copy = folder / name
+    copy.write_bytes((SESSIONS / name).read_bytes())
+    return copy
+
+
+def lines(folder: Path, *events: AnyEvent) -> Path:
+    file = folder / "events.jsonl"
+    file.write_bytes(b"".join(encode(event) + b"\n" for event in events))
+    return file
+
+
+def test_what_a_summary_leaves_out_is_unfolded_in_its_place(page: Page, tmp_path: Path) -> None:
+    page.goto(exported(recording(tmp_path, "subagents-parallel.jsonl")))
+    read = page.locator("article.tool-call", has_text="Read").locator("article.tool-result").last
+    expect(read).to_contain_text("3 more lines")
+    read.locator("details.whole > summary").click()
+    expect(read).to_contain_text("if __name__")
+    expect(read.locator(".brief")).to_be_hidden()
+
+
+def test_pictures_are_inside(page: Page, tmp_path: Path) -> None:
+    page.goto(exported(recording(tmp_path, "mcp.jsonl")))
+    picture = page.locator("figure img")
+    picture.scroll_into_view_if_needed()
+    expect(picture).to_be_visible()
+    page.wait_for_function("document.querySelector('figure img').naturalWidth === 1")
+
+
+def test_what_agents_say_stays_text(page: Page, tmp_path: Path) -> None:
+    hostile = [
+        made("message", role="assistant", text=HOSTILE),
+        made("session", state="started", title=HOSTILE, cwd=HOSTILE, tools=[HOSTILE]),
+        result("Task", {"content": HOSTILE}, status="failed", isError=True),
+        result("Unknown", {HOSTILE: HOSTILE, "errorMessage": HOSTILE}),
+    ]
+    page.goto(exported(lines(tmp_path, *hostile), "--level", "full"))
+    expect(page.locator("main")).to_contain_text("<script>alert('script')</script>")
+    assert page.locator("script, iframe, form, base, link, svg").count() == 0
+
+
+@pytest.mark.parametrize(("scheme", "name"), [("light", "todos.jsonl"), ("dark", "control-question.jsonl")])
+def test_nothing_stands_in_the_way_of_anybody(browser: Browser, scheme: str, name: str, tmp_path: Path) -> None:
+    with Tab(browser, color_scheme=scheme) as tab:
+        tab.page.goto(exported(recording(tmp_path, name)))
+        assert violations(tab.page) == []
+
+
+def test_it_fits_on_a_phone(browser: Browser, tmp_path: Path) -> None:
+    with Tab(browser, viewport={"width": 360, "height": 740}) as tab:
+        tab.page.goto(exported(recording(tmp_path, "subagents-parallel.jsonl")))
+        assert tab.page.evaluate("document.documentElement.scrollWidth") <= 360

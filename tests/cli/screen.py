@@ -1,0 +1,57 @@
+"""A terminal with a program at it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import struct
+import termios
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["Screen", "started"]
+
+
+class Screen:
+    """The other side of a terminal that a program was started at."""
+
+    def __init__(self, terminal: int, pid: int) -> None:
+        self.shown = b""
+        self._terminal = terminal
+        self._pid = pid
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Whoever is in the foreground gets SIGWINCH."""
+        fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("4H", rows, columns, 0, 0))
+
+    def type(self, text: bytes) -> None:
+        os.write(self._terminal, text)
+
+    def until(self, text: bytes) -> None:
+        while text not in self.shown:
+            self.shown += os.read(self._terminal, 1024)
+
+    def modes(self) -> list[object]:
+        return termios.tcgetattr(self._terminal)
+
+    def end(self) -> int:
+        try:
+            while data := os.read(self._terminal, 1024):
+                self.shown += data
+        except OSError:  # how Linux says that the other side of a terminal is closed
+            pass
+        return os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+
+
+@contextmanager
+def started(command: list[str], env: dict[str, str], *, size: tuple[int, int] = (24, 80)) -> Iterator[Screen]:
+    """A program at a terminal of its own."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("4H", *size, 0, 0))
+        os.execvpe(command[0], command, env)
+    try:
+        yield Screen(terminal, pid)
+    finally:
+        os.close(terminal)
