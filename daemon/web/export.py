@@ -119,7 +119,7 @@ class ExportedPage:
 
     def _fragment(self, event: AnyEvent, bodies: dict[str, Body]) -> Fragment | None:
         urls = {output_id: _data_url(body) for output_id, body in bodies.items()}
-        look = Look(self._level, urls.get, event.outputs or {}, self._call(event), "#e{}".format)
+        look = Look(self._level, urls.get, event.outputs or {}, self._call(event), "#e{}".format, lambda _: None)
         full = rendered(event, look._replace(level="full"))
         # What has bodies in it is not there twice.
         if full is None or self._level == "full" or urls:
@@ -130,15 +130,16 @@ class ExportedPage:
         return brief._replace(body=template("export_body.html", brief=brief.body, full=full.body))
 
     def _call(self, event: AnyEvent) -> Call | None:
-        if isinstance(event, ToolResult):
-            return self._calls.get((event.stream, event.call_id))
+        call_id: str | None = getattr(event, "call_id", None)
+        if call_id is None:
+            return None
+        key = (event.stream, call_id)
         if isinstance(event, ToolCall | ToolUpdate) and event.input is not None:
-            key = (event.stream, event.call_id)
             known = self._calls.pop(key, None)
             self._calls[key] = Call(event.name, event.input, event.preview or (known.preview if known else ""))
             if len(self._calls) > HELD_CALLS:
                 self._calls.popitem(last=False)
-        return None
+        return self._calls.get(key)
 
 
 def _data_url(body: Body) -> str:
