@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import cast
 
 import msgspec
@@ -21,6 +20,7 @@ import pytest
 
 from tests.cli.command import CLAUDE, environment, serving, tooltap
 from tests.daemon.running import Wire
+from tests.daemon.web.browsing import store
 from tests.test_layout import ROOT
 from tooltap.daemon.config import Web
 from tooltap.daemon.web.api import routes
@@ -50,18 +50,11 @@ def variables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
     socket = home / "t.sock"
     with serving(socket, home, "--web", "127.0.0.1:0", "--config", config):
         assert tooltap("ingest", "--socket", socket, "--stream", "claude", CLAUDE).returncode == 0
+        about = {"mimeType": "text/x-python", "path": "/home/me/app.py", "language": "python"}
+        with Wire(socket) as wire:
+            output_id = store(wire, b"import sys\nprint(sys.argv)\n", **about)
         path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
-        yield environment(TOOLTAP_SOCKET=str(socket), PATH=path, id=_store(socket))
-
-
-def _store(socket: Path) -> str:
-    body = b"import sys\nprint(sys.argv)\n"
-    about = {"mimeType": "text/x-python", "type": "file", "path": "/home/me/app.py", "language": "python"}
-    with Wire(socket) as wire:
-        wire.send("store", id=1, bytes=len(body), **about)
-        wire.write(body)
-        output_id: str = wire.until("reply")[-1]["result"]["outputId"]
-        return output_id
+        yield environment(TOOLTAP_SOCKET=str(socket), PATH=path, id=output_id)
 
 
 def pattern(printed: str) -> re.Pattern[str]:

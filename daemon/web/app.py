@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from tooltap.daemon.web import api, page
 from tooltap.daemon.web.errors import HANDLERS
@@ -13,7 +14,7 @@ from tooltap.daemon.web.services import Services
 __all__ = ["application"]
 
 
-def application(services: Services, *, token: str, host: str, port: int) -> Origins:
+def application(services: Services, *, token: str, host: str, port: int) -> ASGIApp:
     """`host` and `port`: where it listens."""
     web = services.config.web
     endpoints = Starlette(routes=[*api.routes(services), *page.routes(services)], exception_handlers=HANDLERS)

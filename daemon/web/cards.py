@@ -73,8 +73,6 @@ class Fragment(NamedTuple):
     """Bookkeeping, not to catch the eye."""
     address: str = ""
     """Of the event, for whoever wants to know more."""
-    session_address: str | None = None
-    """Of its session alone."""
     key: str | None = None
     """Of the call whose card this is."""
     into: str | None = None
@@ -127,7 +125,6 @@ def fragment_of(event: Event, look: Look) -> Fragment | None:
         body=Markup() if look.level == "title" or shown.body is None else shown.body(event, look),
         is_minor=shown.is_minor,
         address=look.address(event.seq or 0),
-        session_address=look.session_address(event.session),
         key=key,
         into=into,
         slot=slot,

@@ -119,13 +119,16 @@ class ExportedPage:
 
     def _fragment(self, event: AnyEvent, bodies: dict[str, Body]) -> Fragment | None:
         urls = {output_id: _data_url(body) for output_id, body in bodies.items()}
-        look = Look(self._level, urls.get, event.outputs or {}, self._call(event), "#e{}".format, lambda _: None)
+        look = Look(self._level, urls.get, event.outputs or {}, self._call(event), "#e{}".format)
         full = rendered(event, look._replace(level="full"))
         # What has bodies in it is not there twice.
         if full is None or self._level == "full" or urls:
             return full
         brief = rendered(event, look)
-        if brief is None or brief.is_minor or brief.body == full.body:
+        if brief is None:
+            return None
+        brief = brief._replace(level="summary")  # a card that is but its header has no room to unfold what is in it
+        if brief.is_minor or brief.body == full.body:
             return brief
         return brief._replace(body=template("export_body.html", brief=brief.body, full=full.body))
 

@@ -10,7 +10,6 @@ Everyone else is told the same sentence, whatever there is. A body is read here,
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection
 from urllib.parse import parse_qsl
 
@@ -69,11 +68,9 @@ class Guard:
         self._any_address = any_address
         self._cookie = cookie
         self._patience = patience
-        self.answers: Counter[int] = Counter()
-        """How many there were of each status."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        send = self._counted_with_headers(send)
+        send = _with_headers(send)
         try:
             response = await self._answer(scope, receive, send)
             if response is not None:
@@ -81,17 +78,6 @@ class Guard:
         except Exception:
             _log.exception("a request failed", path=scope["path"])
             raise  # the server breaks off what was begun
-
-    def _counted_with_headers(self, send: Send) -> Send:
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                self.answers[message["status"]] += 1
-                headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers.setdefault(name, value)
-            await send(message)
-
-        return send_with_headers
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> Response | None:
         """None where the application has answered."""
@@ -155,6 +141,19 @@ class Guard:
 
 
 _CLOSE = {"Connection": "close"}
+
+
+def _with_headers(send: Send) -> Send:
+    """Ours on every answer."""
+
+    async def send_with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers.setdefault(name, value)
+        await send(message)
+
+    return send_with_headers
 
 
 def _refusal() -> Response:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
-from urllib.parse import urlencode
 
 from tooltap.protocol.events import OutputRef
 
@@ -27,10 +26,6 @@ class Call(NamedTuple):
     preview: str
 
 
-def _session_address(session: str) -> str | None:
-    return f"/?{urlencode({'session': session})}"
-
-
 class Look(NamedTuple):
     level: Level
     url: Callable[[str], str | None]
@@ -41,8 +36,6 @@ class Look(NamedTuple):
     """For results: what was called, where that is known."""
     address: Callable[[int], str] = "/events/{}".format
     """Of the event with this `seq`, for its header."""
-    session_address: Callable[[str], str | None] = _session_address
-    """Of the page of this session alone."""
 
     @property
     def is_full(self) -> bool:

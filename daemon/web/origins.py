@@ -10,9 +10,7 @@ from collections.abc import Collection
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
-from starlette.types import Message, Receive, Scope, Send
-
-from tooltap.daemon.web.guard import Guard
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 __all__ = ["Origins"]
 
@@ -24,9 +22,8 @@ BROWSERS_OWN = (b"origin", b"cookie", b"sec-fetch-site")
 class Origins:
     """ASGI. `origins`: as browsers write them, `http://localhost:5173`."""
 
-    def __init__(self, guarded: Guard, origins: Collection[str]) -> None:
+    def __init__(self, guarded: ASGIApp, origins: Collection[str]) -> None:
         self._guarded = guarded
-        self.answers = guarded.answers
         self._origins = {origin.lower() for origin in origins}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -25,7 +25,7 @@ _SEQUENCE = re.compile(
     r"|\x1b[ -/]*[0-OQ-WYZ\\`-~]"
     r"|(?P<control>[\r\n\x08\x07])"
 )
-_MOVEMENT = re.compile(r"\r(?!\n)|\x08|\x1b\[[0-9;]*[A-HJKPXdf]|\x1b[78M]")
+_MOVEMENT = re.compile(r"[\r\x08]|\x1b\[[0-9;]*[A-HJKf]")
 _COLOUR = re.compile(r"([345]8);(?:5;(\d{1,3})|2;;?(\d{1,3});(\d{1,3});(\d{1,3}))")
 _CUBE = (0, 95, 135, 175, 215, 255)
 _STYLES = 8
@@ -90,7 +90,7 @@ class _Screen:
             return
         numbers = [int(number[:6]) if number.isdecimal() else 0 for number in params.split(";")]
         count = max(1, numbers[0])
-        if final == "A":
+        if final in "AF":
             self._row = max(0, self._row - count)
         elif final in "BE":
             self._down(count)
@@ -98,16 +98,15 @@ class _Screen:
             self._column = min(self._column + count, max(WIDTH, self._column))
         elif final == "D":
             self._column = max(0, self._column - count)
-        elif final == "F":
-            self._row = max(0, self._row - count)
         elif final == "G":
             self._column = min(count - 1, WIDTH)
         elif final == "K":
             self._erase(numbers[0])
         elif final == "J" and numbers[0] in (0, 2, 3):
             self._erase_below(whole=numbers[0] != 0)
-        elif final in "Hf" and count == 1:
-            self._row, self._column = 0, 0
+        elif final in "Hf":
+            self._row = min(count, len(self._rows)) - 1
+            self._column = min(max([1, *numbers[1:2]]) - 1, WIDTH)
         if final in "EF":
             self._column = 0
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import socket
+from collections import Counter
 from functools import partial
 from typing import Any
 
 import anyio
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tooltap.daemon.http_server import HttpServer
 from tooltap.daemon.logs import get_logger
@@ -37,9 +39,9 @@ class WebServer:
         self.url = url_of(listening)
         self.link = f"{self.url}/?token={token}"
         """Who opens it is let in."""
-        self._guard = application(services, token=token, host=host, port=port)
+        self._answers: Counter[int] = Counter()
         self._server = HttpServer(
-            self._guard,
+            _counted(application(services, token=token, host=host, port=port), self._answers),
             keep_alive=KEEP_ALIVE,
             finishing=FINISHING,
             protocol=partial(BrowserConnection, most=self._web.connections, patience=self._web.patience),
@@ -72,5 +74,19 @@ class WebServer:
             "tokenFile": str(self._web.token_path),
             "connections": len(self._server.server_state.connections),
             "feeds": len(self._services.feeds),
-            "answers": {str(status): number for status, number in sorted(self._guard.answers.items())},
+            "answers": {str(status): number for status, number in sorted(self._answers.items())},
         }
+
+
+def _counted(application: ASGIApp, answers: Counter[int]) -> ASGIApp:
+    """Counts answers by status."""
+
+    async def counted(scope: Scope, receive: Receive, send: Send) -> None:
+        async def counting(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                answers[message["status"]] += 1
+            await send(message)
+
+        await application(scope, receive, counting)
+
+    return counted

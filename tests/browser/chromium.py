@@ -65,9 +65,9 @@ class Tab:
         if not self.expected or self.expected not in wrong:
             self.wrong.append(wrong)
 
-    def _said(self, said: ConsoleMessage) -> None:
-        if said.type == "error":
-            self._note(f"console: {said.text}")
+    def _said(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self._note(f"console: {message.text}")
 
     def _asked(self, dialog: Dialog) -> None:
         self._note(f"dialog: {dialog.message}")

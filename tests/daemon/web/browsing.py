@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
 
-from tests.daemon.running import TIMEOUT, Running, running
+from tests.daemon.running import TIMEOUT, Running, Wire, running
 from tooltap.daemon.web.token import read_token
 
 
@@ -145,6 +145,20 @@ def until(holds: Callable[[], object], what: str) -> None:
     while not holds():
         assert time.monotonic() < deadline, f"waited in vain for {what}"
         time.sleep(0.005)
+
+
+def socket_lines(daemon: Running, **arguments: Any) -> list[bytes]:
+    """What a subscription over the socket is sent, from the start to now."""
+    wire = daemon.subscribe(after="start", follow=False, **arguments)
+    return [line.rstrip(b"\n") for line in wire.lines() if not line.startswith(b'{"op"')]
+
+
+def store(wire: Wire, body: bytes, **about: str) -> str:
+    """Keep a display output; gives its id."""
+    wire.send("store", id=1, bytes=len(body), **{"mimeType": "text/plain", "type": "file", **about})
+    wire.write(body)
+    output_id: str = wire.until("reply")[-1]["result"]["outputId"]
+    return output_id
 
 
 def web_settings(directory: Path, **settings: Any) -> dict[str, Any]:

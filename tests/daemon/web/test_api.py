@@ -9,7 +9,7 @@ import pytest
 
 from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.running import Running
-from tests.daemon.web.browsing import Browser, browsed
+from tests.daemon.web.browsing import Browser, browsed, socket_lines
 from tooltap.daemon.journal import JournalError
 from tooltap.protocol.events import SessionEvent
 
@@ -18,12 +18,6 @@ from tooltap.protocol.events import SessionEvent
 def idle(common: tuple[Running, Browser]) -> Browser:
     """Of a daemon without events."""
     return common[1]
-
-
-def socket_lines(daemon: Running, **arguments: Any) -> list[bytes]:
-    """What a subscription is sent."""
-    wire = daemon.subscribe(after="start", follow=False, **arguments)
-    return [line.rstrip(b"\n") for line in wire.lines() if not line.startswith(b'{"op"')]
 
 
 def texts(answer: Any) -> list[str]:

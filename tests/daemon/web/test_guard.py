@@ -216,7 +216,7 @@ def test_a_form_has_a_bound(browser: Browser) -> None:
 
 def test_a_form_has_to_come_in_time(tmp_path: Path) -> None:
     head = "POST /api/stats HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n"
-    with browsed(tmp_path, {"patience": 0.1}) as (_, browser):
+    with browsed(tmp_path, {"patience": 0.5}) as (_, browser):
         answer = browser.say(f"{head}Authorization: Bearer {browser.token}\r\n\r\nhalf".encode())
 
     assert answer.startswith(b"HTTP/1.1 408 ")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.daemon.events import commit, message
 from tests.daemon.running import Running
-from tests.daemon.web.browsing import Browser, browsed
+from tests.daemon.web.browsing import Browser, browsed, store
 from tooltap.daemon.clock import wall_clock
 from tooltap.daemon.web.ranges import Span, UnsatisfiableError, requested_span
 from tooltap.normalizers.items import OutputPiece
@@ -182,14 +182,6 @@ def test_no_body_can_act_in_our_name(daemon: Running, browser: Browser, mime_typ
     assert "set-cookie" not in answer.headers
 
 
-def store(daemon: Running, body: bytes, **about: str) -> str:
-    with daemon.connect() as wire:
-        wire.send("store", id=1, bytes=len(body), **{"mimeType": "text/plain", "type": "file", **about})
-        wire.write(body)
-        output_id: str = wire.until("reply")[-1]["result"]["outputId"]
-        return output_id
-
-
 @pytest.mark.parametrize(
     ("path", "name"),
     [
@@ -202,14 +194,14 @@ def store(daemon: Running, body: bytes, **about: str) -> str:
     ],
 )
 def test_a_download_has_the_name_of_its_file(daemon: Running, browser: Browser, path: str, name: str) -> None:
-    answer = browser.get(f"/api/outputs/{store(daemon, b'x', path=path)}")
+    answer = browser.get(f"/api/outputs/{store(daemon.connect(), b'x', path=path)}")
 
     assert answer.headers["content-disposition"] == f"inline; filename*=UTF-8''{name}"
     assert "set-cookie" not in answer.headers
 
 
 def test_as_json_a_body_comes_with_what_is_known_of_it(daemon: Running, browser: Browser) -> None:
-    output_id = store(daemon, "eins\nzwei\ndrü".encode(), path="/a.txt", language="text")
+    output_id = store(daemon.connect(), "eins\nzwei\ndrü".encode(), path="/a.txt", language="text")
 
     whole = browser.get(f"/api/outputs/{output_id}?format=json").json
     lines = browser.get(f"/api/outputs/{output_id}?format=json&unit=lines&offset=1&length=1").json
@@ -217,7 +209,7 @@ def test_as_json_a_body_comes_with_what_is_known_of_it(daemon: Running, browser:
     about = {"mimeType": "text/plain", "type": "file", "path": "/a.txt", "language": "text"}
     assert whole == {"text": "eins\nzwei\ndrü", "offset": 0, "length": 14, "total": 14, "unit": "bytes", **about}
     assert lines == {"text": "zwei\n", "offset": 1, "length": 1, "total": 3, "unit": "lines", **about}
-    assert json.dumps(browser.get(f"/api/outputs/{store(daemon, b'ff')}?format=json").json)
+    assert json.dumps(browser.get(f"/api/outputs/{store(daemon.connect(), b'ff')}?format=json").json)
 
 
 def test_as_json_bytes_that_are_no_text_are_base64(daemon: Running, browser: Browser) -> None:
@@ -250,8 +242,8 @@ def test_what_never_was_is_not_found(kept: Browser, suffix: str) -> None:
 @pytest.mark.parametrize("suffix", ["", "?format=json"])
 def test_what_has_expired_is_gone(tmp_path: Path, suffix: str) -> None:
     with browsed(tmp_path, output_bytes=4_096) as (daemon, browser):
-        output_id = store(daemon, b"x" * 3_000)
-        store(daemon, b"y" * 3_000)
+        output_id = store(daemon.connect(), b"x" * 3_000)
+        store(daemon.connect(), b"y" * 3_000)
         keep(daemon, BODY)
         piece = OutputPiece("o:1:o0", 0, b"x", "text/plain")
         daemon.commit(commit(piece, message("m", "o"), stream="o", state="ended"))

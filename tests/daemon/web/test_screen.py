@@ -23,6 +23,7 @@ from tooltap.daemon.web.screen import REPLAYED, WIDTH, settled
         ("one: waits\ntwo: waits\n\x1b[2A\rone: done \x1b[2B\r", "one: done\ntwo: waits\n"),
         ("old\nold\x1b[2J\x1b[Hnew", "new\n"),
         ("a\x1b[3Db", "b"),
+        ("one\ntwo\x1b[1;3HX\x1b[9;2fY", "onX\ntYo"),
         ("\x1b[5Gx", "    x"),
         ("\x1b]0;title\x07text \x1b]8;;javascript:alert(1)\x1b\\link\x1b]8;;\x1b\\", "text link"),
         ("\x1b[?25l\x1b(B\x1b=kept\x1b[?25h", "kept"),

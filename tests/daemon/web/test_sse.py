@@ -11,14 +11,10 @@ import pytest
 from tests.daemon.events import call, commit, event, message
 from tests.daemon.lives import Lives, Publisher, wait_for_ack
 from tests.daemon.running import Running
-from tests.daemon.web.browsing import Browser, Message, browsed, free_port, until, web_settings
+from tests.daemon.web.browsing import Browser, Message, browsed, free_port, socket_lines, until, web_settings
+from tooltap.daemon.journal import JournalError
 from tooltap.daemon.web.token import load_token
 from tooltap.protocol.events import SessionEvent
-
-
-def socket_lines(daemon: Running, **arguments: Any) -> list[str]:
-    wire = daemon.subscribe(after="start", follow=False, **arguments)
-    return [line.decode().rstrip("\n") for line in wire.lines() if not line.startswith(b'{"op"')]
 
 
 def test_replay_and_live_join_with_the_bytes_of_the_socket(daemon: Running, browser: Browser) -> None:
@@ -32,7 +28,7 @@ def test_replay_and_live_join_with_the_bytes_of_the_socket(daemon: Running, brow
     assert stream.response.headers["content-type"] == "text/event-stream; charset=utf-8"
     assert (subscribed.event, subscribed.json["journal"]) == ("subscribed", daemon.daemon.journal.id)
     assert (joined.id, joined.json) == ("2", {"op": "live", "seq": 2})
-    assert [one.data for one in events + live] == socket_lines(daemon)
+    assert [one.data.encode() for one in events + live] == socket_lines(daemon)
     assert [one.id for one in events + live] == ["1", "2", "3"]
 
 
@@ -90,7 +86,7 @@ def test_what_users_see_comes_as_on_the_socket(daemon: Running, browser: Browser
     with browser.stream("/api/events?after=start&as=display") as stream:
         found = stream.until("live")
 
-    assert [one.data for one in found if one.event == "message"] == socket_lines(daemon, **{"as": "display"})
+    assert [one.data.encode() for one in found if one.event == "message"] == socket_lines(daemon, **{"as": "display"})
 
 
 def test_partials_come_to_those_who_ask_and_have_no_id(daemon: Running, browser: Browser) -> None:
@@ -129,6 +125,24 @@ def test_a_mistake_is_an_answer_and_no_stream(browser: Browser, query: str) -> N
     status, _, _ = browser.get(f"/api/events?{query}", {"Accept": "text/event-stream"}).error
 
     assert status == 400
+
+
+def test_a_journal_that_fails_is_a_problem_of_the_stream(
+    daemon: Running, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not an `error`: that is what a browser calls the end of a connection."""
+    daemon.commit(commit(message("a")))
+    daemon.daemon.hub._recent.clear()
+
+    async def fail(*arguments: Any, **options: Any) -> Any:
+        raise JournalError("the journal cannot be read: disk I/O error")
+
+    monkeypatch.setattr(daemon.daemon.journal, "read", fail)
+    with browser.stream("/api/events?after=start") as stream:
+        found = list(stream)
+
+    assert [one.event for one in found] == ["subscribed", "problem"]
+    assert found[-1].json == {"op": "error", "code": "journal", "message": "the journal cannot be read: disk I/O error"}
 
 
 def test_head_opens_no_stream(daemon: Running, browser: Browser) -> None:
@@ -171,7 +185,7 @@ def test_two_hundred_browsers_see_the_same(daemon: Running, browser: Browser) ->
         expected = socket_lines(daemon)
 
         for stream in streams:
-            assert [one.data for one in stream.take(40)] == expected
+            assert [one.data.encode() for one in stream.take(40)] == expected
     finally:
         for stream in streams:
             stream.close()
@@ -196,7 +210,7 @@ def test_a_browser_that_reads_nothing_delays_nobody_and_misses_nothing(tmp_path:
 
 
 def test_a_browser_that_stays_stuck_is_cut_off_and_goes_on_where_it_was(tmp_path: Path) -> None:
-    with browsed(tmp_path, {"patience": 0.3}) as (daemon, browser):
+    with browsed(tmp_path, {"patience": 1.0}) as (daemon, browser):
         stuck = browser.connect()
         head = f"GET /api/events?after=start HTTP/1.1\r\nHost: {browser.host}\r\nAccept: text/event-stream\r\n"
         stuck.sendall(f"{head}Authorization: Bearer {browser.token}\r\n\r\n".encode())
