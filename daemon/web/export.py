@@ -127,7 +127,8 @@ class ExportedPage:
         brief = rendered(event, look)
         if brief is None:
             return None
-        brief = brief._replace(level="summary")  # a card that is but its header has no room to unfold what is in it
+        if brief.key is not None:  # the card of a call that is but its header has no room for what is put into it
+            brief = brief._replace(level="summary")
         if brief.is_minor or brief.body == full.body:
             return brief
         return brief._replace(body=template("export_body.html", brief=brief.body, full=full.body))

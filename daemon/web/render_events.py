@@ -126,7 +126,8 @@ def session_body(event: SessionEvent, look: Look) -> Markup:
 def _names(of_what: str, names: list[str] | None, look: Look) -> Markup:
     if not names:
         return Markup()
-    return folded(f"{len(names):,} {of_what}", tree(names, look._replace(level="full"), f"/{of_what}"))
+    shown = [short(name, HEADER) for name in names]
+    return folded(f"{len(names):,} {of_what}", tree(shown, look._replace(level="full")))
 
 
 def usage_body(event: Usage, look: Look) -> Markup:

@@ -102,6 +102,7 @@ def test_what_a_summary_leaves_out_unfolds_and_full_has_nothing_to_unfold() -> N
     assert summary.all("details.whole")
     assert not full.all("details.whole")
     assert not title.all(".brief")
+    assert "greet is defined" in title.text
     assert len(title.all("details.whole")) >= len(summary.all("details.whole"))
 
 
