@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page
 
 from tests.browser.chromium import Tab, launched
 from tests.browser.pages import prefer
-from tests.browser.recordings import CLAUDE, answered, called, said
+from tests.browser.recordings import answered, called, said
 from tests.browser.serving import Site
 from tests.cli.command import DEMO
 from tests.test_layout import ROOT
@@ -36,6 +36,8 @@ EDIT = {
     "old_string": 'def greet(name):\n    """Return a greeting."""\n    return "Hello, " + name + "!"\n',
     "new_string": 'def greet(name):\n    """Return a greeting."""\n    return f"Hello, {name or \'world\'}!"\n',
 }
+PROJECTS = {"claude-code": "/build", "opencode": "/website", "gemini": "/docs", "codex": "/parser"}
+"""Recordings of the demo, and the folders in which they might have been made."""
 STEPS = ("Run the tests", "Fix the greeting", "Run the tests again")
 
 
@@ -45,8 +47,12 @@ def todos(done: int) -> dict[str, Any]:
 
 
 def play(site: Site) -> None:
-    """The recordings of the demo, and a session that goes on."""
-    site.ingest(*sorted(DEMO.glob("*.jsonl")), CLAUDE / "subagents-parallel.jsonl")
+    """What the demo plays, and a session that goes on."""
+    with TemporaryDirectory() as directory:
+        for name, project in PROJECTS.items():
+            moved = (DEMO / f"{name}.jsonl").read_bytes().replace(b"/tmp/ws", project.encode())
+            (Path(directory) / name).write_bytes(moved)
+        site.ingest(*(Path(directory) / name for name in PROJECTS))
     agent = site.publish("scene", "claude-stream")
     agent.write(
         {
@@ -68,6 +74,8 @@ def play(site: Site) -> None:
         said("`greet` does not expect an **empty** name. I'll give it a default:", 1, SESSION),
         called("Edit", EDIT, "c3", SESSION),
         answered("c3", "The file src/app.py has been updated.", SESSION),
+        called("TodoWrite", todos(2), "c6", SESSION),
+        answered("c6", "Todos have been modified.", SESSION),
         called("Bash", {"command": "pytest -q"}, "c4", SESSION),
         answered("c4", PASSED, SESSION),
         said("All three tests pass now.", 2, SESSION),
@@ -88,11 +96,6 @@ def titles(site: Site, page: Page) -> None:
 def all_sessions(site: Site, page: Page) -> None:
     site.enter(page)
     page.locator("article.card").last.wait_for()
-
-
-def subagents(site: Site, page: Page) -> None:
-    site.enter(page, tool="Task", stream="")
-    prefer(page, level="summary", transcripts="full")
 
 
 def preferences(site: Site, page: Page) -> None:
@@ -121,7 +124,6 @@ PICTURES: list[tuple[str, Callable[[Site, Page], None], dict[str, Any]]] = [
     ("timeline-dark", timeline, {**DESKTOP, "color_scheme": "dark"}),
     ("titles", titles, DESKTOP),
     ("all-sessions", all_sessions, {**DESKTOP, "color_scheme": "dark"}),
-    ("subagents", subagents, DESKTOP),
     ("preferences", preferences, DESKTOP),
     ("event", event, {**DESKTOP, "color_scheme": "dark"}),
     ("filtered", filtered, DESKTOP),

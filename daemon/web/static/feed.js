@@ -17,9 +17,10 @@ export class Feed {
     this.links = { older: main.querySelector("#older"), newer: main.querySelector("#newer") };
     this.caughtUp = caughtUp;
     this.isNewest = main.dataset.newest === "true";
-    const first = this.element.firstElementChild;
-    this.links.older.dataset.cursor = first.dataset.first;
-    this.links.newer.dataset.cursor = first.dataset.last;
+    this.renewals = 0;
+    const { first, last } = this.element.firstElementChild.dataset;
+    this.links.older.dataset.cursor = first;
+    this.links.newer.dataset.cursor = last;
     this.near = new IntersectionObserver((entries) => entries.forEach((one) => one.isIntersecting && this.come(one.target)), {
       rootMargin: `${NEAR}px`,
     });
@@ -46,10 +47,12 @@ export class Feed {
   async more(way) {
     const link = this.links[way];
     if (link.hidden || this.busy) return;
+    const { renewals } = this;
     this.busy = true;
     this.element.setAttribute("aria-busy", "true");
     try {
       const section = await this.fetch({ [way === "older" ? "before" : "after"]: link.dataset.cursor });
+      if (renewals !== this.renewals) return;
       link.dataset.cursor = way === "older" ? section.dataset.first : section.dataset.last;
       link.hidden = section.dataset[way] !== "true";
       if (section.childElementCount) this.insert(section, way);
@@ -134,6 +137,7 @@ export class Feed {
   // The newest page in place of everything.
   async renew() {
     const section = await this.fetch({});
+    this.renewals += 1;
     this.element.replaceChildren(section);
     this.links.older.dataset.cursor = section.dataset.first;
     this.links.older.hidden = section.dataset.older !== "true";
@@ -202,10 +206,15 @@ export class Feed {
     return parse(await get(address)).querySelector("section");
   }
 
+  // The first card that ends below this height. Only of one section: what is far is not even laid out.
+  firstBelow(height) {
+    const isBelow = (one) => one.getBoundingClientRect().bottom > height;
+    return [...(this.sections.find(isBelow)?.children ?? [])].find(isBelow);
+  }
+
   // Whatever changes above, what is seen stays where it is.
   holding(change) {
-    const isSeen = (one) => one.getBoundingClientRect().bottom > 0;
-    const anchor = [...(this.sections.find(isSeen)?.children ?? [])].find(isSeen); // never what is not laid out
+    const anchor = this.firstBelow(0);
     const before = anchor?.getBoundingClientRect().top;
     const root = document.documentElement;
     root.style.overflowAnchor = "none"; // done here, also at the very top, where the browser does not

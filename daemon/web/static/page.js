@@ -112,12 +112,14 @@ function timeline() {
     shown?.setAttribute("aria-current", "page");
   }
 
-  function showGap({ from, to, reason }) {
-    const isReset = reason === "reset";
-    if (isReset) feed.element.replaceChildren();
-    const words = isReset ? "The journal is another one than before." : `Events between ${from} and ${to} were not kept.`;
-    const note = make("p", "gap", words);
+  async function showGap({ from, to, reason }) {
+    const note = make("p", "gap", `Events between ${from} and ${to} were not kept.`);
     note.setAttribute("role", "note");
+    if (reason === "reset") {
+      note.textContent = "The journal is another one than before.";
+      live.close();
+      await feed.renew().catch(() => live.retry());
+    }
     feed.open(to + 1).append(note);
   }
 
@@ -137,7 +139,7 @@ function timeline() {
     const head = event.target.closest("a.head");
     if (!head?.hasAttribute("aria-expanded") || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
     event.preventDefault();
-    toggle(head.closest("article"));
+    toggle(head.closest("article")).catch(() => location.assign(head.href));
   });
   keyboard(feed);
   markSession();
@@ -182,8 +184,7 @@ function keyboard(feed) {
   function step(by) {
     const all = cards();
     const at = current()?.closest("section > article");
-    const near = all.findIndex((one) => one.getBoundingClientRect().bottom > innerHeight / 3);
-    focus(at ? all[all.indexOf(at) + by] : all[Math.max(near, 0)]);
+    focus(at ? all[all.indexOf(at) + by] : (feed.firstBelow(innerHeight / 3) ?? all.at(-1)));
   }
 
   function focus(card) {
