@@ -1,10 +1,12 @@
 // The client for browsers against real daemons, in Node, which has the same `fetch`.
 
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 import { after, before, test } from "node:test";
 
 import {
@@ -158,6 +160,18 @@ test("where no daemon answers it says what to do", async () => {
   const nobody = new ConnectError(`no daemon answers at ${url}; start one with \`tooltap serve --web\``);
   await assert.rejects(sessions({ url }), nobody);
   await assert.rejects(texts(subscribe({ url })), nobody);
+});
+
+test("the example prints every shell command", async () => {
+  await published(CALL);
+  const example = join(import.meta.dirname, "..", "examples", "web.js");
+  const link = `${daemon.url}/?token=${daemon.token}`;
+  const child = spawn(process.execPath, [example, link], { stdio: ["ignore", "pipe", "inherit"] });
+  for await (const line of createInterface({ input: child.stdout })) {
+    assert.equal(line, "claude exit 3");
+    break;
+  }
+  child.kill();
 });
 
 test("nothing of it is for Node alone", () => {
