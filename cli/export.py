@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
+from tooltap.cli.commands import Command
 from tooltap.cli.connection import socket_option, talk
 from tooltap.cli.export_file import FileSource
 from tooltap.cli.extras import needs_extra
@@ -26,7 +27,11 @@ EACH = 1_048_576
 ALL = 67_108_864
 
 
-@click.command("export")
+@click.command(
+    "export",
+    cls=Command,
+    examples=("tooltap export 0d3f --html -o session.html", "tooltap export --html codex.jsonl > session.html"),
+)
 @click.argument("session", metavar="SESSION|FILE")
 @click.option("--html", is_flag=True, required=True, expose_value=False, help="As one HTML page, all it needs inside.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write to FILE.")

@@ -35,7 +35,8 @@ class SqliteProjection(Projection):
 
     def flush(self) -> None:
         self._connection.executemany(
-            "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?)",
+            "INSERT INTO sessions VALUES (?, ?, ?) ON CONFLICT (session) DO UPDATE"
+            " SET last_seq=excluded.last_seq, data=excluded.data",
             [(name, (row := self._sessions[name]).last_seq, msgspec.json.encode(row)) for name in self._changed],
         )
         self._changed.clear()

@@ -28,6 +28,12 @@ __all__ = ["Operation", "Outcome", "Writer"]
 PIECE_BYTES = 262_144
 """Longest row of an output body: a slice of a long body reads few of them."""
 
+# Not `INSERT OR REPLACE`: that makes a new row, and writes more pages.
+UPDATE_STREAM = """
+INSERT INTO streams VALUES (?, ?, ?, ?, 0, ?) ON CONFLICT (stream) DO UPDATE
+SET state=excluded.state, lines=excluded.lines, updated=excluded.updated, expired=0, info=excluded.info
+"""
+
 Operation: TypeAlias = Callable[[sqlite3.Connection], Any]
 """Something else to be done in a transaction of its own."""
 
@@ -166,10 +172,7 @@ class Writer:
         if info.state == "ended":
             self._projection.end_stream(info.stream)
             failpoint("during-close")
-        execute(
-            "INSERT OR REPLACE INTO streams VALUES (?, ?, ?, ?, 0, ?)",
-            (info.stream, info.state, info.lines, info.updated, msgspec.json.encode(info)),
-        )
+        execute(UPDATE_STREAM, (info.stream, info.state, info.lines, info.updated, msgspec.json.encode(info)))
         if commit.snapshot is not None:
             execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?)", (info.stream, info.lines, commit.snapshot))
             failpoint("during-snapshot")

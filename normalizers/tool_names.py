@@ -121,10 +121,10 @@ _SPELLINGS = {
     "ToolSearch": "tool_search",
 }
 
-SPELLED_NAMES = {raw: name for name, spellings in _SPELLINGS.items() for raw in spellings.split()}
-"""Raw name -> canonical name, where the name alone decides: the spellings that are known."""
+SPELLED_NAMES = {raw: name for name, spellings in _SPELLINGS.items() for raw in (name, *spellings.split())}
+"""Raw name as agents spell it -> canonical name, where the name alone decides."""
 
-TOOL_NAMES = {name_key(raw): name for raw, name in SPELLED_NAMES.items()}
+TOOL_NAMES = {name_key(raw): name for name, spellings in _SPELLINGS.items() for raw in spellings.split()}
 """Key of a raw name -> canonical name, where the name alone decides."""
 
 

@@ -117,7 +117,8 @@ class Fragments:
         return events[::-1]
 
     def _render(self, asked: list[_Asked], earlier: list[StoredEvent]) -> list[Fragment]:
-        for stored in earlier:
+        unknown = {one.head.key for one in asked if one.head.kind == "tool-call" and not self._calls.get(one.head.key)}
+        for stored in [*earlier, *(one.stored for one in asked if one.head.key in unknown)]:
             self._remember(decode(stored.body), len(stored.body))
         fragments = [self._fragment(*one) for one in asked]
         return [fragment for fragment in fragments if fragment is not None]

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
+from tooltap.daemon.logs import get_logger
 from tooltap.daemon.requests import Requests
 from tooltap.daemon.web.errors import WebError, from_frame_error
 from tooltap.daemon.web.ranges import Span, UnsatisfiableError, requested_span
@@ -26,11 +27,8 @@ WRITE = 65_536
 SANDBOX = "default-src 'none'; sandbox"
 UNKNOWN_TYPE = "application/octet-stream"
 SHOWN = re.compile(r"text/plain|image/(?:png|jpeg|gif|webp|avif|bmp)|audio/\S+|video/\S+")
+_log = get_logger("web")
 _MIME_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,100}/[a-z0-9!#$&^_.+-]{1,100}")
-
-
-class BrokenOffError(Exception):
-    """The body went away while it was being sent."""
 
 
 class OutputFile:
@@ -49,18 +47,20 @@ class OutputFile:
         start, end = self._span
         while start < end and scope["method"] != "HEAD":
             data = await self._read(start, min(end - start, SLICE))
+            if not data:
+                _log.warning("an output went away while it was being sent", output=self._output_id)
+                return  # the server breaks off what is not complete
             for portion in _portions(data):
                 await send({"type": "http.response.body", "body": portion, "more_body": True})
             start += len(data)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _read(self, start: int, length: int) -> bytes:
+        """Nothing, if the output is gone."""
         try:
             found = await self._requests.part(OutputRequest(output_id=self._output_id, offset=start, length=length))
-        except FrameError as error:
-            raise BrokenOffError(str(error)) from None
-        if not found.slice.data:
-            raise BrokenOffError(f"output {self._output_id!r} ends before byte {start}")
+        except FrameError:
+            return b""
         return found.slice.data
 
 

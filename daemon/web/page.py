@@ -55,7 +55,6 @@ def routes(services: Services) -> list[BaseRoute]:
         Route("/", _for_people(page.timeline)),
         Route("/cards", page.cards),
         Route("/cards/{seq:int}", page.card),
-        Route("/sessions", page.session_list),
         Route("/live", page.live),
         Route("/events/{seq:int}", _for_people(page.event)),
         Route("/preferences", _for_people(page.prefer), methods=["POST"]),
@@ -84,13 +83,10 @@ class _Page:
 
     async def timeline(self, request: Request) -> Response:
         query = _query(request, PageQuery)
-        journal, asked = self._services.journal, query.asked
-        if query.at is not None:
-            page = await around(journal, asked, self._bounds, query.at)
-        elif query.after is not None:
-            page = await newer(journal, asked, self._bounds, query.after)
+        if query.at is None:
+            page = await self._page(query)
         else:
-            page = await older(journal, asked, self._bounds, NEWEST if query.before is None else query.before)
+            page = await around(self._services.journal, query.asked, self._bounds, query.at)
         preferences = _preferences(request)
         sessions = await self._sessions.part(query.sessions)
         section = await self._section(page, [], query, preferences.level_of)
@@ -104,35 +100,27 @@ class _Page:
             preferences=preferences,
             here=f"/?{request.url.query}",
             choices=_choices(self._sessions.providers),
-            latest=journal.latest,
         )
 
     async def cards(self, request: Request) -> Response:
         """A page as HTML to be put among others."""
         query = _query(request, CardsQuery)
-        journal, asked, bounds = self._services.journal, query.asked, self._bounds
-        if query.first is not None and query.last is not None:
-            page = await between(journal, asked, bounds, query.first, query.last)
-        elif query.after is not None:
-            page = await newer(journal, asked, bounds, query.after)
+        if query.first is None or query.last is None:
+            page = await self._page(query)
         else:
-            page = await older(journal, asked, bounds, NEWEST if query.before is None else query.before)
+            page = await between(self._services.journal, query.asked, self._bounds, query.first, query.last)
         also = await self._events(query.also)
         return HTMLResponse(await self._section(page, also, query, _preferences(request).level_of))
 
     async def card(self, request: Request) -> Response:
         """One card, at another level."""
-        query = _query(request, CardQuery)
+        query, seq = _query(request, CardQuery), _seq(request)
         level_of = _level_of(query.level, _preferences(request))
-        fragments = await self._fragments.of(await self._events([request.path_params["seq"], *query.also]), level_of)
+        fragments = await self._fragments.of(await self._events([seq, *query.also]), level_of)
         cards = await anyio.to_thread.run_sync(lambda: [html_of(card) for card in nest(fragments)])
         if not cards:
-            raise WebError(404, "not-found", f"there is no event {request.path_params['seq']} to be shown")
+            raise WebError(404, "not-found", f"there is no event {seq} to be shown")
         return HTMLResponse(cards[0])
-
-    async def session_list(self, request: Request) -> Response:
-        query = _query(request, PageQuery)
-        return HTMLResponse((await self._sessions.part(query.sessions)).html)
 
     async def live(self, request: Request) -> ASGIApp:
         query = _query(request, LiveQuery)
@@ -141,9 +129,9 @@ class _Page:
         return cards.stream(after)
 
     async def event(self, request: Request) -> Response:
-        seq = request.path_params["seq"]
+        seq = _seq(request)
         values = await event_page(self._services, self._fragments, seq)
-        return await _html("event.html", preferences=_preferences(request), here=f"/events/{seq}", **values)
+        return await _html("event.html", preferences=_preferences(request), **values)
 
     async def prefer(self, request: Request) -> Response:
         try:
@@ -153,6 +141,12 @@ class _Page:
         except PreferenceError as error:
             raise WebError(400, "bad-form", str(error)) from None
         return response
+
+    async def _page(self, query: PageQuery | CardsQuery) -> Page:
+        journal, asked = self._services.journal, query.asked
+        if query.after is not None:
+            return await newer(journal, asked, self._bounds, query.after)
+        return await older(journal, asked, self._bounds, NEWEST if query.before is None else query.before)
 
     async def _events(self, seqs: Iterable[int]) -> list[StoredEvent]:
         found = [await self._services.journal.event(seq) for seq in seqs]
@@ -189,6 +183,14 @@ def _choices(providers: Iterable[str]) -> dict[str, list[str]]:
 
 def _query(request: Request, kind: type[T]) -> T:
     return parse_query(request.scope["query_string"], kind)
+
+
+def _seq(request: Request) -> int:
+    """From the path. Raises `WebError`."""
+    seq: int = request.path_params["seq"]
+    if seq > NEWEST:
+        raise WebError(404, "not-found", f"there is no event {seq}")
+    return seq
 
 
 def _preferences(request: Request) -> Preferences:

@@ -102,16 +102,18 @@ class Page(NamedTuple):
 async def older(journal: Journal, asked: Asked, bounds: Bounds, before: int = NEWEST) -> Page:
     """The last events with `seq` < `before`. Raises `JournalError`."""
     search = await _Search.begin(journal, asked, bounds)
-    latest = journal.latest
-    looked = min(before, latest + 1)
+    last = min(before - 1, journal.latest)
+    looked = before
     while search.goes_on and looked > journal.oldest:
         found, looked = await journal.read_back(
             looked, search.wanted, limit=search.room, max_bytes=min(CHUNK, search.bytes_left)
         )
         if (cut := await search.take(found)) is not None:
             looked = cut
-    first = max(looked, 1)
-    return Page(search.found[::-1], first, min(before - 1, latest), looked > journal.oldest, before <= latest)
+    if search.found:  # events may have come meanwhile, and from other daemons
+        last = max(last, search.found[0].seq)
+    first = max(min(looked, last + 1), 1)
+    return Page(search.found[::-1], first, last, looked > journal.oldest, before <= journal.latest)
 
 
 async def newer(journal: Journal, asked: Asked, bounds: Bounds, after: int) -> Page:

@@ -13,6 +13,7 @@ import re
 import selectors
 import socket
 import time
+from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -38,6 +39,7 @@ def read(path: str, count: int, frame: str | None, stamps: bool) -> None:
         print("ready", flush=True)
         received = 0
         nanoseconds: list[int] = []
+        unfinished: defaultdict[socket.socket, bytes] = defaultdict(bytes)
         buffer = memoryview(bytearray(RECEIVE_BYTES))
         while selector.get_map():
             for key, _ in selector.select():
@@ -45,7 +47,8 @@ def read(path: str, count: int, frame: str | None, stamps: bool) -> None:
                 size = key.fileobj.recv_into(buffer)
                 if stamps:
                     now = time.monotonic_ns()
-                    nanoseconds += [now - int(stamp) for stamp in STAMP.findall(buffer[:size])]
+                    lines, _, unfinished[key.fileobj] = (unfinished[key.fileobj] + buffer[:size]).rpartition(b"\n")
+                    nanoseconds += [now - int(stamp) for stamp in STAMP.findall(lines)]
                 received += size
                 if not size:
                     selector.unregister(key.fileobj)

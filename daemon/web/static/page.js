@@ -189,7 +189,7 @@ function keyboard(feed) {
 
   function focus(card) {
     if (!card) return;
-    headOf(card).focus({ preventScroll: true });
+    headOf(card)?.focus({ preventScroll: true });
     card.scrollIntoView({ block: "nearest" });
   }
 

@@ -129,6 +129,21 @@ async def test_the_call_of_a_result_is_looked_for_so_far_back_and_no_farther(
     assert [look.call is not None for _, look in rendered] == [False, True]
 
 
+async def test_a_result_knows_its_call_though_only_the_calls_card_is_kept(
+    journal: Journal, rendered: list[tuple[int | None, Look]]
+) -> None:
+    others = [call(f"other-{n}", input={"command": "x" * 200}) for n in range(20)]
+    await journal.commit(commit(call("1"), *others, result("1")))
+    events, fragments = await everything(journal), Fragments(journal, 60_000)
+    await fragments.of(events[:1], full)
+    await fragments.of(events[1:-1], title)  # they take the place of the call, not of its card
+
+    rendered.clear()
+    await fragments.of([events[0], events[-1]], full)
+
+    assert [(seq, look.call is not None) for seq, look in rendered] == [(events[-1].seq, True)]
+
+
 async def test_a_call_of_another_stream_is_not_taken_for_it(
     journal: Journal, rendered: list[tuple[int | None, Look]]
 ) -> None:

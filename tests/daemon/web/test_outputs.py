@@ -253,3 +253,20 @@ def test_what_has_expired_is_gone(tmp_path: Path, suffix: str) -> None:
             status, code, sentence = browser.get(f"/api/outputs/{gone}{suffix}").error
             assert (status, code) == (410, "expired")
             assert sentence.startswith(f"output '{gone}' has expired")
+
+
+def test_a_body_that_goes_away_while_it_is_sent_breaks_off(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    size = 30_000_000
+    with browsed(tmp_path, output_bytes=size + 1) as (daemon, browser):
+        output_id = store(daemon.connect(), b"x" * size)
+        with browser.connect() as connection:
+            head = f"GET /api/outputs/{output_id} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {browser.token}"
+            connection.sendall(f"{head}\r\n\r\n".encode())
+            received = len(connection.recv(1_000))
+            store(daemon.connect(), b"y" * size)
+            while data := connection.recv(1_000_000):
+                received += len(data)
+
+        assert received < size
+        assert browser.get(f"/api/outputs/{output_id}").status == 410
+    assert not caplog.records

@@ -10,7 +10,9 @@ import orjson
 import pytest
 
 from tests.daemon.events import call, commit, event, message, result
+from tests.daemon.test_journal_nats import opened
 from tooltap.daemon.journal import Journal, StoredEvent
+from tooltap.daemon.journal_nats_place import NatsPlace
 from tooltap.daemon.journal_sqlite import SqliteJournal
 from tooltap.daemon.web.timeline import Asked, Bounds, Page, around, between, live_test, newer, older
 from tooltap.normalizers.bounds import Produced
@@ -61,6 +63,16 @@ async def test_pages_join_without_a_gap_both_ways(journal: Journal) -> None:
     assert [seqs(page) for page in back] == [[1, 2], [3, 4, 5], [6, 7, 8]]
     assert [seqs(page) for page in onwards] == [[1, 2, 3], [4, 5, 6], [7, 8]]
     assert [(page.first, page.last) for page in onwards] == [(1, 3), (4, 6), (7, 8)]
+
+
+async def test_the_newest_page_has_what_another_daemon_has_committed(nats_place: NatsPlace) -> None:
+    async with opened(nats_place) as one, opened(nats_place) as other:
+        await one.commit(commit(message("a"), message("b")))
+
+        page = await older(other, ALL, BOUNDS)
+
+        assert [orjson.loads(event.body)["text"] for event in page.events] == ["a", "b"]
+        assert (page.last, page.older, page.newer) == (page.events[-1].seq, False, False)
 
 
 async def test_a_page_around_an_event_has_it_in_the_middle(journal: Journal) -> None:
