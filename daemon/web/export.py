@@ -125,20 +125,25 @@ class ExportedPage:
         if full is None or self._level == "full" or urls:
             return full
         brief = rendered(event, look)
-        if brief is None or brief.is_minor or brief.body == full.body:
+        if brief is None:
+            return None
+        if brief.key is not None:  # the card of a call that is but its header has no room for what is put into it
+            brief = brief._replace(level="summary")
+        if brief.is_minor or brief.body == full.body:
             return brief
         return brief._replace(body=template("export_body.html", brief=brief.body, full=full.body))
 
     def _call(self, event: AnyEvent) -> Call | None:
-        if isinstance(event, ToolResult):
-            return self._calls.get((event.stream, event.call_id))
+        call_id: str | None = getattr(event, "call_id", None)
+        if call_id is None:
+            return None
+        key = (event.stream, call_id)
         if isinstance(event, ToolCall | ToolUpdate) and event.input is not None:
-            key = (event.stream, event.call_id)
             known = self._calls.pop(key, None)
             self._calls[key] = Call(event.name, event.input, event.preview or (known.preview if known else ""))
             if len(self._calls) > HELD_CALLS:
                 self._calls.popitem(last=False)
-        return None
+        return self._calls.get(key)
 
 
 def _data_url(body: Body) -> str:

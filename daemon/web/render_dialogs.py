@@ -29,6 +29,7 @@ from tooltap.protocol.tools import (
 __all__ = [
     "Answers",
     "Planned",
+    "answers_given",
     "choices",
     "history_import_input",
     "indexing_input",
@@ -123,6 +124,13 @@ def questions_asked(
     items += [_asked(Question(question=question), {question: answer}, look) for question, answer in unasked.shown]
     hidden = shown.hidden + unasked.hidden
     return template("questions.html", items=items, hidden=hidden, answered=answers is not None) if items else Markup()
+
+
+def answers_given(answers: dict[str, Any], look: Look) -> Markup:
+    """Without the questions, which stand elsewhere."""
+    if all(isinstance(answer, str) for answer in answers.values()):
+        return facts((short(question), answer) for question, answer in few(list(answers.items()), look).shown)
+    return questions_asked([], answers, look)
 
 
 def _asked(asked: Question, answers: dict[str, Any], look: Look) -> _Asked:

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from tooltap.daemon.web.look import Look
 from tooltap.daemon.web.render_any import tree
-from tooltap.daemon.web.render_dialogs import choices, questions_asked
+from tooltap.daemon.web.render_dialogs import answers_given, choices, questions_asked
 from tooltap.daemon.web.render_parts import HEADER, attachments, facts, folded, joined, note, plain, prose, short, table
 from tooltap.daemon.web.tools import input_body
 from tooltap.protocol.events import (
@@ -57,9 +57,14 @@ def permission_body(event: PermissionRequest, look: Look) -> Markup:
     return joined(
         _whole(event.title, look, "/title"),
         asked,
-        questions_asked(event.questions or [], None, look),
+        Markup() if _shows_questions(look) else questions_asked(event.questions or [], None, look),
         choices(event.options or [], look),
     )
+
+
+def _shows_questions(look: Look) -> bool:
+    """Whether the call's own card has them, beside this one."""
+    return not look.is_full and look.call is not None and bool(look.call.input.get("questions"))
 
 
 def _whole(value: str | None, look: Look, pointer: str) -> Markup:
@@ -76,8 +81,7 @@ def _asked(name: str | None, payload: dict[str, Any], look: Look) -> Markup:
 
 
 def response_body(event: PermissionResponse, look: Look) -> Markup:
-    answers = Markup() if event.answers is None else questions_asked([], event.answers, look)
-    return joined(prose(event.message, look, "/message", prompt=True), answers)
+    return joined(prose(event.message, look, "/message", prompt=True), answers_given(event.answers or {}, look))
 
 
 def notice_body(event: Notice, look: Look) -> Markup:
@@ -122,7 +126,8 @@ def session_body(event: SessionEvent, look: Look) -> Markup:
 def _names(of_what: str, names: list[str] | None, look: Look) -> Markup:
     if not names:
         return Markup()
-    return folded(f"{len(names):,} {of_what}", tree(names, look, f"/{of_what}"))
+    shown = [short(name, HEADER) for name in names]
+    return folded(f"{len(names):,} {of_what}", tree(shown, look._replace(level="full")))
 
 
 def usage_body(event: Usage, look: Look) -> Markup:

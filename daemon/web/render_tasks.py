@@ -62,6 +62,8 @@ def task_output(result: TaskEnd, look: Look) -> Markup:
     """A subagent's answer, or the tasks that were asked for. What is said beside a table, or of a subagent that goes
     on, is for the model."""
     listed = _tasks([result.task] if result.task else result.tasks or [], look)
+    if result.task is not None and look.call is not None and look.call.input.get("operation") == "create":
+        listed = facts([("task", _cell(result.task.get("id")))])  # the rest is what was asked for
     change = _change(result.statusChange or {})
     is_aside = bool(listed) or change is not None or result.isAsync is True
     duration = result.totalDurationMs

@@ -84,6 +84,7 @@ def test_the_page_allows_nothing_but_its_own_style_and_its_own_images() -> None:
         f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
     )
     assert not page.all("script")
+    assert {one.attributes["href"][0] for one in page.all("a")} == {"#"}
     assert not page.all("link")
     assert "@import" not in page.one("style").raw
     assert "url(" not in page.one("style").raw
@@ -101,6 +102,7 @@ def test_what_a_summary_leaves_out_unfolds_and_full_has_nothing_to_unfold() -> N
     assert summary.all("details.whole")
     assert not full.all("details.whole")
     assert not title.all(".brief")
+    assert "greet is defined" in title.text
     assert len(title.all("details.whole")) >= len(summary.all("details.whole"))
 
 

@@ -11,7 +11,7 @@ from tooltap.daemon.web.cards import article, fragment_of
 from tooltap.daemon.web.look import Call, Level, Look
 from tooltap.normalizers.contract import normalize, read_recording
 from tooltap.normalizers.items import Context
-from tooltap.protocol.events import AnyEvent, Event, ToolCall, ToolResult, ToolUpdate, decode
+from tooltap.protocol.events import AnyEvent, Event, ToolCall, ToolUpdate, decode
 
 __all__ = ["card_of", "cards_of", "made", "recorded", "result"]
 
@@ -63,7 +63,7 @@ def cards_of(events: list[Event], level: Level = "summary") -> list[tuple[Event,
             calls[event.call_id] = Call(event.name, event.input, event.preview or "")
         if isinstance(event, ToolUpdate) and event.input is not None:
             calls[event.call_id] = Call(event.name, event.input, event.preview or "")
-        call = calls.get(event.call_id) if isinstance(event, ToolResult) else None
+        call = calls.get(getattr(event, "call_id", None) or "")
         look = Look(level, lambda output_id: f"/api/outputs/{output_id}", event.outputs or {}, call)
         fragment = fragment_of(event, look)
         if fragment is not None:

@@ -16,7 +16,7 @@ from tooltap.daemon.web.look import LEVELS, Call, Level, Look
 from tooltap.protocol.events import Event, decode
 
 
-@settings(max_examples=200, deadline=None)
+@settings(deadline=None)
 @given(events, payloads(*INPUT_KEYS))
 def test_any_event_renders_at_any_level_inert_and_balanced(fields: dict[str, Any], asked: dict[str, Any]) -> None:
     event = made(**fields)

@@ -116,7 +116,7 @@ def test_a_subagents_prompt_is_not_the_users() -> None:
 
 def test_a_task_list_is_a_table_and_a_change_of_state_is_said() -> None:
     found = of(ToolResult, cards(f"{CLAUDE}/task-list.jsonl"), "Task")
-    assert rows(found[0]) == [["task", "subject", "description"], ["1", "Read the code", "Read the code."]]
+    assert facts(found[0]) == {"task": "1"}
     assert facts(found[3]) == {"state": "pending → in_progress"}
     assert rows(found[-1])[1:] == [
         ["1", "Read the code", "completed"],
@@ -144,6 +144,15 @@ def test_a_question_shows_its_options_and_the_result_which_one_was_chosen() -> N
     assert call.texts("li") == ["SQLite Simple file", "Postgres Server"]
     assert result.texts("li") == ["✓ chosen: SQLite Simple file", "Postgres Server"]
     assert result.texts("li.chosen") == ["✓ chosen: SQLite Simple file"]
+
+
+def test_a_question_whose_call_shows_it_is_not_asked_twice_and_its_answer_is_a_line() -> None:
+    found = cards(f"{CLAUDE}/control-question.jsonl")
+    request, response = of(PermissionRequest, found)[0], of(PermissionResponse, found)[0]
+    assert (request.one(".preview").text, request.all(".body")) == ("Which database?", [])
+    assert facts(response) == {"Which database?": "SQLite"}
+    alone = card_of(next(event for event, _ in found if isinstance(event, PermissionRequest)))
+    assert alone.texts("li") == ["SQLite Simple file", "Postgres Server"]
 
 
 def test_several_choices_and_words_of_ones_own_are_told_apart() -> None:
@@ -265,7 +274,7 @@ def test_an_answer_is_markdown_and_a_remote_image_in_it_a_link() -> None:
     card = card_of(made("message", role="assistant", text="**Done**, see ![chart](https://example.org/a.png)"))
     assert card.one("strong").text == "Done"
     assert not card.all("img")
-    assert card.all("a")[1].attributes["href"] == "https://example.org/a.png"
+    assert card.one(".body").one("a").attributes["href"] == "https://example.org/a.png"
 
 
 def test_attachments_that_are_no_images_are_links_with_name_type_and_size() -> None:
@@ -282,7 +291,7 @@ def test_attachments_that_are_no_images_are_links_with_name_type_and_size() -> N
         "x https://example.org/x text/plain",
         "file:///etc/passwd text/plain",
     ]
-    assert [one.attributes["href"] for one in card.all("a")][1:] == [
+    assert [one.attributes["href"] for one in card.one(".body").all("a")] == [
         "/api/outputs/o1",
         "/api/outputs/o2",
         "https://example.org/x",
