@@ -125,11 +125,11 @@ def test_it_is_inert_when_it_comes_live(site: Site, tab: Tab) -> None:
 
 
 def test_a_megabyte_in_one_line_is_a_card_like_others(site: Site, page: Page) -> None:
-    agent = site.publish("long", "claude-stream")
+    agent = site.publish("megabytes", "claude-stream")
     agent.write(said("word " * (MEGABYTE // 5), 1), called("Bash", {"command": "x" * MEGABYTE}, "long"))
     agent.write(answered("long", "<b>" * (MEGABYTE // 3)), said("the end", 2))
     agent.finish()
-    site.enter(page, stream="long")
+    site.enter(page, stream="megabytes")
 
     expect(page.locator("article.message").last).to_contain_text("the end")
     expect(page.locator("article.tool-call").get_by_role("link", name="the whole").first).to_be_visible()
