@@ -31,7 +31,7 @@ from tooltap.daemon.harmless import visible
 from tooltap.daemon.web.look import brief
 from tooltap.daemon.web.screen import settled
 
-__all__ = ["ansi", "clock", "code", "link", "markdown", "template", "text", "time_of_day"]
+__all__ = ["ansi", "clock", "code", "compile_templates", "link", "markdown", "template", "text", "time_of_day"]
 
 LINKS = frozenset({"http", "https", "mailto"})
 """Schemes that a link may have."""
@@ -132,6 +132,12 @@ def template(name: str, **values: Any) -> Markup:
 
 def _brief(value: str) -> str:
     return visible(brief(value))
+
+
+def compile_templates() -> None:
+    """All of them; they are else compiled when they are filled in for the first time."""
+    for name in _environment().list_templates():
+        _environment().get_template(name)
 
 
 @cache

@@ -26,7 +26,7 @@ from tooltap.daemon.web.fragments import Fragments, LevelOf
 from tooltap.daemon.web.heads import Head
 from tooltap.daemon.web.live import LiveCards
 from tooltap.daemon.web.look import LEVELS, Level
-from tooltap.daemon.web.markup import template
+from tooltap.daemon.web.markup import compile_templates, template
 from tooltap.daemon.web.nesting import html_of, nest
 from tooltap.daemon.web.preferences import (
     COOKIE,
@@ -43,7 +43,7 @@ from tooltap.daemon.web.timeline import NEWEST, STATES, Bounds, Page, around, be
 from tooltap.daemon.web.tools import RENDERERS
 from tooltap.protocol.events import AnyEvent
 
-__all__ = ["routes"]
+__all__ = ["routes", "warm_up"]
 
 COOKIE_SECONDS = 365 * 24 * 3600
 T = TypeVar("T")
@@ -61,6 +61,12 @@ def routes(services: Services) -> list[BaseRoute]:
         Route("/static/code.css", _code_css),
         Mount("/static", StaticFiles(packages=[("tooltap.daemon.web", "static")])),
     ]
+
+
+def warm_up() -> None:
+    """Does what the first reader would have to wait for."""
+    code_css()
+    compile_templates()
 
 
 async def _code_css(_: Request) -> Response:

@@ -15,6 +15,7 @@ from tooltap.daemon.logs import get_logger
 from tooltap.daemon.tcp import url_of
 from tooltap.daemon.web.app import application
 from tooltap.daemon.web.connection import BrowserConnection
+from tooltap.daemon.web.page import warm_up
 from tooltap.daemon.web.services import Services
 
 __all__ = ["WebServer"]
@@ -50,7 +51,9 @@ class WebServer:
     async def run(self) -> None:
         """Until `stop`."""
         try:
-            await self._server.serve(sockets=[self._listening])
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(anyio.to_thread.run_sync, warm_up)
+                await self._server.serve(sockets=[self._listening])
         except Exception:
             _log.exception("the web gateway failed")
         finally:

@@ -89,10 +89,10 @@ class Tab:
             assert self.wrong == []
 
 
-def violations(page: Page, *rules: str) -> list[str]:
-    """What axe calls serious or critical, as `rule: where`; of these rules only, if there are any."""
+def violations(page: Page, *rules: str, within: str = "body") -> list[str]:
+    """What axe calls serious or critical, as `rule: where`; by these rules only, if there are any."""
     only = {"runOnly": rules} if rules else {}
-    found = Axe().run(page, options={"resultTypes": ["violations"], **only}).response["violations"]
+    found = Axe().run(page, within, {"resultTypes": ["violations"], **only}).response["violations"]
     return [
         f"{rule['id']}: {' '.join(map(str, node['target']))} {node['failureSummary']}"
         for rule in found

@@ -36,7 +36,7 @@ new PerformanceObserver((list) => tasks.push(...list.getEntries().map((one) => [
 new PerformanceObserver((list) => {
     for (const frame of list.getEntries()) {
         const ours = frame.scripts.filter((one) => one.sourceURL.startsWith(location.origin));
-        frames_.push([frame.startTime, ...ours.map((one) => one.duration - one.forcedStyleAndLayoutDuration)]);
+        frames_.push([frame.startTime, ...ours.map((one) => one.duration)]);
     }
 }).observe({ type: "long-animation-frame", buffered: true });
 """
@@ -59,7 +59,7 @@ class Measured(NamedTuple):
     scrolling: list[float]
     """Long tasks of every kind while it was scrolled, layout and parsing included."""
     script: list[float]
-    """What our script took of long frames, without the layout it asked for."""
+    """What our script took of long frames, the layout it asked for included."""
     seen: int
     """Cards that came past."""
     elements: int
