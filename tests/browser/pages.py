@@ -21,5 +21,5 @@ def prefer(page: Page, **values: str) -> None:
             field.set_checked(value == "on")
         else:
             field.fill(value)
-    form.get_by_role("button", name="Remember").click()
-    page.locator("#preferences").wait_for(state="hidden")
+    with page.expect_navigation():
+        form.get_by_role("button", name="Remember").click()
