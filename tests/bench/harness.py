@@ -19,7 +19,7 @@ import msgspec
 
 from tooltap import __version__
 
-__all__ = ["Figure", "Options", "alternate", "cpu_seconds", "machine", "median", "table"]
+__all__ = ["Figure", "Options", "alternate", "cpu_seconds", "cpu_seconds_since", "machine", "median", "table"]
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -70,6 +70,15 @@ def median(name: str, samples: Iterable[float], unit: str, **reach: float | str)
     return msgspec.convert(
         {"name": name, "value": statistics.median(listed), "unit": unit, "samples": listed, **reach}, Figure
     )
+
+
+CPU_TICK = 0.01
+"""Seconds: as finely as the system tells processor time."""
+
+
+def cpu_seconds_since(before: float, pid: int) -> float:
+    """Never nothing, so that it can be divided by."""
+    return max(cpu_seconds(pid) - before, CPU_TICK)
 
 
 def cpu_seconds(pid: int) -> float:

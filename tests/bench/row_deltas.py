@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tests.bench.harness import Figure, Options, alternate, cpu_seconds, median
+from tests.bench.harness import Figure, Options, alternate, cpu_seconds, cpu_seconds_since, median
 from tests.bench.load import open_stream, peak
 from tests.bench.readers import readers
 from tests.daemon.processes import DaemonProcess
@@ -60,7 +60,7 @@ def _run(count: int) -> Run:
             wire.write(b"".join(lines[start : start + AT_ONCE]))
         wire.finish()
         kinds = wire.until("done")[-1]["kinds"]
-        run = Run((cpu_seconds(daemon.process.pid) - before) / count, peak(daemon))
+        run = Run(cpu_seconds_since(before, daemon.process.pid) / count, peak(daemon))
         daemon.process.terminate()
         reading.result()
     assert kinds["tool-result"] == 1, kinds

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.bench.harness import Figure, Options, alternate, cpu_seconds, median
+from tests.bench.harness import Figure, Options, alternate, cpu_seconds, cpu_seconds_since, median
 from tests.bench.load import open_stream, publish, said_lines
 from tests.daemon.processes import DaemonProcess
 
@@ -66,4 +66,4 @@ def _run(load: Load) -> float:
                 wire.finish()
             for wire in wires:
                 wire.until("done")
-        return (cpu_seconds(daemon.process.pid) - before) / load.events
+        return cpu_seconds_since(before, daemon.process.pid) / load.events

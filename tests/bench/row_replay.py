@@ -17,7 +17,7 @@ from typing import NamedTuple
 import anyio
 
 from tests.bench.children import Child
-from tests.bench.harness import Figure, Options, alternate, cpu_seconds, median
+from tests.bench.harness import Figure, Options, alternate, cpu_seconds, cpu_seconds_since, median
 from tests.bench.servers import EVENT_BYTES, events
 from tests.daemon.events import commit
 from tests.daemon.nats_server import NatsServer
@@ -85,4 +85,4 @@ def _receive(path: Path, pid: int, size: int, *, subscribe: bool) -> Run:
             received += len(data)
         seconds = time.perf_counter() - start
     assert received >= size, f"{received} bytes of {size} were received"
-    return Run(received / 1e6 / seconds, received / 1e6 / max(0.01, cpu_seconds(pid) - cpu))
+    return Run(received / 1e6 / seconds, received / 1e6 / cpu_seconds_since(cpu, pid))
