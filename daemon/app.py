@@ -145,6 +145,8 @@ class Daemon:
     async def statistics(self) -> dict[str, Any]:
         """What `stats` answers."""
         journal, hub = self.journal, self.hub
+        # First: where it is at rest, what it has read is in the journal.
+        following = {} if self._follower is None else {"following": self._follower.statistics()}
         streams = await journal.streams(limit=STREAMS_TOLD)
         return {
             "version": __version__,
@@ -165,7 +167,7 @@ class Daemon:
             ],
             "connections": {"open": self.server.connections, "publishing": len(self._streams.sessions)},
             "drift": msgspec.to_builtins(self._drift.report()),
-            **({"following": self._follower.statistics()} if self._follower is not None else {}),
+            **following,
             **({"web": self.web.statistics()} if self.web is not None else {}),
             "spools": self._drain.statistics(),
             "outputs": self._outputs.statistics(),
