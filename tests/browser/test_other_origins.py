@@ -62,7 +62,9 @@ def test_a_page_of_another_origin_gets_nothing(known: Page, site: Site, host: st
         outcome = known.evaluate("window.outcome")
         known.wait_for_load_state("networkidle")
 
-    assert answers(site) - before == Counter({"403": 8})
+    got = answers(site) - before
+    assert got["403"] == 8
+    assert got.keys() <= {"403", "404"}  # the browser may look for an icon of the page that it was on
     assert outcome == ["failed", "failed", "failed"]
 
 
