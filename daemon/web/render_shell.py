@@ -1,4 +1,7 @@
-"""A command and what it printed; and the tools that look after a command that runs on."""
+"""A command and what it printed; and the tools that look after a command that runs on.
+
+The exit code stands in the card's header.
+"""
 
 from __future__ import annotations
 
@@ -57,6 +60,6 @@ def shell_output(result: BashResult, look: Look) -> Markup:
         if (value := getattr(result, name, None))
     ]
     facts = [("status", status)] if (status := getattr(result, "status", None)) else []
-    if not printed and not facts and result.exit_code is None and not result.interrupted:
+    if not printed and not facts and not result.interrupted:
         return Markup()
     return template("shell_output.html", result=result, printed=printed, facts=facts)
