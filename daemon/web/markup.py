@@ -33,6 +33,8 @@ from tooltap.daemon.web.screen import settled
 
 __all__ = ["ansi", "clock", "code", "compile_templates", "link", "markdown", "template", "text", "time_of_day"]
 
+TAIL = 6
+"""Characters of a session's id that tell it from others of the same name; the first ones of many ids are the time."""
 LINKS = frozenset({"http", "https", "mailto"})
 """Schemes that a link may have."""
 HIGHLIGHTED = 65_536
@@ -158,6 +160,7 @@ def _environment() -> Environment:
         "link": link,
         "clock": clock,
         "time_of_day": time_of_day,
+        "tail": lambda session: visible(session[-TAIL:]),
     }
     environment.globals |= {"code": code}
     return environment

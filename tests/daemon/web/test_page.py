@@ -123,6 +123,16 @@ def test_sessions_are_on_the_left_and_the_timeline_on_the_right(daemon: Running,
     assert page.one("div", id="feed").attributes["role"] == "feed"
 
 
+def test_sessions_of_one_name_are_told_apart_by_the_end_of_their_ids(daemon: Running, browser: Browser) -> None:
+    for session in ("0000-0000-abc123", "0000-0000-def456"):
+        daemon.commit(commit(message("x", session[-1], session=session), stream=session[-1]))
+
+    page = shown(browser)
+
+    assert [one.one("span", class_="tail").text for one in page.all("li")] == ["def456", "abc123"]
+    assert [one.one("span", class_="of").text for one in page.all("article")] == ["gemini abc123", "gemini def456"]
+
+
 def test_an_empty_journal_says_how_to_begin(browser: Browser) -> None:
     page = shown(browser)
 
