@@ -10,7 +10,6 @@ import { after, before, test } from "node:test";
 import {
   ConnectError,
   DaemonError,
-  DisconnectedError,
   isCall,
   isGap,
   isResult,
@@ -20,6 +19,7 @@ import {
 } from "../src/index.js";
 import { Daemon } from "./daemon.js";
 import { CALL, RESULT, texts } from "./items.js";
+import { testLives } from "./lives.js";
 
 /** For the tests that leave it alone. */
 const daemon = new Daemon();
@@ -27,20 +27,6 @@ const daemon = new Daemon();
 before(() => daemon.begin());
 
 after(() => daemon.close());
-
-/** A test with a daemon of its own, which has taken the line "one". */
-function testOfLives(name: string, body: (daemon: Daemon, options: SubscribeOptions) => Promise<void>): void {
-  test(name, async () => {
-    const daemon = new Daemon();
-    try {
-      await daemon.begin();
-      await daemon.publish("one");
-      await body(daemon, { after: "start", path: daemon.path, filter: { kind: ["unparsed"] } });
-    } finally {
-      await daemon.close();
-    }
-  });
-}
 
 /** What is published now. */
 async function published(...lines: string[]): Promise<SubscribeOptions> {
@@ -83,45 +69,6 @@ test("what a user interface shows is typed too", async () => {
   }
 
   assert.deepEqual(shown, ["Bash exit 3"]);
-});
-
-testOfLives("every event comes once, whichever daemon it was written by", async (daemon, options) => {
-  const again = (text: string) => async () => {
-    await daemon.kill();
-    await daemon.begin();
-    await daemon.publish(text);
-  };
-
-  assert.deepEqual(await texts(subscribe(options), 3, again("two"), again("three")), ["one", "two", "three"]);
-});
-
-testOfLives("a journal that is lost meanwhile is a gap", async (daemon, options) => {
-  const lose = async () => {
-    await daemon.kill();
-    daemon.forgetJournal();
-    await daemon.begin();
-    await daemon.publish("two");
-  };
-
-  assert.deepEqual(await texts(subscribe(options), 3, lose), ["one", "1..0 reset", "two"]);
-});
-
-testOfLives("without reconnecting the end of the daemon is an error", async (daemon, options) => {
-  const stream = subscribe({ ...options, reconnect: false });
-
-  await assert.rejects(texts(stream, 2, () => daemon.kill()), DisconnectedError);
-});
-
-testOfLives("a signal ends a loop that waits, for events or for the daemon", async (daemon, options) => {
-  for (const act of [async () => {}, () => daemon.kill()]) {
-    const controller = new AbortController();
-    const stop = async () => {
-      await act();
-      controller.abort();
-    };
-    const stream = subscribe({ ...options, signal: controller.signal });
-    await assert.rejects(texts(stream, 2, stop), { name: "AbortError" });
-  }
 });
 
 test("where nobody listens it says what to do", async () => {
@@ -181,3 +128,5 @@ test("the example prints every shell command", async () => {
   }
   child.kill();
 });
+
+testLives("by the socket", async () => {}, (daemon, options) => subscribe({ ...options, path: daemon.path }));

@@ -12,7 +12,6 @@ import { after, before, test } from "node:test";
 import {
   ConnectError,
   DaemonError,
-  DisconnectedError,
   event,
   isCall,
   isGap,
@@ -23,6 +22,7 @@ import {
 } from "../src/web.js";
 import { Daemon } from "./daemon.js";
 import { CALL, texts } from "./items.js";
+import { testLives } from "./lives.js";
 
 /** For the tests that leave it alone. */
 const daemon = new Daemon();
@@ -38,20 +38,6 @@ function optionsOf(daemon: Daemon, options: SubscribeOptions): SubscribeOptions 
 /** What is published now. */
 async function published(...lines: string[]): Promise<SubscribeOptions> {
   return optionsOf(daemon, { filter: { stream: [await daemon.publish(...lines)] } });
-}
-
-/** A test with a daemon of its own, which has taken the line "one". */
-function testOfLives(name: string, body: (daemon: Daemon, options: SubscribeOptions) => Promise<void>): void {
-  test(name, async () => {
-    const daemon = new Daemon();
-    try {
-      await (await daemon.withWeb()).begin();
-      await daemon.publish("one");
-      await body(daemon, optionsOf(daemon, { filter: { kind: ["unparsed", "notice"] } }));
-    } finally {
-      await daemon.close();
-    }
-  });
 }
 
 test("events come in order, typed, and the cursor is behind the last one given", async () => {
@@ -77,45 +63,6 @@ test("what a user interface shows is typed too", async () => {
       assert.equal(item.arg, "exit 3");
       break;
     }
-  }
-});
-
-testOfLives("every event comes once, whichever daemon it was written by", async (daemon, options) => {
-  const again = (text: string) => async () => {
-    await daemon.kill();
-    await daemon.begin();
-    await daemon.publish(text);
-  };
-
-  assert.deepEqual(await texts(subscribe(options), 3, again("two"), again("three")), ["one", "two", "three"]);
-});
-
-testOfLives("a journal that is lost meanwhile is a gap", async (daemon, options) => {
-  const lose = async () => {
-    await daemon.kill();
-    daemon.forgetJournal();
-    await daemon.begin();
-    await daemon.publish("two");
-  };
-
-  assert.deepEqual(await texts(subscribe(options), 3, lose), ["one", "1..0 reset", "two"]);
-});
-
-testOfLives("without reconnecting the end of the daemon is an error", async (daemon, options) => {
-  const stream = subscribe({ ...options, reconnect: false });
-
-  await assert.rejects(texts(stream, 2, () => daemon.kill()), DisconnectedError);
-});
-
-testOfLives("a signal ends a loop that waits, for events or for the daemon", async (daemon, options) => {
-  for (const act of [async () => {}, () => daemon.kill()]) {
-    const controller = new AbortController();
-    const stop = async () => {
-      await act();
-      controller.abort();
-    };
-    const stream = subscribe({ ...options, signal: controller.signal });
-    await assert.rejects(texts(stream, 2, stop), { name: "AbortError" });
   }
 });
 
@@ -187,3 +134,9 @@ test("nothing of it is for Node alone", () => {
   }
   assert.ok(modules.includes("stream.js"));
 });
+
+testLives(
+  "over HTTP",
+  (daemon) => daemon.withWeb(),
+  (daemon, options) => subscribe(optionsOf(daemon, options)),
+);
