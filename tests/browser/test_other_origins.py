@@ -1,16 +1,19 @@
-"""A page of somebody else, in the browser that is let in: whatever it tries, it gets 403 and nothing else."""
+"""Pages of others, in a browser: whatever they try, they get 403 and nothing else, unless the user has allowed them."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.browser.chromium import PROGRAM, TIMEOUT
 from tests.browser.serving import Site
+from tests.daemon.events import commit, message
+from tests.daemon.web.browsing import browsed
 from tests.http_server import HttpServer
 
 ATTEMPTS = """
@@ -49,6 +52,29 @@ def known(browser: Browser, site: Site) -> Iterator[Page]:
     assert [cookie["value"] for cookie in context.cookies()]
     yield page
     context.close()
+
+
+READING = """
+async ([url, token]) => {
+    const headers = {Authorization: `Bearer ${token}`, Accept: "text/event-stream"};
+    const response = await fetch(`${url}/api/events?after=start`, {headers});
+    const reader = response.body.getReader();
+    for (let text = ""; ; text += new TextDecoder().decode((await reader.read()).value)) {
+        if (text.includes("event: live")) return text;
+    }
+}
+"""
+
+
+def test_a_page_that_is_allowed_reads_events_with_the_token(page: Page, tmp_path: Path) -> None:
+    with (
+        HttpServer(lambda _, answer: answer.whole(200, b"<!doctype html>", "Content-Type: text/html")) as other,
+        browsed(tmp_path, {"origins": [other.url]}) as (daemon, gateway),
+    ):
+        daemon.commit(commit(message("for whom it may concern")))
+        page.goto(other.url)
+
+        assert "for whom it may concern" in page.evaluate(READING, [gateway.url, gateway.token])
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
