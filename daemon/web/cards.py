@@ -49,7 +49,7 @@ from tooltap.protocol.events import (
     Usage,
 )
 
-__all__ = ["SLOTS", "Fragment", "Slot", "article", "fragment_of", "key_of"]
+__all__ = ["Fragment", "Slot", "article", "fragment_of", "key_of"]
 
 Slot: TypeAlias = Literal["input", "live", "output", "children"]
 SLOTS: tuple[Slot, ...] = ("input", "live", "output", "children")

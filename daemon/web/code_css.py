@@ -16,7 +16,7 @@ from ansi2html.style import get_styles
 from pygments.styles import get_style_by_name
 from pygments.token import STANDARD_TYPES, Token
 
-__all__ = ["DARK", "LIGHT", "Scheme", "code_css", "contrast", "readable", "tint"]
+__all__ = ["DARK", "LIGHT", "Scheme", "code_css", "contrast", "readable"]
 
 READABLE = 4.5
 """Contrast of text as WCAG 2 has it at level AA."""

@@ -20,7 +20,7 @@ from tooltap.daemon.web.timeline import of_call
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import EventRequest
 
-__all__ = ["event_page", "pretty"]
+__all__ = ["event_page"]
 
 VIEWS: tuple[tuple[View, str], ...] = (
     ("display", "what the user sees"),

@@ -19,7 +19,7 @@ from tooltap.daemon.web.errors import WebError, from_frame_error
 from tooltap.daemon.web.ranges import Span, UnsatisfiableError, requested_span
 from tooltap.protocol.frames import FrameError, OutputRequest
 
-__all__ = ["OutputFile", "open_output"]
+__all__ = ["open_output"]
 
 SLICE = 262_144
 """Bytes of a body in memory at a time."""

@@ -24,7 +24,6 @@ __all__ = [
     "PreferenceError",
     "Preferences",
     "Tap",
-    "Theme",
     "from_cookie",
     "from_form",
     "to_cookie",

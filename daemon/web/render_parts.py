@@ -18,7 +18,6 @@ from tooltap.protocol.events import Attachment
 __all__ = [
     "HEADER",
     "IMAGES",
-    "Few",
     "attachments",
     "few",
     "facts",
