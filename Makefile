@@ -39,15 +39,15 @@ fix: .venv/.dev
 
 # make corpus CORPUS=<folder with a manifest.json>
 corpus: .venv/.runtime
-	$(BIN)/python -m tooltap.traces.corpus $(CORPUS)
+	$(BIN)/python -m tooltap.traces.checks.corpus $(CORPUS)
 
 # make goldens GOLDENS=<file of the ancestor's recorded cases>
 goldens: .venv/.runtime
-	$(BIN)/python -m tooltap.traces.goldens $(GOLDENS)
+	$(BIN)/python -m tooltap.traces.checks.goldens $(GOLDENS)
 
 # make endless DIALECTS='acp or codex-mcp': a million lines each, in which nothing ever ends; `make test` feeds fewer.
 endless: .venv/.dev
-	TOOLTAP_ENDLESS_LINES=1000000 $(BIN)/pytest -q -n auto tests/normalizers/test_bounded_state.py -k '$(DIALECTS)'
+	TOOLTAP_ENDLESS_LINES=1000000 $(BIN)/pytest -q -n auto tests/normalizers/core/test_bounded_state.py -k '$(DIALECTS)'
 
 # New damage to every recording, of a kind `make test` has not tried.
 fuzz: .venv/.dev
@@ -59,7 +59,7 @@ soak: .venv/.dev
 
 # The page that says which tools are proven for which dialect, from the fixtures.
 coverage: .venv/.runtime
-	$(BIN)/python -m tooltap.traces.coverage tests/fixtures > docs/coverage.md
+	$(BIN)/python -m tooltap.traces.checks.coverage tests/fixtures > docs/coverage.md
 
 # What is made of the structs in protocol/: pages, JSON Schema, TypeScript. Refuses what is not only an addition.
 schema: .venv/.dev

@@ -1,6 +1,6 @@
 """`tooltap`: the table of subcommands, and what every one of them has in common: errors and exit codes.
 
-A subcommand is a module `tooltap.cli.<name>` with a click command `command`, imported when it is called, so that
+A subcommand is a module `<folder>/<name>.py` with a click command `command`, imported when it is called, so that
 `tooltap --help` starts at once.
 
 Exit codes: 0 done, 1 the work failed or a check found something, 2 wrong usage or configuration, 130 on Ctrl-C.
@@ -14,42 +14,53 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 from click.shell_completion import CompletionItem
 
 from tooltap import __version__
-from tooltap.cli.commands import Group
+from tooltap.cli.common.commands import Group
 
 __all__ = ["COMMANDS", "main", "tooltap"]
 
+
+class Listed(NamedTuple):
+    folder: str
+    """The folder of `cli/` that has the module."""
+    summary: str
+    """The line `tooltap --help` shows; the subcommand's own help begins with it."""
+
+
 COMMANDS = {
-    "demo": "Play real recorded streams of several agents through a daemon and show the one stream they become.",
-    "serve": "Run the daemon: tap, journal, serve.",
-    "run": "Run an agent, pass its output through untouched, and tap it.",
-    "proxy": "Run an agent that speaks ACP or MCP, pass both directions through untouched, and tap them.",
-    "attach": "Tap the event stream of a server that runs already.",
-    "gateway": "Pass requests on to a server for language models, and tap them.",
-    "ingest": "Feed recorded or piped lines to the daemon, each file a stream of its own.",
-    "normalize": "Turn raw lines into event lines, without a daemon.",
-    "replay": "Put a trace through the current normalizers.",
-    "tail": "Follow events.",
-    "sessions": "List the sessions in the journal.",
-    "show": "Show one event.",
-    "export": "Write a session as a page that opens in any browser.",
-    "baseline": "Record what agents' streams look like, and check whether they still do.",
-    "drift": "Show where agents' streams are not what they were.",
-    "config": "Check the daemon's configuration.",
-    "stats": "Show what the daemon has done, stream by stream.",
-    "doctor": "Look at all there is of tooltap here, and say what to do about it.",
-    "service": "Have systemd start the daemon.",
-    "mcp": "Offer display tools as an MCP server, on standard input and output.",
-    "schema": "Print the schema of events, tool payloads and socket frames.",
-    "fixtures": "Extract fixtures from traces, check them, bring them up to date.",
-    "completion": "Print a shell's completion script.",
+    "demo": Listed(
+        "manage", "Play real recorded streams of several agents through a daemon and show the one stream they become."
+    ),
+    "serve": Listed("manage", "Run the daemon: tap, journal, serve."),
+    "run": Listed("tap", "Run an agent, pass its output through untouched, and tap it."),
+    "proxy": Listed(
+        "tap", "Run an agent that speaks ACP or MCP, pass both directions through untouched, and tap them."
+    ),
+    "attach": Listed("tap", "Tap the event stream of a server that runs already."),
+    "gateway": Listed("tap", "Pass requests on to a server for language models, and tap them."),
+    "ingest": Listed("tap", "Feed recorded or piped lines to the daemon, each file a stream of its own."),
+    "normalize": Listed("check", "Turn raw lines into event lines, without a daemon."),
+    "replay": Listed("check", "Put a trace through the current normalizers."),
+    "tail": Listed("read", "Follow events."),
+    "sessions": Listed("read", "List the sessions in the journal."),
+    "show": Listed("read", "Show one event."),
+    "export": Listed("read", "Write a session as a page that opens in any browser."),
+    "baseline": Listed("check", "Record what agents' streams look like, and check whether they still do."),
+    "drift": Listed("check", "Show where agents' streams are not what they were."),
+    "config": Listed("manage", "Check the daemon's configuration."),
+    "stats": Listed("read", "Show what the daemon has done, stream by stream."),
+    "doctor": Listed("manage", "Look at all there is of tooltap here, and say what to do about it."),
+    "service": Listed("manage", "Have systemd start the daemon."),
+    "mcp": Listed("tap", "Offer display tools as an MCP server, on standard input and output."),
+    "schema": Listed("schema", "Print the schema of events, tool payloads and socket frames."),
+    "fixtures": Listed("check", "Extract fixtures from traces, check them, bring them up to date."),
+    "completion": Listed("manage", "Print a shell's completion script."),
 }
-"""Name -> the line `tooltap --help` shows; the subcommand's own help begins with it."""
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
@@ -59,18 +70,23 @@ class _Commands(Group):
         return list(COMMANDS)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        commands = [CompletionItem(name, help=line) for name, line in COMMANDS.items() if name.startswith(incomplete)]
+        commands = [
+            CompletionItem(name, help=listed.summary)
+            for name, listed in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
         return commands + click.Command.shell_complete(self, ctx, incomplete)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"tooltap.cli.{cmd_name}").command
+        folder = COMMANDS[cmd_name].folder
+        command: click.Command = import_module(f"tooltap.cli.{folder}.{cmd_name}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([(name, listed.summary) for name, listed in COMMANDS.items()])
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         with _quiet_ends():  # --help and --version write here

@@ -17,34 +17,34 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from tooltap import __version__
-from tooltap.daemon.clock import wall_clock
 from tooltap.daemon.config import Config, ConfigError
-from tooltap.daemon.drain import Drain
-from tooltap.daemon.follower import Follower
-from tooltap.daemon.foreground import OnStop, run_until_stopped
-from tooltap.daemon.hub import Hub
-from tooltap.daemon.ingest import Streams
-from tooltap.daemon.journal import Journal, StreamState
-from tooltap.daemon.journal_open import open_journal
-from tooltap.daemon.listener import Listener
-from tooltap.daemon.logs import configure, get_logger
-from tooltap.daemon.open_files import allow_open_files
-from tooltap.daemon.output_cache import OutputCache
-from tooltap.daemon.paths import spool_path
-from tooltap.daemon.readiness import notify_ready
-from tooltap.daemon.requests import Requests
-from tooltap.daemon.result_views import Policy
-from tooltap.daemon.rewriter import Rewriter
-from tooltap.daemon.server import Server
-from tooltap.daemon.tcp import listen, parse_address
-from tooltap.daemon.view_rules import Rules
-from tooltap.daemon.web.token import load_token
-from tooltap.traces.baselines import PACKAGED, load
-from tooltap.traces.drift import Drift, Finding
-from tooltap.traces.writer import TraceWriter
+from tooltap.daemon.hub.hub import Hub
+from tooltap.daemon.ingest.streams import Streams
+from tooltap.daemon.journal.interface import Journal, StreamState
+from tooltap.daemon.open_journal import open_journal
+from tooltap.daemon.server.output_cache import OutputCache
+from tooltap.daemon.server.requests import Requests
+from tooltap.daemon.server.server import Server
+from tooltap.daemon.system.clock import wall_clock
+from tooltap.daemon.system.foreground import OnStop, run_until_stopped
+from tooltap.daemon.system.listener import Listener
+from tooltap.daemon.system.logs import configure, get_logger
+from tooltap.daemon.system.open_files import allow_open_files
+from tooltap.daemon.system.paths import spool_path
+from tooltap.daemon.system.readiness import notify_ready
+from tooltap.daemon.system.tcp import listen, parse_address
+from tooltap.daemon.taps.drain import Drain
+from tooltap.daemon.taps.follow.follower import Follower
+from tooltap.daemon.views.results import Policy
+from tooltap.daemon.views.rewriter import Rewriter
+from tooltap.daemon.views.rules import Rules
+from tooltap.daemon.web.http.token import load_token
+from tooltap.traces.drift.baselines import PACKAGED, load
+from tooltap.traces.drift.drift import Drift, Finding
+from tooltap.traces.recording.writer import TraceWriter
 
 if TYPE_CHECKING:  # its packages are an extra
-    from tooltap.daemon.web.server import WebServer
+    from tooltap.daemon.web.http.server import WebServer
 
 __all__ = ["Daemon", "run"]
 
@@ -235,9 +235,9 @@ class Daemon:
             _log.info("tracing", file=str(self._trace.path))
 
     def _serve_browsers(self, listening: socket.socket, requests: Requests, tasks: TaskGroup) -> None:
-        from tooltap.daemon.web.feed import Feeds
-        from tooltap.daemon.web.server import WebServer
-        from tooltap.daemon.web.services import Services
+        from tooltap.daemon.web.http.feed import Feeds
+        from tooltap.daemon.web.http.server import WebServer
+        from tooltap.daemon.web.http.services import Services
 
         feeds = Feeds(self.hub, self.config)
         services = Services(self.config, self.journal, self.hub, requests, feeds, self.statistics)

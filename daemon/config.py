@@ -10,13 +10,13 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from tooltap.daemon.follow_places import AGENTS
-from tooltap.daemon.journal_nats_place import NatsPlace, PlaceError, parse_place
-from tooltap.daemon.paths import journal_path, socket_path, web_token_path
-from tooltap.daemon.tcp import parse_address
-from tooltap.daemon.toml_lines import line_of
-from tooltap.daemon.view_rules import Rewriting, ToolRule, check_tool
-from tooltap.normalizers.items import Limits
+from tooltap.daemon.journal.nats.place import NatsPlace, PlaceError, parse_place
+from tooltap.daemon.system.paths import journal_path, socket_path, web_token_path
+from tooltap.daemon.system.tcp import parse_address
+from tooltap.daemon.system.toml_lines import line_of
+from tooltap.daemon.taps.follow.places import AGENTS
+from tooltap.daemon.views.rules import Rewriting, ToolRule, check_tool
+from tooltap.normalizers.core.items import Limits
 
 __all__ = ["Config", "ConfigError", "Follow", "Web", "load_config"]
 

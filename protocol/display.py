@@ -5,7 +5,7 @@ events. All strings are plain: colours, glyphs and layout are the renderer's. Cl
 know, for more will come.
 
 `kind` is `text`, `reasoning`, `prompt`, `tool_use`, `tool_update`, `tool_result`, `permission` or `notice`.
-`tooltap.normalizers.display` makes them of events; a subscription with `"as":"display"` delivers them.
+`tooltap.normalizers.stream.display` makes them of events; a subscription with `"as":"display"` delivers them.
 """
 
 from __future__ import annotations

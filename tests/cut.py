@@ -1,7 +1,7 @@
 """Cuts a fixture from a recorded stream: `python -m tests.cut SOURCE TARGET`.
 
-Takes out what has no place in a repository and what nobody would review (`traces/redact.py`), and leaves every line,
-key and id as the agent printed it.
+Takes out what has no place in a repository and what nobody would review (`traces/recording/redact.py`), and leaves
+every line, key and id as the agent printed it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tooltap.traces.redact import Redactor
+from tooltap.traces.recording.redact import Redactor
 
 
 def main(source: str, target: str) -> None:

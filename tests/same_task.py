@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from tooltap.normalizers.contract import Line, normalize, read_recording
+from tooltap.normalizers.stream.contract import Line, normalize, read_recording
 from tooltap.protocol.events import Event
 
 FIXTURES = Path(__file__).parent / "fixtures"

@@ -1,6 +1,6 @@
 """`make schema`: writes what is made of the structs in `protocol/`, unless something a client may rely on has changed.
 
-The committed JSON Schema is what clients were told. It may only grow: see `COMPATIBILITY` in `cli/schema_model.py`.
+The committed JSON Schema is what clients were told. It may only grow: see `COMPATIBILITY` in `cli/schema/model.py`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tooltap.cli.schema import write
-from tooltap.cli.schema_model import Schema
+from tooltap.cli.schema.model import Schema
+from tooltap.cli.schema.schema import write
 
 ROOT = Path(__file__).parent.parent
 SNAPSHOT = ROOT / "docs" / "schema.json"

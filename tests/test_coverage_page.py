@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from tooltap.normalizers.registry import BUILTIN
-from tooltap.traces.coverage import page
+from tooltap.normalizers.core.registry import BUILTIN
+from tooltap.traces.checks.coverage import page
 
 ROOT = Path(__file__).parent.parent
 

@@ -16,10 +16,10 @@ import pytest
 
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import TIMEOUT, Wire
-from tooltap.normalizers.bounds import Produced
-from tooltap.normalizers.items import Context
-from tooltap.normalizers.registry import BUILTIN
-from tooltap.normalizers.stream import StreamNormalizer
+from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.core.registry import BUILTIN
+from tooltap.normalizers.stream.bounds import Produced
+from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.tapped import TappedLine, looks_tapped, read_tapped
 
 FIXTURES = Path(__file__).parent / "fixtures"

@@ -23,8 +23,8 @@ from tests.daemon.running import Wire
 from tests.daemon.web.browsing import store
 from tests.test_layout import ROOT
 from tooltap.daemon.config import Web
-from tooltap.daemon.web.api import routes
-from tooltap.daemon.web.services import Services
+from tooltap.daemon.web.api.api import routes
+from tooltap.daemon.web.http.services import Services
 
 PAGE = (ROOT / "docs" / "http.md").read_text()
 TIMEOUT = 60

@@ -61,7 +61,7 @@ def test_every_data_file_of_a_package_is_in_the_wheel(folder: str) -> None:
 
 def test_every_command_is_a_module() -> None:
     for name in COMMANDS:
-        assert import_module(f"tooltap.cli.{name}").command.name == name
+        assert import_module(f"tooltap.cli.{COMMANDS[name].folder}.{name}").command.name == name
 
 
 @pytest.mark.parametrize("script", [".ci/run"])

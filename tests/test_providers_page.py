@@ -11,10 +11,10 @@ from typing import NamedTuple
 import pytest
 
 from tests.same_task import FIXTURES
-from tooltap.normalizers.contract import normalize, read_recording
-from tooltap.normalizers.display import display_of
-from tooltap.normalizers.items import Context
-from tooltap.normalizers.registry import BUILTIN
+from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.core.registry import BUILTIN
+from tooltap.normalizers.stream.contract import normalize, read_recording
+from tooltap.normalizers.stream.display import display_of
 from tooltap.protocol.display import DisplayEvent, DisplayText, DisplayToolUse
 from tooltap.protocol.events import Event, Message, PermissionRequest, Reasoning, Usage
 

@@ -23,9 +23,9 @@ import pytest
 from tests.cli.command import CLAUDE, CODEX, DEMO, environment, here, serving, start, tooltap
 from tests.http_server import HttpServer
 from tests.test_layout import FOLDERS, ROOT
-from tooltap.cli.gateway import LISTEN
 from tooltap.cli.main import COMMANDS
-from tooltap.normalizers.registry import BUILTIN
+from tooltap.cli.tap.gateway import LISTEN
+from tooltap.normalizers.core.registry import BUILTIN
 from tooltap.protocol.events import ToolCall, decode
 
 README = (ROOT / "README.md").read_text()

@@ -17,7 +17,7 @@ from tests.daemon.nats_server import PROGRAM, NatsServer
 from tests.test_layout import ROOT
 from tests.test_readme import write_program
 from tooltap.daemon.config import load_config
-from tooltap.daemon.journal_nats_place import NatsOptions, NatsPlace
+from tooltap.daemon.journal.nats.place import NatsOptions, NatsPlace
 
 PAGE = (ROOT / "docs" / "scale.md").read_text()
 TIMEOUT = 60

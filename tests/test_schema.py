@@ -15,11 +15,11 @@ from jsonschema import Draft202012Validator
 
 from tests.cli.command import here, sentence
 from tests.schema import FILES, SNAPSHOT, broken_promises
-from tooltap.cli.schema import write
-from tooltap.cli.schema_model import Schema, definitions, json_schema
-from tooltap.normalizers.contract import normalize, read_recording
-from tooltap.normalizers.items import Context
-from tooltap.normalizers.registry import BUILTIN
+from tooltap.cli.schema.model import Schema, definitions, json_schema
+from tooltap.cli.schema.schema import write
+from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.core.registry import BUILTIN
+from tooltap.normalizers.stream.contract import normalize, read_recording
 from tooltap.protocol.events import AnyEvent, encode
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import (

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
-from tooltap.daemon.brief_run import run_briefly
 from tooltap.daemon.doctor.finding import Finding, fine, note, problem
-from tooltap.daemon.follow_places import AGENTS, Found, roots, scan
-from tooltap.traces.baselines import PACKAGED, age, load
+from tooltap.daemon.system.brief_run import run_briefly
+from tooltap.daemon.taps.follow.places import AGENTS, Found, roots, scan
+from tooltap.traces.drift.baselines import PACKAGED, age, load
 
 __all__ = ["agents", "sessions"]
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from tooltap.daemon.doctor.finding import Finding, fine, note, problem
-from tooltap.daemon.journal import JournalError
-from tooltap.daemon.journal_schema import format_of
-from tooltap.traces.writer import trace_path
+from tooltap.daemon.journal.interface import JournalError
+from tooltap.daemon.journal.sqlite.schema import format_of
+from tooltap.traces.recording.writer import trace_path
 
 __all__ = ["folder", "journal", "traces"]
 

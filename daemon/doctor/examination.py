@@ -14,7 +14,7 @@ from tooltap.daemon.doctor.finding import Finding, fine, problem
 from tooltap.daemon.doctor.installation import installation
 from tooltap.daemon.doctor.running import ask_daemon, drift, journal_place, socket, web
 from tooltap.daemon.doctor.service import service
-from tooltap.daemon.paths import config_path, spool_path
+from tooltap.daemon.system.paths import config_path, spool_path
 
 __all__ = ["examine"]
 

@@ -14,10 +14,12 @@
 - `display_events`, `display_of`, `display_text`: what a user interface shows of events (`subscribe(as_="display")` has
   the daemon make it).
 
-`tooltap.daemon.client` has the lines of a subscription as they come.
+`tooltap.daemon.client.subscription` has the lines of a subscription as they come.
 """
 
-from tooltap.daemon.client import (
+from tooltap.daemon.client.blocking import ask
+from tooltap.daemon.client.events import EventOrGap, EventStream, subscribe
+from tooltap.daemon.client.subscription import (
     Client,
     ConnectError,
     DaemonError,
@@ -29,9 +31,7 @@ from tooltap.daemon.client import (
     ingest,
     request,
 )
-from tooltap.daemon.client_blocking import ask
-from tooltap.daemon.client_events import EventOrGap, EventStream, subscribe
-from tooltap.normalizers.display import display_events, display_of, display_text
+from tooltap.normalizers.stream.display import display_events, display_of, display_text
 from tooltap.protocol.events import AnyEvent
 from tooltap.protocol.frames import Gap
 

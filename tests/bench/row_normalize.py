@@ -17,9 +17,9 @@ import msgspec
 import orjson
 
 from tests.bench.harness import Figure, Options, alternate, median
-from tooltap.normalizers.contract import Line, normalize, read_recording
-from tooltap.normalizers.items import Context
-from tooltap.normalizers.stream import StreamNormalizer
+from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.stream.contract import Line, normalize, read_recording
+from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import Event, encode
 
 __all__ = ["TITLE", "measure", "recordings"]

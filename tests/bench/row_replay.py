@@ -24,7 +24,7 @@ from tests.daemon.nats_server import NatsServer
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import Wire
 from tooltap.daemon.config import load_config
-from tooltap.daemon.journal_open import open_journal
+from tooltap.daemon.open_journal import open_journal
 
 __all__ = ["TITLE", "measure"]
 

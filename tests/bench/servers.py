@@ -23,10 +23,10 @@ from pathlib import Path
 from tests.daemon.events import message
 from tooltap.daemon.app import Daemon
 from tooltap.daemon.config import load_config
-from tooltap.daemon.journal import Committed
-from tooltap.daemon.listener import BACKLOG
-from tooltap.daemon.logs import configure
-from tooltap.normalizers.bounds import Produced
+from tooltap.daemon.journal.interface import Committed
+from tooltap.daemon.system.listener import BACKLOG
+from tooltap.daemon.system.logs import configure
+from tooltap.normalizers.stream.bounds import Produced
 from tooltap.protocol.events import event_lines
 
 __all__ = ["EVENT_BYTES", "events"]

@@ -12,9 +12,9 @@ import click
 import pytest
 
 from tests.cli.command import here
-from tooltap.cli.agents import missing_flags
-from tooltap.cli.commands import Command, Group
+from tooltap.cli.common.commands import Command, Group
 from tooltap.cli.main import tooltap
+from tooltap.normalizers.core.agents import missing_flags
 
 WIDTH = 88
 """Characters of an example, which no terminal should have to break."""

@@ -34,9 +34,9 @@ def test_help_names_every_command() -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_commands_own_help_begins_as_the_table_says(name: str) -> None:
-    help_text = import_module(f"tooltap.cli.{name}").command.help
+    help_text = import_module(f"tooltap.cli.{COMMANDS[name].folder}.{name}").command.help
 
-    assert " ".join(help_text.split("\n\n")[0].split()) == COMMANDS[name]
+    assert " ".join(help_text.split("\n\n")[0].split()) == COMMANDS[name].summary
 
 
 def test_help_loads_nothing_heavy() -> None:
@@ -136,7 +136,7 @@ def test_a_fault_of_ours_is_one_sentence_too(monkeypatch: pytest.MonkeyPatch) ->
     def fail(**_: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(import_module("tooltap.cli.stats").command, "callback", fail)
+    monkeypatch.setattr(import_module("tooltap.cli.read.stats").command, "callback", fail)
     finished = here("stats")
 
     assert (finished.returncode, finished.stdout) == (1, b"")

@@ -7,7 +7,7 @@ import pytest
 
 from tests.daemon.nats_server import NatsServer
 from tests.normalizers.conftest import toy as toy
-from tooltap.daemon.journal_nats_place import NatsPlace, parse_place
+from tooltap.daemon.journal.nats.place import NatsPlace, parse_place
 
 _journals = count(1)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tooltap.daemon.journal import Commit, StreamInfo, TailRecord
-from tooltap.normalizers.bounds import Produced
-from tooltap.normalizers.items import OutputPiece
+from tooltap.daemon.journal.interface import Commit, StreamInfo, TailRecord
+from tooltap.normalizers.core.items import OutputPiece
+from tooltap.normalizers.stream.bounds import Produced
 from tooltap.protocol.events import Event, Message, ToolCall, ToolResult, encode
 from tooltap.protocol.stats import Statistics
 

@@ -17,14 +17,14 @@ from typing import Any, Self
 import orjson
 
 from tests.daemon.running import TIMEOUT, Wire
-from tooltap.daemon import failpoints
 from tooltap.daemon.app import run
 from tooltap.daemon.config import load_config
+from tooltap.daemon.system import failpoints
 
 SUBSCRIBERS = 3
 
 _processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload(["tests.daemon.lives", "tooltap.daemon.journal_nats"])
+_processes.set_forkserver_preload(["tests.daemon.lives", "tooltap.daemon.journal.nats.journal"])
 
 
 def live(settings: dict[str, Any], environment: dict[str, str], ready: Any) -> None:

@@ -10,11 +10,11 @@ from typing import Any
 import anyio
 import orjson
 
-from tooltap.daemon.ingest import Streams
-from tooltap.daemon.ingest_session import IngestSession
-from tooltap.daemon.journal import Journal
-from tooltap.daemon.journal_sqlite import SqliteJournal
-from tooltap.normalizers.items import Limits
+from tooltap.daemon.ingest.session import IngestSession
+from tooltap.daemon.ingest.streams import Streams
+from tooltap.daemon.journal.interface import Journal
+from tooltap.daemon.journal.sqlite.journal import SqliteJournal
+from tooltap.normalizers.core.items import Limits
 from tooltap.protocol.frames import DaemonFrame, Ingest
 from tooltap.protocol.tapped import write_tapped
 

@@ -15,9 +15,9 @@ import msgspec
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from tooltap.daemon.app import Daemon
-from tooltap.daemon.clock import wall_clock
 from tooltap.daemon.config import load_config
-from tooltap.daemon.journal import Commit
+from tooltap.daemon.journal.interface import Commit
+from tooltap.daemon.system.clock import wall_clock
 from tooltap.protocol.replies import RESULTS
 
 TIMEOUT = 30

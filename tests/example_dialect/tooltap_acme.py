@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tooltap.normalizers.base import WITH_EVENTS, Parser, skip
-from tooltap.normalizers.state import State
+from tooltap.normalizers.core.parser import WITH_EVENTS, Parser, skip
+from tooltap.normalizers.core.state import State
 from tooltap.protocol.events import Message, SessionEvent, Usage
 from tooltap.protocol.tapped import Direction
 

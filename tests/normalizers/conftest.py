@@ -1,6 +1,7 @@
 import pytest
 
-from tooltap.normalizers import registry, sniff_rules
+from tooltap.normalizers.core import registry
+from tooltap.normalizers.dialects import rules as sniff_rules
 
 
 @pytest.fixture

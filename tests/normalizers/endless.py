@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from tests.normalizers.endless_apis import TEXT, happier_trace, openai_chat, openai_responses
-from tooltap.normalizers.contract import Line
+from tooltap.normalizers.stream.contract import Line
 
 __all__ = ["ENDLESS"]
 

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import orjson
 
-from tooltap.normalizers.contract import Line, normalize, read_recording
-from tooltap.normalizers.items import Context
-from tooltap.normalizers.stream import StreamNormalizer
+from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.stream.contract import Line, normalize, read_recording
+from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import Event, Message, ToolCall, ToolResult, Turn
 from tooltap.protocol.stats import Statistics
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tooltap.normalizers.base import UNPARSED, WITH_EVENTS, Parser, skip
-from tooltap.normalizers.calls_state import Call
+from tooltap.normalizers.core.calls_state import Call
+from tooltap.normalizers.core.parser import UNPARSED, WITH_EVENTS, Parser, skip
 from tooltap.protocol.events import Message, Notice, OutputRef, Usage
 from tooltap.protocol.tapped import Direction
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tooltap.normalizers.tool_names import CANONICAL_TOOLS
 from tooltap.normalizers.tools import FAMILIES, tool_input, tool_output
+from tooltap.normalizers.tools.tool_names import CANONICAL_TOOLS
 from tooltap.protocol.file_tools import FileText, Modification, MultiEditInput, PatchInput, ReadResult
 from tooltap.protocol.payloads import OpenStruct
 from tooltap.protocol.tools import TOOLS, AskUserQuestionInput, McpInput, McpResult

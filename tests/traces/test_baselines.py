@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.command import here
 from tests.traces.altering import FIXTURES, altered, rename
-from tooltap.traces.baselines import PACKAGED, Baseline, BaselineError, load
+from tooltap.traces.drift.baselines import PACKAGED, Baseline, BaselineError, load
 
 CODEX = FIXTURES / "codex-exec" / "codex-0.169"
 SHELL = CODEX / "shell-fails.jsonl"

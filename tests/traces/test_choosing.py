@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooltap.traces.choosing import RULES, choose, score
-from tooltap.traces.examples import Example
+from tooltap.traces.fixtures.choosing import RULES, choose, score
+from tooltap.traces.fixtures.examples import Example
 
 KEY = "acp/gemini/tool-result/read_file"
 

@@ -19,7 +19,7 @@ def corpus(folder: Path, rows: list[dict[str, Any]] | None) -> tuple[int, str, s
     """Exit code, report, errors."""
     if rows is not None:
         (folder / "manifest.json").write_text(json.dumps(rows))
-    command = [sys.executable, "-m", "tooltap.traces.corpus", str(folder)]
+    command = [sys.executable, "-m", "tooltap.traces.checks.corpus", str(folder)]
     finished = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     return finished.returncode, finished.stdout, finished.stderr
 

@@ -11,8 +11,8 @@ import pytest
 
 from tests.cli.command import here
 from tests.traces.altering import FIXTURES, altered, objects, pascal, rename, replaced
-from tooltap.traces.baselines import Agent
-from tooltap.traces.drift import MAX_AGENTS, MAX_FINDINGS, Drift
+from tooltap.traces.drift.baselines import Agent
+from tooltap.traces.drift.drift import MAX_AGENTS, MAX_FINDINGS, Drift
 
 RECORDED = sorted(
     folder

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tooltap.traces.fixture_keys import Allowlist, AllowlistError, RawNames
+from tooltap.traces.fixtures.keys import Allowlist, AllowlistError, RawNames
 
 
 def event(kind: str, protocol: str = "acp", provider: str = "gemini", **more: Any) -> dict[str, Any]:

@@ -10,18 +10,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.normalizers.test_contract import RECORDINGS, SMALL, dialect_of, name_of
+from tests.normalizers.stream.test_contract import RECORDINGS, SMALL, dialect_of, name_of
 from tests.traces.tracing import record, trace
-from tooltap.normalizers.contract import read_recording
-from tooltap.normalizers.framing import LongLine
-from tooltap.normalizers.recording import Line
-from tooltap.normalizers.registry import BUILTIN
-from tooltap.traces.examples import Example, events_of_lines, meaning, read_line, store_line
-from tooltap.traces.extracting import count_keys, find_examples
-from tooltap.traces.fixture_keys import ALLOWLIST, Allowlist
-from tooltap.traces.fixtures import FixtureError, Fixtures
-from tooltap.traces.redact import Redactor
-from tooltap.traces.streams import TracedStream, read_streams
+from tooltap.normalizers.core.registry import BUILTIN
+from tooltap.normalizers.stream.contract import read_recording
+from tooltap.normalizers.wire.framing import LongLine
+from tooltap.normalizers.wire.recording import Line
+from tooltap.traces.fixtures.examples import Example, events_of_lines, meaning, read_line, store_line
+from tooltap.traces.fixtures.extracting import count_keys, find_examples
+from tooltap.traces.fixtures.fixtures import FixtureError, Fixtures
+from tooltap.traces.fixtures.keys import ALLOWLIST, Allowlist
+from tooltap.traces.recording.redact import Redactor
+from tooltap.traces.recording.streams import TracedStream, read_streams
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 CURATED = FIXTURES / "curated"

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tooltap.traces.goldens import ABSENT, DIFFERENCES, compare, main, read_cases
+from tooltap.traces.checks.goldens import ABSENT, DIFFERENCES, compare, main, read_cases
 
 
 def case(
@@ -161,4 +161,4 @@ def test_a_file_that_is_not_one_gives_one_sentence(
 
 def test_it_wants_one_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
-    assert capsys.readouterr().err == "usage: python -m tooltap.traces.goldens FILE\n"
+    assert capsys.readouterr().err == "usage: python -m tooltap.traces.checks.goldens FILE\n"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooltap.traces.redact import KEPT, LONG, Redactor
+from tooltap.traces.recording.redact import KEPT, LONG, Redactor
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 RECORDINGS = sorted(FIXTURES.rglob("*.jsonl"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooltap.traces.reduce import reduced
+from tooltap.traces.fixtures.reduce import reduced
 
 
 def test_the_last_line_alone_where_it_is_enough() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tooltap.traces.secrets import RULES, mask_lines, mask_secrets
+from tooltap.traces.recording.secrets import RULES, mask_lines, mask_secrets
 
 LETTERS = "aB3dE6gH9jK2mN5pQ8rS1tU4vW7xY0zAbCdEfGhIjKlMnOpQrStUvWxYz0123456789"
 BODY = "\n".join(["MIIEowIBAAKCAQEA" + LETTERS[:48]] * 4)

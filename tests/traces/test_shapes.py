@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooltap.traces.shapes import MAX_DEPTH, MAX_KEYS, MAX_VARIANTS, Shape, compare, example, render, shape_of
+from tooltap.traces.drift.shapes import MAX_DEPTH, MAX_KEYS, MAX_VARIANTS, Shape, compare, example, render, shape_of
 
 BLOCKS = {
     "type": "assistant",

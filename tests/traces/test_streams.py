@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tooltap.normalizers.framing import LongLine
-from tooltap.traces.streams import read_streams
+from tooltap.normalizers.wire.framing import LongLine
+from tooltap.traces.recording.streams import read_streams
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 ODDITIES = FIXTURES / "tooltap-trace/tooltap-0.1/recorder-oddities.jsonl"

@@ -10,9 +10,9 @@ import pytest
 
 from tests.cli.command import here
 from tests.traces.tracing import record, trace
-from tooltap.traces.corpus import run
-from tooltap.traces.files import parts
-from tooltap.traces.reader import TraceReader
+from tooltap.traces.checks.corpus import run
+from tooltap.traces.recording.files import parts
+from tooltap.traces.recording.reader import TraceReader
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 TRACES = {

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests.traces.tracing import put, record, trace, writer_to
-from tooltap.traces import writer as module
-from tooltap.traces.reader import TraceReader
-from tooltap.traces.record import Told, TraceRecord
-from tooltap.traces.writer import TraceWriter, trace_path
+from tooltap.traces.recording import writer as module
+from tooltap.traces.recording.reader import TraceReader
+from tooltap.traces.recording.record import Told, TraceRecord
+from tooltap.traces.recording.writer import TraceWriter, trace_path
 
 NOW = datetime(2026, 11, 21, 22, 37, 5, 42_000, tzinfo=UTC)
 

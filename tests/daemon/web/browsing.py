@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
 
 from tests.daemon.running import TIMEOUT, Running, Wire, running
-from tooltap.daemon.web.token import read_token
+from tooltap.daemon.web.http.token import read_token
 
 
 class Answer(NamedTuple):

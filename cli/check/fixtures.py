@@ -1,0 +1,173 @@
+"""`tooltap fixtures`: curated examples of what providers send, and what they must become."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tooltap.cli.common.commands import Group
+from tooltap.cli.common.recordings import recorded_dialect_option
+
+if TYPE_CHECKING:
+    from tooltap.traces.fixtures.fixtures import Fixtures
+    from tooltap.traces.recording.streams import TracedStream
+
+__all__ = ["command"]
+
+
+class _UnusableError(click.ClickException):
+    """A file of DIR is at fault, not the command line."""
+
+    exit_code = 2
+
+
+traces_argument = click.argument(
+    "traces", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="TRACE..."
+)
+folder_argument = click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+
+
+@click.group(
+    "fixtures",
+    cls=Group,
+    examples=(
+        "tooltap fixtures keys recordings/*.jsonl > keys.txt",
+        "tooltap fixtures extract recordings/*.jsonl --allowlist keys.txt --out fixtures",
+        "tooltap fixtures check fixtures",
+    ),
+)
+def command() -> None:
+    """Extract fixtures from traces, check them, bring them up to date.
+
+    DIR holds allowlist.txt, the keys that are wanted (protocol/provider/kind[/tool], one a line, "#" for comments), and
+    the examples of each: raw lines, and the events they give.
+    """
+
+
+@command.command(
+    "extract",
+    short_help="Choose the most telling examples in traces.",
+    examples=("tooltap fixtures extract traces/*.jsonl --allowlist keys.txt --out fixtures",),
+)
+@traces_argument
+@click.option("--out", "folder", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Where to.")
+@click.option(
+    "--allowlist",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The keys that are wanted; becomes DIR/allowlist.txt.  [default: DIR/allowlist.txt]",
+)
+@click.option(
+    "--max", "maximum", type=click.IntRange(min=1), default=3, show_default=True, help="Examples kept of each key."
+)
+@recorded_dialect_option
+def extract(traces: tuple[Path, ...], folder: Path, allowlist: Path | None, maximum: int, dialect: str) -> None:
+    """Choose the most telling examples in traces, without anything private.
+
+    A TRACE is one of tooltap or Happier, or a recorded stream. What is in DIR already competes with what is found:
+    delete a file of DIR to choose anew.
+    """
+    fixtures = _load(folder, allowlist)
+    streams = _streams(traces, dialect)
+    for change in fixtures.update():
+        click.echo(change)
+    before = {example.raw for example in fixtures.examples}
+    fixtures.extract(streams, maximum)
+    _save(fixtures)
+    new = sum(example.raw not in before for example in fixtures.examples)
+    for key, line in fixtures.missing().items():
+        click.echo(f"{fixtures.allowlist.path}:{line}: no example of {key} in these traces", err=True)
+    click.echo(f"{_figures(fixtures)}, {new} new", err=True)
+
+
+@command.command(
+    "keys", short_help="List the keys in traces.", examples=("tooltap fixtures keys traces/*.jsonl > keys.txt",)
+)
+@traces_argument
+@recorded_dialect_option
+def keys(traces: tuple[Path, ...], dialect: str) -> None:
+    """List the keys in traces, each with its number of events: an allowlist to choose from."""
+    from tooltap.traces.fixtures.extracting import count_keys
+
+    found = count_keys(_streams(traces, dialect))
+    width = max(map(len, found), default=0)
+    for key, number in sorted(found.items()):
+        click.echo(f"{key:{width}}  # {number}")
+
+
+@command.command(
+    "check", short_help="Compare fixtures with what their lines give.", examples=("tooltap fixtures check fixtures",)
+)
+@folder_argument
+@click.pass_context
+def check(context: click.Context, folder: Path) -> None:
+    """Compare fixtures with their allowlist, and with what their lines give; exit code 1 if something is wrong."""
+    context.exit(_report(_load(folder)))
+
+
+@command.command(
+    "update", short_help="Make the events what the lines give today.", examples=("tooltap fixtures update fixtures",)
+)
+@folder_argument
+@click.pass_context
+def update(context: click.Context, folder: Path) -> None:
+    """Make the events what the raw lines give today, and say what changed.
+
+    Examples of keys the allowlist does not name are dropped. Exit code 1 if something stays wrong.
+    """
+    fixtures = _load(folder)
+    for change in fixtures.update():
+        click.echo(change)
+    _save(fixtures)
+    context.exit(_report(fixtures))
+
+
+def _load(folder: Path, allowlist: Path | None = None) -> Fixtures:
+    from tooltap.traces.fixtures.fixtures import FixtureError, Fixtures
+    from tooltap.traces.fixtures.keys import AllowlistError
+
+    try:
+        return Fixtures.load(folder, allowlist)
+    except (AllowlistError, FixtureError) as error:
+        raise _UnusableError(str(error)) from None
+
+
+def _streams(paths: tuple[Path, ...], dialect: str) -> list[TracedStream]:
+    """What there is a dialect for."""
+    from tooltap.normalizers.core.registry import dialects
+    from tooltap.normalizers.stream.normalizer import AUTO
+    from tooltap.traces.recording.streams import read_streams
+
+    known = {AUTO, *dialects()}
+    streams = []
+    for stream in read_streams(paths, dialect):
+        if stream.dialect in known:
+            streams.append(stream)
+        else:
+            click.echo(f"left out {stream.name}: there is no dialect {stream.dialect!r}", err=True)
+    return streams
+
+
+def _save(fixtures: Fixtures) -> None:
+    for path in fixtures.save():
+        click.echo(f"{'wrote' if path.exists() else 'removed'} {path}", err=True)
+
+
+def _report(fixtures: Fixtures) -> int:
+    """Print what is wrong; gives the exit code."""
+    problems = list(fixtures.problems())
+    for problem in problems:
+        click.echo(problem)
+    click.echo(f"{_figures(fixtures)}, {_number(len(problems), 'problem')}", err=True)
+    return 1 if problems else 0
+
+
+def _figures(fixtures: Fixtures) -> str:
+    keys = len({example.key for example in fixtures.examples})
+    return f"{_number(len(fixtures.examples), 'example')} of {_number(keys, 'key')}"
+
+
+def _number(number: int, things: str) -> str:
+    return f"{number or 'no'} {things}{'' if number == 1 else 's'}"

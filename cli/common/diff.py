@@ -1,0 +1,101 @@
+"""The difference of two versions of events, for people and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import orjson
+
+from tooltap.cli.common.render import one_line
+from tooltap.traces.checks.event_diff import Change, EventDiff, FieldChange, Tally
+
+__all__ = ["render"]
+
+SIGNS = {"added": "+", "removed": "-", "changed": "~"}
+WIDTH = 60
+CONTEXT = 15
+"""Code points of a long value that are shown before the first that differs."""
+
+
+def render(difference: EventDiff, *, as_json: bool) -> Iterator[str]:
+    total, tallies = difference.total, sorted(difference.tallies.items())
+    if as_json:
+        everything = {
+            "same": not difference.changes,
+            "total": total,
+            "events": dict(tallies),
+            "missing": _missing(difference),
+            "changes": difference.changes,
+        }
+        yield msgspec.json.encode(everything).decode()
+        return
+    for change in difference.changes:
+        yield from _change(change)
+    if difference.changes:
+        yield ""
+        width = max(len(name) for name, tally in tallies if _differs(tally))
+        yield f"{'':{width}}  {'same':>8}{'added':>8}{'removed':>8}{'changed':>8}"
+        for name, tally in tallies:
+            if _differs(tally):
+                yield f"{name:{width}}  " + "".join(f"{count:8}" for count in msgspec.structs.astuple(tally))
+    for stream in _missing(difference):
+        yield f"{stream}: the journal holds none of its events"
+    events = sum(msgspec.structs.astuple(total))
+    if not difference.changes:
+        streams = len(difference.seen)
+        yield f"{events} events of {streams} stream{'s' * (streams != 1)}, no difference"
+    else:
+        yield (
+            f"{len(difference.changes)} of {events} events differ:"
+            f" {total.added} added, {total.removed} removed, {total.changed} changed"
+        )
+
+
+def _differs(tally: Tally) -> bool:
+    return bool(tally.added or tally.removed or tally.changed)
+
+
+def _missing(difference: EventDiff) -> list[str]:
+    return sorted(difference.covered.keys() - difference.seen)
+
+
+def _change(change: Change) -> Iterator[str]:
+    event = f"{change.kind} {change.about}".rstrip()
+    yield f"{SIGNS[change.change]} {change.stream} line {change.line}: {event}"
+    if change.whole is not None:
+        shown = {key: value for key, value in change.whole.items() if key not in ENVELOPE}
+        yield f"    {_shown(shown, 0)}"
+    for one in change.fields:
+        yield f"    {SIGNS[one.change]} {one.path}: {_values(one)}"
+
+
+ENVELOPE = frozenset({"seq", "v", "id", "stream", "line", "kind", "session", "protocol", "provider", "dialect", "ts"})
+"""Keys that say nothing about the one event that came or went."""
+
+
+def _values(one: FieldChange) -> str:
+    if one.change == "added":
+        return _shown(one.after, 0)
+    if one.change == "removed":
+        return _shown(one.before, 0)
+    before, after = _text(one.before), _text(one.after)
+    start = max(0, _common(before, after) - CONTEXT) if max(len(before), len(after)) > WIDTH else 0
+    return f"{_shown(one.before, start)} → {_shown(one.after, start)}"
+
+
+def _common(before: str, after: str) -> int:
+    return next(
+        (n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), min(len(before), len(after))
+    )
+
+
+def _text(value: Any) -> str:
+    return orjson.dumps(value).decode()
+
+
+def _shown(value: Any, start: int) -> str:
+    """The value as JSON, from its `start`th code point, on one line."""
+    text = _text(value)
+    return f"{'…' if start else ''}{one_line(text[start:], WIDTH)}"

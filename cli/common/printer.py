@@ -1,0 +1,54 @@
+"""Prints what a subscription receives."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+import msgspec
+
+from tooltap.cli.common.render import Renderer, wants_colour
+from tooltap.daemon.client.subscription import Subscription
+from tooltap.protocol.display import decode_display
+from tooltap.protocol.frames import Gap, Live
+
+__all__ = ["Printer"]
+
+
+class _Age(msgspec.Struct):
+    ts: int = 0
+
+
+_decoder = msgspec.json.Decoder(_Age)
+
+
+class Printer:
+    """`mode`: text, verbose or json. `oldest`: ms since the epoch; events of the replay before this are left out."""
+
+    def __init__(self, mode: str, oldest: int | None) -> None:
+        self._oldest = oldest
+        self._out = sys.stdout.buffer
+        self._json = mode == "json"
+        self._renderer = Renderer(verbose=mode == "verbose", colour=wants_colour(sys.stdout))
+        self._live = False
+
+    async def print_all(self, subscription: Subscription) -> None:
+        async for item in subscription:
+            if isinstance(item, bytes):
+                self._print(item)
+            elif isinstance(item, Live):
+                self._live = True
+            elif isinstance(item, Gap):
+                why = "they were too old" if item.reason == "retention" else "this is another journal"
+                click.echo(f"tooltap: events {item.from_} to {item.to} are gone: {why}", err=True)
+            if self._live:
+                self._out.flush()
+        self._out.flush()
+
+    def _print(self, line: bytes) -> None:
+        if self._oldest is not None and not self._live and _decoder.decode(line).ts < self._oldest:
+            return
+        if self._json:
+            self._out.write(line + b"\n")
+        elif (shown := decode_display(line)) is not None:
+            self._out.write(self._renderer.render(shown).encode())

@@ -1,0 +1,24 @@
+"""A progress bar on a terminal, nothing in a pipe."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+import click
+
+from tooltap.cli.common.inputs import input_size
+
+__all__ = ["progress"]
+
+
+@contextmanager
+def progress(paths: Iterable[str], *, data_on_stdout: bool) -> Iterator[Callable[[int], None]]:
+    """Gives a function to call with the bytes just read. Silent where data scrolls by on the same terminal."""
+    size = sum(input_size(path) for path in paths)
+    if size == 0 or not sys.stderr.isatty() or (data_on_stdout and sys.stdout.isatty()):
+        yield lambda _: None
+        return
+    with click.progressbar(length=size, file=sys.stderr) as bar:
+        yield bar.update

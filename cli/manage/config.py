@@ -1,0 +1,51 @@
+"""`tooltap config`: is the daemon's configuration right?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tooltap.cli.common.commands import Group
+
+__all__ = ["command"]
+
+
+class WrongConfiguration(click.ClickException):
+    exit_code = 2
+
+
+@click.group("config", cls=Group, examples=("tooltap config check",))
+def command() -> None:
+    """Check the daemon's configuration."""
+
+
+@command.command(
+    "check",
+    examples=(
+        "tooltap config check",
+        "tooltap config check tooltap.toml",
+    ),
+)
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+def check(file: Path | None) -> None:
+    """Check a configuration file.
+
+    A mistake is told with its line and key.
+
+    FILE is the one a daemon without `--config` reads, if none is named.
+    """
+    from tooltap.daemon.config import ConfigError, load_config
+    from tooltap.daemon.system.paths import config_path
+
+    file = file or config_path()
+    try:
+        config = load_config(file)
+        _ = config.socket_path, config.journal_place
+    except ConfigError as error:
+        raise WrongConfiguration(str(error)) from None
+    click.echo(f"{file} is right: {_tools(len(config.tools))}")
+
+
+def _tools(number: int) -> str:
+    return f"it has rules for {number} tool{'' if number == 1 else 's'}" if number else "it has no rules for tools"

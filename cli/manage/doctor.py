@@ -1,0 +1,88 @@
+"""`tooltap doctor`: what there is, what is missing, what is wrong, and what to do."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from tooltap.cli.common.commands import Command
+from tooltap.cli.common.connection import socket_option
+from tooltap.cli.common.render import one_line, wants_colour
+from tooltap.normalizers.core.agents import AGENTS
+
+__all__ = ["command"]
+
+TIMEOUT = 5.0
+COLOURS = {"ok": "green", "note": "yellow", "problem": "red"}
+LONGEST = 400
+"""Code points of a sentence."""
+
+
+@click.command(
+    "doctor",
+    cls=Command,
+    examples=("tooltap doctor", "tooltap doctor --json | jq '.findings[] | select(.level == \"problem\")'"),
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object: the findings, and how many there are.")
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The daemon's configuration.  [default: tooltap.toml in the user's configuration directory]",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=TIMEOUT,
+    show_default=True,
+    metavar="SECONDS",
+    help="What the daemon, systemd, and each agent may take to answer.",
+)
+@socket_option
+@click.pass_context
+def command(context: click.Context, as_json: bool, config: Path | None, timeout: float, socket: Path | None) -> None:
+    """Look at all there is of tooltap here, and say what to do about it.
+
+    Told are tooltap and its extras, the configuration, the daemon and its socket, journal, spools and traces, the
+    service, the agents that are installed, and their sessions. A note is something that is missing, or news; a problem
+    is something that does not work, or is not private: with one the exit code is 1. Nothing is changed, and of agents
+    nothing is started but `--version`.
+    """
+    import msgspec
+
+    from tooltap.daemon.doctor.examination import examine
+
+    found = examine(
+        config_file=config,
+        socket_place=socket,
+        commands={name: agent.provider or name for name, agent in AGENTS.items()},
+        timeout=timeout,
+    )
+    counts = dict.fromkeys(COLOURS, 0)
+    told = []
+    for finding in found:
+        counts[finding.level] += 1
+        told.append(finding)
+        if not as_json:
+            _print(finding.level, finding.area, finding.text, finding.advice)
+    if as_json:
+        click.echo(msgspec.json.encode({**counts, "findings": told}))
+    else:
+        click.echo(f"{counts['problem'] or 'no'} {_plural('problem', counts['problem'])},", nl=False)
+        click.echo(f" {counts['note'] or 'no'} {_plural('note', counts['note'])}")
+    context.exit(1 if counts["problem"] else 0)
+
+
+def _print(level: str, area: str, text: str, advice: str | None) -> None:
+    coloured = wants_colour(sys.stdout)
+    mark = f"{level:<8}"
+    click.echo(f"{click.style(mark, fg=COLOURS[level]) if coloured else mark} {area:<9} {one_line(text, LONGEST)}")
+    if advice is not None:
+        line = f"{'':<18} {one_line(advice, LONGEST)}"
+        click.echo(click.style(line, dim=True) if coloured else line)
+
+
+def _plural(word: str, number: int) -> str:
+    return word if number == 1 else f"{word}s"

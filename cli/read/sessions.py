@@ -1,0 +1,89 @@
+"""`tooltap sessions`: which sessions there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from tooltap.cli.common import completing
+from tooltap.cli.common.commands import Group
+from tooltap.cli.common.connection import ask, socket_option
+from tooltap.cli.common.table import print_table
+
+__all__ = ["command", "list_sessions"]
+
+PAGE = 1_000
+
+
+@click.group(
+    "sessions",
+    cls=Group,
+    invoke_without_command=True,
+    examples=(
+        "tooltap sessions",
+        "tooltap sessions --limit 1000 --json | jq -r .session",
+    ),
+)
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most this many.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per line, with everything that is known.")
+@socket_option
+@click.pass_context
+def command(context: click.Context, limit: int, as_json: bool, socket: Path | None) -> None:
+    """List the sessions in the journal.
+
+    The one with the newest event comes first.
+    """
+    context.obj = socket
+    if context.invoked_subcommand is not None:
+        return
+    sessions = list_sessions(socket, limit)
+    if as_json:
+        for one in sessions:
+            click.echo(orjson.dumps(one))
+        return
+    columns = ("SESSION", "PROVIDER", "STATE", "LAST EVENT", "EVENTS", "CALLS", "ABOUT")
+    print_table(columns, (_row(one) for one in sessions))
+
+
+@command.command("rm", examples=("tooltap sessions rm 101730e3-98ed-4d2b-8e93-5caa86bfc39f",))
+@click.argument("sessions", nargs=-1, required=True, metavar="SESSION...", shell_complete=completing.sessions)
+@socket_option
+@click.pass_obj
+def remove(outer: Path | None, sessions: tuple[str, ...], socket: Path | None) -> None:
+    """Delete sessions from the journal: their events, and what is kept of their lines.
+
+    A session that is still being written is left alone. Traces and the agents' own files are not touched.
+    """
+    for session in sessions:
+        removed = ask(socket or outer, "remove", session=session)
+        click.echo(f"{session}: {removed['events']} events deleted")
+
+
+def list_sessions(socket: Path | None, limit: int) -> Iterator[dict[str, Any]]:
+    """The one with the newest event first."""
+    before = None
+    while limit > 0:
+        page = ask(socket, "sessions", limit=min(limit, PAGE), before=before)
+        yield from page["sessions"]
+        limit -= len(page["sessions"])
+        before = page.get("next")
+        if before is None:
+            return
+
+
+def _row(session: dict[str, Any]) -> tuple[object, ...]:
+    last = session.get("lastTs")
+    return (
+        session["session"],
+        session.get("provider"),
+        session["state"],
+        last and datetime.fromtimestamp(last / 1000).strftime("%Y-%m-%d %H:%M"),
+        session["events"],
+        session["calls"],
+        session.get("title") or session.get("cwd"),
+    )

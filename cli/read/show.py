@@ -1,0 +1,60 @@
+"""`tooltap show`: one event, as a given audience sees it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+import orjson
+
+from tooltap.cli.common.commands import Command
+from tooltap.cli.common.connection import ask, socket_option
+from tooltap.daemon.system.harmless import harmless
+
+__all__ = ["command"]
+
+
+@click.command(
+    "show",
+    cls=Command,
+    examples=(
+        "tooltap show 3",
+        "tooltap show 3 --view assistant | jq .output",
+    ),
+)
+@click.argument("seq", type=click.IntRange(min=1))
+@click.option(
+    "--view",
+    type=click.Choice(["assistant", "display", "raw"]),
+    default="display",
+    show_default=True,
+    help="What the model saw, what the user sees, or everything, the provider's own object included.",
+)
+@socket_option
+def command(seq: int, view: str, socket: Path | None) -> None:
+    """Show one event.
+
+    SEQ is its number in the journal. Printed is JSON: indented on a terminal, one line in a pipe. The display view of a
+    result is what the agent, or the configuration, wants the user to see; without one it is the assistant view.
+    """
+    event = ask(socket, "event", seq=seq, view=view)["event"]
+    if view == "assistant" and "assistantView" in event:
+        click.echo("tooltap: the agent tells what the user saw of this result, not what the model saw", err=True)
+    display = event.get("display", {}) if view == "display" else {}
+    if "outputId" in display and display.get("mimeType", "text/plain").startswith("text/"):
+        display["text"] = _body(socket, display["outputId"])
+    if sys.stdout.isatty():
+        click.echo(harmless(orjson.dumps(event, option=orjson.OPT_INDENT_2).decode()))
+    else:
+        click.echo(orjson.dumps(event))
+
+
+def _body(socket: Path | None, output_id: str) -> str:
+    """The whole of a body kept aside; the daemon answers in parts."""
+    text, read, total = "", 0, 1
+    while read < total:
+        part = ask(socket, "output", outputId=output_id, offset=read)
+        text += part.get("text", "")
+        read, total = read + part["length"], part["total"]
+    return text

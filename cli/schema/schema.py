@@ -1,0 +1,52 @@
+"""`tooltap schema`: what events and frames look like, for programs and people."""
+
+from __future__ import annotations
+
+import click
+
+from tooltap.cli.common.commands import Command
+
+__all__ = ["FORMATS", "command"]
+
+FORMATS = ("json-schema", "typescript", "markdown")
+
+
+@click.command(
+    "schema",
+    cls=Command,
+    examples=(
+        "tooltap schema > tooltap.schema.json",
+        "tooltap schema --format typescript > tooltap.ts",
+    ),
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="json-schema",
+    show_default=True,
+    help="JSON Schema (draft 2020-12), TypeScript types, or a page to read.",
+)
+def command(form: str) -> None:
+    """Print the schema of events, tool payloads and socket frames.
+
+    The JSON Schema describes an event line; frames, tool payloads and statistics are under its $defs.
+    """
+    click.echo(write(form), nl=False)
+
+
+def write(form: str) -> str:
+    """The schema in one of `FORMATS`."""
+    if form == "typescript":
+        from tooltap.cli.schema.typescript import typescript
+
+        return typescript()
+    if form == "markdown":
+        from tooltap.cli.schema.markdown import markdown
+
+        return markdown()
+    import orjson
+
+    from tooltap.cli.schema.model import json_schema
+
+    return orjson.dumps(json_schema(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()

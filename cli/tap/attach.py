@@ -1,0 +1,65 @@
+"""`tooltap attach`: taps the event stream of a server that runs already."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+import click
+
+from tooltap.cli.common.commands import Group
+from tooltap.cli.common.connection import socket_option
+from tooltap.cli.common.extras import needs_extra
+from tooltap.cli.common.tapping import spool_options
+from tooltap.daemon.taps.outbox import SpoolLimits, StreamOptions
+
+__all__ = ["command"]
+
+SILENCE = 90.0
+"""Seconds: OpenCode sends a heartbeat every 10 s, older ones every 30 s."""
+
+
+@click.group("attach", cls=Group, examples=("tooltap attach opencode http://127.0.0.1:4096",))
+def command() -> None:
+    """Tap the event stream of a server that runs already."""
+
+
+@command.command(
+    "opencode",
+    examples=(
+        "tooltap attach opencode http://127.0.0.1:4096",
+        "OPENCODE_SERVER_PASSWORD=secret tooltap attach opencode http://127.0.0.1:4096",
+    ),
+)
+@click.argument("url")
+@click.option(
+    "--silence",
+    type=click.FloatRange(min=0, min_open=True),
+    default=SILENCE,
+    show_default=True,
+    metavar="SECONDS",
+    help="Connect again after hearing nothing for so long, not even a heartbeat.",
+)
+@spool_options
+@socket_option
+def opencode(url: str, silence: float, spool_bytes: int, spool_total_bytes: int, socket: Path | None) -> None:
+    """Tap the OpenCode server at URL, such as http://127.0.0.1:4096.
+
+    It is waited for while it is not there, and connected to again when it comes back; what it said in between is lost,
+    and the stream says so. A password is taken from OPENCODE_SERVER_PASSWORD. SIGTERM and Ctrl-C end it.
+    """
+    with needs_extra("attach"):
+        from tooltap.daemon.taps.attach_opencode import AttachError, attach
+    from tooltap.daemon.system.foreground import run_until_stopped
+    from tooltap.daemon.system.paths import socket_path, spool_path
+    from tooltap.daemon.taps.tap import Tap
+
+    options = StreamOptions(f"attach-{secrets.token_hex(8)}", "opencode-bus")
+    tap = Tap(options, socket or socket_path(), SpoolLimits(spool_path(), spool_bytes, spool_total_bytes))
+    try:
+        run_until_stopped(lambda on_stop: attach(url, tap, on_stop, silence=silence))
+    except AttachError as error:
+        raise click.ClickException(str(error)) from None
+    finally:
+        if (trouble := tap.finish()) is not None:
+            click.echo(f"tooltap: {trouble}", err=True)

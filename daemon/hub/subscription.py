@@ -1,0 +1,211 @@
+"""One subscriber: replay from the journal, then live, and back to the journal when it does not keep up.
+
+Its cursor is the `seq` up to which it has been sent everything it wants. It has a task only while it is behind: that
+waits until the client takes what it was sent, and passes on the next part: from the journal until its cursor has come
+to what the hub remembers, from there on from memory. Where the hub's latest event is reached, the hub delivers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Protocol
+
+import msgspec
+
+from tooltap.daemon.hub.hub import Audience, Hub, Piece
+from tooltap.daemon.journal.interface import JournalError, StoredEvent
+from tooltap.daemon.system.logs import get_logger
+from tooltap.normalizers.stream.display import display_body
+from tooltap.protocol.events import event_lines
+from tooltap.protocol.frames import At, DaemonFrame, ErrorFrame, Form, FrameError, Gap, Live, Subscribe, Subscribed
+
+__all__ = ["Subscriber", "Subscription"]
+
+_log = get_logger("subscription")
+
+
+_CURSOR = re.compile(r"(?P<journal>.+):(?P<seq>[0-9]{1,19})")
+
+
+class Subscriber(Protocol):
+    """Whom a subscription writes to: a `Connection`, or what stands for one."""
+
+    writable: bool
+    closed: bool
+    ended: bool
+    bytes_written: int
+
+    def write(self, data: bytes) -> None: ...
+    def send(self, frame: DaemonFrame) -> None: ...
+    async def drain(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class Subscription:
+    """Raises `FrameError` where the frame asks for what there is not."""
+
+    def __init__(
+        self, hub: Hub, connection: Subscriber, frame: Subscribe, *, at_interval: float, read_bytes: int
+    ) -> None:
+        self.cursor, self._first_gap = _begin(hub, frame.after)
+        self.audience = Audience(frame.filter, frame.partials, frame.as_)
+        self.behind = True
+        self.journal_reads = 0
+        self.journal_events = 0
+        self._hub = hub
+        self._connection = connection
+        self._end = None if frame.follow else hub.latest
+        self._gone = hub.journal.expired
+        """Up to here retention may have deleted events, and the subscriber knows."""
+        self._greeted = False
+        self._read_bytes = read_bytes
+        self._at_interval = at_interval
+        self._loop = asyncio.get_running_loop()
+        self._written_at = self._loop.time()
+        self._timer = self._loop.call_later(at_interval, self._tick)
+
+    def start(self) -> None:
+        """Confirm it, and begin the replay."""
+        hub, journal = self._hub, self._hub.journal
+        self._connection.send(
+            Subscribed(after=self.cursor, journal=journal.id, oldest=journal.oldest, latest=hub.latest)
+        )
+        if self._first_gap is not None:
+            self._connection.send(self._first_gap)
+        hub.add(self)
+        self._fall_behind(self.cursor)
+
+    @property
+    def position(self) -> int:
+        return self.cursor if self.behind else self._hub.latest
+
+    def statistics(self) -> dict[str, object]:
+        return {
+            "after": self.position,
+            "behind": self.behind,
+            "filter": msgspec.to_builtins(self.audience.filter),
+            "partials": self.audience.partials,
+            "as": self.audience.as_,
+            "bytesWritten": self._connection.bytes_written,
+            "journalReads": self.journal_reads,
+            "journalEvents": self.journal_events,
+        }
+
+    def deliver(self, pieces: list[Piece], before: int) -> None:
+        """What is new since `before`."""
+        self._written_at = self._loop.time()
+        for piece in pieces:
+            if self._connection.writable:
+                self._connection.write(piece.data)
+            elif piece.upto > before:
+                self._fall_behind(before)
+                return
+            before = piece.upto  # not writable, and nothing but partials: they are dropped
+
+    def close(self) -> None:
+        self._timer.cancel()
+        self._hub.remove(self)
+
+    def _fall_behind(self, cursor: int) -> None:
+        self.behind = True
+        self.cursor = cursor
+        self._hub.leave(self)
+        self._hub.tasks.start_soon(self._catch_up)
+
+    async def _catch_up(self) -> None:
+        try:
+            while self.behind and not self._connection.closed:
+                await self._connection.drain()
+                if self._end is None:
+                    await self._follow()
+                elif self.cursor < self._end:
+                    await self._read(self._end)
+                else:
+                    self._connection.send(Live(seq=self.cursor))
+                    self._connection.close()
+                    return
+        except JournalError as error:
+            _log.error("cannot read the journal", error=str(error))
+            self._connection.send(ErrorFrame(code="journal", message=str(error)))
+            self._connection.close()
+
+    async def _follow(self) -> None:
+        """One step towards the hub; live from where it has been reached."""
+        hub, connection = self._hub, self._connection
+        batches = hub.recent(self.cursor)
+        if batches is None:
+            await self._read(hub.latest)
+            return
+        # Nothing is published until this returns.
+        for batch in batches:
+            for piece in hub.pieces_after(self.cursor, batch, self.audience):
+                if not connection.writable:
+                    return
+                self._write(piece.data)
+                self.cursor = piece.upto
+            self.cursor = batch.upto
+        if not connection.writable:
+            return
+        self.behind = False
+        hub.join(self)
+        if not self._greeted:
+            self._greeted = True
+            connection.send(Live(seq=hub.latest))
+
+    async def _read(self, up_to: int) -> None:
+        """The next part of the journal, passed on."""
+        journal = self._hub.journal
+        events, looked = await journal.read(self.cursor, self.audience.filter, up_to=up_to, max_bytes=self._read_bytes)
+        self.journal_reads += 1
+        self.journal_events += len(events)
+        if max(self.cursor, self._gone) < journal.expired:
+            # Retention has overtaken the subscriber: what it deleted may have been wanted.
+            first = max(self.cursor, self._gone) + 1
+            self._gone = journal.expired
+            self._connection.send(Gap(from_=first, to=self._gone, reason="retention"))
+        self.cursor = looked
+        if lines := _lines(events, self.audience.as_):
+            self._write(lines)
+
+    def _write(self, data: bytes) -> None:
+        self._written_at = self._loop.time()
+        self._connection.write(data)
+
+    def _tick(self) -> None:
+        """Tell an idle subscriber how far it is. A client that has closed its half is found out by writing to it."""
+        idle = self._loop.time() - self._written_at
+        if idle >= self._at_interval:
+            if self._connection.writable and (self.audience.is_selective or self._connection.ended):
+                self._connection.send(At(seq=self.position))
+            self._written_at = self._loop.time()
+            idle = 0
+        self._timer = self._loop.call_later(self._at_interval - idle, self._tick)
+
+
+def _lines(events: list[StoredEvent], as_: Form) -> bytes:
+    if as_ == "display":
+        shown = [(event.seq, display_body(event.body)) for event in events]
+        return event_lines([(seq, body) for seq, body in shown if body is not None])
+    return event_lines(events)
+
+
+def _begin(hub: Hub, after: str | int) -> tuple[int, Gap | None]:
+    """The cursor a subscription begins with, and what is missing there. Raises `FrameError`."""
+    journal = hub.journal
+    if after == "start":
+        return journal.oldest - 1, None
+    if after == "now":
+        return hub.latest, None
+    name, seq = journal.id, after
+    if isinstance(seq, str):
+        cursor = _CURSOR.fullmatch(seq)
+        if cursor is None:
+            raise FrameError("bad-frame", 'subscribe: `after` is "start", "now", a seq or "<journal>:<seq>"')
+        name, seq = cursor["journal"], int(cursor["seq"])
+    if name != journal.id or seq > journal.latest:
+        first = journal.oldest - 1
+        return first, Gap(from_=1, to=first, reason="reset")
+    if seq < journal.expired:
+        return seq, Gap(from_=seq + 1, to=journal.expired, reason="retention")
+    return seq, None

@@ -1,0 +1,230 @@
+"""One stream in memory: lines in, commits out.
+
+It keeps what a commit needs beside the events: the tail since the last snapshot, the checksums a resuming publisher and
+a rebuilt parser are compared with, and when a snapshot is due. While `auto` still holds lines there is none: the tail
+then is those lines, and is sniffed again.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from tooltap.daemon.journal.interface import Commit, StreamInfo, StreamState, TailRecord
+from tooltap.daemon.system.logs import get_logger
+from tooltap.daemon.views.results import Rewrite, StreamViews
+from tooltap.normalizers.core.items import Context, Item, Limits
+from tooltap.normalizers.stream.bounds import Produced
+from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
+from tooltap.normalizers.wire.framing import LongLine
+from tooltap.protocol.events import SessionEvent
+from tooltap.protocol.stats import Statistics
+from tooltap.protocol.tapped import Direction, Lost
+from tooltap.traces.drift.drift import Drift
+from tooltap.traces.drift.watch import StreamWatch
+
+__all__ = ["RECORD_BYTES", "LiveStream", "Snapshot", "context_of", "ids_of"]
+
+_log = get_logger("streams")
+
+SNAPSHOT_FORMAT = 1
+RECORD_BYTES = 64
+"""About what a tail record costs beside its line."""
+GROWTH = 4
+"""A snapshot is due when the tail is this much longer than the last one: total writing stays linear."""
+
+
+class Snapshot(msgspec.Struct, array_like=True):
+    format: int
+    ids: int
+    """`StreamInfo.ids` at this point."""
+    normalizer: bytes
+
+
+def context_of(info: StreamInfo, limits: Limits) -> Context:
+    return Context(
+        stream=info.stream,
+        provider=info.provider,
+        session=info.session,
+        agent=info.agent,
+        parent=info.parent,
+        mcp_servers=info.mcp_servers,
+        limits=limits,
+    )
+
+
+def ids_of(outputs: Sequence[Output], ids: int) -> int:
+    """The checksum over event ids, carried on."""
+    for output in outputs:
+        if isinstance(output, Produced) and not getattr(output.event, "partial", False):
+            ids = zlib.crc32(output.event.id.encode(), ids)
+    return ids
+
+
+class LiveStream:
+    """`committed_state`: None for a stream the journal does not know. `outputs`: made by no new line (a reset, lines
+    held before), to go out with the next commit. `drift` looks on. `views`: what of its results the user is shown."""
+
+    def __init__(
+        self,
+        info: StreamInfo,
+        normalizer: StreamNormalizer,
+        *,
+        committed_state: StreamState | None,
+        snapshot_bytes: int,
+        tail_bytes: int = 0,
+        snapshot_size: int = 0,
+        outputs: Sequence[Output] = (),
+        needs_snapshot: bool = False,
+        drift: Drift | None = None,
+        views: StreamViews | None = None,
+    ) -> None:
+        self.info = info
+        self.normalizer = normalizer
+        self._snapshot_bytes = snapshot_bytes
+        self._tail_bytes = tail_bytes
+        self._snapshot_size = snapshot_size
+        self._needs_snapshot = needs_snapshot
+        self._committed_state = committed_state
+        self._tail: list[TailRecord] = []
+        self._outputs: list[Output] = []
+        self._has_views = False
+        self._views = views
+        self._add(outputs)
+        self._watch = None if drift is None else StreamWatch(drift, normalizer, info.agent_version)
+
+    @property
+    def dirty(self) -> bool:
+        """There is something to commit."""
+        return bool(self._tail) or self._has_views or self.info.state != self._committed_state
+
+    def feed(
+        self,
+        line: bytes | LongLine,
+        t: int,
+        direction: Direction | None,
+        leave_out: Callable[[Sequence[Item]], bool] | None = None,
+    ) -> None:
+        """`leave_out`: whether what the line gives is told already, and not to be told again."""
+        number = self.normalizer.lines + 1
+        self._take_in(self.normalizer.feed(line, t, direction, leave_out))
+        left_out = self.normalizer.left_out
+        if isinstance(line, LongLine):
+            record = TailRecord("long", t=t, direction=direction, line=line.head, size=line.size, left_out=left_out)
+        else:
+            record = TailRecord("line", t=t, direction=direction, line=line, left_out=left_out)
+            self.info.crc, self.info.crc_line = zlib.crc32(line), number
+        self._record(record)
+        self._heard(t)
+
+    def lost(self, lost: Lost, t: int) -> None:
+        self._take_in(self.normalizer.lost(lost.lines, lost.bytes, lost.reason, t))
+        self._record(TailRecord("lost", t=t, lines=lost.lines, size=lost.bytes, reason=lost.reason))
+        self._heard(t)
+
+    def show(self, outputs: Sequence[Output]) -> None:
+        """Take a view of an earlier result. No line made it, so that nothing else of the stream changes."""
+        self._outputs += outputs
+        self._has_views = True
+
+    def open(self) -> None:
+        """Somebody publishes. An ended stream is opened by its next line only."""
+        if self.info.state != "ended":
+            self.info.state = "open"
+
+    def suspend(self) -> None:
+        if self.info.state != "ended":
+            self.info.state = "suspended"
+
+    def close(self, reason: str, t: int) -> None:
+        """End the stream, once: closing what is closed changes nothing."""
+        if self.info.state == "ended":
+            return
+        self._take_in(self.normalizer.close(reason, t))
+        self._record(TailRecord("close", t=t, reason=reason))
+        if reason == "end":
+            self._heard(t)
+        self.info.state = "ended"
+        self._look(lambda watch: watch.close())
+
+    def take(self, now: int) -> Commit:
+        """All since the last commit. It must be committed before the next one is taken."""
+        info = self.info
+        base_lines, info.lines = info.lines, self.normalizer.lines
+        info.dialect = self.normalizer.dialect
+        info.updated = now
+        self._look(lambda watch: watch.account())
+        snapshot = self._snapshot() if self._snapshot_is_due() else None
+        # The writer encodes this in its thread, while the next lines are counted here.
+        frozen = msgspec.structs.replace(info, statistics=self.statistics)
+        commit = Commit(frozen, base_lines, self._outputs, self._tail, snapshot)
+        self._outputs, self._tail, self._has_views = [], [], False
+        self._committed_state = info.state
+        return commit
+
+    def take_rewrites(self) -> list[Rewrite]:
+        """Commands to be run for what the last commit holds, once that is durable."""
+        return [] if self._views is None else self._views.take_rewrites()
+
+    @property
+    def statistics(self) -> Statistics:
+        """As of now; a copy."""
+        now = self.normalizer.statistics
+        return msgspec.structs.replace(
+            now, skipped={**now.skipped}, kinds={**now.kinds}, tools={**now.tools}, raw_tools={**now.raw_tools}
+        )
+
+    # -- inner workings -----------------------------------------------------------------------------------------
+
+    def _take_in(self, outputs: Sequence[Output]) -> None:
+        self.info.state = "open"
+        if outputs:
+            self._add(outputs)
+        if self._watch is not None and (outputs or self._watch.waits):
+            self._look(lambda watch: watch.took(outputs))
+
+    def _look(self, look: Callable[[StreamWatch], None]) -> None:
+        """Looking on must not harm the stream."""
+        if self._watch is None:
+            return
+        try:
+            look(self._watch)
+        except Exception:
+            _log.exception("looking for drift failed, this stream is not looked at any more", stream=self.info.stream)
+            self._watch = None
+            self.normalizer.watch(None)
+
+    def _add(self, outputs: Sequence[Output]) -> None:
+        self._outputs += outputs if self._views is None else self._views.apply(outputs)
+        self.info.ids = ids_of(outputs, self.info.ids)
+        for output in outputs:
+            if isinstance(output, Produced):
+                event = output.event
+                self.info.last_session = event.session
+                if isinstance(event, SessionEvent) and event.agent_version is not None:
+                    self.info.agent_version = event.agent_version
+
+    def _heard(self, t: int) -> None:
+        info = self.info
+        info.first_t = t if info.first_t is None else info.first_t
+        info.last_t = t
+
+    def _record(self, record: TailRecord) -> None:
+        self._tail.append(record)
+        self._tail_bytes += len(record.line) + RECORD_BYTES
+
+    def _snapshot_is_due(self) -> bool:
+        if self.normalizer.holds_lines:
+            return False
+        if self._needs_snapshot or self.info.state == "ended" or not self._snapshot_bytes:
+            return True
+        return self._tail_bytes > max(self._snapshot_bytes, GROWTH * self._snapshot_size)
+
+    def _snapshot(self) -> bytes:
+        data = msgspec.msgpack.encode(Snapshot(SNAPSHOT_FORMAT, self.info.ids, self.normalizer.dump()))
+        self._snapshot_size = len(data)
+        self._tail_bytes = 0
+        self._needs_snapshot = False
+        return data

@@ -1,0 +1,140 @@
+"""A stored stream back into memory: its snapshot, then its tail with the stored times.
+
+What the tail gives again is committed already and is thrown away, after its ids have been compared with the committed
+ones. Where that does not work out (the parser was upgraded in between, or retention took the state) a fresh parser goes
+on at the next line, and says so. That is written with the stream's next commit: whoever only looks at an ended stream
+changes nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import anyio.to_thread
+import msgspec
+
+from tooltap.daemon.ingest.live_stream import SNAPSHOT_FORMAT, LiveStream, Snapshot, context_of, ids_of
+from tooltap.daemon.journal.interface import Journal, StoredStream, StreamInfo, TailRecord
+from tooltap.daemon.views.results import StreamViews
+from tooltap.normalizers.core.calls_state import Call
+from tooltap.normalizers.core.items import Limits
+from tooltap.normalizers.core.permissions import PendingPermission
+from tooltap.normalizers.core.registry import UnknownDialectError
+from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer
+from tooltap.normalizers.stream.reset import LeftOpen
+from tooltap.normalizers.wire.framing import LongLine
+from tooltap.protocol.tapped import Direction
+from tooltap.traces.drift.drift import Drift
+
+__all__ = ["resume"]
+
+_snapshot_decoder = msgspec.msgpack.Decoder(Snapshot)
+_loading = threading.Lock()
+"""msgspec 0.22 works out a type when it first decodes it; two threads that do so for one type at once crash Python."""
+
+
+async def resume(
+    journal: Journal,
+    stored: StoredStream,
+    *,
+    limits: Limits,
+    snapshot_bytes: int,
+    now: int,
+    drift: Drift | None = None,
+    views: StreamViews | None = None,
+) -> LiveStream:
+    if views is not None:
+        await views.restore(journal, stored.info.stream)
+    # In a thread: a long tail takes its time, and the other streams go on.
+    rebuilt = await anyio.to_thread.run_sync(_rebuild, stored, limits)
+    if rebuilt is not None:
+        normalizer, outputs = rebuilt
+        return LiveStream(
+            stored.info,
+            normalizer,
+            committed_state=stored.info.state,
+            snapshot_bytes=snapshot_bytes,
+            tail_bytes=sum(len(record.line) for record in stored.tail),
+            snapshot_size=len(stored.snapshot or b""),
+            outputs=outputs,
+            drift=drift,
+            views=views,
+        )
+    normalizer = _fresh(stored.info, limits)
+    left = _left_open(stored.info, await journal.open_calls(stream=stored.info.stream))
+    outputs = normalizer.go_on(stored.info.lines, stored.info.statistics, left, now)
+    return LiveStream(
+        stored.info,
+        normalizer,
+        committed_state=stored.info.state,
+        snapshot_bytes=snapshot_bytes,
+        outputs=outputs,
+        needs_snapshot=True,
+        drift=drift,
+        views=views,
+    )
+
+
+def _rebuild(stored: StoredStream, limits: Limits) -> tuple[StreamNormalizer, list[Output]] | None:
+    """The normalizer as it was, and what it gave that is not committed; None if it does not come out the same."""
+    info = stored.info
+    context = context_of(info, limits)
+    ids = 0
+    try:
+        if stored.snapshot is None:
+            normalizer = StreamNormalizer(context, info.asked_dialect)
+        else:
+            snapshot = _snapshot_decoder.decode(stored.snapshot)
+            if snapshot.format != SNAPSHOT_FORMAT:
+                return None
+            with _loading:
+                normalizer = StreamNormalizer.load(snapshot.normalizer, context)
+            ids = snapshot.ids
+    except (msgspec.MsgspecError, UnknownDialectError):
+        return None
+    outputs: list[Output] = []
+    for record in stored.tail:
+        outputs += _feed(normalizer, record)
+    if normalizer.lines != info.lines:
+        return None
+    if info.lines and not info.statistics.lines:
+        # All lines were held for sniffing and none has given anything. If the sniffer now tells, that is new.
+        return normalizer, outputs
+    if normalizer.dialect != info.dialect or ids_of(outputs, ids) != info.ids:
+        return None
+    normalizer.statistics = info.statistics
+    return normalizer, []
+
+
+def _feed(normalizer: StreamNormalizer, record: TailRecord) -> list[Output]:
+    direction: Direction | None = record.direction
+    if record.kind in ("line", "long"):
+        line = record.line if record.kind == "line" else LongLine(record.line, record.size)
+        return normalizer.feed(line, record.t, direction, lambda items: record.left_out)
+    if record.kind == "lost":
+        return normalizer.lost(record.lines, record.size, record.reason, record.t)
+    return normalizer.close(record.reason, record.t)
+
+
+def _fresh(info: StreamInfo, limits: Limits) -> StreamNormalizer:
+    try:
+        return StreamNormalizer(context_of(info, limits), info.dialect or info.asked_dialect)
+    except UnknownDialectError:  # of a package that is no longer installed
+        return StreamNormalizer(context_of(info, limits), AUTO)
+
+
+def _left_open(info: StreamInfo, rows: dict[str, list[dict[str, Any]]]) -> LeftOpen:
+    calls = {
+        row["callId"]: msgspec.convert(
+            {**row, "id": row["callId"], "raw_name": row.get("rawToolName", row["name"])}, Call
+        )
+        for row in rows["calls"]
+    }
+    permissions = {
+        row["permissionId"]: PendingPermission(
+            session=row["session"], call_id=row.get("callId"), turn=row.get("turn"), agent=row.get("agent")
+        )
+        for row in rows["permissions"]
+    }
+    return LeftOpen(calls, permissions, info.last_session)

@@ -1,0 +1,272 @@
+"""One publisher's session with its stream: bytes in, `ack`, `suspended`, `done` and `error` frames out.
+
+Lines are parsed as they come. What has been taken in since the last commit goes into the next one, while the one before
+is being written: batches form by themselves. `feed` returns only when little enough waits to be durable, which is all
+the backpressure there is.
+
+A line of a tapped connection that is not a tapped line is an error of this connection: the lines before it are
+committed, the stream is suspended, and the publisher still has that line and all after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import anyio
+import msgspec
+
+from tooltap.daemon.ingest.live_stream import RECORD_BYTES, LiveStream
+from tooltap.daemon.ingest.tracing import StreamTrace
+from tooltap.daemon.journal.interface import Journal, JournalError, StreamConflictError
+from tooltap.daemon.system.clock import Clock
+from tooltap.daemon.system.failpoints import failpoint
+from tooltap.daemon.system.logs import get_logger
+from tooltap.daemon.views.results import Rewrite
+from tooltap.normalizers.core.items import Item
+from tooltap.normalizers.stream.normalizer import Output
+from tooltap.normalizers.wire.framing import HEAD_BYTES, LongLine, Splitter
+from tooltap.protocol.frames import Ack, DaemonFrame, Done, ErrorCode, ErrorFrame, Suspended
+from tooltap.protocol.stats import Statistics
+from tooltap.protocol.tapped import Direction, End, Lost, NotTappedError, read_tapped
+from tooltap.traces.recording.writer import TraceWriter
+
+__all__ = ["IngestSession", "Setting"]
+
+_log = get_logger("ingest")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What all sessions have in common."""
+
+    journal: Journal
+    clock: Clock
+    line_bytes: int
+    in_flight_bytes: int
+    """How much of a publisher is taken before its earlier lines are durable."""
+    commit_soon: Callable[[IngestSession], object]
+    """Starts `commit_all`, as a task that outlives the connection."""
+    on_over: Callable[[IngestSession], None]
+    partials_wanted: Callable[[], bool]
+    """Whether anybody wants live previews; asked for all that arrives."""
+    rewrite: Callable[[Sequence[Rewrite]], None]
+    """Takes what commands are to make views of, once it is durable. Must not block."""
+    trace: TraceWriter | None
+
+
+class IngestSession:
+    """Made by `Streams.open`. `send` must not block; an `ack` that would have to wait may be dropped: the next one, or
+    the frame that ends the session, says as much."""
+
+    def __init__(
+        self,
+        live: LiveStream,
+        framing: Literal["raw", "tapped"],
+        send: Callable[[DaemonFrame], None],
+        setting: Setting,
+    ) -> None:
+        self.live = live
+        self.over = anyio.Event()
+        """The session has sent its last frame; the connection may go."""
+        self._framing = framing
+        self._send = send
+        self._setting = setting
+        self._journal = setting.journal
+        self._clock = setting.clock
+        self._trace = StreamTrace(setting.trace, live) if setting.trace is not None else None
+        # A tapped line is its line as a JSON string: escaping rarely doubles it.
+        self._splitter = Splitter(setting.line_bytes if framing == "raw" else 2 * setting.line_bytes + 1_024)
+        self._waiting = 0
+        """What the lines taken in and not yet durable cost, in bytes."""
+        self._busy = False
+        """`commit_all` runs."""
+        self._commits = 0
+        self._in_flight = False
+        """A commit is being written."""
+        self._abandoned = False
+        """Another session takes the stream over, or this one is over: nothing more is taken in or committed."""
+        self._progress = anyio.Event()
+        """Set, and replaced, when a commit is through or the session over."""
+
+    @property
+    def stream(self) -> str:
+        return self.live.info.stream
+
+    # -- the connection's side ----------------------------------------------------------------------------------
+
+    async def feed(self, data: bytes) -> None:
+        """Take in what was received. Returns when there is room for more; ignores what comes after `over`."""
+        self.live.normalizer.want_partials(self._setting.partials_wanted())
+        now = self._clock()
+        for line in self._splitter.feed(data):
+            if self._abandoned:
+                return
+            if self._framing == "raw":
+                self._feed_line(line, now, None)
+            else:
+                await self._feed_record(line, now)
+        await self._commit_soon()
+
+    async def take(
+        self, lines: Sequence[bytes | LongLine], t: int, leave_out: Callable[[Sequence[Item]], bool]
+    ) -> None:
+        """The same for lines that somebody in this process has read. `leave_out`: see `StreamNormalizer.feed`."""
+        for line in lines:
+            if self._abandoned:
+                return
+            self._feed_line(line, t, None, leave_out)
+        await self._commit_soon()
+
+    async def finish(self) -> None:
+        """The connection's input has ended: of a raw stream this is the end; a tapped one is suspended."""
+        if self._framing == "tapped":
+            await self.suspend()
+            return
+        last = self._splitter.finish()
+        if last is not None and not self._abandoned:
+            self._feed_line(last, self._clock(), None)
+        await self.end()
+        self._end_session()
+
+    # -- the daemon's side --------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Commit that the stream is open."""
+        self.live.open()
+        self._kick()
+
+    async def end(self, reason: str = "end") -> Statistics | None:
+        """End the stream, as the publisher or somebody else asks; more lines would open it again. None if that could
+        not be committed."""
+        self.live.close(reason, self._clock())
+        statistics = self.live.statistics
+        if not await self._settle():
+            return None
+        if not self.over.is_set():
+            self._send(Done(**msgspec.structs.asdict(statistics)))
+        return statistics
+
+    async def show(self, outputs: Sequence[Output]) -> bool:
+        """Commit a view of an earlier result; False if that could not be done."""
+        self.live.show(outputs)
+        return await self._settle()
+
+    async def suspend(self) -> None:
+        """Commit what has been received and let the stream go; its publisher may come back."""
+        self.live.suspend()
+        if await self._settle() and not self.over.is_set():
+            self._send(Suspended(lines=self.live.info.lines))
+            self._end_session()
+
+    async def supersede(self) -> None:
+        """Give the stream up to another session. Returns when nothing more of this one can reach the journal."""
+        self._abandoned = True
+        await self._settle()
+        self._fail("superseded", f"another connection has taken stream {self.stream} over")
+
+    async def commit_all(self) -> None:
+        """Commit until there is nothing more to commit."""
+        try:
+            while self.live.dirty and not self._abandoned:
+                taken = self._waiting
+                commit = self.live.take(self._clock())
+                rewrites = self.live.take_rewrites()
+                self._in_flight = True
+                await self._journal.commit(commit)
+                self._in_flight = False
+                failpoint("before-ack")
+                self._commits += 1
+                self._waiting -= taken
+                if commit.info.lines > commit.base_lines:
+                    self._send(Ack(lines=commit.info.lines))
+                if self._trace is not None:
+                    self._trace.add(commit)
+                self._setting.rewrite(rewrites)
+                self._wake()
+        except StreamConflictError as error:
+            self._fail("superseded", str(error))
+        except JournalError as error:
+            self._fail("journal", str(error))
+        except Exception:
+            _log.exception("a stream failed", stream=self.stream)
+            self._fail("internal", "the stream failed; the daemon's log says why")
+        finally:
+            self._busy = False
+            self._wake()
+
+    # -- inner workings -----------------------------------------------------------------------------------------
+
+    async def _feed_record(self, line: bytes | LongLine, now: int) -> None:
+        if not line:
+            return
+        if isinstance(line, LongLine):  # of such a record only the head is known, and its length
+            self._feed_line(line, now, None)
+            return
+        try:
+            record = read_tapped(line)
+        except NotTappedError as error:
+            number = self.live.normalizer.lines + 1
+            self.live.suspend()
+            await self._settle()
+            self._fail("not-tapped", f"line {number} of stream {self.stream} did not come as a tapped line: {error}")
+            return
+        if isinstance(record, End):
+            await self.end()
+        elif isinstance(record, Lost):
+            self.live.lost(record, now)
+            self._waiting += RECORD_BYTES
+        else:
+            size = record.size or len(record.line)
+            too_long = size > min(len(record.line), self._setting.line_bytes)
+            kept = LongLine(record.line[:HEAD_BYTES], size) if too_long else record.line
+            self._feed_line(kept, now if record.t is None else record.t, record.dir)
+
+    async def _commit_soon(self) -> None:
+        """Returns when there is room for more."""
+        self._kick()
+        while self._waiting > self._setting.in_flight_bytes and not self.over.is_set():
+            await self._progress.wait()
+
+    def _feed_line(
+        self,
+        line: bytes | LongLine,
+        t: int,
+        direction: Direction | None,
+        leave_out: Callable[[Sequence[Item]], bool] | None = None,
+    ) -> None:
+        self.live.feed(line, t, direction, leave_out)
+        self._waiting += RECORD_BYTES + (len(line.head) if isinstance(line, LongLine) else len(line))
+
+    def _kick(self) -> None:
+        if not self._busy and self.live.dirty and not self._abandoned:
+            self._busy = True
+            self._setting.commit_soon(self)
+
+    async def _settle(self) -> bool:
+        """Wait until what has been taken in by now is durable; False if it will not be, because the session is over or
+        being superseded."""
+        self._kick()
+        enough = self._commits + self._in_flight + self.live.dirty
+        while self._commits < enough and self._busy:
+            await self._progress.wait()
+        return self._commits >= enough
+
+    def _wake(self) -> None:
+        self._progress.set()
+        self._progress = anyio.Event()
+
+    def _fail(self, code: ErrorCode, message: str) -> None:
+        if not self.over.is_set():
+            self._send(ErrorFrame(code=code, message=message))
+            self._end_session()
+
+    def _end_session(self) -> None:
+        if not self.over.is_set():
+            self._abandoned = True
+            if self._trace is not None:
+                self._trace.release()
+            self.over.set()
+            self._wake()
+            self._setting.on_over(self)

@@ -1,0 +1,73 @@
+"""One stream's part of the trace: what was committed, as trace records.
+
+While `auto` has not told the dialect, the first lines are held back here as they are held in the parser, so that every
+record carries it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tooltap.daemon.ingest.live_stream import RECORD_BYTES, LiveStream
+from tooltap.daemon.journal.interface import Commit, StreamInfo, TailRecord
+from tooltap.traces.recording.record import Told, TraceRecord
+from tooltap.traces.recording.writer import TraceWriter
+
+__all__ = ["StreamTrace"]
+
+
+class StreamTrace:
+    def __init__(self, writer: TraceWriter, live: LiveStream) -> None:
+        self._writer = writer
+        self._live = live
+        info = live.info
+        told = Told(
+            provider=info.provider,
+            session=info.session,
+            agent=info.agent,
+            parent=info.parent,
+            mcp_servers=info.mcp_servers,
+        )
+        self._told = None if told == Told() else told
+        self._held: list[Commit] = []
+
+    def add(self, commit: Commit) -> None:
+        """`commit` is durable."""
+        self._held.append(commit)
+        if self._live.normalizer.dialect is not None or not self._live.normalizer.holds_lines:
+            self.release()
+
+    def release(self) -> None:
+        """Hand over what is held."""
+        for commit in self._held:
+            if commit.tail:
+                size = sum(len(record.line) + RECORD_BYTES for record in commit.tail)
+                dialect, known = self._live.normalizer.dialect, self._held[-1].info
+                records = _records(commit.tail, commit.base_lines, dialect, known, self._told)
+                self._writer.write(records, len(commit.tail), size)
+        self._held = []
+
+
+def _records(
+    tail: Sequence[TailRecord], number: int, dialect: str | None, known: StreamInfo, told: Told | None
+) -> Iterator[TraceRecord]:
+    """`number`: lines before these. `known`: the stream as far as it is known by now."""
+    for one in tail:
+        number += {"lost": one.lines, "close": 0}.get(one.kind, 1)
+        record = TraceRecord(
+            v=1,
+            t=one.t,
+            stream=known.stream,
+            dialect=dialect,
+            provider=known.statistics.provider,
+            agent_version=known.agent_version,
+            told=told,
+            n=number,
+            dir=one.direction,
+        )
+        if one.kind == "lost" or one.kind == "close":
+            record.op, record.reason = one.kind, one.reason
+            record.lines, record.size = one.lines or None, one.size or None
+        else:
+            record.b64, record.size = one.line, one.size or None
+        yield record

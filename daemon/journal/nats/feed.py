@@ -1,0 +1,94 @@
+"""What all daemons commit, as it comes: every message of the journal once, in order, from a given one on.
+
+The server pushes them. A push consumer may leave messages out (it was lost with its server, or the client could not
+keep up), so each message is compared with the one before, and what is missing is read. A consumer that shows no sign of
+life, or belongs to an earlier connection, is replaced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from nats.aio.msg import Msg
+
+from tooltap.daemon.journal.interface import JournalError
+from tooltap.daemon.journal.nats.link import AwayError, Link, StoredMessage
+from tooltap.daemon.system.logs import get_logger
+
+__all__ = ["Feed"]
+
+HEARTBEAT = 1.0
+SILENCE = 3.5
+"""Seconds without any sign after which the consumer counts as lost."""
+READ_BYTES = 1_048_576
+
+_log = get_logger("journal")
+
+
+class Feed:
+    """`deliver` gets each message; it must not raise."""
+
+    def __init__(
+        self, link: Link, stream: str, subject: str, last: int, deliver: Callable[[StoredMessage], None]
+    ) -> None:
+        self.last = last
+        """Sequence of the last message delivered."""
+        self._link = link
+        self._stream = stream
+        self._subject = subject
+        self._deliver = deliver
+        self._heard = 0.0
+        self._task = asyncio.create_task(self._run())
+
+    def stop(self) -> None:
+        self._task.cancel()
+
+    async def fill(self, up_to: int) -> None:
+        """Deliver all up to message `up_to` that has not come. Raises `AwayError`, `JournalError`."""
+        while self.last < up_to:
+            found = await self._link.read(self._stream, self.last + 1, self._subject, READ_BYTES)
+            if not found and (behind := await self._link.next(self._stream, self.last + 1, self._subject)) is not None:
+                found = [behind]  # the replica that answered did not have it
+            for message in found:
+                self._take(message)
+            if not found:
+                self.last = max(self.last, up_to)  # the rest is gone
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self._link.insist(self._follow, patience=None)
+            except JournalError as error:
+                _log.warning("what others commit cannot be followed", error=str(error))
+                await asyncio.sleep(HEARTBEAT)
+
+    async def _follow(self) -> None:
+        """Until the consumer is lost."""
+        clock = asyncio.get_running_loop().time
+        connection = self._link.connections
+        self._heard = clock()
+        end = await self._link.push(self._stream, self.last + 1, self._subject, HEARTBEAT, self._arrived)
+        try:
+            while clock() - self._heard < SILENCE and self._link.connections == connection and self._link.connected:
+                await asyncio.sleep(HEARTBEAT / 4)
+        finally:
+            await end()
+
+    async def _arrived(self, message: Msg) -> None:
+        self._heard = asyncio.get_running_loop().time()
+        if message.headers is not None and "Status" in message.headers:
+            return
+        seq = message.metadata.sequence.stream
+        if seq > self.last + 1:
+            try:
+                await self.fill(seq - 1)
+            except (AwayError, JournalError):
+                self._heard = 0.0  # the next consumer starts again behind `last`
+                return
+        self._take(StoredMessage(seq, message.subject, message.data))
+
+    def _take(self, message: StoredMessage) -> None:
+        if message.seq > self.last:
+            self.last = message.seq
+            self._deliver(message)

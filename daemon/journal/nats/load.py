@@ -1,0 +1,97 @@
+"""A stream out of its messages: what its parser is rebuilt from, and its row brought up to date.
+
+The subject's last message is the position. Where retention or a limit of the server has taken messages that the parser
+would need, what is left is the position: the stream goes on with a fresh parser. Where all are gone, the row has it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from tooltap.daemon.journal.interface import StoredStream, StreamInfo, TailRecord
+from tooltap.daemon.journal.nats.link import Link
+from tooltap.daemon.journal.nats.log import CommitMessages, Log
+from tooltap.daemon.journal.nats.message import Group, decode_group, events_of, read_rest
+from tooltap.daemon.journal.nats.rows import Row, read_event
+from tooltap.daemon.journal.nats.state import Kept, State
+
+__all__ = ["Loaded", "advance", "load"]
+
+
+class Loaded(msgspec.Struct):
+    kept: Kept
+    stored: StoredStream
+    position: int
+    """Sequence of the last message, 0 if there is none."""
+    advanced: bool
+    """The row was behind."""
+
+
+async def load(link: Link, log: Log, state: State, stream: str) -> Loaded | None:
+    """Waits while the server is away. Raises `JournalError`."""
+    found = await link.insist(state.get, stream, patience=None)
+    last = await link.insist(log.last, stream, patience=None)
+    if last is None:
+        if found is None:
+            return None
+        found.row.since = found.row.message = 0
+        return Loaded(Kept(found.row, found.entry), _stored(found.row, 0, _Parser()), 0, False)
+    group = decode_group(last.data)
+    row = Row(info=group.stream_info()) if found is None or found.row.expired else found.row
+    kept = Kept(row, 0 if found is None else found.entry)
+    since = group.since or last.seq - group.part
+    known = row.message
+    parser = _Parser()
+    async for commit in log.commits(stream, min(since, known + 1)):
+        if commit.first >= since:
+            parser.add(commit, since)
+        if commit.last > known:
+            _project(kept, commit)
+    return Loaded(kept, _stored(row, row.message, parser), row.message, row.message > known)
+
+
+def advance(kept: Kept, first: int, last: Group, info: StreamInfo) -> None:
+    """The row is up to a commit whose first message is `first`."""
+    row = kept.row
+    row.info, row.expired = info, False
+    row.message = first + last.part
+    row.since = last.since or first
+    row.owner = last.commit.partition("/")[0]
+    if info.state == "ended":
+        kept.projection.end_stream(info.stream)
+
+
+class _Parser:
+    """What a parser is rebuilt from, as far as it is there."""
+
+    def __init__(self) -> None:
+        self.snapshot: bytes | None = None
+        self.snapshot_lines = 0
+        self.tail: list[TailRecord] = []
+        self.complete = False
+
+    def add(self, commit: CommitMessages, since: int) -> None:
+        self.complete = self.complete or commit.first == since
+        rest, _ = read_rest(commit.rest)
+        if rest.snapshot is not None:
+            self.snapshot, self.tail = rest.snapshot, []
+            self.snapshot_lines = commit.groups[-1].stream_info().lines
+        self.tail += rest.tail
+
+
+def _project(kept: Kept, commit: CommitMessages) -> None:
+    stored = [one for part, group in enumerate(commit.groups) for one in events_of(commit.first + part, group.events)]
+    kept.projection.apply_all((one.seq, event) for one in stored if (event := read_event(one)) is not None)
+    advance(kept, commit.first, commit.groups[-1], commit.groups[-1].stream_info())
+
+
+def _stored(row: Row, position: int, parser: _Parser) -> StoredStream:
+    """What is open may be so elsewhere: it comes as suspended, so that whoever goes on with it begins with a commit,
+    which ends the other's turn."""
+    info = msgspec.convert(msgspec.to_builtins(row.info), StreamInfo)  # a copy, all of it
+    info.position = position
+    if info.state == "open":
+        info.state = "suspended"
+    if not parser.complete:
+        parser = _Parser()
+    return StoredStream(info, parser.snapshot, parser.snapshot_lines, parser.tail)

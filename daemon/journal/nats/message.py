@@ -1,0 +1,166 @@
+"""A commit as messages of a JetStream stream, and back.
+
+Nearly every commit is one message on its stream's own subject. One that is too large for a message, or has more events
+than a `seq` has room for, is an atomic batch of several, one behind the other. Each message holds events of its own, so
+that whoever reads events needs no other. What else a commit has (tail, snapshot, pieces of output bodies: the "rest")
+is one row of bytes, cut where a message is full; the last message says what the stream is after the commit.
+
+`seq` of an event is that of its message times 4,096, plus its index: below 2**53 for 2·10¹² messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+from urllib.parse import quote
+
+import msgspec
+
+from tooltap.daemon.journal.interface import Commit, JournalError, StoredEvent, StreamInfo, TailRecord
+from tooltap.normalizers.core.items import OutputPiece
+from tooltap.normalizers.stream.bounds import Produced
+
+__all__ = [
+    "EVENTS_A_MESSAGE",
+    "Group",
+    "Piece",
+    "Rest",
+    "decode_group",
+    "encode_commit",
+    "encode_group",
+    "end_of",
+    "events_of",
+    "read_rest",
+    "token",
+]
+
+EVENTS_A_MESSAGE = 4_096
+ENVELOPE_BYTES = 1_024
+"""Of a message, for what is neither event nor rest; its headers included."""
+EVENT_BYTES = 8
+"""What an event costs beside its body."""
+
+
+class Group(msgspec.Struct, array_like=True):
+    """One message."""
+
+    commit: str
+    """`<daemon>/<number>`: by this a daemon knows its own."""
+    part: int
+    parts: int
+    since: int
+    """Sequence of the message from which on the stream's parser can be rebuilt; 0: of this commit's first part."""
+    events: list[bytes]
+    rest: bytes
+    info: msgspec.Raw
+    """`StreamInfo` in the last part, null in others."""
+
+    @property
+    def is_last(self) -> bool:
+        return self.part == self.parts - 1
+
+    def stream_info(self) -> StreamInfo:
+        return _info_decoder.decode(self.info)
+
+
+class Piece(NamedTuple):
+    output_id: str
+    mime_type: str
+    size: int
+
+
+class Rest(msgspec.Struct, array_like=True):
+    """The rest's head; the data of the pieces follows."""
+
+    tail: list[TailRecord]
+    snapshot: bytes | None
+    pieces: list[Piece]
+
+
+_group_decoder = msgspec.msgpack.Decoder(Group)
+_info_decoder = msgspec.msgpack.Decoder(StreamInfo)
+_rest_decoder = msgspec.msgpack.Decoder(Rest)
+_encode = msgspec.msgpack.encode
+LENGTH_BYTES = 4
+
+
+def token(stream: str) -> str:
+    """The stream's id as one token of a subject."""
+    return quote(stream, safe="").replace(".", "%2E")
+
+
+def end_of(message: int) -> int:
+    """The highest `seq` that message `message` can have."""
+    return message * EVENTS_A_MESSAGE + EVENTS_A_MESSAGE - 1
+
+
+def events_of(message: int, events: Iterable[bytes]) -> list[StoredEvent]:
+    first = message * EVENTS_A_MESSAGE
+    return [StoredEvent(first + index, body) for index, body in enumerate(events)]
+
+
+def decode_group(data: bytes) -> Group:
+    return _group_decoder.decode(data)
+
+
+def encode_group(group: Group) -> bytes:
+    return _encode(group)
+
+
+def encode_commit(commit: Commit, commit_id: str, since: int, max_bytes: int) -> list[Group]:
+    """The commit's messages, each at most `max_bytes` long. Raises `JournalError` for an event that fits in none."""
+    info = _encode(commit.info)
+    room = max_bytes - ENVELOPE_BYTES - len(info)
+    bodies = [
+        output.body
+        for output in commit.outputs
+        if isinstance(output, Produced) and not getattr(output.event, "partial", False)
+    ]
+    longest = max(map(len, bodies), default=0) + EVENT_BYTES
+    if longest > room:
+        raise JournalError(
+            f"an event of {longest} bytes is too long for the NATS server: its max_payload has to be"
+            f" {max_bytes - room + longest} or more"
+        )
+    # Whole messages of the rest come first, all of one length: so a piece of a body is found without reading them all.
+    rest = _rest(commit)
+    cut = len(rest) - len(rest) % room
+    contents = [(rest[start : start + room], list[bytes]()) for start in range(0, cut, room)]
+    for events in _packed(bodies, room, taken=len(rest) - cut):
+        contents.append((rest[cut:], events))
+        cut = len(rest)
+    nothing = msgspec.Raw(_encode(None))
+    groups = [
+        Group(commit_id, part, len(contents), since, events, of_rest, nothing)
+        for part, (of_rest, events) in enumerate(contents)
+    ]
+    groups[-1].info = msgspec.Raw(info)
+    return groups
+
+
+def _rest(commit: Commit) -> bytes:
+    pieces = [output for output in commit.outputs if isinstance(output, OutputPiece)]
+    # A snapshot stands for the tail, that of its own commit included.
+    tail = [] if commit.snapshot is not None else list(commit.tail)
+    described = [Piece(piece.output_id, piece.mime_type, len(piece.data)) for piece in pieces]
+    head = _encode(Rest(tail, commit.snapshot, described))
+    return b"".join([len(head).to_bytes(LENGTH_BYTES, "big"), head, *[piece.data for piece in pieces]])
+
+
+def _packed(bodies: Sequence[bytes], room: int, taken: int) -> Iterator[list[bytes]]:
+    """Message by message; `taken` of the first is. There is always a first."""
+    events: list[bytes] = []
+    for body in bodies:
+        size = len(body) + EVENT_BYTES
+        if taken + size > room or len(events) == EVENTS_A_MESSAGE:
+            yield events
+            events, taken = [], 0
+        events.append(body)
+        taken += size
+    yield events
+
+
+def read_rest(rest: bytes) -> tuple[Rest, int]:
+    """The head, and where in `rest` the data of the pieces begins."""
+    start = LENGTH_BYTES + int.from_bytes(rest[:LENGTH_BYTES], "big")
+    return _rest_decoder.decode(rest[LENGTH_BYTES:start]), start

@@ -1,0 +1,145 @@
+"""Output bodies out of the commits they came in.
+
+Their pieces lie in the messages of their stream. Where each is, is found by going through the stream once, kept in
+memory for the streams asked about last, and brought up to date with every question.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from tooltap.daemon.journal.interface import OutputSlice
+from tooltap.daemon.journal.nats.log import CommitMessages, Log
+from tooltap.daemon.journal.nats.message import decode_group, read_rest
+from tooltap.daemon.system.slices import MAX_SLICE, whole_lines
+
+__all__ = ["Outputs"]
+
+STREAMS_IN_MEMORY = 64
+PIECE_BYTES = 262_144
+"""Of which the lines are counted together."""
+
+
+class Place(NamedTuple):
+    """A piece of a body."""
+
+    start: int
+    """In the body; `newlines`: those before it."""
+    newlines: int
+    size: int
+    message: int
+    """Of the commit's first part."""
+    part_bytes: int
+    """How much of the rest each part has, but for the last that has any."""
+    offset: int
+    """In the commit's rest."""
+
+
+class Body(msgspec.Struct):
+    mime_type: str
+    size: int = 0
+    newlines: int = 0
+    terminated: bool = False
+    places: list[Place] = []
+
+
+class Index(msgspec.Struct):
+    """The bodies of one stream, up to message `message`."""
+
+    message: int = 0
+    bodies: dict[str, Body] = {}
+
+
+class Outputs:
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._streams: OrderedDict[str, Index] = OrderedDict()
+
+    async def read(
+        self, output_id: str, offset: int, length: int, unit: Literal["bytes", "lines"]
+    ) -> OutputSlice | None:
+        """As `Journal.output`. An output's id is `<stream>:<line>:<output>`."""
+        stream = output_id.rsplit(":", 2)[0]
+        body = (await self._index(stream)).bodies.get(output_id)
+        if body is None:
+            return None
+        if unit == "bytes":
+            data = await self._bytes(body, offset, length)
+            return None if data is None else OutputSlice(data, offset, body.size, body.mime_type)
+        total = body.newlines + (body.size > 0 and not body.terminated)
+        data = await self._lines(body, offset, length)
+        return None if data is None else OutputSlice(data, offset, total, body.mime_type)
+
+    async def _index(self, stream: str) -> Index:
+        index = self._streams.setdefault(stream, Index())
+        self._streams.move_to_end(stream)
+        if len(self._streams) > STREAMS_IN_MEMORY:
+            self._streams.popitem(last=False)
+        async for commit in self._log.commits(stream, index.message + 1):
+            if commit.last > index.message:  # else another question has taken it in
+                index.message = commit.last
+                _take_in(index, commit)
+        return index
+
+    async def _bytes(self, body: Body, offset: int, length: int) -> bytes | None:
+        """A slice, at most `MAX_SLICE` long; None if it is gone."""
+        end = min(offset + min(length, MAX_SLICE), body.size)
+        found: list[bytes] = []
+        for place in body.places:
+            first, last = max(offset, place.start), min(end, place.start + place.size)
+            if first < last:
+                data = await self._cut(place, first - place.start, last - place.start)
+                if data is None:
+                    return None
+                found.append(data)
+        return b"".join(found)
+
+    async def _cut(self, place: Place, first: int, last: int) -> bytes | None:
+        start, end = place.offset + first, place.offset + last
+        found: list[bytes] = []
+        for part in range(start // place.part_bytes, (end - 1) // place.part_bytes + 1):
+            message = await self._log.message(place.message + part)
+            if message is None:
+                return None
+            before = part * place.part_bytes
+            found.append(decode_group(message.data).rest[max(start - before, 0) : end - before])
+        return b"".join(found)
+
+    async def _lines(self, body: Body, offset: int, count: int) -> bytes | None:
+        """Whole lines, as many as fit into a slice; the head of the first one, if it alone does not."""
+        start = await self._start_of_line(body, offset)
+        if start is None or count <= 0:
+            return b""
+        data = await self._bytes(body, start, MAX_SLICE)
+        if data is None:
+            return None
+        return whole_lines(data, count)
+
+    async def _start_of_line(self, body: Body, line: int) -> int | None:
+        """Offset in bytes of a line (0-based)."""
+        if line == 0:
+            return 0
+        place = next((one for one in reversed(body.places) if one.newlines < line), None)
+        data = None if place is None else await self._cut(place, 0, place.size)
+        if place is None or data is None:
+            return None
+        lines = data.split(b"\n", line - place.newlines)
+        return place.start + len(data) - len(lines[-1]) if len(lines) > line - place.newlines else None
+
+
+def _take_in(index: Index, commit: CommitMessages) -> None:
+    rest, offset = read_rest(commit.rest)
+    for piece in rest.pieces:
+        body = index.bodies.setdefault(piece.output_id, Body(piece.mime_type))
+        end = offset + piece.size
+        for start in range(offset, end, PIECE_BYTES):
+            size = min(PIECE_BYTES, end - start)
+            body.places.append(Place(body.size, body.newlines, size, commit.first, commit.part_bytes, start))
+            body.size += size
+            body.newlines += commit.rest.count(b"\n", start, start + size)
+        if piece.size:
+            body.terminated = commit.rest[end - 1 : end] == b"\n"
+        offset = end

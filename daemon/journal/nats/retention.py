@@ -1,0 +1,83 @@
+"""Deleting on NATS: what ended long ago, what is more than fits, and what the user removes.
+
+A stream goes as a whole: its messages, later its row too. What belongs to one that has not ended is never touched.
+Limits of the server (`max_bytes` of the URL, or what its operator has set) come on top: they take the oldest messages,
+whatever they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+import msgspec
+
+from tooltap.daemon.journal.interface import JournalError, NotEndedError
+from tooltap.daemon.journal.nats.link import Link
+from tooltap.daemon.journal.nats.log import Log
+from tooltap.daemon.journal.nats.message import end_of
+from tooltap.daemon.journal.nats.rows import Row
+from tooltap.daemon.journal.nats.state import Kept, State
+
+__all__ = ["Retention"]
+
+
+class Retention(NamedTuple):
+    """Calls raise `AwayError` and `JournalError`."""
+
+    link: Link
+    log: Log
+    state: State
+    load: Callable[[str], Awaitable[object]]
+    """Brings a stream's row up to date."""
+
+    async def expire(self, before: int, forget_before: int, max_bytes: int | None) -> int:
+        """As `Journal.expire`, and rows older than `forget_before` go. Gives how many events went, as far as the rows
+        know."""
+        expired = 0
+        for row in sorted(await self.state.rows(), key=lambda row: row.info.updated):
+            if row.expired:
+                if row.info.updated < forget_before:
+                    await self.state.forget(row.info.stream)
+            elif row.info.state == "ended" and (row.info.updated < before or await self._is_too_long(max_bytes)):
+                expired += await self._purge(row)
+        return expired
+
+    async def remove_session(self, session: str) -> int:
+        """As `Journal.remove_session`, but a stream that it shares with others cannot be parted."""
+        rows = [row for row in await self.state.rows() if session in row.sessions]
+        for row in rows:
+            stream = row.info.stream
+            if row.info.state != "ended":
+                raise NotEndedError(f"session {session} is not over: its stream {stream} is {row.info.state}")
+            if others := sorted(row.sessions.keys() - {session}):
+                raise JournalError(
+                    f"session {session} shares stream {stream} with session {others[0]}: a journal on NATS deletes"
+                    " whole streams"
+                )
+        return sum([await self._purge(row) for row in rows])
+
+    async def _is_too_long(self, max_bytes: int | None) -> bool:
+        if max_bytes is None:
+            return False
+        return int((await self.link.api(f"STREAM.INFO.{self.log.stream}"))["state"]["bytes"]) > max_bytes
+
+    async def _purge(self, listed: Row) -> int:
+        """Delete the messages of an ended stream; gives how many events went."""
+        stream = listed.info.stream
+        stored = await self.state.get(stream)
+        last = await self.log.last(stream)
+        if stored is None:
+            return 0
+        row = stored.row
+        if last is not None and last.seq != row.message:
+            await self.load(stream)  # it goes on, or its last daemon died before it wrote the row
+            return 0
+        if last is not None:
+            await self.state.raise_expired(end_of(last.seq))
+        left = msgspec.structs.replace(row, expired=True, names=set(), sessions={}, calls={})
+        if not await self.state.put(Kept(left, stored.entry)) or last is None:
+            return 0
+        # Not what another daemon has committed in this moment.
+        await self.link.api(f"STREAM.PURGE.{self.log.stream}", filter=self.log.subject(stream), seq=last.seq + 1)
+        return sum(session.events for session in row.sessions.values())

@@ -1,0 +1,123 @@
+"""One stream's row: what is derived from its events, and how far; small, and rewritten as the stream goes on.
+
+The row of a stream is a hint: it is written some time after a commit, and may be missing the last ones. Whoever needs
+to know brings it up to date from the stream's own messages. It outlives them: of an ended stream it is all that
+retention leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from tooltap.daemon.journal.interface import StoredEvent, StreamInfo
+from tooltap.daemon.journal.projection import CALL, Projection, SessionRow
+from tooltap.daemon.system.logs import get_logger
+from tooltap.protocol.events import Event, ToolUpdate, decode
+from tooltap.protocol.filters import Filter, meta_of
+
+__all__ = ["CallRow", "Row", "RowProjection", "decode_row", "encode_row", "matches", "read_event"]
+
+_log = get_logger("journal")
+
+
+class CallRow(msgspec.Struct, array_like=True):
+    kind: str
+    session: str
+    seq: int
+    data: dict[str, Any]
+
+
+class Row(msgspec.Struct, kw_only=True, omit_defaults=True):
+    info: StreamInfo
+    message: int = 0
+    """Sequence of the last message that is in it."""
+    since: int = 0
+    """As in `Group`; never 0 here once there was a message."""
+    owner: str = ""
+    """The daemon that committed last."""
+    expired: bool = False
+    """Retention has taken the events."""
+    names: set[str] = set()
+    """Every session name that its events carry."""
+    sessions: dict[str, SessionRow] = {}
+    calls: dict[str, CallRow] = {}
+
+
+_decoder = msgspec.msgpack.Decoder(Row)
+
+
+def decode_row(data: bytes) -> Row:
+    return _decoder.decode(data)
+
+
+def encode_row(row: Row, max_bytes: int) -> bytes:
+    """At most `max_bytes`: of too many open calls or sessions the oldest are left out."""
+    data = msgspec.msgpack.encode(row)
+    while len(data) > max_bytes and (row.calls or row.sessions):
+        sessions = sorted(row.sessions.items(), key=lambda item: item[1].last_seq)
+        row = msgspec.structs.replace(
+            row,
+            calls=dict(list(row.calls.items())[(len(row.calls) + 1) // 2 :]),
+            sessions=dict(sessions[(len(sessions) + 1) // 2 :]),
+        )
+        data = msgspec.msgpack.encode(row)
+    return data
+
+
+def read_event(stored: StoredEvent) -> Event | None:
+    """None, and a word in the log, for what this version cannot read."""
+    try:
+        return decode(stored.body)
+    except msgspec.MsgspecError as error:
+        _log.error("an event cannot be read", seq=stored.seq, error=str(error))
+        return None
+
+
+def matches(wanted: Filter | None, stored: StoredEvent) -> bool:
+    if wanted is None:
+        return True
+    event = read_event(stored)
+    return event is not None and wanted.matches(meta_of(event))
+
+
+class RowProjection(Projection):
+    """Keeps the derived rows in a `Row`."""
+
+    def __init__(self, row: Row) -> None:
+        self.row = row
+
+    def apply_all(self, events: Iterable[tuple[int, Event]]) -> None:
+        for seq, event in events:
+            self.row.names.add(event.session)
+            self.apply(seq, event)
+
+    def end_stream(self, stream: str) -> None:
+        self.row.calls.clear()
+
+    def _open(self, kind: str, row_id: str, seq: int, event: Event, data: dict[str, Any]) -> None:
+        self.row.calls[f"{kind}:{row_id}"] = CallRow(kind, event.session, seq, data)
+
+    def _close(self, kind: str, row_id: str, event: Event) -> None:
+        self.row.calls.pop(f"{kind}:{row_id}", None)
+
+    def _call(self, event: ToolUpdate) -> dict[str, Any] | None:
+        call = self.row.calls.get(f"{CALL}:{event.call_id}")
+        return None if call is None else call.data
+
+    def _change_call(self, event: ToolUpdate, data: dict[str, Any]) -> None:
+        self.row.calls[f"{CALL}:{event.call_id}"].data = data
+
+    def _load(self, name: str) -> SessionRow | None:
+        return self.row.sessions.get(name)
+
+    def _keep(self, name: str, row: SessionRow, stream: str) -> None:
+        self.row.sessions[name] = row
+
+    def _rename(self, alias: str, name: str, stream: str) -> SessionRow | None:
+        for call in self.row.calls.values():
+            if call.session == alias:
+                call.session = name
+        return self.row.sessions.pop(alias, None)

@@ -1,0 +1,205 @@
+"""What daemons that share a journal know of its streams and of each other: a second JetStream stream, one value a key.
+
+Rows (`journal_nats_rows.py`) are written behind: at most once a second per stream, so that a commit costs one message.
+Daemons give signs of life that the server forgets by itself, and take turns at work that one alone should do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from tooltap.daemon.journal.interface import JournalError, StreamInfo
+from tooltap.daemon.journal.nats.link import AwayError, FencedError, Link
+from tooltap.daemon.journal.nats.message import token
+from tooltap.daemon.journal.nats.rows import Row, RowProjection, decode_row, encode_row
+from tooltap.daemon.journal.projection import SessionRow
+from tooltap.daemon.system.logs import get_logger
+
+__all__ = ["Kept", "State", "StoredRow", "sessions_of"]
+
+WRITE_PERIOD = 1.0
+SIGN_OF_LIFE = 60
+DEAD_AFTER = 180
+"""Seconds."""
+READ_BYTES = 1_048_576
+
+_log = get_logger("journal")
+
+
+class StoredRow(NamedTuple):
+    row: Row
+    entry: int
+    """Sequence of its message."""
+
+
+class Kept:
+    """The row of a stream that this daemon has loaded or commits to."""
+
+    def __init__(self, row: Row, entry: int = 0) -> None:
+        self.projection = RowProjection(row)
+        self.entry = entry
+        """Sequence of the row's own message, 0 for a new one."""
+
+    @property
+    def row(self) -> Row:
+        return self.projection.row
+
+
+class State:
+    def __init__(self, link: Link, daemon: str) -> None:
+        name = link.place.name
+        self.stream = f"{name}-state"
+        self.subjects = [f"{name}.{kind}.>" for kind in ("row", "daemon", "meta")]
+        self._link = link
+        self._name = name
+        self._daemon = daemon
+        self._rows: dict[str, bytes] = {}
+        """Subject -> row, as far as read."""
+        self._read = 0
+        self._changed: dict[str, Kept] = {}
+        self._writing = asyncio.Lock()
+
+    # -- rows ---------------------------------------------------------------------------------------------------
+
+    async def get(self, stream: str) -> StoredRow | None:
+        found = await self._link.last(self.stream, self._subject(stream))
+        return None if found is None else StoredRow(decode_row(found.data), found.seq)
+
+    def change(self, kept: Kept) -> None:
+        """To be written soon."""
+        self._changed[kept.row.info.stream] = kept
+
+    def drop(self, stream: str) -> None:
+        """Another daemon has the stream."""
+        self._changed.pop(stream, None)
+
+    async def write(self) -> None:
+        """Write what has changed. Raises `AwayError`, `JournalError`."""
+        async with self._writing:
+            while self._changed:
+                stream, kept = self._changed.popitem()
+                try:
+                    await self.put(kept)
+                except (AwayError, JournalError):
+                    self._changed.setdefault(stream, kept)
+                    raise
+
+    async def put(self, kept: Kept) -> bool:
+        """Write a row now; false if another daemon has written it since."""
+        subject = self._subject(kept.row.info.stream)
+        data = encode_row(kept.row, self._link.max_payload - 1_024)
+        try:
+            kept.entry = await self._link.publish(subject, [data], expected=kept.entry)
+        except FencedError:
+            found = await self._link.last(self.stream, subject)
+            if found is None or found.data != data:
+                return False
+            kept.entry = found.seq  # written before, and the answer was lost
+        self._rows[subject] = data
+        return True
+
+    async def forget(self, stream: str) -> None:
+        subject = self._subject(stream)
+        await self._link.api(f"STREAM.PURGE.{self.stream}", filter=subject)
+        self._rows.pop(subject, None)
+
+    async def rows(self) -> list[Row]:
+        """All rows, newest commit first, those of other daemons up to a second old; an open stream whose daemon is
+        gone is suspended."""
+        await self.write()
+        while found := await self._link.read(self.stream, self._read + 1, f"{self._name}.row.>", READ_BYTES):
+            for message in found:
+                self._rows[message.subject] = message.data
+            self._read = found[-1].seq
+        alive = await self.alive()
+        return await asyncio.to_thread(_decode, list(self._rows.values()), alive)
+
+    def _subject(self, stream: str) -> str:
+        return f"{self._name}.row.{token(stream)}"
+
+    # -- the daemons --------------------------------------------------------------------------------------------
+
+    async def sign_of_life(self) -> None:
+        await self._link.publish(f"{self._name}.daemon.{self._daemon}", [b""], seconds=DEAD_AFTER)
+
+    async def alive(self) -> set[str]:
+        alive = {self._daemon}
+        first = 1
+        while found := await self._link.read(self.stream, first, f"{self._name}.daemon.>", READ_BYTES):
+            alive |= {message.subject.rpartition(".")[2] for message in found}
+            first = found[-1].seq + 1
+        return alive
+
+    async def turn(self, work: str, seconds: int) -> bool:
+        """Whether this daemon is to do the work; for so long, no other is."""
+        subject = f"{self._name}.meta.{work}"
+        me = self._daemon.encode()
+        try:
+            await self._link.publish(subject, [me], expected=0, seconds=seconds)
+        except FencedError:
+            found = await self._link.last(self.stream, subject)
+            return found is not None and found.data == me
+        return True
+
+    async def expired(self) -> int:
+        """The highest `seq` that retention has deleted by stream."""
+        found = await self._link.last(self.stream, f"{self._name}.meta.expired")
+        return 0 if found is None else int(found.data)
+
+    async def raise_expired(self, seq: int) -> None:
+        """To be said before it is true."""
+        subject = f"{self._name}.meta.expired"
+        while True:
+            found = await self._link.last(self.stream, subject)
+            if found is not None and int(found.data) >= seq:
+                return
+            try:
+                await self._link.publish(subject, [str(seq).encode()], expected=found.seq if found else 0)
+            except FencedError:
+                continue
+            return
+
+    async def run(self) -> None:
+        """Write behind, and live, until cancelled."""
+        signs = 0.0
+        clock = asyncio.get_running_loop().time
+        while True:
+            await asyncio.sleep(WRITE_PERIOD)
+            try:
+                await self.write()
+                if clock() >= signs:
+                    await self.sign_of_life()
+                    signs = clock() + SIGN_OF_LIFE
+            except AwayError:
+                continue
+            except JournalError as error:
+                _log.warning("the journal's state cannot be written", error=str(error))
+
+
+def _decode(rows: list[bytes], alive: set[str]) -> list[Row]:
+    decoded = [decode_row(data) for data in rows]
+    for row in decoded:
+        if row.info.state == "open" and row.owner not in alive:
+            row.info.state = "suspended"
+    decoded.sort(key=lambda row: row.info.updated, reverse=True)
+    return decoded
+
+
+def sessions_of(rows: Iterable[Row], limit: int, before: int | None) -> list[dict[str, Any]]:
+    """As `Journal.sessions`. The rows' sessions are used up."""
+    parts: dict[str, list[tuple[SessionRow, StreamInfo]]] = {}
+    for row in rows:
+        for name, session in row.sessions.items():
+            parts.setdefault(name, []).append((session, row.info))
+    whole: list[tuple[str, SessionRow, list[StreamInfo]]] = []
+    for name, found in parts.items():
+        found.sort(key=lambda part: part[0].last_seq)
+        latest = found[-1][0]
+        for earlier, _ in reversed(found[:-1]):
+            latest.absorb(earlier)
+        whole.append((name, latest, [info for _, info in found]))
+    whole.sort(key=lambda one: one[1].last_seq, reverse=True)
+    wanted = [one for one in whole if before is None or one[1].last_seq < before][:limit]
+    return [session.describe(name, {info.stream: info.state for info in infos}) for name, session, infos in wanted]

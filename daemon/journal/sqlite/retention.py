@@ -1,0 +1,168 @@
+"""Deleting from the journal, in small steps: what ended long ago, what is more than fits, and what the user removes.
+
+What belongs to a stream that has not ended is never touched. Of an ended one `lines` and `crc` are remembered, so that
+a late publisher does not start again at 0.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from typing import NamedTuple
+
+import msgspec
+
+from tooltap.daemon.journal.interface import NotEndedError
+from tooltap.daemon.journal.sqlite.schema import get_meta, set_meta
+from tooltap.protocol.events import decode
+
+__all__ = ["Step", "expire_step", "remove_step", "size_of_step"]
+
+STEP = 500
+"""Cost of a step, in events: deleted in about 1.5 ms, for which commits wait."""
+LONGEST_STEP = 10_000
+PIECE = 12
+STREAM = 10
+"""What it costs to delete a piece of a body, and the rest of a stream."""
+VACUUM_PAGES = 64
+"""Given back in a step at least; 500 events are some 20 pages."""
+
+_OUTPUT_ID = re.compile(rb'"outputId":("(?:[^"\\]|\\.)+")')
+
+
+class Step(NamedTuple):
+    events: int
+    oldest: int | None
+    """`seq` of the oldest event left."""
+    expired: int
+    """The highest `seq` ever deleted."""
+    done: bool
+
+
+def size_of_step(arrived: int) -> int:
+    """What a step may cost when `arrived` events have come since the last one: deleting must outpace them."""
+    return min(max(STEP, 2 * arrived), LONGEST_STEP)
+
+
+def expire_step(
+    connection: sqlite3.Connection, before: int, forget_before: int, max_bytes: int | None, budget: int
+) -> Step:
+    """One transaction's worth. `before`, `forget_before`: ms since the epoch of a stream's last commit."""
+    events = 0
+    while budget > 0:
+        too_much = max_bytes is not None and _used(connection) > max_bytes
+        found = connection.execute(
+            "SELECT stream FROM streams WHERE state='ended' AND expired=0 AND updated<? ORDER BY updated LIMIT 1",
+            (2**63 - 1 if too_much else before,),
+        ).fetchone()
+        if found is None:
+            connection.execute("DELETE FROM streams WHERE state='ended' AND expired=1 AND updated<?", (forget_before,))
+            return _step(connection, events, done=True)
+        # In pieces, so that no more goes than must.
+        deleted, cost = _shrink(connection, found[0], min(budget, STEP))
+        events += deleted
+        budget -= cost
+    return _step(connection, events, done=False)
+
+
+def remove_step(connection: sqlite3.Connection, session: str, budget: int) -> Step:
+    """One transaction's worth of deleting a session. Raises `NotEndedError`."""
+    execute = connection.execute
+    streams = execute(
+        "SELECT stream, state FROM session_streams JOIN streams USING (stream) WHERE session=?", (session,)
+    ).fetchall()
+    for stream, state in streams:
+        if state != "ended":
+            raise NotEndedError(f"session {session} is not over: its stream {stream} is {state}")
+    for stream, _ in streams:
+        shared = execute("SELECT 1 FROM session_streams WHERE stream=? AND session<>?", (stream, session)).fetchone()
+        if shared is None:  # what it said before its session had a name goes with it
+            return _step(connection, _shrink(connection, stream, budget)[0], done=False)
+    events = execute("SELECT seq, body FROM events WHERE session=? ORDER BY seq LIMIT ?", (session, budget)).fetchall()
+    for number, (seq, body) in enumerate(events):
+        affordable = (budget - number) // PIECE
+        pieces = _delete_bodies(connection, body, affordable)
+        if pieces >= affordable:  # the event goes when its bodies have gone
+            return _step(connection, number, done=False)
+        budget -= PIECE * pieces
+        execute("DELETE FROM events WHERE seq=?", (seq,))
+        _raise_expired(connection, seq)
+    if events:
+        return _step(connection, len(events), done=False)
+    for table in ("sessions", "session_streams"):
+        execute(f"DELETE FROM {table} WHERE session=?", (session,))
+    for stream, _ in streams:
+        for table in ("snapshots", "tail"):  # they hold the lines
+            execute(f"DELETE FROM {table} WHERE stream=?", (stream,))
+    return _step(connection, 0, done=True)
+
+
+def _delete_bodies(connection: sqlite3.Connection, event: bytes, limit: int) -> int:
+    """Delete at most `limit` pieces of the bodies the event names and its own stream has; gives how many."""
+    pieces = 0
+    for output_id in _OUTPUT_ID.findall(event):
+        name = msgspec.json.decode(output_id, type=str)
+        found = connection.execute(
+            "SELECT id FROM bodies WHERE output_id=? AND stream=?", (name, decode(event).stream)
+        ).fetchone()
+        if found is None:
+            continue
+        pieces += connection.execute(
+            "DELETE FROM pieces WHERE (body, start) IN (SELECT body, start FROM pieces WHERE body=? LIMIT ?)",
+            (found[0], limit - pieces),
+        ).rowcount
+        if pieces >= limit:
+            break
+        connection.execute("DELETE FROM bodies WHERE id=?", found)
+    return pieces
+
+
+def _shrink(connection: sqlite3.Connection, stream: str, budget: int) -> tuple[int, int]:
+    """Delete some of the stream's events; when none are left its bodies; then what else is kept of it. Gives how many
+    events went, and what it cost."""
+    execute = connection.execute
+    seqs = execute("SELECT seq FROM events WHERE stream=? ORDER BY seq LIMIT ?", (stream, budget)).fetchall()
+    if seqs:
+        last = seqs[-1][0]
+        execute("DELETE FROM events WHERE stream=? AND seq<=?", (stream, last))
+        _raise_expired(connection, last)
+        return len(seqs), len(seqs)
+    pieces = execute(
+        "DELETE FROM pieces WHERE rowid IN"
+        " (SELECT pieces.rowid FROM pieces JOIN bodies ON bodies.id=body WHERE stream=? LIMIT ?)",
+        (stream, max(1, budget // PIECE)),
+    )
+    if pieces.rowcount:
+        return 0, PIECE * pieces.rowcount
+    for table in ("bodies", "snapshots", "tail"):
+        execute(f"DELETE FROM {table} WHERE stream=?", (stream,))
+    execute(
+        "DELETE FROM sessions WHERE session IN (SELECT session FROM session_streams WHERE stream=?)"
+        " AND NOT EXISTS (SELECT 1 FROM session_streams AS other WHERE other.session=sessions.session AND stream<>?)",
+        (stream, stream),
+    )
+    execute("DELETE FROM session_streams WHERE stream=?", (stream,))
+    execute("UPDATE streams SET expired=1 WHERE stream=?", (stream,))
+    return 0, STREAM
+
+
+def _step(connection: sqlite3.Connection, events: int, *, done: bool) -> Step:
+    """What this transaction has deleted; and some of the free pages go back to the file system."""
+    (free,) = connection.execute("PRAGMA freelist_count").fetchone()
+    pages = min(free, max(VACUUM_PAGES, events // 8))
+    for _ in range(pages):
+        connection.execute("PRAGMA incremental_vacuum(1)")  # sqlite3 takes one step: one page, whatever it is given
+    (oldest,) = connection.execute("SELECT min(seq) FROM events").fetchone()
+    return Step(events, oldest, int(get_meta(connection, "expired") or 0), done=done and free == pages)
+
+
+def _raise_expired(connection: sqlite3.Connection, seq: int) -> None:
+    set_meta(connection, "expired", max(seq, int(get_meta(connection, "expired") or 0)))
+
+
+def _used(connection: sqlite3.Connection) -> int:
+    """Bytes of the file that hold something."""
+    pages, free, size = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
+    )
+    return int((pages - free) * size)

@@ -1,0 +1,228 @@
+"""The SQLite file: its tables, its format version, who may open it, and how a connection to it is set up.
+
+One daemon owns a journal: the lock beside the file says whose it is. The file and SQLite's companions (`-wal`, `-shm`,
+which take over its mode) are for the user alone, whatever the umask.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from tooltap.daemon.journal.interface import JournalError
+
+__all__ = [
+    "Durability",
+    "JournalLock",
+    "connect",
+    "create_or_check",
+    "format_of",
+    "get_meta",
+    "open_read_only",
+    "set_meta",
+]
+
+Durability: TypeAlias = Literal["process", "power"]
+"""What a commit survives: the daemon's death, or the machine's as well."""
+
+FORMAT = 2
+MIGRATIONS = {
+    1: "CREATE INDEX streams_by_updated ON streams (updated)",
+}
+"""What makes a journal of one format one of the next."""
+SYNCHRONOUS = {"process": "NORMAL", "power": "FULL"}
+PAGE_SIZE = 8_192
+WAL_LIMIT = 64 * 1024 * 1024
+
+TABLES = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+
+CREATE TABLE events (
+    seq INTEGER PRIMARY KEY,
+    ts INTEGER,
+    kind TEXT NOT NULL,
+    stream TEXT NOT NULL,
+    session TEXT NOT NULL,
+    provider TEXT NOT NULL,
+    agent TEXT,
+    tool TEXT,
+    raw_tool TEXT,
+    body BLOB NOT NULL
+);
+CREATE INDEX events_by_session ON events (session);
+CREATE INDEX events_by_stream ON events (stream);
+
+CREATE TABLE streams (
+    stream TEXT PRIMARY KEY,
+    state TEXT NOT NULL,
+    lines INTEGER NOT NULL,
+    updated INTEGER NOT NULL,
+    expired INTEGER NOT NULL DEFAULT 0,
+    info BLOB NOT NULL
+);
+CREATE INDEX streams_by_state ON streams (state, expired, updated);
+CREATE INDEX streams_by_updated ON streams (updated);
+
+-- Apart from `streams`: SQLite rewrites a whole row, and a snapshot may be megabytes long.
+CREATE TABLE snapshots (stream TEXT PRIMARY KEY, lines INTEGER NOT NULL, data BLOB NOT NULL);
+
+-- One row per commit.
+CREATE TABLE tail (id INTEGER PRIMARY KEY, stream TEXT NOT NULL, records BLOB NOT NULL);
+CREATE INDEX tail_by_stream ON tail (stream);
+
+CREATE TABLE bodies (
+    id INTEGER PRIMARY KEY,
+    output_id TEXT NOT NULL UNIQUE,
+    stream TEXT NOT NULL,
+    mime_type TEXT NOT NULL,
+    bytes INTEGER NOT NULL,
+    newlines INTEGER NOT NULL,
+    terminated INTEGER NOT NULL
+);
+CREATE INDEX bodies_by_stream ON bodies (stream);
+
+-- `start`, `newlines`: bytes and newlines of the body before this piece.
+CREATE TABLE pieces (
+    body INTEGER NOT NULL, start INTEGER NOT NULL, newlines INTEGER NOT NULL, data BLOB NOT NULL,
+    PRIMARY KEY (body, start)
+);
+
+-- What has no result or answer yet; `kind` is call or permission.
+CREATE TABLE calls (
+    stream TEXT NOT NULL, kind TEXT NOT NULL, id TEXT NOT NULL,
+    session TEXT NOT NULL, seq INTEGER NOT NULL, data BLOB NOT NULL,
+    PRIMARY KEY (stream, kind, id)
+);
+
+CREATE TABLE sessions (session TEXT PRIMARY KEY, last_seq INTEGER NOT NULL, data BLOB NOT NULL);
+CREATE INDEX sessions_by_last_seq ON sessions (last_seq);
+
+CREATE TABLE session_streams (session TEXT NOT NULL, stream TEXT NOT NULL, PRIMARY KEY (session, stream)) WITHOUT ROWID;
+CREATE INDEX session_streams_by_stream ON session_streams (stream);
+"""
+
+
+class JournalLock:
+    """Held as long as the daemon lives; the kernel lets go of it however the daemon dies."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            owner = os.pread(self._descriptor, 20, 0).decode("ascii", "replace").strip()
+            os.close(self._descriptor)
+            raise JournalError(f"the journal {path} is used by another daemon (pid {owner or 'unknown'})") from None
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        os.close(self._descriptor)
+
+
+def connect(path: Path, durability: Durability) -> sqlite3.Connection:
+    """A connection to an existing file, in autocommit mode: transactions are begun by name."""
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
+    connection.execute(f"PRAGMA synchronous={SYNCHRONOUS[durability]}")
+    return connection
+
+
+def create_or_check(path: Path, durability: Durability) -> sqlite3.Connection:
+    """Open the file for writing; an empty one becomes a journal, one of an older format is brought up to date, each
+    step of it wholly or not at all. Raises `JournalError` for what is not ours."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    path.chmod(0o600)
+    connection = connect(path, durability)
+    try:
+        # These three only take effect in this order, before the first table.
+        connection.execute(f"PRAGMA page_size={PAGE_SIZE}")
+        connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute(f"PRAGMA journal_size_limit={WAL_LIMIT}")
+        tables = _tables(connection)
+        if not tables:
+            _create(connection)
+        _bring_up_to_date(connection, _format(connection, path, tables))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def open_read_only(path: Path) -> sqlite3.Connection:
+    """A journal to look at, also while a daemon writes to it; one of an older format is to be brought up to date
+    first. Raises `JournalError`."""
+    try:
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=30)
+    except sqlite3.Error as error:
+        raise JournalError(f"the journal {path} cannot be opened: {error}") from None
+    try:
+        if (version := _format(connection, path, _tables(connection) or {"none"})) < FORMAT:
+            raise JournalError(
+                f"the journal {path} has the older format {version}; a daemon that opens it makes it {FORMAT}"
+            )
+    except sqlite3.Error as error:
+        connection.close()
+        raise JournalError(f"the journal {path} cannot be opened: {error}") from None
+    except JournalError:
+        connection.close()
+        raise
+    return connection
+
+
+def format_of(path: Path) -> int:
+    """The format of a journal, which stays as it is. Raises `JournalError` for what is none, or a newer one."""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            return _format(connection, path, _tables(connection) or {"none"})
+    except sqlite3.Error as error:
+        raise JournalError(f"the journal {path} cannot be opened: {error}") from None
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    for statement in TABLES.split(";\n"):
+        connection.execute(statement)
+    set_meta(connection, "format", FORMAT)
+    set_meta(connection, "id", secrets.token_hex(8))
+    set_meta(connection, "next_seq", 1)
+    set_meta(connection, "expired", 0)
+    connection.execute("COMMIT")
+
+
+def _tables(connection: sqlite3.Connection) -> set[str]:
+    return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type='table'")}
+
+
+def _format(connection: sqlite3.Connection, path: Path, tables: set[str]) -> int:
+    """Raises `JournalError`."""
+    version = get_meta(connection, "format") if not tables or "meta" in tables else None
+    if not isinstance(version, int):
+        raise JournalError(f"{path} is a database, but not a tooltap journal")
+    if version > FORMAT:
+        raise JournalError(
+            f"the journal {path} has format {version}, written by a newer tooltap; this one knows up to {FORMAT}"
+        )
+    return version
+
+
+def _bring_up_to_date(connection: sqlite3.Connection, version: int) -> None:
+    for step in range(version, FORMAT):
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(MIGRATIONS[step])
+        set_meta(connection, "format", step + 1)
+        connection.execute("COMMIT")
+
+
+def get_meta(connection: sqlite3.Connection, key: str) -> int | str | None:
+    row = connection.execute("SELECT value FROM meta WHERE key=?", (key,)).fetchone()
+    return row[0] if row else None
+
+
+def set_meta(connection: sqlite3.Connection, key: str, value: int | str) -> None:
+    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))

@@ -1,0 +1,224 @@
+"""The journal's one writer: a thread that takes whatever is queued and commits it in one transaction.
+
+There is no batch window: while one transaction is being written, the next batch forms by itself. The event loop hears
+of each transaction once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from tooltap.daemon.journal.interface import Commit, Committed, JournalError, NotEndedError, StreamConflictError
+from tooltap.daemon.journal.sqlite.rows import SqliteProjection
+from tooltap.daemon.journal.sqlite.schema import get_meta, set_meta
+from tooltap.daemon.system.failpoints import failpoint
+from tooltap.normalizers.core.items import OutputPiece
+from tooltap.normalizers.stream.bounds import Produced
+from tooltap.protocol.filters import meta_of
+
+__all__ = ["Operation", "Outcome", "Writer"]
+
+PIECE_BYTES = 262_144
+"""Longest row of an output body: a slice of a long body reads few of them."""
+
+# Not `INSERT OR REPLACE`: that makes a new row, and writes more pages.
+UPDATE_STREAM = """
+INSERT INTO streams VALUES (?, ?, ?, ?, 0, ?) ON CONFLICT (stream) DO UPDATE
+SET state=excluded.state, lines=excluded.lines, updated=excluded.updated, expired=0, info=excluded.info
+"""
+
+Operation: TypeAlias = Callable[[sqlite3.Connection], Any]
+"""Something else to be done in a transaction of its own."""
+
+
+class Job(NamedTuple):
+    work: Commit | Operation
+    future: asyncio.Future[Any]
+
+
+class Outcome(NamedTuple):
+    """What became of a job: a `Committed`, an operation's answer, or the exception."""
+
+    future: asyncio.Future[Any]
+    value: Any = None
+    error: Exception | None = None
+
+
+class Writer:
+    """Owns the writing connection. `report` gets each transaction's outcomes, in the event loop."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        loop: asyncio.AbstractEventLoop,
+        report: Callable[[list[Outcome]], None],
+    ) -> None:
+        self._connection = connection
+        self._loop = loop
+        self._report = report
+        self._projection = SqliteProjection(connection)
+        self._next_seq = int(get_meta(connection, "next_seq") or 1)
+        self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="journal-writer", daemon=True)
+        self._thread.start()
+
+    def put(self, work: Commit | Operation) -> asyncio.Future[Any]:
+        future = self._loop.create_future()
+        self._queue.put(Job(work, future))
+        return future
+
+    def stop(self) -> None:
+        """Blocks until everything queued is written."""
+        self._queue.put(None)
+        self._thread.join()
+
+    # -- the thread ---------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        running = True
+        while running:
+            jobs = self._take()
+            running = jobs[-1] is not None
+            batch: list[Job] = []
+            for job in jobs:
+                if job is not None and isinstance(job.work, Commit):
+                    batch.append(job)
+                    continue
+                self._write(batch)
+                batch = []
+                if job is not None:
+                    self._write([job])
+            self._write(batch)
+        self._connection.close()
+
+    def _take(self) -> list[Job | None]:
+        jobs = [self._queue.get()]
+        try:
+            while jobs[-1] is not None:
+                jobs.append(self._queue.get_nowait())
+        except Empty:
+            pass
+        return jobs
+
+    def _write(self, jobs: Sequence[Job]) -> None:
+        if not jobs:
+            return
+        next_seq = self._next_seq
+        try:
+            outcomes = self._transact(jobs)
+        except Exception as error:
+            self._roll_back(next_seq)
+            if len(jobs) > 1:  # one bad commit must not take the others with it
+                for job in jobs:
+                    self._write([job])
+                return
+            outcomes = [Outcome(jobs[0].future, error=JournalError(f"the journal cannot be written: {error}"))]
+        if isinstance(jobs[0].work, Commit):
+            failpoint("after-commit")
+        try:
+            self._loop.call_soon_threadsafe(self._report, outcomes)
+        except RuntimeError:  # the loop is gone, and with it everybody who waits
+            pass
+
+    def _transact(self, jobs: Sequence[Job]) -> list[Outcome]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        before = self._next_seq
+        outcomes = [self._do(job) for job in jobs]
+        self._projection.flush()
+        if self._next_seq != before:
+            set_meta(self._connection, "next_seq", self._next_seq)
+        if isinstance(jobs[0].work, Commit):
+            failpoint("before-commit")
+        self._connection.execute("COMMIT")
+        return outcomes
+
+    def _roll_back(self, next_seq: int) -> None:
+        self._next_seq = next_seq
+        self._projection.reset()
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except sqlite3.Error:  # the transaction is gone all the same, and the error that led here is reported
+            pass
+
+    def _do(self, job: Job) -> Outcome:
+        if not isinstance(job.work, Commit):
+            self._projection.reset()  # it may delete what is remembered
+            try:
+                return Outcome(job.future, job.work(self._connection))
+            except NotEndedError as error:
+                return Outcome(job.future, error=error)
+        stream = job.work.info.stream
+        row = self._connection.execute("SELECT lines FROM streams WHERE stream=?", (stream,)).fetchone()
+        stored = row[0] if row else 0
+        if stored != job.work.base_lines:
+            message = f"stream {stream} has {stored} lines, not {job.work.base_lines}"
+            return Outcome(job.future, error=StreamConflictError(message))
+        return Outcome(job.future, Committed(job.work.outputs, self._commit(job.work)))
+
+    # -- one commit ---------------------------------------------------------------------------------------------
+
+    def _commit(self, commit: Commit) -> list[int | None]:
+        execute = self._connection.execute
+        info = commit.info
+        seqs = self._insert_outputs(info.stream, commit.outputs)
+        if info.state == "ended":
+            self._projection.end_stream(info.stream)
+            failpoint("during-close")
+        execute(UPDATE_STREAM, (info.stream, info.state, info.lines, info.updated, msgspec.json.encode(info)))
+        if commit.snapshot is not None:
+            execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?)", (info.stream, info.lines, commit.snapshot))
+            failpoint("during-snapshot")
+            execute("DELETE FROM tail WHERE stream=?", (info.stream,))
+        elif commit.tail:
+            records = msgspec.msgpack.encode(commit.tail)
+            execute("INSERT INTO tail (stream, records) VALUES (?, ?)", (info.stream, records))
+        return seqs
+
+    def _insert_outputs(self, stream: str, outputs: Sequence[Produced | OutputPiece]) -> list[int | None]:
+        seqs: list[int | None] = []
+        rows: list[tuple[Any, ...]] = []
+        for output in outputs:
+            if isinstance(output, OutputPiece):
+                self._append(stream, output)
+                seqs.append(None)
+            elif getattr(output.event, "partial", False):
+                seqs.append(None)
+            else:
+                seq = self._next_seq
+                self._next_seq += 1
+                seqs.append(seq)
+                event = output.event
+                kind, _, session, provider, agent, tool, raw_tool = meta_of(event)
+                rows.append((seq, event.ts, kind, stream, session, provider, agent, tool, raw_tool, output.body))
+                self._projection.apply(seq, event)
+        self._connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        return seqs
+
+    def _append(self, stream: str, piece: OutputPiece) -> None:
+        """Add a piece at the end of its body."""
+        execute = self._connection.execute
+        found = execute("SELECT id, bytes, newlines FROM bodies WHERE output_id=?", (piece.output_id,)).fetchone()
+        if found is None:
+            found = execute(
+                "INSERT INTO bodies (output_id, stream, mime_type, bytes, newlines, terminated)"
+                " VALUES (?, ?, ?, 0, 0, 0) RETURNING id, bytes, newlines",
+                (piece.output_id, stream, piece.mime_type),
+            ).fetchone()
+        body, size, newlines = found
+        for start in range(0, len(piece.data), PIECE_BYTES):
+            data = piece.data[start : start + PIECE_BYTES]
+            execute("INSERT INTO pieces VALUES (?, ?, ?, ?)", (body, size, newlines, data))
+            size += len(data)
+            newlines += data.count(b"\n")
+        execute(
+            "UPDATE bodies SET bytes=?, newlines=?, terminated=? WHERE id=?",
+            (size, newlines, piece.data.endswith(b"\n"), body),
+        )

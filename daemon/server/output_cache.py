@@ -1,0 +1,129 @@
+"""Bodies of display outputs, which live in memory for a time and are fetched like those the journal keeps.
+
+They go when they are too old, and the oldest ones when all together are too long. An id says whether it was given out
+by the daemon of this journal, so that one whose body has gone, be it by a restart, is told from one that never was.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Literal, NamedTuple
+
+from tooltap.daemon.journal.interface import OutputSlice
+from tooltap.daemon.system.slices import MAX_SLICE, count_lines, whole_lines
+
+__all__ = ["CannotFitError", "Kept", "OutputCache"]
+
+_ID = re.compile(r"display-([0-9a-f]{16})-([0-9a-f]{8})")
+
+
+class CannotFitError(Exception):
+    """The body is longer than there is room for; the message is one sentence for its author."""
+
+
+class Kept(NamedTuple):
+    data: bytes
+    mime_type: str
+    type: str
+    path: str | None
+    language: str | None
+    lines: int
+    expires: float
+
+    def slice(self, offset: int, length: int, unit: Literal["bytes", "lines"]) -> OutputSlice:
+        if unit == "bytes":
+            part = self.data[offset : offset + min(length, MAX_SLICE)]
+            return OutputSlice(part, offset, len(self.data), self.mime_type)
+        return OutputSlice(self._lines(offset, length), offset, self.lines, self.mime_type)
+
+    def _lines(self, offset: int, count: int) -> bytes:
+        if offset >= self.lines:
+            return b""
+        start = len(self.data) - len(self.data.split(b"\n", offset)[-1])
+        return whole_lines(self.data[start : start + MAX_SLICE], count)
+
+
+class OutputCache:
+    """`journal`: id of the journal. `ttl`: seconds. `clock`: in seconds, from any point."""
+
+    def __init__(
+        self, journal: str, *, max_bytes: int, ttl: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._journal = journal
+        self._max_bytes = max_bytes
+        self._ttl = ttl
+        self._clock = clock
+        self._kept: dict[str, Kept] = {}
+        """The oldest first."""
+        self._bytes = 0
+        self._reserved = 0
+        """Of bodies that are being received."""
+        self._stored = self._expired = self._evicted = 0
+
+    @contextmanager
+    def room(self, size: int) -> Iterator[None]:
+        """For a body that is being received. Raises `CannotFitError`."""
+        self._make_room(size)
+        self._reserved += size
+        try:
+            yield
+        finally:
+            self._reserved -= size
+
+    def put(self, data: bytes, mime_type: str, kind: str, path: str | None = None, language: str | None = None) -> str:
+        """Keep a body; gives its id. Raises `CannotFitError`."""
+        self._make_room(len(data))
+        nonce = secrets.token_hex(8)
+        output_id = f"display-{nonce}-{self._check(nonce)}"
+        kept = Kept(data, mime_type, kind, path, language, count_lines(data), self._clock() + self._ttl)
+        self._kept[output_id] = kept
+        self._bytes += len(data)
+        self._stored += 1
+        return output_id
+
+    def get(self, output_id: str) -> Kept | None:
+        self.sweep()
+        return self._kept.get(output_id)
+
+    def has_expired(self, output_id: str) -> bool:
+        """Whether an id that `get` does not find was given out."""
+        match = _ID.fullmatch(output_id)
+        return match is not None and match[2] == self._check(match[1])
+
+    def sweep(self) -> None:
+        """Drop what is too old; to be called from time to time, lest it stays in memory."""
+        now = self._clock()
+        while self._kept and next(iter(self._kept.values())).expires <= now:
+            self._drop()
+            self._expired += 1
+
+    def statistics(self) -> dict[str, int]:
+        """`kept` and `bytes` as of now; `stored`, `expired` (too old) and `evicted` (too much) of this run."""
+        self.sweep()
+        return {
+            "kept": len(self._kept),
+            "bytes": self._bytes,
+            "stored": self._stored,
+            "expired": self._expired,
+            "evicted": self._evicted,
+        }
+
+    def _make_room(self, size: int) -> None:
+        self.sweep()
+        if self._reserved + size > self._max_bytes:
+            raise CannotFitError(f"{size} bytes do not fit: of all display outputs {self._max_bytes} bytes are kept")
+        while self._bytes + self._reserved + size > self._max_bytes:
+            self._drop()
+            self._evicted += 1
+
+    def _drop(self) -> None:
+        oldest = next(iter(self._kept))
+        self._bytes -= len(self._kept.pop(oldest).data)
+
+    def _check(self, nonce: str) -> str:
+        return f"{zlib.crc32(f'{self._journal}:{nonce}'.encode()):08x}"

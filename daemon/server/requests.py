@@ -1,0 +1,262 @@
+"""Answers to requests: one frame in, one reply out. Every reply is bounded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, TypeVar
+
+import anyio
+import msgspec
+
+from tooltap.daemon.journal.interface import Journal, JournalError, NotEndedError, OutputSlice
+from tooltap.daemon.server.output_cache import CannotFitError, OutputCache
+from tooltap.daemon.system.logs import get_logger
+from tooltap.daemon.views.of_event import view_of
+from tooltap.daemon.views.results import view_id
+from tooltap.protocol.events import with_seq
+from tooltap.protocol.filters import Filter
+from tooltap.protocol.frames import (
+    CallsRequest,
+    EndRequest,
+    ErrorCode,
+    EventRequest,
+    FrameError,
+    OutputRequest,
+    PingRequest,
+    Problem,
+    RemoveRequest,
+    Reply,
+    Request,
+    RequestId,
+    SessionsRequest,
+    StatsRequest,
+    StoreRequest,
+)
+from tooltap.protocol.stats import Statistics
+
+__all__ = ["MAX_REPLY", "Part", "Requests", "failure"]
+
+MAX_REPLY = 1_048_576
+"""Bytes of a reply's result."""
+BODY_CHUNK = 65_536
+BODY_STALL = 10.0
+"""Seconds without a byte after which a body that is being stored is given up."""
+
+_JOURNAL_OUTPUT = re.compile(r"(?P<stream>.+):(?P<line>[0-9]{1,15})[cd]?:o[0-9]+")
+
+T = TypeVar("T")
+_log = get_logger("requests")
+
+
+class Part(NamedTuple):
+    """Of an output's body, and what else is known of the output: `type`, `path`, `language`."""
+
+    slice: OutputSlice
+    about: dict[str, str]
+
+
+class Requests:
+    """`statistics`: of the daemon. `end_stream` raises `FrameError` where there is no such stream."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        outputs: OutputCache,
+        *,
+        statistics: Callable[[], Awaitable[dict[str, Any]]],
+        end_stream: Callable[[str], Awaitable[Statistics]],
+    ) -> None:
+        self._journal = journal
+        self._outputs = outputs
+        self._statistics = statistics
+        self._end_stream = end_stream
+
+    async def answer(self, request: Request) -> Reply:
+        try:
+            return Reply(id=request.id, ok=True, result=await self._result(request))
+        except FrameError as error:
+            return failure(request.id, error.code, str(error))
+        except JournalError as error:
+            return failure(request.id, "journal", str(error))
+        except Exception:
+            _log.exception("a request failed", op=request.__struct_config__.tag)
+            return failure(request.id, "internal", "the request failed; the daemon's log says why")
+
+    async def store(self, request: StoreRequest, receive: Callable[[int], Awaitable[bytes]]) -> Reply:
+        """`receive` gives at most so many of the body's bytes, none at the end. Raises `FrameError`: what is then left
+        of the body cannot be told from frames."""
+        try:
+            with self._outputs.room(request.bytes):
+                body = await _receive_body(request, receive)
+        except CannotFitError as error:
+            raise FrameError("too-large", f"store: {error}", request_id=request.id, fatal=True) from None
+        output_id = self._outputs.put(body, request.mime_type, request.type, request.path, request.language)
+        return Reply(id=request.id, ok=True, result={"outputId": output_id})
+
+    async def _result(self, request: Request) -> Any:
+        match request:
+            case SessionsRequest():
+                return await self._sessions(request)
+            case EventRequest():
+                return await self._event(request)
+            case CallsRequest():
+                return await self._calls(request)
+            case OutputRequest():
+                return await self._output(request)
+            case StatsRequest():
+                return await self._stats()
+            case EndRequest():
+                return await self._end_stream(request.stream)
+            case RemoveRequest():
+                return await self._remove(request)
+            case PingRequest():
+                return {}
+
+    async def _sessions(self, request: SessionsRequest) -> dict[str, Any]:
+        found = await self._journal.sessions(limit=request.limit, before=request.before)
+        sessions = _fitting(found)
+        result: dict[str, Any] = {"sessions": sessions}
+        if sessions and (len(sessions) < len(found) or len(found) == request.limit):
+            result["next"] = sessions[-1]["lastSeq"]
+        return result
+
+    async def _event(self, request: EventRequest) -> dict[str, Any]:
+        stored = await self._journal.event(request.seq)
+        if stored is None:
+            raise FrameError("not-found", f"there is no event {request.seq}")
+        event = msgspec.json.decode(with_seq(stored.seq, stored.body))
+        if request.view == "display" and event["kind"] == "tool-result":
+            event |= await self._made_view(event)
+        return {"view": request.view, "event": view_of(event, request.view)}
+
+    async def _made_view(self, result: dict[str, Any]) -> dict[str, Any]:
+        """The `display` that a command has made of a result since."""
+        after, wanted = result["seq"], view_id(result["id"])
+        updates = Filter(stream=(result["stream"],), kind=("tool-update",), tool=(result["name"],))
+        while after < self._journal.latest:
+            found, after = await self._journal.read(after, updates)
+            for update in (msgspec.json.decode(one.body) for one in found):
+                if update["id"] == wanted:
+                    return {"display": update["display"]}
+        return {}
+
+    async def _calls(self, request: CallsRequest) -> dict[str, Any]:
+        found = await self._journal.open_calls(request.session)
+        kept = {name: _fitting(rows, MAX_REPLY // 2) for name, rows in found.items()}
+        return {**kept, "complete": kept == found}
+
+    async def part(self, request: OutputRequest) -> Part:
+        """What the `output` request asks for, as it is. Raises `FrameError` and `JournalError`."""
+        if (kept := self._outputs.get(request.output_id)) is not None:
+            known = {"type": kept.type, "path": kept.path, "language": kept.language}
+            about = {key: value for key, value in known.items() if value is not None}
+            return Part(kept.slice(request.offset, request.length, request.unit), about)
+        part = await self._journal.output(request.output_id, request.offset, request.length, request.unit)
+        if part is None:
+            raise await self._no_output(request.output_id)
+        return Part(part, {})
+
+    async def _output(self, request: OutputRequest) -> dict[str, Any]:
+        part, about = await self.part(request)
+        return {**(_lines(part) if request.unit == "lines" else _bytes(part)), **about}
+
+    async def _no_output(self, output_id: str) -> FrameError:
+        if self._outputs.has_expired(output_id):
+            return FrameError("expired", f"output {output_id!r} has expired: it was kept in memory, for a time")
+        if (match := _JOURNAL_OUTPUT.fullmatch(output_id)) is not None:
+            stream = match["stream"]
+            events, _ = await self._journal.read(0, Filter(stream=(stream,)), max_bytes=1)
+            stored = None if events else await self._journal.load_stream(stream)
+            if stored is not None and int(match["line"]) <= stored.info.lines:
+                return FrameError("expired", f"output {output_id!r} has expired, and so has its event")
+        return FrameError("not-found", f"there is no output {output_id!r}")
+
+    async def _remove(self, request: RemoveRequest) -> dict[str, Any]:
+        try:
+            events = await self._journal.remove_session(request.session)
+        except NotEndedError as error:
+            raise FrameError("not-ended", str(error)) from None
+        if not events:
+            raise FrameError("not-found", f"there is no session {request.session!r}")
+        return {"events": events}
+
+    async def _stats(self) -> dict[str, Any]:
+        statistics = await self._statistics()
+        return {
+            key: _fitting(value, MAX_REPLY // 4) if isinstance(value, list) else value
+            for key, value in statistics.items()
+        }
+
+
+def failure(request_id: RequestId, code: ErrorCode, message: str) -> Reply:
+    return Reply(id=request_id, ok=False, error=Problem(code=code, message=message))
+
+
+def _fitting(rows: list[T], limit: int = MAX_REPLY) -> list[T]:
+    """As many of the first rows as fit into a reply."""
+    size = 0
+    for number, row in enumerate(rows):
+        size += len(msgspec.json.encode(row)) + 1
+        if size > limit:
+            return rows[:number]
+    return rows
+
+
+async def _receive_body(request: StoreRequest, receive: Callable[[int], Awaitable[bytes]]) -> bytes:
+    body = bytearray()
+    while len(body) < request.bytes:
+        data = b""
+        with anyio.move_on_after(BODY_STALL):
+            data = await receive(min(BODY_CHUNK, request.bytes - len(body)))
+        if not data:
+            came = f"only {len(body)} of {request.bytes} bytes came"
+            raise FrameError("bad-frame", f"store: {came}", request_id=request.id, fatal=True)
+        body += data
+    return bytes(body)
+
+
+def _bytes(part: OutputSlice) -> dict[str, Any]:
+    data = part.data
+    body = _body(data, part.offset + len(data) >= part.total)
+    while len(msgspec.json.encode(body)) > MAX_REPLY:
+        data = data[: len(data) * 2 // 3]  # JSON needs up to six bytes for one
+        body = _body(data, False)
+    length = len(body["text"].encode()) if "text" in body else len(body["b64"])
+    return _slice(part, body, length, "bytes")
+
+
+def _lines(part: OutputSlice) -> dict[str, Any]:
+    """Whole lines only."""
+    lines = [line + b"\n" for line in part.data.split(b"\n")]
+    lines[-1] = lines[-1][:-1]
+    if not lines[-1] or part.offset + len(lines) < part.total:  # nothing, or the head of a line too long for a slice
+        lines.pop()
+    body = _body(b"".join(lines), True)
+    while len(msgspec.json.encode(body)) > MAX_REPLY:
+        lines = lines[: len(lines) * 2 // 3]
+        body = _body(b"".join(lines), True)
+    if not lines and part.offset < part.total:
+        raise FrameError("too-large", f"line {part.offset} alone is longer than a reply; ask for it in bytes")
+    return _slice(part, body, len(lines), "lines")
+
+
+def _slice(part: OutputSlice, body: dict[str, Any], length: int, unit: str) -> dict[str, Any]:
+    return {
+        **body,
+        "offset": part.offset,
+        "length": length,
+        "total": part.total,
+        "unit": unit,
+        "mimeType": part.mime_type,
+    }
+
+
+def _body(data: bytes, complete: bool) -> dict[str, Any]:
+    """UTF-8 as `text`, anything else as `b64`. Where it is not complete, the last code point may be cut off."""
+    try:
+        return {"text": data.decode()}
+    except UnicodeDecodeError as error:
+        if not complete and error.reason == "unexpected end of data" and error.start > 0:
+            return {"text": data[: error.start].decode()}
+        return {"b64": data}

@@ -1,0 +1,186 @@
+"""The socket's server: greets each connection, reads its frames and lets it be one thing: subscriber or publisher.
+
+Every connection has one task, which reads frames in order; what a subscriber receives is written by the hub. A mistake
+is answered on the connection that made it and harms no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from anyio.abc import TaskGroup
+
+from tooltap import __version__
+from tooltap.daemon.config import Config
+from tooltap.daemon.hub.hub import Hub
+from tooltap.daemon.hub.subscription import Subscription
+from tooltap.daemon.ingest.streams import Streams
+from tooltap.daemon.journal.interface import JournalError
+from tooltap.daemon.server.connection import Connection
+from tooltap.daemon.server.publisher import serve_publisher
+from tooltap.daemon.server.requests import Requests, failure
+from tooltap.daemon.system.listener import BACKLOG, Listener, peer_uid
+from tooltap.daemon.system.logs import get_logger
+from tooltap.protocol import PROTOCOL_VERSION, SCHEMA_VERSION
+from tooltap.protocol.frames import (
+    ClientFrame,
+    ErrorCode,
+    ErrorFrame,
+    FrameError,
+    Ingest,
+    Reply,
+    StoreRequest,
+    Subscribe,
+    Welcome,
+    decode_client_frame,
+)
+
+__all__ = ["Server"]
+
+_log = get_logger("server")
+
+
+class Server:
+    def __init__(self, config: Config, hub: Hub, requests: Requests, streams: Streams, tasks: TaskGroup) -> None:
+        self._config = config
+        self._hub = hub
+        self._requests = requests
+        self._streams = streams
+        self._tasks = tasks
+        self._owner = os.geteuid()
+        self._connections: set[Connection] = set()
+        self._listening: asyncio.AbstractServer | None = None
+
+    @property
+    def connections(self) -> int:
+        return len(self._connections)
+
+    async def start(self, listener: Listener) -> None:
+        self._listening = await asyncio.get_running_loop().create_unix_server(
+            self._connection, sock=listener.socket, backlog=BACKLOG
+        )
+
+    async def stop(self) -> None:
+        """Accept nobody, commit what publishers have sent, let subscribers take what was written to them."""
+        if self._listening is not None:
+            self._listening.close()
+        await self._streams.suspend_all()
+        for connection in list(self._connections):
+            connection.close()
+        for connection in list(self._connections):
+            await connection.wait_closed()
+
+    def abort(self) -> None:
+        for connection in list(self._connections):
+            connection.abort()
+
+    def _connection(self) -> Connection:
+        config = self._config
+        return Connection(
+            self._accepted,
+            read_limit=max(config.ingest_bytes, config.frame_bytes + 1),
+            write_limit=config.subscriber_bytes,
+        )
+
+    def _accepted(self, connection: Connection) -> None:
+        try:
+            user = peer_uid(connection.socket)
+        except OSError:  # gone before it was greeted
+            connection.abort()
+            return
+        if user != self._owner:
+            _refuse(connection, "forbidden", "this daemon serves its own user only")
+        elif len(self._connections) >= self._config.max_connections:
+            _refuse(connection, "too-many-connections", f"the daemon serves {self._config.max_connections} connections")
+        else:
+            self._connections.add(connection)
+            self._tasks.start_soon(self._serve, connection)
+
+    async def _serve(self, connection: Connection) -> None:
+        try:
+            await self._talk(connection)
+        except JournalError as error:
+            _refuse(connection, "journal", str(error))
+        except Exception:
+            _log.exception("a connection failed")
+            _refuse(connection, "internal", "the connection failed; the daemon's log says why")
+        finally:
+            connection.close()
+            await connection.wait_closed()
+            self._connections.discard(connection)
+
+    async def _talk(self, connection: Connection) -> None:
+        connection.send(self._welcome())
+        subscription: Subscription | None = None
+        try:
+            while True:
+                try:
+                    frame = await self._next_frame(connection)
+                    if frame is None:
+                        break
+                    subscription = await self._handle(connection, frame, subscription)
+                except FrameError as error:
+                    await connection.drain()
+                    connection.send(_answer_to(error))
+                    if error.fatal:
+                        return
+            if subscription is not None:  # the client sends nothing more, but listens
+                await connection.wait_closed()
+        finally:
+            if subscription is not None:
+                subscription.close()
+
+    async def _next_frame(self, connection: Connection) -> ClientFrame | None:
+        """None where the client ends. Raises `FrameError`."""
+        while (line := await connection.read_line(self._config.frame_bytes)) is not None:
+            if line.strip():
+                return decode_client_frame(line)
+        return None
+
+    async def _handle(
+        self, connection: Connection, frame: ClientFrame, subscription: Subscription | None
+    ) -> Subscription | None:
+        """Raises `FrameError`."""
+        if isinstance(frame, Subscribe | Ingest) and subscription is not None:
+            mistake = "this connection carries a subscription already"
+            raise FrameError("wrong-mode", mistake, fatal=isinstance(frame, Ingest))
+        if isinstance(frame, Subscribe):
+            config = self._config
+            await self._hub.listen()
+            subscription = Subscription(
+                self._hub, connection, frame, at_interval=config.at_interval, read_bytes=4 * config.subscriber_bytes
+            )
+            subscription.start()
+        elif isinstance(frame, Ingest):
+            await serve_publisher(self._streams, connection, frame)
+        else:
+            if isinstance(frame, StoreRequest):
+                reply = await self._requests.store(frame, connection.receive)
+            else:
+                reply = await self._requests.answer(frame)
+            await connection.drain()
+            connection.send(reply)
+        return subscription
+
+    def _welcome(self) -> Welcome:
+        journal = self._hub.journal
+        return Welcome(
+            protocol=PROTOCOL_VERSION,
+            schema=SCHEMA_VERSION,
+            daemon=f"tooltap/{__version__}",
+            journal=journal.id,
+            oldest=journal.oldest,
+            latest=journal.latest,
+        )
+
+
+def _answer_to(error: FrameError) -> ErrorFrame | Reply:
+    if error.request_id is not None:
+        return failure(error.request_id, error.code, str(error))
+    return ErrorFrame(code=error.code, message=str(error))
+
+
+def _refuse(connection: Connection, code: ErrorCode, message: str) -> None:
+    connection.send(ErrorFrame(code=code, message=message))
+    connection.close()

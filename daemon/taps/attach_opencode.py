@@ -1,0 +1,137 @@
+"""Taps the event stream of an OpenCode server: each `data:` of `/event` is a line.
+
+OpenCode keeps no events for those who come late (1.18.33): what it said while we were not connected is gone. The
+stream then has a loss at that place, of one line, because nobody knows of how many.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+import anyio
+import httpx
+
+from tooltap.daemon.system.addresses import is_loopback
+from tooltap.daemon.system.foreground import OnStop, tell_problems
+from tooltap.daemon.system.logs import configure, get_logger
+from tooltap.daemon.taps.tap import Tap
+from tooltap.normalizers.wire.framing import MAX_LINE_BYTES, LongLine, Splitter
+
+__all__ = ["AttachError", "attach"]
+
+CONNECT = 10.0
+RETRY_FIRST, RETRY_MOST = 0.2, 10.0
+"""Seconds between attempts to connect."""
+
+_DATA = b"data:"
+_log = get_logger("attach")
+
+
+class AttachError(Exception):
+    """There is no event stream of OpenCode; the message is a sentence for the user."""
+
+
+async def attach(url: str, tap: Tap, on_stop: OnStop, *, silence: float) -> None:
+    """Until it is stopped. `silence`: seconds without a byte after which a connection counts as dead. Raises
+    `AttachError` if there is something else than OpenCode at `url`."""
+    source = _event_url(url)
+    configure()
+    with anyio.CancelScope() as running:
+        on_stop(running.cancel)
+        failures: list[AttachError] = []
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(tell_problems, lambda: tap.problem)
+            try:
+                await _Attachment(source, tap, silence).run()
+            except AttachError as error:
+                failures.append(error)
+                tasks.cancel_scope.cancel()
+        if failures:
+            raise failures[0]
+
+
+class _Attachment:
+    def __init__(self, url: httpx.URL, tap: Tap, silence: float) -> None:
+        self._url = url
+        self._name = str(url.copy_with(userinfo=b""))
+        self._tap = tap
+        self._timeout = httpx.Timeout(CONNECT, read=silence)
+        self._last_seen: float | None = None
+        """When the last connection ended."""
+        self._wait = RETRY_FIRST
+
+    async def run(self) -> None:
+        """Raises `AttachError`."""
+        proxies = not is_loopback(self._url.host)
+        async with httpx.AsyncClient(timeout=self._timeout, auth=_credentials(self._url), trust_env=proxies) as client:
+            while True:
+                try:
+                    await self._follow(client)
+                    reason = "the server has ended the stream"
+                except httpx.HTTPError as error:
+                    reason = str(error) or type(error).__name__
+                except AttachError as error:
+                    if self._last_seen is None:
+                        raise
+                    reason = str(error)
+                _log.warning("not attached", url=self._name, reason=reason, retry_seconds=self._wait)
+                await anyio.sleep(self._wait)
+                self._wait = min(2 * self._wait, RETRY_MOST)
+
+    async def _follow(self, client: httpx.AsyncClient) -> None:
+        """One connection. Raises `AttachError` and `httpx.HTTPError`."""
+        async with client.stream("GET", self._url, headers={"Accept": "text/event-stream"}) as response:
+            _check(response, self._name)
+            _log.info("attached", url=self._name)
+            if self._last_seen is not None:
+                away = time.monotonic() - self._last_seen
+                self._tap.lose(1, 0, f"not connected to OpenCode for {away:.1f} s, what it said meanwhile is unknown")
+            splitter = Splitter(MAX_LINE_BYTES)
+            try:
+                async for (
+                    data
+                ) in response.aiter_bytes():  # its `aiter_lines` splits at U+2028, too, which JSON may hold
+                    self._wait = RETRY_FIRST
+                    self._tap.put([line for one in splitter.feed(data) if (line := _data(one)) is not None], "out")
+            finally:
+                self._last_seen = time.monotonic()
+
+
+def _event_url(url: str) -> httpx.URL:
+    """Of the event stream: of the server at `url`, unless that names a stream. Raises `AttachError`."""
+    try:
+        server = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise AttachError(f"{url!r} is not a URL: {error}") from None
+    if server.scheme not in ("http", "https") or not server.host:
+        raise AttachError(f"{url!r} is not the URL of a server, such as http://127.0.0.1:4096")
+    path = server.path.rstrip("/")
+    return server.copy_with(path=path if path.endswith("/event") else f"{path}/event")
+
+
+def _data(line: bytes | LongLine) -> bytes | LongLine | None:
+    """What a line of server-sent events carries; None: a part of their framing."""
+    if isinstance(line, LongLine):
+        head = _data(line.head)
+        return LongLine(head, line.size - len(line.head) + len(head)) if isinstance(head, bytes) else None
+    return line.removeprefix(_DATA).strip() if line.startswith(_DATA) else None
+
+
+def _check(response: httpx.Response, name: str) -> None:
+    """Raises `AttachError`."""
+    if response.status_code == httpx.codes.UNAUTHORIZED:
+        raise AttachError(f"{name} wants a password: put it in OPENCODE_SERVER_PASSWORD, as for the server")
+    kind = response.headers.get("content-type", "")
+    if response.status_code != httpx.codes.OK or not kind.startswith("text/event-stream"):
+        raise AttachError(
+            f"{name} is not the event stream of OpenCode: it answers {response.status_code} {kind}".strip()
+        )
+
+
+def _credentials(url: httpx.URL) -> httpx.BasicAuth | None:
+    """Those in the URL, else those that OpenCode's server takes from the same variables."""
+    password = os.environ.get("OPENCODE_SERVER_PASSWORD")
+    if url.userinfo or not password:
+        return None
+    return httpx.BasicAuth(os.environ.get("OPENCODE_SERVER_USERNAME", "opencode"), password)

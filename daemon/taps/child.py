@@ -1,0 +1,210 @@
+"""Runs a program, passes its output through and shows it to a tap; where it is asked to, its input as well.
+
+The program comes first: bytes pass as they are, neither direction waits for the other, and the tap must not raise.
+Standard error and the terminal are the program's own, and so is standard input where it is not tapped. Where standard
+output is a terminal, the program's is one, too (`terminal.py`). Signals meant for it are forwarded; its end is ours.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import selectors
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import FrameType
+from typing import IO, TypeAlias
+
+from tooltap.daemon.system.terminal import OutputTerminal
+
+__all__ = ["run_child"]
+
+STDIN, STDOUT = 0, 1
+CHUNK = 65_536
+SWITCH_INTERVAL = 0.0005
+"""Seconds until another thread of ours, busy with the tap, gives way to output that waits to be written."""
+
+FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+TYPED = (signal.SIGINT, signal.SIGQUIT)
+"""The terminal sends these to the program as well as to us."""
+
+Tap: TypeAlias = Callable[[bytes], None]
+
+
+def run_child(command: Sequence[str], tap: Tap, tap_input: Tap | None = None) -> int:
+    """The exit code as a shell gives it, 128 + signal for a death. Raises `OSError` if it cannot be started.
+
+    With `tap_input`, which is called in a thread of its own, a tap sees data before it is passed on: no answer is seen
+    before what it answers.
+    """
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    with _Signals() as signals:
+        terminal = OutputTerminal.like(STDOUT) if tap_input is None else None
+        output, output_end = terminal.ends if terminal else os.pipe()
+        if terminal is not None:
+            signals.on_resize(terminal.resize)
+        try:
+            process = subprocess.Popen(
+                command,
+                stdin=None if tap_input is None else subprocess.PIPE,
+                stdout=output_end,
+                bufsize=0,
+                close_fds=False,  # `agent --config <(…)`
+            )
+        except OSError:
+            os.close(output)
+            raise
+        finally:
+            os.close(output_end)
+        signals.started(process)
+        if process.stdin is not None and tap_input is not None:
+            threading.Thread(target=_pass_input_on, args=(process.stdin, tap_input), daemon=True).start()
+        _pass_on(process, output, signals.wakeup, partial(_pass, output, STDOUT, tap, tap_first=tap_input is not None))
+        code = process.wait()
+    return code if code >= 0 else 128 - code
+
+
+class _Signals:
+    """Forwards signals to the program, and wakes `wakeup` on each, also when the program ends."""
+
+    def __init__(self) -> None:
+        self.wakeup, self._wakeup_end = os.pipe()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._early: list[int] = []
+        self._before: dict[int, object] = {}
+
+    def __enter__(self) -> _Signals:
+        for end in (self.wakeup, self._wakeup_end):
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(self._wakeup_end, warn_on_full_buffer=False)
+        self._handle(signal.SIGCHLD, lambda *_: None)
+        for number in FORWARDED:
+            if signal.getsignal(number) != signal.SIG_IGN:  # what we were told to ignore, the program ignores, too
+                self._handle(number, self._forward)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+        signal.set_wakeup_fd(-1)
+        os.close(self.wakeup)
+        os.close(self._wakeup_end)
+
+    def on_resize(self, resize: Callable[[], None]) -> None:
+        """Called when the terminal has another size, before the program is told."""
+
+        def forward(number: int, _: FrameType | None) -> None:
+            resize()
+            self._forward(number, _)
+
+        self._handle(signal.SIGWINCH, forward)
+
+    def started(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        for number in self._early:
+            process.send_signal(number)
+
+    def _handle(self, number: int, handler: Callable[[int, FrameType | None], object]) -> None:
+        self._before[number] = signal.signal(number, handler)
+
+    def _forward(self, number: int, _: FrameType | None) -> None:
+        if self._process is None:
+            self._early.append(number)
+        elif number not in TYPED or not _at_terminal():
+            self._process.send_signal(number)
+
+
+def _at_terminal() -> bool:
+    """Whether the terminal sends what is typed to us, and so to the program, which is of the same process group."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
+
+
+def _pass_on(process: subprocess.Popen[bytes], output: int, wakeup: int, pass_chunk: Callable[[], bool]) -> None:
+    """Until the output ends, or the program, or nobody reads any more."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(output, selectors.EVENT_READ)
+        selector.register(wakeup, selectors.EVENT_READ)
+        while process.poll() is None:
+            ready = {key.fd for key, _ in selector.select()}
+            if wakeup in ready:
+                os.read(wakeup, CHUNK)
+            if output in ready and not pass_chunk():
+                os.close(output)  # whoever still writes learns it as if we were not there
+                _leave(STDOUT)
+                return
+    os.set_blocking(output, False)
+    try:
+        while pass_chunk():
+            pass
+    except BlockingIOError:
+        # The program is gone, but has left a child behind that may go on printing: not to us, we end with the program.
+        os.set_blocking(output, True)
+        subprocess.Popen(["cat"], stdin=output, stderr=subprocess.DEVNULL)
+    os.close(output)
+
+
+def _pass_input_on(program: IO[bytes], tap: Tap) -> None:
+    """Until the input ends, or the program takes no more of it: the other side learns it as if we were not there."""
+    more = True
+    while more:
+        try:
+            more = _pass(STDIN, program.fileno(), tap, tap_first=True)
+        except BlockingIOError:  # we share the descriptor's mode with whoever gave it to us
+            select.select([STDIN], [], [])
+    program.close()
+    _leave(STDIN)
+
+
+def _pass(source: int, target: int, tap: Tap, *, tap_first: bool) -> bool:
+    """Whether there is more to come, and somebody to take it. Raises `BlockingIOError`."""
+    data = _read(source)
+    if tap_first and data:
+        tap(data)
+    if not data or not _write(target, data):
+        return False
+    if not tap_first:
+        tap(data)
+    return True
+
+
+def _read(source: int) -> bytes:
+    """Empty at the end. Raises `BlockingIOError` if there is nothing at the moment."""
+    try:
+        return os.read(source, CHUNK)
+    except BlockingIOError:
+        raise
+    except OSError:  # EIO: how Linux says that the other side of a terminal is closed
+        return b""
+
+
+def _write(target: int, data: bytes) -> bool:
+    """All of it. Whether somebody took it."""
+    left = memoryview(data)
+    while left:
+        try:
+            left = left[os.write(target, left) :]
+        except BlockingIOError:
+            select.select([], [target], [])
+        except OSError:
+            return False
+    return True
+
+
+def _leave(standard: int) -> None:
+    """Close our end of standard input or output; nothing else may get its number."""
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, standard)
+    os.close(null)

@@ -1,0 +1,171 @@
+"""Brings what is in an outbox to the daemon, and goes on where the daemon is whenever it has been away.
+
+Each line takes effect exactly once, because the daemon says how many it has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeAlias
+
+import anyio
+
+from tooltap.daemon.client.subscription import (
+    ConnectError,
+    DaemonError,
+    DisconnectedError,
+    OtherInputError,
+    Publisher,
+    ingest,
+)
+from tooltap.daemon.taps.outbox import Entry, Outbox, StreamOptions
+from tooltap.daemon.taps.records import END, JOURNAL_REPLACED, encode, encode_lost
+from tooltap.protocol.frames import Done
+
+__all__ = ["Delivery", "ReadSpool"]
+
+BATCH = 256 * 1024
+PASSING = ("shutting-down", "too-many-connections", "too-many-streams", "journal")
+"""Errors of a daemon that takes the stream later."""
+RETRY_FIRST, RETRY_MOST = 0.05, 0.5
+"""Seconds between attempts to reach a daemon that is away."""
+
+ReadSpool: TypeAlias = Callable[[int], tuple[bytes, int]]
+"""`Spool.read`: for lines that the outbox says are on disk."""
+
+
+class Delivery:
+    """`patience`: seconds to go on trying without a daemon, counted from when one was last there."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        options: StreamOptions,
+        socket: Path | None,
+        patience: float,
+        read_spool: ReadSpool | None = None,
+    ) -> None:
+        self.outbox = outbox
+        self.problem: Exception | None = None
+        """Why nothing gets through at the moment."""
+        self._options = options
+        self._socket = socket
+        self._patience = patience
+        self._read_spool = read_spool
+        self._last_seen = -float("inf")
+        self._ended = False
+        """The stream's end has been sent on this connection."""
+        self._finished = asyncio.Event()
+        self._news = asyncio.Event()
+        """There is more to send, or nothing more to come."""
+
+    def wake(self) -> None:
+        """Lines have been put in."""
+        self._news.set()
+
+    def finish(self, patience: float) -> None:
+        """All lines have been put in. From now on there is this much patience."""
+        self._patience = patience
+        self._finished.set()
+        self._news.set()
+
+    async def run(self) -> Done:
+        """Until all lines, and the stream's end, are durable. Raises `ConnectError` when patience has run out,
+        `OtherInputError` and `DaemonError`."""
+        wait = RETRY_FIRST
+        now = asyncio.get_running_loop().time
+        while True:
+            try:
+                async with ingest(**self._options._asdict(), path=self._socket) as publisher:
+                    self.problem = None
+                    wait = RETRY_FIRST
+                    return await self._deliver(publisher)
+            except (ConnectError, DaemonError) as error:
+                self.problem = error
+                passing = isinstance(error, ConnectError) or error.code in PASSING
+                if not passing or now() - self._last_seen > self._patience:
+                    raise
+            except DisconnectedError as error:
+                self.problem = error
+                self._last_seen = now()
+            if self._finished.is_set():
+                await anyio.sleep(wait)
+            else:
+                with anyio.move_on_after(wait):
+                    await self._finished.wait()
+            wait = min(2 * wait, RETRY_MOST)
+
+    async def _deliver(self, publisher: Publisher) -> Done:
+        if gone := self.outbox.resume(publisher.ingesting.lines):
+            await _write(publisher, encode_lost(gone, 0, JOURNAL_REPLACED))
+        self._ended = False
+        failures: list[Exception] = []
+        ends: list[Done] = []
+        async with anyio.create_task_group() as tasks:
+
+            async def until_failure(work: Callable[[], Awaitable[Done | None]]) -> None:
+                try:
+                    if (end := await work()) is not None:
+                        ends.append(end)
+                except (DaemonError, DisconnectedError, OtherInputError) as error:
+                    failures.append(error)
+                    tasks.cancel_scope.cancel()
+
+            tasks.start_soon(until_failure, lambda: self._send_lines(publisher))
+            tasks.start_soon(until_failure, lambda: self._receive_until_done(publisher))
+        if failures:
+            raise failures[0]
+        return ends[0]
+
+    async def _receive_until_done(self, publisher: Publisher) -> Done:
+        while True:
+            frame = await publisher.receive()
+            if isinstance(frame, Done) and self._ended:  # before that, somebody else has ended the stream: it goes on
+                self.outbox.acknowledge(self.outbox.lines)
+                return frame
+            self.outbox.acknowledge(publisher.acked)
+
+    async def _send_lines(self, publisher: Publisher) -> None:
+        """Raises `OtherInputError`."""
+        known = publisher.ingesting
+        while True:
+            self._news.clear()
+            entries = self.outbox.take(BATCH)
+            if entries is None:
+                records = self._take_from_spool(known.lines)
+            else:
+                records = b"".join(encode(entry) for entry in entries if not _has(publisher, entry))
+            if records:
+                await _write(publisher, records)
+            elif entries != []:  # a recording is put in from its first line, whatever the daemon has of it
+                self.outbox.acknowledge(known.lines)
+            elif not self._finished.is_set():
+                await self._news.wait()
+            elif known.crc_line is not None and known.crc_line > self.outbox.lines:
+                raise OtherInputError(f"stream {known.stream} had {known.crc_line} lines, this input has fewer")
+            else:
+                self._ended = True
+                return await _write(publisher, END)
+
+    def _take_from_spool(self, known: int) -> bytes:
+        assert self._read_spool is not None
+        records, last = self._read_spool(max(known, self.outbox.sent))
+        self.outbox.taken(last)
+        return records
+
+
+def _has(publisher: Publisher, entry: Entry) -> bool:
+    """Whether the daemon has the entry. Raises `OtherInputError`."""
+    if isinstance(entry.line, bytes):
+        return publisher.has(entry.last, entry.line)
+    return entry.last <= publisher.ingesting.lines
+
+
+async def _write(publisher: Publisher, records: bytes) -> None:
+    try:
+        await publisher.write(records)
+    except anyio.BusyResourceError:
+        # The daemon has gone, and the one task that may look for its last words is the one that receives acks.
+        await anyio.sleep_forever()

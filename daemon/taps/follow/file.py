@@ -1,0 +1,241 @@
+"""One followed file: its stream in the journal, and what it has more than was read.
+
+The position is what the journal has: the bytes and lines of the stream so far (section 2 of the protocol gives each
+line its effect once). A file whose last line read is no longer there is another input, and gets a stream of its own. A
+JSON document is rewritten as a whole: each version is one line of its stream, and the parser tells what is new of it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import orjson
+from anyio import to_thread
+
+from tooltap.daemon.config import Follow
+from tooltap.daemon.ingest.session import IngestSession
+from tooltap.daemon.ingest.streams import Streams
+from tooltap.daemon.journal.interface import Journal, StreamInfo
+from tooltap.daemon.system.clock import Clock
+from tooltap.daemon.system.stream_ids import real_path_id
+from tooltap.daemon.taps.follow.bytes import Position, ReplacedError, find_moved, position_after, read_head, read_on
+from tooltap.daemon.taps.follow.coverage import Span, is_covered, spans
+from tooltap.daemon.taps.follow.places import Root
+from tooltap.normalizers.core.items import Context, Item
+from tooltap.normalizers.stream.bounds import Produced
+from tooltap.normalizers.stream.normalizer import StreamNormalizer
+from tooltap.normalizers.wire.framing import HEAD_BYTES, LongLine, Splitter
+from tooltap.protocol.events import Event
+from tooltap.protocol.frames import DaemonFrame, ErrorFrame, Ingest
+
+__all__ = ["FollowedFile", "NotYetError", "Setting", "is_document", "open_file", "read_to"]
+
+SESSION_BYTES = 1024 * 1024
+"""How much of a file is looked at for the session's id."""
+RETRY = 0.5
+
+
+class NotYetError(Exception):
+    """Whether the file is to be read cannot be said before `seconds` have passed."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.seconds = seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What all followed files have in common."""
+
+    streams: Streams
+    journal: Journal
+    follow: Follow
+    line_bytes: int
+    suspend_timeout_ms: int
+    started: int
+    """When following began, in ms since the epoch."""
+    clock: Clock
+
+
+def is_document(path: str) -> bool:
+    return path.endswith(".json")
+
+
+def read_to(info: StreamInfo) -> int:
+    """How far into its file a stream has come: every line read took a newline with it."""
+    return info.statistics.bytes + info.statistics.lines
+
+
+async def open_file(
+    path: str, root: Root, setting: Setting, *, settled: bool, failed: Callable[[ErrorFrame], None]
+) -> FollowedFile | None:
+    """Go on with a file, or begin with it; None while it has no whole line. `settled`: it has been waited with already.
+    `failed` is called when what was read does not get into the journal, or somebody else takes the stream over.
+
+    Raises `NotYetError`, `OSError`, `FrameError`, `JournalError`.
+    """
+    limit = setting.line_bytes if is_document(path) else SESSION_BYTES
+    head, mtime = await to_thread.run_sync(read_head, path, limit)
+    lines = [head] if is_document(path) else head.split(b"\n")[:-1]
+    if not lines or (is_document(path) and not _is_object(head)):
+        return None
+    stream, info, position = await _find_stream(path, lines[0], setting)
+    if info is None and not settled and setting.clock() - mtime < setting.follow.grace * 1000:
+        raise NotYetError(setting.follow.grace)
+    if stream in setting.streams.sessions:  # somebody feeds this file to us
+        raise NotYetError(RETRY)
+    match = root.match(path)
+    in_folder_of = match.groupdict().get("session") if match is not None else None
+    session = (info.last_session or info.session if info else None) or in_folder_of
+    session = session or _session_of(lines, root.place.dialect)
+    first_t = mtime if info is None or info.first_t is None else info.first_t
+    await _covered(setting, session, stream, first_t)
+    request = Ingest(stream=stream, framing="tapped", dialect=root.place.dialect, session=session)
+
+    def send(frame: DaemonFrame) -> None:
+        if isinstance(frame, ErrorFrame):
+            failed(frame)
+
+    ingest = await setting.streams.open(request, send)
+    return FollowedFile(path, ingest, session, first_t, position, mtime, setting)
+
+
+async def _find_stream(path: str, first: bytes, setting: Setting) -> tuple[str, StreamInfo | None, Position]:
+    """The stream that has this file's last line read, or a new one."""
+    base = real_path_id(path)
+    other = f"{base}~{zlib.crc32(first):08x}"
+    for stream in itertools.chain((base, other), (f"{other}~{number}" for number in itertools.count(2))):
+        stored = await setting.journal.load_stream(stream)
+        if stored is None:
+            return stream, None, Position()
+        info = stored.info
+        if is_document(path):
+            return stream, info, Position()
+        try:
+            crc = info.crc if info.crc_line == info.lines else None
+            return stream, info, await to_thread.run_sync(position_after, path, read_to(info), crc)
+        except ReplacedError:
+            continue
+    raise AssertionError("there is always one more number")
+
+
+def _session_of(lines: Sequence[bytes], dialect: str) -> str | None:
+    """The provider's id of the session, by the first event that has one."""
+    normalizer = StreamNormalizer(Context(stream="head"), dialect)
+    outputs = (output for line in lines for output in normalizer.feed(line))
+    sessions = (output.event.session for output in outputs if isinstance(output, Produced))
+    return next((session for session in sessions if session != "head"), None)
+
+
+async def _covered(setting: Setting, session: str | None, stream: str, first_t: int) -> list[Span]:
+    """Raises `NotYetError` while that cannot be said."""
+    if session is None:
+        return []
+    others = await setting.journal.streams_of(session)
+    covered = spans(others, stream, first_t, int(setting.follow.grace * 1000))
+    if covered is None:
+        raise NotYetError(RETRY)
+    return covered
+
+
+class FollowedFile:
+    """Made by `open_file`; `turn` is called when there may be more, and `close` in the end."""
+
+    def __init__(
+        self,
+        path: str,
+        ingest: IngestSession,
+        session: str | None,
+        first_t: int,
+        position: Position,
+        mtime: int,
+        setting: Setting,
+    ) -> None:
+        self.path = path
+        self._ingest = ingest
+        self._session = session
+        self._first_t = first_t
+        self._position = position
+        self._mtime = mtime
+        self._setting = setting
+        self._splitter = Splitter(setting.line_bytes)
+        self._horizon = setting.started if setting.follow.backfill_seconds == 0 else 0
+
+    @property
+    def over(self) -> bool:
+        """Somebody else has taken the stream over, or it could not be written."""
+        return self._ingest.over.is_set()
+
+    @property
+    def at_rest(self) -> bool:
+        """Nobody has written to it for so long that its stream need not stay open."""
+        return self._setting.clock() - self._mtime > self._setting.suspend_timeout_ms
+
+    async def turn(self) -> bool:
+        """Take in what is new, or a part of it; whether there is more. Raises as `open_file` does, and
+        `ReplacedError`."""
+        stream = self._ingest.stream
+        session = self._ingest.live.info.last_session or self._session
+        covered = await _covered(self._setting, session, stream, self._first_t)
+        read = self._read_document if is_document(self.path) else self._read_lines
+        return await read(self._leave_out(covered))
+
+    async def finish_moved(self) -> None:
+        """The file has been replaced: read to its end where it is now, if it was only given another name."""
+        moved = await to_thread.run_sync(find_moved, self.path, self._position.inode)
+        if moved is not None:
+            self.path = moved
+            while await self.turn():
+                pass
+
+    async def close(self) -> None:
+        """Let the stream go; the journal knows the position."""
+        last = self._splitter.finish()
+        if isinstance(last, bytes) and _is_object(last):  # whole, though its newline is missing
+            await self._ingest.take([last], self._mtime, self._leave_out([]))
+        if self.at_rest and not self.over:
+            await self._ingest.end("suspended-too-long")
+        await self._ingest.finish()
+
+    # -- inner workings -----------------------------------------------------------------------------------------
+
+    async def _read_lines(self, leave_out: Callable[[Sequence[Item]], bool]) -> bool:
+        limit = self._setting.follow.turn_bytes
+        data, self._position, self._mtime = await to_thread.run_sync(read_on, self.path, self._position, limit)
+        await self._ingest.take(self._splitter.feed(data), self._mtime, leave_out)
+        return len(data) == limit
+
+    async def _read_document(self, leave_out: Callable[[Sequence[Item]], bool]) -> bool:
+        limit = self._setting.line_bytes
+        data, self._mtime = await to_thread.run_sync(read_head, self.path, limit + 1)
+        info = self._ingest.live.info
+        if len(data) > limit:
+            await self._ingest.take([LongLine(data[:HEAD_BYTES], len(data))], self._mtime, leave_out)
+        elif not (info.lines == info.crc_line > 0 and info.crc == zlib.crc32(data)) and _is_object(data):
+            await self._ingest.take([data], self._mtime, leave_out)
+        return False
+
+    def _leave_out(self, covered: Sequence[Span]) -> Callable[[Sequence[Item]], bool]:
+        statistics = self._ingest.live.normalizer.statistics
+
+        def leave_out(items: Sequence[Item]) -> bool:
+            ts = next((item.ts for item in items if isinstance(item, Event)), None)
+            if ts is None:
+                return False
+            too_old = ts < self._horizon and not statistics.events
+            return too_old or is_covered(ts, covered)
+
+        return leave_out
+
+
+def _is_object(data: bytes) -> bool:
+    """Whether these bytes are one JSON object: a beginning of one never is."""
+    if not data.rstrip().endswith(b"}"):
+        return False
+    try:
+        return isinstance(orjson.loads(data), dict)
+    except orjson.JSONDecodeError:
+        return False

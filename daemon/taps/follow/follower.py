@@ -1,0 +1,306 @@
+"""Follows the files in which agents keep their sessions: what they write becomes events, whoever started the agent.
+
+A thread for each folder tells what has changed (`follow_watch.py`). Here the files take turns, so that a long one keeps
+no other waiting, and only so many are worked on at once; of all others only size and time are kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import os
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import anyio
+from anyio import to_thread
+from anyio.lowlevel import checkpoint
+
+from tooltap.daemon.config import Follow
+from tooltap.daemon.ingest.streams import Streams
+from tooltap.daemon.journal.interface import Journal, JournalError
+from tooltap.daemon.system.clock import Clock, wall_clock
+from tooltap.daemon.system.logs import get_logger
+from tooltap.daemon.system.stream_ids import real_path_id
+from tooltap.daemon.taps.follow.bytes import ReplacedError
+from tooltap.daemon.taps.follow.file import FollowedFile, NotYetError, Setting, is_document, open_file, read_to
+from tooltap.daemon.taps.follow.places import FILE_DIALECTS, Found, Root, roots
+from tooltap.daemon.taps.follow.watch import watch_root
+from tooltap.protocol.frames import ErrorFrame, FrameError
+
+__all__ = ["Follower"]
+
+RETRY = 5.0
+"""Seconds until a file whose lines could not be written to the journal is tried again."""
+CHUNK = 500
+"""Files told of by a thread that are looked at in one go."""
+
+_log = get_logger("follow")
+
+
+@dataclass(slots=True)
+class Entry:
+    """A file that has been told of."""
+
+    root: Root
+    found: Found
+    """As it was then."""
+    changed: bool = False
+    """It has not been looked at since."""
+    queued: bool = False
+    settled: bool = False
+    """It has been new for long enough."""
+    file: FollowedFile | None = None
+    touched: float = 0.0
+    """When it was last read; monotonic seconds."""
+
+
+class Follower:
+    """`run` follows until it is cancelled."""
+
+    def __init__(
+        self,
+        streams: Streams,
+        journal: Journal,
+        follow: Follow,
+        *,
+        line_bytes: int,
+        suspend_timeout_ms: int,
+        environment: Mapping[str, str] = os.environ,
+        clock: Clock = wall_clock,
+    ) -> None:
+        self._setting = Setting(
+            streams=streams,
+            journal=journal,
+            follow=follow,
+            line_bytes=line_bytes,
+            suspend_timeout_ms=suspend_timeout_ms,
+            started=clock(),
+            clock=clock,
+        )
+        self._loop = asyncio.get_running_loop()
+        self._follow = follow
+        self._journal = journal
+        self._roots = roots(follow.agents, environment)
+        self._oldest = self._setting.started - follow.backfill_seconds * 1000
+        """A file the journal does not know that is older than this is left alone until it changes."""
+        self._read_to: dict[str, tuple[int, int | None]] = {}
+        """Stream of a file not told of yet -> how far the journal has it, and its time then."""
+        self._entries: dict[str, Entry] = {}
+        self._fresh: deque[str] = deque()
+        """Files that have changed, …"""
+        self._backlog: deque[str] = deque()
+        """… and those that had before the start: they wait for each other only."""
+        self._turns: deque[str] = deque()
+        """Files being read."""
+        self._later: list[tuple[float, str]] = []
+        """A heap: when to look again at a file."""
+        self._open: OrderedDict[str, Entry] = OrderedDict()
+        """Those that have a stream; the one read least recently comes first."""
+        self._troubles: set[str] = set()
+        """What has been complained of."""
+        self._wake = anyio.Event()
+
+    async def run(self) -> None:
+        """Raises `JournalError`."""
+        self._read_to = {
+            info.stream: (read_to(info), info.last_t)
+            for info in await self._journal.streams()
+            if info.asked_dialect in FILE_DIALECTS
+        }
+        _log.info("following", folders=[root.path for root in self._roots], backfill=self._follow.backfill)
+        stop = threading.Event()
+        threads = [threading.Thread(target=self._watch, args=(root, stop), daemon=True) for root in self._roots]
+        for thread in threads:
+            thread.start()
+        try:
+            while True:
+                await self._work()
+                await self._wait()
+        finally:
+            stop.set()
+            with anyio.CancelScope(shield=True):
+                for thread in threads:
+                    await to_thread.run_sync(thread.join)
+
+    def statistics(self) -> dict[str, int]:
+        """For `stats`: files known, worked on, and waiting to be read."""
+        waiting = len(self._later) + sum(entry.queued for entry in self._entries.values())
+        return {"files": len(self._entries), "open": len(self._open), "waiting": waiting}
+
+    # -- what the threads tell ----------------------------------------------------------------------------------
+
+    def _watch(self, root: Root, stop: threading.Event) -> None:
+        def found(files: Iterable[Found]) -> None:
+            everything = list(files)
+            for start in range(0, len(everything), CHUNK):
+                self._loop.call_soon_threadsafe(self._notice_all, root, everything[start : start + CHUNK])
+
+        def trouble(error: OSError) -> None:
+            self._loop.call_soon_threadsafe(self._complain, error.filename, error.strerror or str(error))
+
+        try:
+            watch_root(
+                root, polling=self._follow.polling, rescan=self._follow.rescan, stop=stop, found=found, trouble=trouble
+            )
+        except Exception:
+            _log.exception("a folder is followed no longer", folder=root.path)
+
+    def _notice_all(self, root: Root, files: list[Found]) -> None:
+        for found in files:
+            self._notice(root, found)
+        self._wake.set()
+
+    def _notice(self, root: Root, found: Found) -> None:
+        entry = self._entries.get(found.path)
+        if entry is not None:
+            if entry.found != found:
+                entry.found = found
+                self._queue(found.path, entry, self._fresh)
+        elif found.mtime:
+            entry = self._entries[found.path] = Entry(root, found)
+            if self._is_wanted(found):
+                self._queue(found.path, entry, self._backlog if found.mtime_ms < self._setting.started else self._fresh)
+
+    def _is_wanted(self, found: Found) -> bool:
+        """Whether a file that is told of for the first time is to be read."""
+        known = self._read_to.pop(real_path_id(found.path), None)
+        if known is None:
+            return found.mtime_ms >= self._oldest
+        offset, t = known
+        if is_document(found.path):
+            return found.mtime_ms != t
+        return found.size not in (offset, offset - 1)  # the newline of the last line may be missing
+
+    def _queue(self, path: str, entry: Entry, queue: deque[str]) -> None:
+        entry.changed = True
+        if not entry.queued:
+            entry.queued = True
+            queue.append(path)
+
+    def _complain(self, path: str, reason: str) -> None:
+        """Once for each file."""
+        if path not in self._troubles:
+            self._troubles.add(path)
+            _log.warning("cannot be followed", file=path, reason=reason)
+
+    # -- taking turns -------------------------------------------------------------------------------------------
+
+    async def _work(self) -> None:
+        """Until nothing is left to be read."""
+        while True:
+            self._fill()
+            if not self._turns:
+                return
+            path = self._turns.popleft()
+            entry = self._entries[path]
+            entry.changed = False
+            more = await self._turn(path, entry)
+            if self._entries.get(path) is not entry:  # gone
+                continue
+            entry.queued = more or entry.changed
+            if entry.queued:
+                self._turns.append(path)
+            await checkpoint()
+
+    def _fill(self) -> None:
+        now = time.monotonic()
+        while self._later and self._later[0][0] <= now:
+            _, path = heapq.heappop(self._later)
+            if (entry := self._entries.get(path)) is not None:
+                self._queue(path, entry, self._fresh)
+        while self._fresh and len(self._turns) < self._follow.files:
+            self._turns.append(self._fresh.popleft())
+        while self._backlog and len(self._turns) < max(1, self._follow.files // 2):
+            self._turns.append(self._backlog.popleft())
+
+    async def _wait(self) -> None:
+        """Until there is something to do."""
+        self._wake = anyio.Event()
+        if self._fresh or self._backlog:
+            return
+        due = [self._later[0][0]] if self._later else []
+        due += [next(iter(self._open.values())).touched + self._follow.idle] if self._open else []
+        with anyio.move_on_after(max(0.0, min(due) - time.monotonic()) if due else None):
+            await self._wake.wait()
+        while self._open and next(iter(self._open.values())).touched + self._follow.idle <= time.monotonic():
+            await self._close(next(iter(self._open)))
+
+    async def _turn(self, path: str, entry: Entry) -> bool:
+        """Read some of a file; whether there is more."""
+        try:
+            return await self._read(path, entry)
+        except NotYetError as later:
+            entry.settled = True
+            self._look_later(path, later.seconds)
+        except FileNotFoundError:
+            await self._close(path)
+            self._entries.pop(path, None)
+        except OSError as error:  # it is tried again when the folders are next looked through
+            self._complain(path, error.strerror or str(error))
+            await self._close(path)
+            self._entries.pop(path, None)
+        except (FrameError, JournalError) as error:
+            self._complain(path, str(error))
+            await self._close(path)
+            self._look_later(path, RETRY)
+        except Exception:
+            _log.exception("a file cannot be followed", file=path)
+            await self._close(path)
+        return False
+
+    async def _read(self, path: str, entry: Entry) -> bool:
+        if entry.file is not None and entry.file.over:
+            await self._close(path)
+        if entry.file is None:
+            await self._make_room()
+            failed = partial(self._failed, path)
+            entry.file = await open_file(path, entry.root, self._setting, settled=entry.settled, failed=failed)
+            if entry.file is None:
+                return False
+        entry.touched = time.monotonic()
+        self._open[path] = entry
+        self._open.move_to_end(path)
+        try:
+            more = await entry.file.turn()
+        except ReplacedError:
+            await self._finish_moved(entry.file)
+            await self._close(path)
+            return True
+        if not more and entry.file.at_rest:
+            await self._close(path)
+        return more
+
+    async def _finish_moved(self, file: FollowedFile) -> None:
+        try:
+            await file.finish_moved()
+        except (OSError, ReplacedError, NotYetError):  # what it had more is gone
+            pass
+
+    async def _make_room(self) -> None:
+        busy = set(self._turns)  # without the file that needs the room
+        while len(self._open) >= self._follow.files:
+            await self._close(next(path for path in self._open if path not in busy))
+
+    async def _close(self, path: str) -> None:
+        entry = self._open.pop(path, None)
+        if entry is not None and entry.file is not None:
+            file, entry.file = entry.file, None
+            try:
+                await file.close()
+            except Exception:
+                _log.exception("a file could not be let go", file=path)
+
+    def _failed(self, path: str, frame: ErrorFrame) -> None:
+        """What was read is not in the journal: it is read again, unless somebody else has taken the stream over."""
+        if frame.code != "superseded":
+            self._complain(path, frame.message)
+        self._look_later(path, RETRY)
+        self._wake.set()
+
+    def _look_later(self, path: str, seconds: float) -> None:
+        heapq.heappush(self._later, (time.monotonic() + seconds, path))

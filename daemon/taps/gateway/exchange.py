@@ -1,0 +1,166 @@
+"""One exchange with an OpenAI-compatible server, read as it passes: the request is a line, and so is an answer that
+comes whole; of a streamed one, each line is one. Compressed bodies are decoded. Headers are not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import orjson
+
+from tooltap.daemon.taps.gateway.content_coding import CodingError, decoder
+from tooltap.daemon.taps.gateway.conversation_items import (
+    Answer,
+    ChatAnswer,
+    History,
+    ResponsesAnswer,
+    chat_history,
+    responses_history,
+)
+from tooltap.daemon.taps.gateway.conversations import Conversation, Conversations
+from tooltap.normalizers.wire.framing import LongLine, Splitter
+from tooltap.protocol.tapped import Direction
+
+__all__ = ["API", "Exchange", "api_of"]
+
+_ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
+"""JSON has line ends nowhere but between its tokens."""
+
+
+class API(NamedTuple):
+    dialect: str
+    history: Callable[[dict[str, Any]], History]
+    answer: Callable[[], Answer]
+
+
+_APIS = {
+    "/chat/completions": API("openai-chat", chat_history, ChatAnswer),
+    "/responses": API("openai-responses", responses_history, ResponsesAnswer),
+}
+
+
+def api_of(method: str, path: str) -> API | None:
+    """What is spoken at a path, whatever it begins with; None: nothing that is tapped."""
+    return next((api for end, api in _APIS.items() if method == "POST" and path.rstrip("/").endswith(end)), None)
+
+
+class Exchange:
+    """Its methods are called in order, with the time of what happened in ms since the epoch."""
+
+    def __init__(self, api: API, conversations: Conversations, coding: str, max_line: int) -> None:
+        self._api = api
+        self._conversations = conversations
+        self._max_line = max_line
+        self._conversation: Conversation | None = None
+        self._request = _Body(coding, max_line, streamed=False)
+        self._response: _Body | None = None
+        self._answer = api.answer()
+        self._wants_stream = False
+        self._is_cut = False
+
+    def sent(self, t: int, data: bytes) -> None:
+        """The next bytes of the request's body."""
+        self._request.feed(data)
+
+    def asked(self, t: int) -> None:
+        """The request is complete."""
+        if self._conversation is not None:
+            return
+        lines = self._request.finish()
+        request = _object(lines[0]) if lines and not self._is_cut else None
+        self._wants_stream = request is not None and request.get("stream") is True
+        history = self._api.history(request) if request is not None else History([])
+        self._conversation = self._conversations.enter(self._api.dialect, history)
+        if not self._is_cut:
+            self._put(t, lines, "in")
+            self._tell_problem(self._request)
+
+    def answered(self, t: int, kind: str, coding: str) -> None:
+        """The answer begins. `kind`: its `Content-Type`, `coding`: its `Content-Encoding`."""
+        self.asked(t)
+        streamed = "event-stream" in kind or (self._wants_stream and "json" not in kind)
+        self._response = _Body(coding, self._max_line, streamed=streamed)
+
+    def received(self, t: int, data: bytes) -> None:
+        """The next bytes of the answer's body."""
+        if self._response is not None and not self._is_cut:
+            self._take(t, self._response.feed(data))
+
+    def cut(self, t: int) -> None:
+        """The rest, and what was unfinished, is lost."""
+        self._is_cut = True
+
+    def over(self, t: int, lines: int, size: int, reason: str) -> None:
+        """The exchange is over, as far as it came. `lines` of it, `size` bytes, were lost for that reason."""
+        if lines:
+            self.asked(t)
+        if self._conversation is None:  # the client left before it had asked
+            return
+        if self._response is not None and not self._is_cut:
+            self._take(t, self._response.finish())
+            self._tell_problem(self._response)
+        if lines:
+            self._conversation.tap.lose(lines, size, reason)
+        self._conversations.leave(self._conversation, self._answer)
+
+    # -- inner workings -----------------------------------------------------------------------------------------
+
+    def _take(self, t: int, lines: list[bytes | LongLine]) -> None:
+        """Lines of the answer."""
+        for line in lines:
+            if (value := _object(line)) is not None:
+                self._answer.read(value)
+        self._put(t, lines, "out")
+
+    def _put(self, t: int, lines: list[bytes | LongLine], direction: Direction) -> None:
+        if lines and self._conversation is not None:
+            self._conversation.tap.put(lines, direction, t)
+
+    def _tell_problem(self, body: _Body) -> None:
+        if body.problem is not None and self._conversation is not None:
+            self._conversation.tap.lose(1, body.pending, body.problem)
+
+
+class _Body:
+    def __init__(self, coding: str, max_line: int, *, streamed: bool) -> None:
+        self.pending = 0
+        """Bytes that passed since the last line."""
+        self.problem: str | None = None
+        """Why it is not read any further."""
+        self._streamed = streamed
+        self._splitter = Splitter(max_line)
+        try:
+            self._decode = decoder(coding)
+        except CodingError as error:
+            self.problem = str(error)
+
+    def feed(self, data: bytes) -> list[bytes | LongLine]:
+        """The lines that are finished."""
+        self.pending += len(data)
+        if self.problem is not None:
+            return []
+        try:
+            data = self._decode(data)
+        except CodingError as error:
+            self.problem = str(error)
+            return []
+        lines = self._splitter.feed(data if self._streamed else data.translate(_ONE_LINE))
+        if lines:
+            self.pending = 0
+        return lines
+
+    def finish(self) -> list[bytes | LongLine]:
+        """The line that nothing ends."""
+        last = self._splitter.finish()
+        return [last] if last is not None and self.problem is None else []
+
+
+def _object(line: bytes | LongLine) -> dict[str, Any] | None:
+    if isinstance(line, LongLine):
+        return None
+    try:
+        value = orjson.loads(line.removeprefix(b"data:"))
+    except orjson.JSONDecodeError:
+        return None
+    return value if isinstance(value, dict) else None

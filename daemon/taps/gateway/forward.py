@@ -1,0 +1,188 @@
+"""A reverse proxy in front of an OpenAI-compatible server: all passes unchanged and undelayed, and is watched.
+
+What follows the gateway's own address is put behind the server's URL. Only headers that belong to one connection are
+replaced. When a client leaves, its request is cancelled; when the server breaks off, so does the gateway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
+from http.cookiejar import DefaultCookiePolicy
+from typing import Any, TypeAlias
+
+import anyio
+import httpx
+import orjson
+
+from tooltap.daemon.system.addresses import is_loopback, without_port
+from tooltap.daemon.system.logs import get_logger
+from tooltap.daemon.taps.gateway.exchange import api_of
+from tooltap.daemon.taps.gateway.tap import GatewayTap, Watch
+
+__all__ = ["Gateway"]
+
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+Headers: TypeAlias = list[tuple[bytes, bytes]]
+
+CONNECT = 30.0
+"""Seconds to connect to the server; for its answer there is no limit."""
+REUSE = 2.0
+"""Seconds for which a connection to the server is kept for another request: less than servers keep it, as one that is
+closed in the moment it is used again would cost a request. vLLM and others keep it for 5 s."""
+FORBIDDEN, BAD_GATEWAY = 403, 502
+_JSON = b"application/json"
+
+_HOP_BY_HOP = {
+    b"connection",
+    b"keep-alive",
+    b"proxy-authenticate",
+    b"proxy-authorization",
+    b"proxy-connection",
+    b"te",
+    b"trailer",
+    b"transfer-encoding",
+    b"upgrade",
+}
+_log = get_logger("gateway")
+
+
+class Gateway:
+    """The ASGI application. `local_only`: requests that are for another host's name are refused, so that a web page
+    cannot reach the server through a name that it makes to mean this machine."""
+
+    def __init__(self, upstream: httpx.URL, tap: GatewayTap, *, local_only: bool) -> None:
+        self._upstream = upstream
+        self._tap = tap
+        self._local_only = local_only
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=REUSE)
+        self._client = httpx.AsyncClient(
+            timeout=httpx.Timeout(None, connect=CONNECT), limits=limits, trust_env=not is_loopback(upstream.host)
+        )
+        self._client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        api = api_of(scope["method"], scope["path"])
+        watch = self._tap.watch(api, _header(scope["headers"], b"content-encoding")) if api is not None else None
+        upload = _Upload(receive, watch)
+        try:
+            if self._local_only and not is_loopback(without_port(_header(scope["headers"], b"host"))):
+                await _refuse(send, watch, FORBIDDEN, "it is for programs on this machine, which name it as 127.0.0.1")
+                return
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(upload.cancel_when_left, tasks.cancel_scope)
+                await self._pass(self._request(scope, upload), send, watch)
+                tasks.cancel_scope.cancel()
+        except Exception:
+            _log.exception("a request failed")
+        finally:
+            if watch is not None:
+                watch.over()
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    # -- inner workings -----------------------------------------------------------------------------------------
+
+    def _request(self, scope: MutableMapping[str, Any], upload: _Upload) -> httpx.Request:
+        target: bytes = self._upstream.raw_path.rstrip(b"/") + scope["raw_path"]
+        if scope["query_string"]:
+            target += b"?" + scope["query_string"]
+        headers = _end_to_end(scope["headers"])
+        has_body = any(name in (b"content-length", b"transfer-encoding") for name, _ in scope["headers"])
+        if not has_body:
+            upload.is_taken.set()
+        return httpx.Request(
+            scope["method"],
+            self._upstream.copy_with(raw_path=target),
+            headers=[(name, value) for name, value in headers if name != b"host"],
+            content=upload.chunks() if has_body else None,
+        )
+
+    async def _pass(self, request: httpx.Request, send: Send, watch: Watch | None) -> None:
+        try:
+            response = await self._client.send(request, stream=True)
+        except httpx.TransportError as error:
+            reason = str(error) or type(error).__name__
+            _log.warning("the server cannot be reached", upstream=str(self._upstream), reason=reason)
+            await _refuse(send, watch, BAD_GATEWAY, f"{self._upstream} cannot be reached: {reason}")
+            return
+        try:
+            if watch is not None:
+                headers = response.headers
+                watch.answered(headers.get("content-type", ""), headers.get("content-encoding", ""))
+            await _start(send, response.status_code, _end_to_end(response.headers.raw))
+            async for data in response.aiter_raw():
+                if watch is not None:
+                    watch.received(data)
+                await send({"type": "http.response.body", "body": data, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except httpx.TransportError as error:
+            # The answer is left without an end: our server then breaks the client's connection off, too.
+            _log.warning("the server broke an answer off", reason=str(error) or type(error).__name__)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await response.aclose()
+
+
+class _Upload:
+    """The body of a request."""
+
+    def __init__(self, receive: Receive, watch: Watch | None) -> None:
+        self._receive = receive
+        self._watch = watch
+        self.is_taken = anyio.Event()
+        """It is complete, or nobody takes the rest."""
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        try:
+            while True:
+                message = await self._receive()
+                if message["type"] == "http.disconnect":
+                    self.is_taken.set()
+                    await anyio.sleep_forever()  # for `cancel_when_left`
+                if data := message["body"]:
+                    if self._watch is not None:
+                        self._watch.sent(data)
+                    yield data
+                if not message["more_body"]:
+                    if self._watch is not None:
+                        self._watch.asked()
+                    return
+        finally:
+            self.is_taken.set()
+
+    async def cancel_when_left(self, scope: anyio.CancelScope) -> None:
+        """Cancel what is done for the client when it has left."""
+        await self.is_taken.wait()
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        scope.cancel()
+
+
+async def _start(send: Send, status: int, headers: Headers) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+
+
+async def _refuse(send: Send, watch: Watch | None, status: int, reason: str) -> None:
+    """An answer of our own, as OpenAI's servers tell of errors."""
+    body = orjson.dumps({"error": {"message": f"tooltap gateway: {reason}", "type": "gateway_error", "code": status}})
+    if watch is not None:
+        watch.answered(_JSON.decode(), "")
+        watch.received(body)
+    await _start(send, status, [(b"content-type", _JSON), (b"content-length", b"%d" % len(body))])
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+def _end_to_end(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
+    """Those that are not of one connection only."""
+    headers = list(headers)
+    named = {
+        name.strip().lower() for key, value in headers if key.lower() == b"connection" for name in value.split(b",")
+    }
+    return [(key, value) for key, value in headers if key.lower() not in _HOP_BY_HOP | named]
+
+
+def _header(headers: Headers, name: bytes) -> str:
+    return ",".join(value.decode("latin-1") for key, value in headers if key == name)

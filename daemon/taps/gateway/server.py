@@ -1,0 +1,97 @@
+"""The gateway's server: listens, serves until it is told to stop, and then ends the conversations."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import NamedTuple
+
+import anyio
+import httpx
+from anyio.to_thread import run_sync
+
+from tooltap.daemon.system.foreground import OnStop, tell_problems
+from tooltap.daemon.system.http_server import HttpServer
+from tooltap.daemon.system.logs import configure, get_logger
+from tooltap.daemon.system.open_files import allow_open_files
+from tooltap.daemon.system.tcp import Address, listen, url_of
+from tooltap.daemon.taps.gateway.conversations import Conversations
+from tooltap.daemon.taps.gateway.forward import Gateway
+from tooltap.daemon.taps.gateway.tap import GatewayTap
+from tooltap.daemon.taps.outbox import SpoolLimits, StreamOptions
+from tooltap.daemon.taps.tap import Tap
+
+__all__ = ["GatewayError", "GatewayOptions", "serve_gateway"]
+
+KEEP_ALIVE = 75
+"""Seconds for which a client may keep a connection that it does not use."""
+FINISHING = 5
+"""Seconds for answers that are being passed on when it is told to stop."""
+FILES = 16_384
+"""Descriptors: seven for each of many exchanges at a time, with their conversations."""
+
+_log = get_logger("gateway")
+
+
+class GatewayError(Exception):
+    """It cannot be started; the message is a sentence for the user."""
+
+
+class GatewayOptions(NamedTuple):
+    upstream: str
+    address: Address
+    allow_remote: bool
+    socket: Path
+    """Of the daemon."""
+    spool: SpoolLimits
+    provider: str | None
+    conversations: int
+    """That are kept open, save those that wait for an answer."""
+    idle: float
+    """Seconds after which a conversation is over."""
+    memory_bytes: int
+    """Of each conversation's lines that are on their way, and of what waits to be read at all."""
+    line_bytes: int
+    """Of a request or an answer that is kept whole."""
+
+
+async def serve_gateway(options: GatewayOptions, on_stop: OnStop) -> None:
+    """Until it is stopped. Raises `GatewayError` and `ListenError`."""
+    upstream = _upstream(options.upstream)
+    with listen(options.address, allow_remote=options.allow_remote) as listening:
+        configure()
+        allow_open_files(FILES)
+        tap = _tap(options)
+        gateway = Gateway(upstream, tap, local_only=not options.allow_remote)
+        server = HttpServer(gateway, keep_alive=KEEP_ALIVE, finishing=FINISHING)
+        on_stop(server.stop)
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(tell_problems, lambda: tap.problem)
+                _log.info("listening", url=url_of(listening), upstream=str(upstream))
+                await server.serve(sockets=[listening])
+                tasks.cancel_scope.cancel()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await gateway.close()
+                await run_sync(tap.close)
+
+
+def _tap(options: GatewayOptions) -> GatewayTap:
+    def begin(dialect: str) -> Tap:
+        stream = StreamOptions(f"gateway-{secrets.token_hex(8)}", dialect, options.provider)
+        return Tap(stream, options.socket, options.spool, max_bytes=options.memory_bytes)
+
+    conversations = Conversations(begin, options.conversations)
+    return GatewayTap(conversations, max_bytes=options.memory_bytes, max_line=options.line_bytes, idle=options.idle)
+
+
+def _upstream(url: str) -> httpx.URL:
+    """Raises `GatewayError`."""
+    try:
+        upstream = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise GatewayError(f"{url!r} is not a URL: {error}") from None
+    if upstream.scheme not in ("http", "https") or not upstream.host or upstream.query or upstream.userinfo:
+        raise GatewayError(f"{url!r} is not the URL of a server, such as http://127.0.0.1:11434")
+    return upstream

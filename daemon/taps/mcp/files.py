@@ -1,0 +1,73 @@
+"""What display tools show of files: text, all of it or a range of lines, and images; and what clients draw it as."""
+
+from __future__ import annotations
+
+import mimetypes
+from typing import IO, NamedTuple
+
+from tooltap.daemon.taps.mcp.roots import NotShownError
+
+__all__ = ["Body", "read_image", "read_text"]
+
+CHUNK = 65_536
+_IMAGES = {".avif": "image/avif", ".heic": "image/heic", ".webp": "image/webp"}
+"""Unknown to `mimetypes` before Python 3.13."""
+
+
+class Body(NamedTuple):
+    data: bytes
+    mime_type: str
+    language: str | None = None
+
+
+def read_text(file: IO[bytes], path: str, first: int, last: int | None, max_bytes: int) -> Body:
+    """Lines `first` (from 1) to `last`, None: to the end; what is not UTF-8 is repaired. Raises `NotShownError`."""
+    if last is not None and last < first:
+        raise NotShownError(f"has no line {last} behind line {first}")
+    _skip_lines(file, first - 1)
+    data = _read_lines(file, None if last is None else last - first + 1, max_bytes + 1)
+    if len(data) > max_bytes:
+        raise NotShownError(f"has more than {max_bytes} bytes to show; ask for fewer lines")
+    if b"\0" in data:
+        raise NotShownError("is not a text file")
+    if first > 1 and not data:
+        raise NotShownError(f"has no line {first}")
+    mime_type, language = _kind_of_text(path)
+    return Body(data.decode(errors="replace").encode(), mime_type, language)
+
+
+def read_image(file: IO[bytes], path: str, max_bytes: int) -> Body:
+    """Raises `NotShownError`."""
+    suffix = path[path.rfind(".") :].lower() if "." in path else ""
+    mime_type = _IMAGES.get(suffix) or mimetypes.guess_type(path)[0] or ""
+    if not mime_type.startswith("image/"):
+        raise NotShownError("is not an image")
+    data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise NotShownError(f"is longer than {max_bytes} bytes")
+    return Body(data, mime_type)
+
+
+def _skip_lines(file: IO[bytes], lines: int) -> None:
+    while lines > 0 and (piece := file.readline(CHUNK)):
+        lines -= piece.endswith(b"\n")
+
+
+def _read_lines(file: IO[bytes], lines: int | None, limit: int) -> bytes:
+    if lines is None:
+        return file.read(limit)
+    data = bytearray()
+    while lines > 0 and len(data) < limit and (piece := file.readline(limit - len(data))):
+        data += piece
+        lines -= piece.endswith(b"\n")
+    return bytes(data)
+
+
+def _kind_of_text(path: str) -> tuple[str, str | None]:
+    """MIME type and language. What `mimetypes` knows of names is of no use here: to it `.ts` is a film."""
+    from pygments.lexers import find_lexer_class_for_filename  # a heavy import, for those who show files alone
+
+    lexer = find_lexer_class_for_filename(path)
+    if lexer is None:
+        return "text/plain", None
+    return next(iter(lexer.mimetypes), "text/plain"), next(iter(lexer.aliases), None)

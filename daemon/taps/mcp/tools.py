@@ -1,0 +1,239 @@
+"""Tools with which a model shows the user what it need not see itself: a file, a command's output, an image.
+
+The body goes to the daemon's memory, and an event that says where it is to whoever subscribes; the model gets one line.
+Nothing is done while no daemon is there to show it. The events tell every call, also of what may not be shown.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias
+
+import anyio
+import msgspec
+from anyio import to_thread
+
+from tooltap.daemon.client.subscription import ConnectError, DaemonError
+from tooltap.daemon.system.slices import count_lines
+from tooltap.daemon.taps.mcp.commands import Commands, Ran
+from tooltap.daemon.taps.mcp.files import Body, read_image, read_text
+from tooltap.daemon.taps.mcp.roots import NotShownError, Roots
+from tooltap.daemon.taps.mcp.stream import DisplayStream
+from tooltap.protocol.frames import sentence_of
+
+__all__ = ["COMMANDS", "FILES", "LONGEST_ANSWER", "Answer", "DisplayTool", "DisplayTools"]
+
+LONGEST_ANSWER = 120
+"""Code points of the line that the model gets."""
+AT_ONCE = 4
+"""Files and images being shown, and as many commands; each keeps a body in memory. Others wait."""
+NO_DAEMON = "Not displayed: the tooltap daemon is not running; the user can start it with `tooltap serve`."
+RECEIPT = "You get a confirmation only, not the contents."
+
+_Line: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class DisplayTool(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """The fields are the tool's arguments."""
+
+    NAME: ClassVar[str]
+    DESCRIPTION: ClassVar[str]
+
+    @property
+    def subject(self) -> str:
+        """What is to be shown, in a sentence."""
+        raise NotImplementedError
+
+
+class _FileTool(DisplayTool):
+    path: Annotated[
+        str, msgspec.Meta(min_length=1, max_length=4_096, description="Absolute, or from the working folder.")
+    ]
+
+    @property
+    def subject(self) -> str:
+        return self.path
+
+
+class RenderFileContents(_FileTool):
+    NAME = "render_file_contents"
+    DESCRIPTION = f'Show a text file to the user, for "show me", "cat", "view". {RECEIPT}'
+
+    start_line: _Line = 1
+    end_line: _Line | msgspec.UnsetType = msgspec.UNSET
+
+
+class DisplayImage(_FileTool):
+    NAME = "display_image"
+    DESCRIPTION = f"Show an image file to the user. {RECEIPT}"
+
+
+class RunAndDisplay(DisplayTool):
+    NAME = "run_and_display"
+    DESCRIPTION = (
+        'Run a shell command and show its output to the user, for "run the tests", "show the log".'
+        " You get the exit code and the number of lines only."
+    )
+
+    command: Annotated[str, msgspec.Meta(min_length=1, max_length=32_768)]
+
+    @property
+    def subject(self) -> str:
+        return "the command"
+
+
+FILES: tuple[type[DisplayTool], ...] = (RenderFileContents, DisplayImage)
+COMMANDS: tuple[type[DisplayTool], ...] = (RunAndDisplay,)
+
+
+class Answer(NamedTuple):
+    """What the model gets."""
+
+    text: str
+    is_error: bool = False
+    output_id: str | None = None
+
+
+class Shown(NamedTuple):
+    """What a tool has done, and what is to be shown of it."""
+
+    text: str
+    body: Body
+    type: str
+    path: str | None = None
+    exit_code: int | None = None
+
+
+class DisplayTools:
+    """`max_bytes`: of one body. `commands`: None where none may be run."""
+
+    def __init__(self, stream: DisplayStream, roots: Roots, commands: Commands | None, max_bytes: int) -> None:
+        self.tools = {tool.NAME: tool for tool in (FILES if commands is None else FILES + COMMANDS)}
+        self._stream = stream
+        self._roots = roots
+        self._commands = commands
+        self._max_bytes = max_bytes
+        self._reading, self._running = (anyio.CapacityLimiter(AT_ONCE) for _ in range(2))
+
+    async def call(
+        self, name: str, arguments: Any, *, call_id: str | None = None, folders: Sequence[Path] | None = None
+    ) -> Answer:
+        """`call_id`: the agent's, where it says so. `folders`: what the client narrows paths to."""
+        try:
+            tool = msgspec.convert(arguments, self.tools[name])
+        except KeyError:
+            return _refused(f"there is no tool {name}")
+        except msgspec.ValidationError as error:
+            return _refused(sentence_of(str(error)))
+        call = {"callId": call_id or f"call-{secrets.token_hex(8)}", "tool": name}
+        started = time.monotonic()
+        try:
+            await self._stream.publish("call", **call, arguments=arguments)
+            try:
+                async with self._running if isinstance(tool, RunAndDisplay) else self._reading:
+                    answer, result = await self._show(tool, folders)
+            except DaemonError as error:
+                answer, result = _refused(str(error)), {"status": "failed"}
+            except anyio.get_cancelled_exc_class():
+                with anyio.CancelScope(shield=True):
+                    await self._stream.publish("result", **call, status="cancelled", text="The call was cancelled.")
+                raise
+            duration = round((time.monotonic() - started) * 1000)
+            await self._stream.publish("result", **call, **result, text=answer.text, durationMs=duration)
+            return answer
+        except ConnectError:
+            return Answer(NO_DAEMON, is_error=True)
+        except DaemonError as error:
+            return _refused(str(error))
+
+    async def _show(self, tool: DisplayTool, folders: Sequence[Path] | None) -> tuple[Answer, dict[str, Any]]:
+        """The answer, and what the result's record says. Raises `ConnectError`, and `DaemonError` where the body is not
+        taken."""
+        try:
+            shown = await self._do(tool, folders)
+        except NotShownError as error:
+            text = _fitted("Not displayed: ", tool.subject, f" {error}")
+            return Answer(text, is_error=True), {"status": "denied" if error.denied else "failed"}
+        about = {"type": shown.type, "path": shown.path, "mime_type": shown.body.mime_type}
+        output_id = await self._stream.store(shown.body.data, **about, language=shown.body.language)
+        display = {
+            "outputId": output_id,
+            "type": shown.type,
+            "path": shown.path,
+            "mimeType": shown.body.mime_type,
+            "language": shown.body.language,
+            "bytes": len(shown.body.data),
+            "lines": None if shown.type == "image" else count_lines(shown.body.data),
+        }
+        result: dict[str, Any] = {
+            "status": "failed" if shown.exit_code else "completed",
+            "display": {key: value for key, value in display.items() if value is not None},
+        }
+        if shown.exit_code is not None:
+            result["exitCode"] = shown.exit_code
+        return Answer(shown.text, output_id=output_id), result
+
+    async def _do(self, tool: DisplayTool, folders: Sequence[Path] | None) -> Shown:
+        """Raises `NotShownError`."""
+        if isinstance(tool, RunAndDisplay):
+            return await self._run(tool)
+        return await to_thread.run_sync(self._read, tool, folders)
+
+    def _read(self, tool: DisplayTool, folders: Sequence[Path] | None) -> Shown:
+        assert isinstance(tool, RenderFileContents | DisplayImage)
+        with self._roots.open(tool.path, folders) as file:
+            path = self._roots.shown_path(tool.path)
+            if isinstance(tool, DisplayImage):
+                image = read_image(file, tool.path, self._max_bytes)
+                return Shown(_fitted("Displayed image ", tool.path, " to the user"), image, "image", path)
+            last = None if tool.end_line is msgspec.UNSET else tool.end_line
+            text = read_text(file, tool.path, tool.start_line, last, self._max_bytes)
+        first, lines = tool.start_line, count_lines(text.data)
+        part = lines and (first, last) != (1, None)
+        what = f"lines {first}-{first + lines - 1}" if part else _lines(lines)
+        return Shown(_fitted("Displayed ", tool.path, f" to the user ({what})"), text, "file", path)
+
+    async def _run(self, tool: RunAndDisplay) -> Shown:
+        assert self._commands is not None
+        try:
+            ran = await self._commands.run(tool.command)
+        except OSError as error:
+            raise NotShownError(f"cannot be started: {error.strerror}") from None
+        text = f"{_outcome(ran, self._commands)}, {_lines(count_lines(ran.output))} displayed to the user)"
+        return Shown(text, Body(ran.output, "text/plain"), "command", exit_code=ran.exit_code)
+
+
+def _outcome(ran: Ran, commands: Commands) -> str:
+    """To be gone on with, in the bracket."""
+    if ran.stopped == "time":
+        return f"Command stopped (still running after {commands.timeout:g} s"
+    if ran.stopped == "bytes":
+        return f"Command stopped (more than {commands.max_bytes} bytes of output"
+    return f"Command {'failed' if ran.exit_code else 'completed'} (exit {ran.exit_code}"
+
+
+def _refused(reason: str) -> Answer:
+    return Answer(_shortened(f"Not displayed: {reason}", LONGEST_ANSWER), is_error=True)
+
+
+def _fitted(before: str, path: str, after: str) -> str:
+    """A path that is too long keeps its end."""
+    room = LONGEST_ANSWER - len(before) - len(after)
+    path = _one_line(path)
+    return f"{before}{path if len(path) <= room else f'…{path[1 - room :]}'}{after}"
+
+
+def _shortened(text: str, length: int) -> str:
+    text = _one_line(text)
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _lines(lines: int) -> str:
+    return "1 line" if lines == 1 else f"{lines} lines"

@@ -1,0 +1,83 @@
+"""Publishes recorded streams: an input's lines to the daemon, from where the daemon has got to."""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+
+from tooltap.daemon.client.subscription import OtherInputError
+from tooltap.daemon.taps.background import BackgroundDelivery
+from tooltap.daemon.taps.outbox import Outbox, StreamOptions
+from tooltap.normalizers.wire.framing import MAX_LINE_BYTES, LongLine, Splitter
+from tooltap.normalizers.wire.recording import Line, Recording
+from tooltap.protocol.frames import Done
+from tooltap.protocol.tapped import Lost
+
+__all__ = ["publish_recording"]
+
+IN_FLIGHT = 8 * 1024 * 1024
+"""Bytes read ahead of what the daemon has made durable."""
+PATIENCE = 10.0
+"""Seconds for a daemon that went away to come back."""
+
+Chunks = Callable[[], Iterable[bytes]]
+
+
+def publish_recording(chunks: Chunks, options: StreamOptions, socket: Path | None) -> Done:
+    """All of an input, once however often it is published; gives the statistics of the whole stream.
+
+    An input that is not what the daemon knows under this stream id (a log file was replaced by another) becomes a
+    stream of its own. Raises `ConnectError`, `DaemonError`, and what `chunks` raises.
+    """
+    try:
+        return _publish(chunks(), options, socket)
+    except OtherInputError:
+        other = f"{options.stream}~{_fingerprint(chunks())}"
+        return _publish(chunks(), options._replace(stream=other), socket)
+
+
+def _publish(chunks: Iterable[bytes], options: StreamOptions, socket: Path | None) -> Done:
+    outbox = Outbox(max_bytes=sys.maxsize)
+    delivery = BackgroundDelivery(outbox, options, socket, patience=PATIENCE)
+    batches = _batches(chunks)
+    first = next(batches, [])  # what cannot be read is no stream
+    delivery.start()
+    try:
+        for batch in chain([first], batches):
+            for line in batch:
+                if isinstance(line, Lost):
+                    outbox.lose(line.lines, line.bytes, line.reason)
+                else:
+                    outbox.put([line.data], line.t, line.direction)
+            delivery.wake()
+            if not delivery.wait_for_room(IN_FLIGHT):
+                break
+        delivery.finish(PATIENCE)
+        delivery.wait()
+    finally:
+        delivery.stop()
+    if delivery.done is None:
+        assert delivery.failure is not None
+        raise delivery.failure
+    return delivery.done
+
+
+def _batches(chunks: Iterable[bytes]) -> Iterator[list[Line | Lost]]:
+    recording = Recording()
+    splitter = Splitter(MAX_LINE_BYTES)
+    for chunk in chunks:
+        yield [line for one in splitter.feed(chunk) if (line := recording.read(one)) is not None]
+    last = splitter.finish()
+    if last is not None and (line := recording.read(last)) is not None:
+        yield [line]
+
+
+def _fingerprint(chunks: Iterable[bytes]) -> str:
+    """Of the first line, which tells two recordings apart and stays the same while one grows."""
+    splitter = Splitter(MAX_LINE_BYTES)
+    lines = (line for chunk in chunks for line in splitter.feed(chunk))
+    first = next(lines, None) or splitter.finish() or b""
+    return f"{zlib.crc32(first.head if isinstance(first, LongLine) else first):08x}"

@@ -1,0 +1,107 @@
+"""Copies an outbox to a spool. In a thread of its own: a disk that is slow, full or hanging holds up nobody else.
+
+Where the spool is full or cannot be written, lines wait in the outbox, which drops the newest ones when it is full as
+well. The spool begins again whenever all that is in it is durable, so that it stays small while the daemon keeps up.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from itertools import accumulate
+from pathlib import Path
+
+from tooltap.daemon.taps.outbox import Entry, Outbox, SpoolLimits, StreamOptions
+from tooltap.daemon.taps.records import encode
+from tooltap.daemon.taps.spool import Ending, Header, Spool, SpoolError, spools
+from tooltap.protocol.frames import Ingest
+
+__all__ = ["Spooler"]
+
+BATCH = 256 * 1024
+RETRY = 0.5
+"""Seconds until a spool is tried again that could not be written."""
+LOOK = 65_536
+"""Bytes: how far all spools together may pass their bound, for each publisher that writes."""
+
+
+class Spooler:
+    """`socket`: of the daemon that the lines are for."""
+
+    def __init__(self, outbox: Outbox, options: StreamOptions, socket: Path, limits: SpoolLimits) -> None:
+        self._outbox = outbox
+        ingest = Ingest(framing="tapped", **options._asdict())
+        self._header = Header(socket=os.path.realpath(socket), ingest=ingest)
+        self._limits = limits
+        self._spool: Spool | None = None
+        self._allowed = 0
+        """Bytes that may be written before the size of all spools is looked at again."""
+
+    def run(self) -> None:
+        """Until all lines have been put in. The spool then says so, or is gone if all are durable."""
+        while entries := self._outbox.copy(BATCH):
+            try:
+                self._write(entries)
+            except (SpoolError, OSError) as error:
+                self._note(error)
+                if self._outbox.wait_until_acked(entries[0].last, RETRY):
+                    break
+        try:
+            self._end()
+        except OSError as error:
+            self._note(error)
+
+    def read(self, after: int) -> tuple[bytes, int]:
+        """See `Spool.read`. For the thread that takes from the outbox, and for lines the outbox says are on disk."""
+        assert self._spool is not None
+        return self._spool.read(after)
+
+    # -- inner workings -----------------------------------------------------------------------------------------
+
+    def _write(self, entries: list[Entry]) -> None:
+        """Raises `SpoolError` and `OSError`; what there is room for is written before."""
+        spool = self._spool_behind(entries[0].last - entries[0].lines)
+        records = [encode(entry) for entry in entries]
+        ends = list(accumulate(map(len, records)))
+        fitting = bisect_right(ends, self._room(spool, ends[-1]))
+        try:
+            self._append(spool, records[:fitting], entries[:fitting])
+        except OSError:  # a disk that has no room for all of them may have some for the first
+            for record, entry in zip(records[:fitting], entries, strict=False):
+                self._append(spool, [record], [entry])
+        if fitting < len(entries):
+            raise SpoolError("the spool is full")
+
+    def _append(self, spool: Spool, records: list[bytes], entries: list[Entry]) -> None:
+        before = spool.size
+        spool.append(b"".join(records), sum(entry.lines for entry in entries))
+        self._allowed -= spool.size - before
+        self._outbox.copied(spool.lines)
+
+    def _room(self, spool: Spool, wanted: int) -> int:
+        """How much of `wanted` bytes may be written."""
+        if wanted > self._allowed:
+            free = self._limits.spool_total_bytes - sum(spools(self._limits.directory).values())
+            self._allowed = min(max(wanted, LOOK), free)
+        return min(self._limits.spool_bytes - spool.size, self._allowed)
+
+    def _spool_behind(self, after: int) -> Spool:
+        """The spool, ready for line `after + 1`."""
+        if self._spool is None:
+            self._header.after = after
+            self._spool = Spool.create(self._limits.directory, self._header)
+        elif self._outbox.acked >= self._spool.lines:
+            self._spool.restart(after)
+        return self._spool
+
+    def _end(self) -> None:
+        if self._spool is None:
+            return
+        if self._outbox.delivered:
+            self._spool.remove()
+        else:
+            self._spool.end(Ending(self._outbox.lines, self._outbox.rest()[1], self._outbox.obstacle))
+
+    def _note(self, error: SpoolError | OSError) -> None:
+        why = f"the spool cannot be written: {error.strerror}" if isinstance(error, OSError) else str(error)
+        self._outbox.obstacle = why

@@ -1,0 +1,217 @@
+"""One stream's results as the user's rules want them shown, before they are journaled.
+
+What a rule makes of a result follows from the two alone, so that it can be journaled with it. A line that a killed
+daemon had not committed comes again and is shown by the rules then in force; one that it had is not looked at again.
+What a command is to make of a result is only noted here: it runs when the result is durable (`rewriter.py`).
+
+Calls are remembered until they end, because a rule may show what was asked for; within bounds, the oldest going first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tooltap.daemon.journal.interface import Journal
+from tooltap.daemon.views.rules import Rule, Rules, Template
+from tooltap.daemon.views.text import Text, result_text, without_meta, written_text
+from tooltap.normalizers.core.items import Limits, OutputPiece
+from tooltap.normalizers.stream.bounds import Produced
+from tooltap.normalizers.stream.normalizer import Output
+from tooltap.protocol.events import Display, OutputRef, ToolCall, ToolResult, ToolUpdate, decode, encode
+from tooltap.protocol.filters import Filter
+
+__all__ = ["Policy", "Rewrite", "StreamViews", "view_id", "with_display"]
+
+FIELD_CHARS = 200
+"""Code points of one value in a template."""
+PLAIN = "text/plain"
+RAN = ("completed", "failed")
+
+
+class Policy:
+    """The rules in force; they may change at any time."""
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+
+
+class Rewrite(NamedTuple):
+    """A result that a command is to make a view of."""
+
+    command: tuple[str, ...]
+    stdin: bytes
+    text: str
+    """Of the assistant view."""
+    result: ToolResult
+    mime_type: str | None
+
+
+class _Asked(NamedTuple):
+    """What is remembered of a call."""
+
+    input: dict[str, Any]
+    outputs: dict[str, OutputRef] | None
+    preview: str | None
+    size: int
+
+
+NOTHING_ASKED = _Asked({}, None, None, 0)
+
+
+class StreamViews:
+    def __init__(self, policy: Policy, limits: Limits) -> None:
+        self._policy = policy
+        self._limits = limits
+        self._asked: dict[str, _Asked] = {}
+        self._asked_bytes = 0
+        self._rewrites: list[Rewrite] = []
+
+    def apply(self, outputs: Sequence[Output]) -> Sequence[Output]:
+        """The same, with what the rules say in the results; a long view is a body of its own."""
+        rules = self._policy.rules
+        if not rules and not self._asked:
+            return outputs
+        shown: list[Output] = []
+        for output in outputs:
+            event = output.event if isinstance(output, Produced) else None
+            if isinstance(event, ToolResult):
+                shown += self._result(output, event, rules.of(event.name))
+            else:
+                shown.append(output)
+                if rules.need_input and isinstance(event, ToolCall | ToolUpdate):
+                    self._remember(event)
+        return shown
+
+    def take_rewrites(self) -> list[Rewrite]:
+        """What has been noted since; to be started when the results are durable."""
+        rewrites, self._rewrites = self._rewrites, []
+        return rewrites
+
+    async def restore(self, journal: Journal, stream: str) -> None:
+        """Remember the calls that a stream, which goes on, has left open."""
+        if not self._policy.rules.need_input:
+            return
+        left = {row["callId"]: row["seq"] for row in (await journal.open_calls(stream=stream))["calls"]}
+        after = min(left.values(), default=journal.latest + 1) - 1
+        wanted = Filter(stream=(stream,), kind=("tool-call", "tool-update"))
+        while after < journal.latest:
+            stored, after = await journal.read(after, wanted)
+            for event in (decode(one.body) for one in stored):
+                if isinstance(event, ToolCall | ToolUpdate) and event.call_id in left:
+                    self._remember(event)
+
+    # -- inner workings -----------------------------------------------------------------------------------------
+
+    def _remember(self, event: ToolCall | ToolUpdate) -> None:
+        before = self._asked.get(event.call_id)
+        if isinstance(event, ToolUpdate) and (before is None or (event.input is None and event.preview is None)):
+            return
+        before = self._forget(event.call_id)
+        asked, outputs, size = before.input, before.outputs, before.size
+        if event.input is not None:
+            asked, outputs = without_meta(event.input), event.outputs
+            size = len(msgspec.msgpack.encode(asked))
+        self._asked[event.call_id] = _Asked(asked, outputs, event.preview or before.preview, size)
+        self._asked_bytes += size
+        while self._asked_bytes > self._limits.call_bytes or len(self._asked) > self._limits.open_calls:
+            self._forget(next(iter(self._asked)))
+
+    def _forget(self, call_id: str) -> _Asked:
+        asked = self._asked.pop(call_id, NOTHING_ASKED)
+        self._asked_bytes -= asked.size
+        return asked
+
+    def _result(self, output: Output, event: ToolResult, rule: Rule | None) -> list[Output]:
+        asked = self._asked.get(event.call_id, NOTHING_ASKED) if event.async_ else self._forget(event.call_id)
+        if rule is None:
+            return [output]
+        changed = msgspec.structs.replace(event, ask=True) if rule.ask else event
+        if rule.silent and event.status == "completed":
+            changed = msgspec.structs.replace(changed, silent=True)
+            return [Produced(changed, encode(changed))]
+        text = result_text(event.output, event.outputs)
+        if rule.rewrite and event.status in RAN and not event.synthetic and not event.replay:
+            self._rewrites.append(_rewrite(rule, event, asked, text))
+        if (view := _view(rule, event, asked, text)) is not None:
+            return with_display(changed, view, self._limits)
+        return [output] if changed is event else [Produced(changed, encode(changed))]
+
+
+def view_id(result_id: str) -> str:
+    """Id of the event that brings the view a command made of a result: made by no line, and the same for the same
+    result."""
+    place, _, index = result_id.rpartition(":")
+    return f"{place}d:{index}"
+
+
+def with_display(event: ToolResult | ToolUpdate, display: Display, limits: Limits) -> list[Output]:
+    """The event with a view whose whole text is given; one that is too long for it becomes a body."""
+    text = (display.text or "").encode()
+    cut = {pointer: ref for pointer, ref in (event.outputs or {}).items() if not pointer.startswith("/display/")}
+    shown = msgspec.structs.replace(event, display=display, outputs=cut or None)
+    body = encode(shown)
+    if len(text) <= limits.string_bytes and len(body) <= limits.event_bytes:
+        return [Produced(shown, body)]
+    output_id = f"{event.id}:display"
+    mime_type = display.mime_type or PLAIN
+    kept = Display(origin=display.origin, output_id=output_id, mime_type=mime_type)
+    shown = msgspec.structs.replace(shown, display=kept)
+    return [OutputPiece(output_id, 0, text, mime_type), Produced(shown, encode(shown))]
+
+
+def _view(rule: Rule, event: ToolResult, asked: _Asked, text: Text) -> Display | None:
+    """What the rule shows; None where that is what is shown anyway."""
+    if rule.template and event.status == "completed":
+        filled = _fill(rule.template, event, asked, text)
+        if filled is not None and filled != text.text:
+            return Display(origin="rule", text=filled, mime_type=rule.mime_type)
+    before = event.display or Display(origin="rule", text=text.text)
+    if rule.max_chars and before.text is not None and len(before.text) > rule.max_chars:
+        return Display(origin="rule", text=before.text[: rule.max_chars], mime_type=before.mime_type)
+    return None
+
+
+def _fill(template: Template, event: ToolResult, asked: _Asked, text: Text) -> str | None:
+    """None where something of it is not known: half a sentence would be worse than the result."""
+    parts: list[str] = []
+    for literal, field in template:
+        parts.append(literal)
+        if field is not None:
+            value = _value(field, event, asked, text)
+            if not isinstance(value, str | int | float):
+                return None
+            parts.append(str(value)[:FIELD_CHARS])
+    return "".join(parts)
+
+
+def _value(field: str, event: ToolResult, asked: _Asked, text: Text) -> Any:
+    owner, dot, key = field.partition(".")
+    if dot:
+        return (asked.input if owner == "input" else event.output).get(key)
+    told = (written_text(asked.input, asked.outputs) if event.name == "Write" else None) or text
+    values = {
+        "tool": event.name,
+        "status": event.status,
+        "preview": asked.preview,
+        "bytes": told.bytes,
+        "lines": told.lines,
+    }
+    return values[field]
+
+
+def _rewrite(rule: Rule, event: ToolResult, asked: _Asked, text: Text) -> Rewrite:
+    told = {
+        "tool": event.name,
+        "input": asked.input,
+        "output": without_meta(event.output),
+        "text": text.text,
+        "status": event.status,
+        "provider": event.provider,
+        "session": event.session,
+        **({"outputs": event.outputs} if event.outputs else {}),
+        **({"assistantView": event.assistant_view} if event.assistant_view else {}),
+    }
+    return Rewrite(rule.rewrite, msgspec.json.encode(told) + b"\n", text.text, event, rule.mime_type)

@@ -1,0 +1,104 @@
+"""A body kept aside, as a file: with its MIME type, whole or in part, and never as a page of ours.
+
+What agents print is foreign: only what a browser does nothing with is shown in it, everything else is a download, and
+both are kept from running anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
+
+from tooltap.daemon.server.requests import Requests
+from tooltap.daemon.system.logs import get_logger
+from tooltap.daemon.web.http.errors import WebError, from_frame_error
+from tooltap.daemon.web.http.ranges import Span, UnsatisfiableError, requested_span
+from tooltap.protocol.frames import FrameError, OutputRequest
+
+__all__ = ["open_output"]
+
+SLICE = 262_144
+"""Bytes of a body in memory at a time."""
+WRITE = 65_536
+SANDBOX = "default-src 'none'; sandbox"
+UNKNOWN_TYPE = "application/octet-stream"
+SHOWN = re.compile(r"text/plain|image/(?:png|jpeg|gif|webp|avif|bmp)|audio/\S+|video/\S+")
+_log = get_logger("web")
+_MIME_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,100}/[a-z0-9!#$&^_.+-]{1,100}")
+
+
+class OutputFile:
+    """The answer: an ASGI application."""
+
+    def __init__(self, requests: Requests, output_id: str, span: Span, status: int, headers: dict[str, str]) -> None:
+        self._requests = requests
+        self._output_id = output_id
+        self._span = span
+        self._status = status
+        self._headers = headers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = [(name.lower().encode(), value.encode()) for name, value in self._headers.items()]
+        await send({"type": "http.response.start", "status": self._status, "headers": headers})
+        start, end = self._span
+        while start < end and scope["method"] != "HEAD":
+            data = await self._read(start, min(end - start, SLICE))
+            if not data:
+                _log.warning("an output went away while it was being sent", output=self._output_id)
+                return  # the server breaks off what is not complete
+            for portion in _portions(data):
+                await send({"type": "http.response.body", "body": portion, "more_body": True})
+            start += len(data)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _read(self, start: int, length: int) -> bytes:
+        """Nothing, if the output is gone."""
+        try:
+            found = await self._requests.part(OutputRequest(output_id=self._output_id, offset=start, length=length))
+        except FrameError:
+            return b""
+        return found.slice.data
+
+
+async def open_output(requests: Requests, output_id: str, request: Request) -> OutputFile:
+    """Raises `WebError` and `JournalError`."""
+    try:
+        (head, about) = await requests.part(OutputRequest(output_id=output_id, length=1))
+    except FrameError as error:
+        raise from_frame_error(error) from None
+    # Without a validator a condition on one never holds.
+    asked = None if "if-range" in request.headers else request.headers.get("range")
+    try:
+        span = requested_span(asked, head.total)
+    except UnsatisfiableError:
+        sentence = f"the output has {head.total} bytes"
+        raise WebError(416, "no-such-range", sentence, {"Content-Range": f"bytes */{head.total}"}) from None
+    headers = _headers(head.mime_type, about.get("path") or output_id)
+    if span is not None:
+        headers["Content-Range"] = f"bytes {span.start}-{span.end - 1}/{head.total}"
+    status = 200 if span is None else 206
+    span = span or Span(0, head.total)
+    return OutputFile(requests, output_id, span, status, {**headers, "Content-Length": str(span.end - span.start)})
+
+
+def _headers(mime_type: str, name: str) -> dict[str, str]:
+    """`name`: a path, or an output's id."""
+    kind = mime_type.partition(";")[0].strip().lower()
+    kind = kind if _MIME_TYPE.fullmatch(kind) else UNKNOWN_TYPE
+    file_name = quote(re.split(r"[/\\]", name)[-1] or "output", safe="", errors="replace")
+    return {
+        "Content-Type": f"{kind}; charset=utf-8" if kind.startswith("text/") else kind,
+        "Content-Disposition": f"{'inline' if SHOWN.fullmatch(kind) else 'attachment'}; filename*=UTF-8''{file_name}",
+        "Content-Security-Policy": SANDBOX,
+        "Accept-Ranges": "bytes",
+    }
+
+
+def _portions(data: bytes) -> Iterator[bytes]:
+    """So that little waits in the socket of a client that takes nothing."""
+    for start in range(0, len(data), WRITE):
+        yield data[start : start + WRITE]

@@ -1,0 +1,163 @@
+"""Changes of files: edits, patches, a turn's diff, new and deleted files, notebooks; and what the tool said of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from tooltap.daemon.web.html.diffs import (
+    Change,
+    Hunk,
+    between,
+    changes_of_diff,
+    cut,
+    hunks_of_claude,
+    hunks_of_diff,
+    whole,
+)
+from tooltap.daemon.web.html.look import SUMMARY_LINES, Look, excerpt
+from tooltap.daemon.web.html.markup import template
+from tooltap.protocol.file_tools import Change as PatchChange
+from tooltap.protocol.file_tools import (
+    ChangeResult,
+    DeleteInput,
+    DeleteResult,
+    DiffInput,
+    DiffResult,
+    EditInput,
+    Modification,
+    MultiEditInput,
+    PatchInput,
+    PatchResult,
+    SingleEdit,
+)
+
+__all__ = [
+    "change_output",
+    "changes_body",
+    "delete_input",
+    "delete_output",
+    "diff_input",
+    "diff_output",
+    "edit_input",
+    "multi_edit_input",
+    "patch_input",
+    "patch_output",
+]
+
+SUMMARY_FILES = 12
+FULL_LINES = 5_000
+"""Of all changes of a card; more is in the raw view."""
+_TAGS = {"+": "ins", "-": "del", " ": "span", "\\": "em"}
+
+
+def changes_body(changes: Sequence[Change], look: Look, *pointers: str) -> Markup:
+    """Diffs of files, as much as the level shows. `pointers`: of the texts they are made of, for what was cut there."""
+    if not changes:
+        return Markup()
+    shown = changes if look.is_full else changes[:SUMMARY_FILES]
+    return template(
+        "diff.html",
+        changes=cut(shown, FULL_LINES) if look.is_full else cut(shown, SUMMARY_LINES, brief=True),
+        hidden_files=len(changes) - len(shown),
+        parts=[excerpt("", look, pointer) for pointer in pointers],
+        tags=_TAGS,
+    )
+
+
+def edit_input(asked: EditInput, look: Look) -> Markup:
+    change = _edit(asked, asked.file_path or "")
+    return changes_body([change] if change else [], look, "/input/old_string", "/input/new_string")
+
+
+def multi_edit_input(asked: MultiEditInput, look: Look) -> Markup:
+    edits = list(enumerate(asked.edits or []))
+    changes = [_edit(edit, edit.file_path or asked.file_path or "") for _, edit in edits]
+    pointers = [f"/input/edits/{at}/{key}" for at, _ in edits for key in ("old_string", "new_string")]
+    return changes_body([change for change in changes if change], look, *pointers)
+
+
+def _edit(edit: EditInput | SingleEdit, path: str) -> Change | None:
+    if edit.old_string is None and edit.new_string is None:
+        return None
+    hunks, note = between(edit.old_string or "", edit.new_string or "")
+    if edit.replace_all:
+        note = f"Wherever the text is found. {note}".strip()
+    return Change.of(path, "", hunks, note=note)
+
+
+def patch_input(asked: PatchInput, look: Look) -> Markup:
+    return _patch(asked.changes, look, "/input") or changes_body(
+        changes_of_diff(asked.patch or ""), look, "/input/patch"
+    )
+
+
+def _patch(changes: dict[str, PatchChange] | None, look: Look, pointer: str) -> Markup:
+    shown = [_file(path, change) for path, change in (changes or {}).items()]
+    keys = [path.replace("~", "~0").replace("/", "~1") for path in changes or {}]
+    pointers = [f"{pointer}/changes/{key}/{text}" for key in keys for text in ("unified_diff", "content")]
+    return changes_body(shown, look, *(one for one in pointers if one in look.outputs))
+
+
+def _file(path: str, change: PatchChange) -> Change:
+    hunks, note = _hunks(change)
+    return Change.of(path, change.type or "", hunks, moved_to=change.move_path or "", note=note)
+
+
+def _hunks(change: PatchChange) -> tuple[list[Hunk], str]:
+    if change.unified_diff and (hunks := hunks_of_diff(change.unified_diff)):
+        return hunks, ""
+    if change.modify is not None:
+        return _modified(change.modify)
+    if change.add is not None or change.type == "add":
+        return whole((change.add and change.add.content) or change.content or "", "+"), ""
+    if change.delete is not None or change.type == "delete":
+        return whole((change.delete and change.delete.content) or change.content or "", "-"), ""
+    return [], ""
+
+
+def _modified(change: Modification) -> tuple[list[Hunk], str]:
+    if not change.hunks:
+        return between(change.old_content or "", change.new_content or "")
+    compared = [between(hunk.old_content or "", hunk.new_content or "") for hunk in change.hunks]
+    return [hunk for hunks, _ in compared for hunk in hunks], next((note for _, note in compared if note), "")
+
+
+def diff_input(asked: DiffInput, look: Look) -> Markup:
+    return changes_body(changes_of_diff(asked.unified_diff or ""), look, "/input/unified_diff")
+
+
+def diff_output(result: DiffResult, look: Look) -> Markup:
+    return _said(look, (("status", result.status),))
+
+
+def change_output(result: ChangeResult, look: Look) -> Markup:
+    """The change stands in the call already; with its place in the file it is shown to those who want to see all."""
+    said = _said(look, (("message", result.message), ("stdout", result.stdout), ("stderr", result.stderr)))
+    not_applied = Markup('<p class="note">Not applied.</p>') if result.applied is False else Markup()
+    changes = Markup()
+    if result.structuredPatch and (look.is_full or look.call is None):
+        changes = changes_body([Change.of("", "", hunks_of_claude(result.structuredPatch))], look)
+    return said + not_applied + changes
+
+
+def patch_output(result: PatchResult, look: Look) -> Markup:
+    body = change_output(result, look)
+    return body + (_patch(result.changes, look, "/output") if look.is_full or look.call is None else "")
+
+
+def delete_input(asked: DeleteInput, look: Look) -> Markup:
+    paths = asked.file_paths or ([asked.file_path] if asked.file_path else [])
+    return changes_body([Change.of(path, "delete", []) for path in paths], look)
+
+
+def delete_output(result: DeleteResult, look: Look) -> Markup:
+    not_deleted = Markup('<p class="note">Not deleted.</p>') if result.deleted is False else Markup()
+    return _said(look, (("message", result.message),)) + not_deleted
+
+
+def _said(look: Look, texts: Sequence[tuple[str, str | None]]) -> Markup:
+    """What the tool said, under these keys of its output."""
+    said = [excerpt(text, look, f"/output/{key}") for key, text in texts if text]
+    return template("said.html", said=said) if said else Markup()

@@ -1,0 +1,164 @@
+"""Bodies of everything that is not a tool's: messages, reasoning, permissions, notices, turns, sessions, usage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from markupsafe import Markup
+
+from tooltap.daemon.web.cards.any import tree
+from tooltap.daemon.web.cards.by_tool import input_body
+from tooltap.daemon.web.cards.dialogs import answers_given, choices, questions_asked
+from tooltap.daemon.web.cards.parts import HEADER, attachments, facts, folded, joined, note, plain, prose, short, table
+from tooltap.daemon.web.html.look import Look
+from tooltap.protocol.events import (
+    Message,
+    Notice,
+    PermissionRequest,
+    PermissionResponse,
+    Reasoning,
+    SessionEvent,
+    Turn,
+    Unparsed,
+    Usage,
+)
+from tooltap.protocol.tools import TOOLS
+
+__all__ = [
+    "context_used",
+    "cost",
+    "message_body",
+    "notice_body",
+    "permission_body",
+    "reasoning_body",
+    "response_body",
+    "session_body",
+    "turn_body",
+    "unparsed_body",
+    "usage_body",
+]
+
+
+def message_body(event: Message, look: Look) -> Markup:
+    """Somebody's words, as Markdown; line breaks as they are in what was typed."""
+    return joined(
+        prose(event.text, look, "/text", prompt=event.role != "assistant"), attachments(event.attachments, look)
+    )
+
+
+def reasoning_body(event: Reasoning, look: Look) -> Markup:
+    return prose(event.text, look, "/text")
+
+
+def permission_body(event: PermissionRequest, look: Look) -> Markup:
+    """What is asked, and what may be answered."""
+    # Beside a title, the call's own card shows what it is about.
+    asked = _asked(event.name, event.input or {}, look) if look.is_full or not event.title else Markup()
+    return joined(
+        _whole(event.title, look, "/title"),
+        asked,
+        Markup() if _shows_questions(look) else questions_asked(event.questions or [], None, look),
+        choices(event.options or [], look),
+    )
+
+
+def _shows_questions(look: Look) -> bool:
+    """Whether the call's own card has them, beside this one."""
+    return not look.is_full and look.call is not None and bool(look.call.input.get("questions"))
+
+
+def _whole(value: str | None, look: Look, pointer: str) -> Markup:
+    """What the header has only the beginning of."""
+    return plain(value, look, pointer) if value and short(value, HEADER) != value else Markup()
+
+
+def _asked(name: str | None, payload: dict[str, Any], look: Look) -> Markup:
+    """Of a call its input; OpenCode has an object of its own here, which is a tree."""
+    types = TOOLS.get(name or "")
+    if name is None or (types is not None and len(types.input.from_payload(payload).extra) == len(payload)):
+        return tree(payload, look, "/input")
+    return input_body(name, payload, look)
+
+
+def response_body(event: PermissionResponse, look: Look) -> Markup:
+    return joined(prose(event.message, look, "/message", prompt=True), answers_given(event.answers or {}, look))
+
+
+def notice_body(event: Notice, look: Look) -> Markup:
+    """The text where the header has only its beginning; the data where everything is shown."""
+    return joined(_whole(event.text, look, "/text"), tree(event.data, look, "/data") if look.is_full else Markup())
+
+
+def unparsed_body(event: Unparsed, look: Look) -> Markup:
+    return joined(
+        note(f"A line of {event.bytes:,} bytes that could not be read ({short(event.reason)}). It begins:"),
+        plain(event.text, look, "/text"),
+    )
+
+
+def turn_body(event: Turn, look: Look) -> Markup:
+    return _whole(event.reason, look, "/reason")
+
+
+def session_body(event: SessionEvent, look: Look) -> Markup:
+    """What is new of it. An update is a small thing: its header says it, but for the lists."""
+    if event.state == "updated" and not look.is_full:
+        return Markup()
+    said = facts(
+        [
+            ("title", event.title),
+            ("model", event.model),
+            ("mode", event.mode),
+            ("folder", event.cwd),
+            ("version of the agent", event.agent_version),
+            ("earlier called", event.alias),
+        ]
+    )
+    servers = [(server.get("name"), server.get("status")) for server in event.mcp_servers or []]
+    return joined(
+        said,
+        table(("MCP server", "status"), servers, look, name="MCP servers"),
+        _names("tools", event.tools, look),
+        _names("commands", event.commands, look),
+    )
+
+
+def _names(of_what: str, names: list[str] | None, look: Look) -> Markup:
+    if not names:
+        return Markup()
+    shown = [short(name, HEADER) for name in names]
+    return folded(f"{len(names):,} {of_what}", tree(shown, look._replace(level="full")))
+
+
+def usage_body(event: Usage, look: Look) -> Markup:
+    if not look.is_full:
+        return Markup()
+    return facts(
+        [
+            ("tokens in", event.input_tokens),
+            ("of these read from the cache", event.cache_read_tokens),
+            ("of these written to the cache", event.cache_write_tokens),
+            ("tokens out", event.output_tokens),
+            ("of these reasoning", event.reasoning_tokens),
+            ("cost", cost(event)),
+            ("context", context_used(event)),
+        ]
+    )
+
+
+def cost(event: Usage) -> str | None:
+    """`$0.0293`, and what it covers, if that is something else than the tokens."""
+    if event.cost_usd is None:
+        return None
+    scope = event.cost_scope or event.scope
+    return f"${event.cost_usd:.4f}" if scope == event.scope else f"${event.cost_usd:.4f} for the {scope}"
+
+
+def context_used(event: Usage) -> str | None:
+    """`12,000 of 200,000 tokens (6 %)`"""
+    if event.context_used is None:
+        return None
+    if not event.context_size:
+        return f"{event.context_used:,} tokens"
+    part = 100 * event.context_used / event.context_size
+    return f"{event.context_used:,} of {event.context_size:,} tokens ({f'{part:.0f}' if part >= 1 else 'under 1'} %)"

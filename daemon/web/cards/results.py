@@ -1,0 +1,147 @@
+"""The body of a result: what the user sees of it, which a rule or the provider may have decided; and of an update.
+
+Whatever the tool: what we have to say of the result, the error, the display view, the output, the attachments.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from markupsafe import Markup
+
+from tooltap.daemon.web.cards.any import said, tree
+from tooltap.daemon.web.cards.by_tool import error_body, output_body
+from tooltap.daemon.web.cards.parts import (
+    IMAGES,
+    attachments,
+    facts,
+    folded,
+    joined,
+    note,
+    plain,
+    short,
+)
+from tooltap.daemon.web.cards.text import DIFFS, shown_text
+from tooltap.daemon.web.html.look import Look
+from tooltap.protocol.events import Attachment, Display, ToolResult, ToolUpdate
+
+__all__ = ["result_body", "result_facts", "update_body"]
+
+SILENT = "Silent: the user is shown nothing of this result."
+ASK = "Shown when it is asked for."
+ASYNC = "The work goes on in the background; its end is a result of its own."
+FINAL = "The end of work in the background."
+INFERRED = "Inferred: the agent itself gave no result."
+REPLACES = "The agent's own result, in place of the inferred one before."
+UNKNOWN_VIEW = "This is what the user saw; what the model saw is not known."
+
+
+def result_facts(event: ToolResult) -> tuple[str, ...]:
+    """For the header."""
+    exit_code = event.output.get("exit_code")
+    said = (
+        f"exit {exit_code}" if isinstance(exit_code, int) and not isinstance(exit_code, bool) else None,
+        None if event.duration_ms is None else f"{event.duration_ms / 1000:.1f} s",
+        "goes on in the background" if event.async_ else None,
+        "from the background" if event.final else None,
+        "inferred" if event.synthetic else None,
+        "replaces the inferred one" if event.replaces else None,
+        "silent" if event.silent else None,
+        "on request" if event.ask else None,
+    )
+    return tuple(fact for fact in said if fact is not None)
+
+
+def result_body(event: ToolResult, look: Look) -> Markup:
+    if event.silent:
+        return note(SILENT)
+    if event.ask and not look.is_full:
+        return note(ASK)
+    return joined(_notes(event, look), _shown(event, look), attachments(event.attachments, look))
+
+
+def _notes(event: ToolResult, look: Look) -> Markup:
+    """What the header says in a word, where everything is shown."""
+    if not look.is_full:
+        return Markup()
+    return joined(
+        note(ASYNC) if event.async_ else Markup(),
+        note(FINAL) if event.final else Markup(),
+        note(INFERRED) if event.synthetic else Markup(),
+        note(REPLACES) if event.replaces else Markup(),
+        note(UNKNOWN_VIEW) if event.assistant_view == "unknown" else Markup(),
+    )
+
+
+def _shown(event: ToolResult, look: Look) -> Markup:
+    """The display view, if there is one; what the model saw in place of it, or where everything is shown.
+
+    A provider's view of one line ("Found 2 matches") is a caption: it says what the output is, and does not show it.
+    Its diff says again what the call has said, in lines of the file.
+    """
+    error = event.output.get("errorMessage")
+    output = {key: value for key, value in event.output.items() if key == "errorMessage" or value != error}
+    if event.display is None or (_is_diff(event.display) and look.call is not None and not look.is_full):
+        return output_body(event.name, output, look)
+    if _is_caption(event.display):
+        caption = event.display.text or ""
+        is_told = isinstance(error, str) and error in caption
+        return joined(Markup() if is_told else note(caption), output_body(event.name, output, look))
+    view = joined(error_body(event.output, look), _display(event.display, look))
+    if not look.is_full:
+        return view
+    seen = {key: value for key, value in output.items() if key != "errorMessage"}
+    return joined(view, folded("what the model saw", output_body(event.name, seen, look)))
+
+
+def _is_caption(display: Display) -> bool:
+    text = display.text or ""
+    return display.origin == "provider" and display.mime_type is None and text != "" and short(text) == text.strip()
+
+
+def _is_diff(display: Display) -> bool:
+    return display.origin == "provider" and display.mime_type in DIFFS
+
+
+_ORIGINS = {"provider": "the agent", "rule": "a rule of the configuration", "rewriter": "a rewriter"}
+
+
+def _display(display: Display, look: Look) -> Markup:
+    mime = (display.mime_type or "text/plain").partition(";")[0].strip().lower()
+    if display.output_id is not None and mime in IMAGES:
+        body = attachments(
+            [Attachment(mime_type=mime, output_id=display.output_id, bytes=display.bytes, name=display.path)], look
+        )
+    else:
+        body = joined(_view(display, mime, look), _whole(display, look))
+    origin = note(f"Shown as {_ORIGINS[display.origin]} wants it.")
+    return joined(origin if look.is_full else Markup(), facts([("file", display.path)]), body)
+
+
+def _view(display: Display, mime: str, look: Look) -> Markup:
+    """The view's text, as its type says."""
+    if not display.text:
+        return Markup()
+    if mime == "application/json":
+        return said(display.text, look, "/display/text")
+    return shown_text(display.text, look, "/display/text", mime_type=mime, language=display.language, path=display.path)
+
+
+def _whole(display: Display, look: Look) -> Markup:
+    """The view's body, where it is kept aside."""
+    if display.output_id is None:
+        return Markup()
+    mime = display.mime_type or "text/plain"
+    return attachments([Attachment(mime_type=mime, output_id=display.output_id, bytes=display.bytes)], look)
+
+
+def update_body(event: ToolUpdate, look: Look) -> Markup:
+    """How far a call is; or the view of its result that a rewriter made afterwards."""
+    if event.display is not None:
+        return _display(event.display, look)
+    progress: dict[str, Any] = event.progress or {}
+    text = progress.get("text")
+    if not isinstance(text, str):
+        return tree(progress, look, "/progress")
+    data = tree(progress.get("data"), look, "/progress/data") if look.is_full else Markup()
+    return joined(plain(text, look, "/progress/text"), data)

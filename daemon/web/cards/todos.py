@@ -1,0 +1,116 @@
+"""To-do lists as check lists: states in words, and what has changed since the list before."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from tooltap.daemon.web.cards.parts import few, joined, note, plain, prose, short
+from tooltap.daemon.web.html.look import Look
+from tooltap.daemon.web.html.markup import template
+from tooltap.protocol.tools import Todo, TodoResult, TodoWriteInput
+
+__all__ = ["todo_read_output", "todo_write_input", "todo_write_output"]
+
+_MARKS = {"pending": "☐", "in_progress": "◐", "completed": "☑"}
+_WORDS = {"pending": "to do", "in_progress": "in progress", "completed": "done"}
+
+
+class _Entry(NamedTuple):
+    text: str
+    status: str
+    mark: str
+    word: str
+    facts: tuple[str, ...]
+    change: str
+
+
+def todo_write_input(asked: TodoWriteInput, look: Look) -> Markup:
+    return joined(prose(asked.explanation, look, "/input/explanation"), _list(asked.todos or [], None, look))
+
+
+def todo_write_output(result: TodoResult, look: Look) -> Markup:
+    """Of a list that stands in the call, only what has changed."""
+    asked = None if look.call is None else TodoWriteInput.from_payload(look.call.input).todos
+    is_known = asked is not None and _texts(asked) == _texts(result.todos or [])
+    if not is_known:
+        return joined(_list(result.todos or [], result.oldTodos, look), _words(result, look))
+    if result.oldTodos is None:
+        return _words(result, look)
+    return joined(_changes(result.todos or [], result.oldTodos, look), _words(result, look))
+
+
+def todo_read_output(result: TodoResult, look: Look) -> Markup:
+    return joined(_list(result.todos or [], result.oldTodos, look), _words(result, look))
+
+
+def _words(result: TodoResult, look: Look) -> Markup:
+    """What the tool said, to the model: of use where there is no list, else where everything is shown."""
+    return plain(result.message, look, "/output/message") if result.todos is None or look.is_full else Markup()
+
+
+def _texts(todos: list[Todo]) -> list[tuple[str | None, str | None]]:
+    return [(todo.content, todo.status) for todo in todos]
+
+
+def _list(todos: list[Todo], before: list[Todo] | None, look: Look) -> Markup:
+    if not todos:
+        return Markup()
+    part = few([_entry(todo, change) for todo, change in zip(todos, _since(todos, before), strict=True)], look)
+    done = sum(todo.status == "completed" for todo in todos)
+    return template("todos.html", entries=part.shown, hidden=part.hidden, done=done, total=len(todos))
+
+
+def _changes(todos: list[Todo], before: list[Todo], look: Look) -> Markup:
+    if not before:
+        return note("A new list.")
+    changed = [
+        _entry(todo, change) for todo, change in zip(todos, _since(todos, before), strict=True) if change
+    ] + _removed(todos, before)
+    if not changed:
+        return note("Nothing has changed.")
+    part = few(changed, look)
+    return template("todos.html", entries=part.shown, hidden=part.hidden, done=0, total=0)
+
+
+def _since(todos: list[Todo], before: list[Todo] | None) -> list[str]:
+    """What is new of each entry; empty where it is as it was, or there was no list."""
+    if not before:
+        return ["" for _ in todos]
+    states = {_key(todo): todo.status or "" for todo in before}
+    return [_change(states.get(_key(todo)), todo.status or "") for todo in todos]
+
+
+def _change(before: str | None, now: str) -> str:
+    if before is None:
+        return "new"
+    return "" if before == now else f"was {_word(before)}"
+
+
+def _removed(todos: list[Todo], before: list[Todo]) -> list[_Entry]:
+    kept = {_key(todo) for todo in todos}
+    return [_entry(todo, "removed") for todo in before if _key(todo) not in kept]
+
+
+def _key(todo: Todo) -> str:
+    return todo.id or todo.content or ""
+
+
+def _word(status: str) -> str:
+    return _WORDS.get(status, short(status, 40))
+
+
+def _entry(todo: Todo, change: str) -> _Entry:
+    status = todo.status or ""
+    facts = [short(todo.priority, 40)] if todo.priority else []
+    if todo.activeForm and status == "in_progress":
+        facts.append(short(todo.activeForm))
+    return _Entry(
+        text=short(todo.content or "", 1_000),
+        status=short(status, 40),
+        mark=_MARKS.get(status, "▫"),
+        word=_word(status),
+        facts=tuple(facts),
+        change=change,
+    )

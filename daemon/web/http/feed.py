@@ -1,0 +1,130 @@
+"""A subscription without a socket: what the hub writes, read by whoever passes it on to a browser.
+
+What was written and not taken is bounded like a socket's buffer: beyond, the subscription falls behind, and is served
+from the journal at the reader's pace.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+
+from tooltap.daemon.config import Config
+from tooltap.daemon.hub.hub import Hub
+from tooltap.daemon.hub.subscription import Subscription
+from tooltap.daemon.web.http.errors import WebError, from_frame_error
+from tooltap.protocol.frames import DaemonFrame, FrameError, Subscribe, encode_frame
+
+__all__ = ["Feed", "Feeds"]
+
+RETRY = {"Retry-After": "1"}
+
+
+class Feed:
+    """What a `Subscription` takes for a connection. Chunks hold whole lines: events, and control frames."""
+
+    ended = False
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._chunks: deque[bytes] = deque()
+        self._size = 0
+        self._arrived = anyio.Event()
+        self._resumed = anyio.Event()
+        self.writable = True
+        self.closed = False
+        """Nothing more can be written; what was may still be read."""
+        self.bytes_written = 0
+
+    # -- for the subscription -----------------------------------------------------------------------------------
+
+    def write(self, data: bytes) -> None:
+        if self.closed:
+            return
+        self._chunks.append(data)
+        self._size += len(data)
+        self.bytes_written += len(data)
+        if self._size >= self._limit and self.writable:
+            self.writable = False
+            self._resumed = anyio.Event()
+        self._arrived.set()
+
+    def send(self, frame: DaemonFrame) -> None:
+        self.write(encode_frame(frame))
+
+    async def drain(self) -> None:
+        """Wait until nearly all has been taken, or nobody reads any more."""
+        while not self.writable and not self.closed:
+            await self._resumed.wait()
+
+    def close(self) -> None:
+        self.closed = True
+        self._arrived.set()
+        self._resumed.set()
+
+    # -- for the reader -----------------------------------------------------------------------------------------
+
+    async def take(self) -> bytes:
+        """The next chunk, waiting for one; empty at the end."""
+        while not self._chunks and not self.closed:
+            self._arrived = anyio.Event()
+            await self._arrived.wait()
+        if not self._chunks:
+            return b""
+        chunk = self._chunks.popleft()
+        self._size -= len(chunk)
+        if not self.writable and self._size <= self._limit // 4:
+            self.writable = True
+            self._resumed.set()
+        return chunk
+
+
+class Feeds:
+    """All that are open, which are as many as are allowed; closed together when the daemon stops."""
+
+    def __init__(self, hub: Hub, config: Config) -> None:
+        self._hub = hub
+        self._config = config
+        self._open: set[Feed] = set()
+        self._stopped = False
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @asynccontextmanager
+    async def open(self, frame: Subscribe) -> AsyncIterator[Feed]:
+        """Raises `WebError` and `JournalError`."""
+        if self._stopped:
+            raise WebError(503, "stopping", "the daemon is stopping", RETRY)
+        if len(self._open) >= (most := self._config.web.feeds):
+            raise WebError(503, "too-many-feeds", f"the daemon serves {most} feeds at a time", RETRY)
+        feed = Feed(self._config.subscriber_bytes)
+        self._open.add(feed)
+        subscription = None
+        try:
+            await self._hub.listen()
+            subscription = Subscription(
+                self._hub,
+                feed,
+                frame,
+                at_interval=self._config.at_interval,
+                read_bytes=self._config.subscriber_bytes,
+            )
+            subscription.start()
+            yield feed
+        except FrameError as error:
+            raise from_frame_error(error) from None
+        finally:
+            self._open.discard(feed)
+            feed.close()
+            if subscription is not None:
+                subscription.close()
+
+    def stop(self) -> None:
+        """No more are opened, and those that are end."""
+        self._stopped = True
+        for feed in self._open:
+            feed.close()

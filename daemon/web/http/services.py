@@ -1,0 +1,24 @@
+"""What the web gateway is given of the daemon."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+from tooltap.daemon.config import Config
+from tooltap.daemon.hub.hub import Hub
+from tooltap.daemon.journal.interface import Journal
+from tooltap.daemon.server.requests import Requests
+from tooltap.daemon.web.http.feed import Feeds
+
+__all__ = ["Services"]
+
+
+class Services(NamedTuple):
+    config: Config
+    journal: Journal
+    hub: Hub
+    requests: Requests
+    feeds: Feeds
+    statistics: Callable[[], Awaitable[dict[str, Any]]]
+    """What `stats` answers."""

@@ -1,0 +1,107 @@
+"""Server-sent events: what a subscription delivers, as a browser's `EventSource` reads it.
+
+An event is a message whose `id` is its `seq`, so that a browser that reconnects says by itself how far it was. Control
+frames are events of their own names; `live` and `at` carry an `id` too, as they are cursors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import lru_cache
+
+import anyio
+from starlette.types import Receive, Scope, Send
+
+from tooltap.daemon.web.http.services import Services
+from tooltap.protocol.frames import At, ErrorFrame, Live, Subscribe, decode_daemon_frame
+
+__all__ = ["EventStream", "messages"]
+
+REGULAR_PERIOD = 1.0
+"""Seconds."""
+RECONNECT_MS = 1_000
+"""A browser waits so long before it tries again."""
+HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"vary", b"accept"),
+    (b"x-accel-buffering", b"no"),  # nginx would keep events back
+]
+COMMENT = b":\n\n"
+
+
+class EventStream:
+    """An answer that goes on until either side ends it. `translate` makes messages of a chunk of lines, `regular` gives
+    others that are due, asked each second; what takes long they do in a thread."""
+
+    def __init__(
+        self,
+        services: Services,
+        frame: Subscribe,
+        translate: Callable[[bytes], Awaitable[bytes]],
+        regular: Callable[[], Awaitable[bytes]] | None = None,
+    ) -> None:
+        self._feeds = services.feeds
+        self._heartbeat = services.config.web.heartbeat
+        self._period = self._heartbeat if regular is None else min(self._heartbeat, REGULAR_PERIOD)
+        self._regular = regular
+        self._frame = frame
+        self._translate = translate
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Raises `WebError` and `JournalError` before anything is sent."""
+        async with self._feeds.open(self._frame) as feed, anyio.create_task_group() as tasks:
+            tasks.start_soon(_until_left, receive, tasks.cancel_scope)
+            await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+            await _send(send, b"retry: %d\n\n" % RECONNECT_MS)
+            sent_at = anyio.current_time()
+            while scope["method"] != "HEAD":
+                chunk = None
+                with anyio.move_on_after(self._period):
+                    chunk = await feed.take()
+                if chunk == b"":
+                    break
+                body = b"" if chunk is None else await self._translate(chunk)
+                body += b"" if self._regular is None else await self._regular()
+                if body or anyio.current_time() - sent_at >= self._heartbeat:
+                    await _send(send, body or COMMENT)
+                    sent_at = anyio.current_time()
+            await _send(send, b"", more=False)
+            tasks.cancel_scope.cancel()
+
+
+async def messages(chunk: bytes) -> bytes:
+    """Lines as messages."""
+    return _messages(chunk)
+
+
+@lru_cache(maxsize=4)
+def _messages(chunk: bytes) -> bytes:
+    """Made once for all who are sent the same."""
+    return b"".join([_message(line) for line in chunk.splitlines()])
+
+
+def _message(line: bytes) -> bytes:
+    if line.startswith(b'{"seq":'):
+        return b"id: %b\ndata: %b\n\n" % (line[7 : line.index(b",")], line)
+    if not line.startswith(b'{"op":'):  # a partial
+        return b"data: %b\n\n" % line
+    frame = decode_daemon_frame(line)
+    if isinstance(frame, Live | At):
+        return b"event: %b\nid: %d\ndata: %b\n\n" % (_name(frame), frame.seq, line)
+    if isinstance(frame, ErrorFrame):  # `error` is what a browser calls the end of the connection
+        return b"event: problem\ndata: %b\n\n" % line
+    return b"event: %b\ndata: %b\n\n" % (_name(frame), line)
+
+
+def _name(frame: object) -> bytes:
+    return str(type(frame).__struct_config__.tag).encode()  # type: ignore[attr-defined]
+
+
+async def _send(send: Send, body: bytes, *, more: bool = True) -> None:
+    await send({"type": "http.response.body", "body": body, "more_body": more})
+
+
+async def _until_left(receive: Receive, scope: anyio.CancelScope) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    scope.cancel()

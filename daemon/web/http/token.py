@@ -1,0 +1,56 @@
+"""The token that lets a browser in: made once, kept in a file for the user alone."""
+
+from __future__ import annotations
+
+import hmac
+import os
+import re
+import secrets
+import tempfile
+from pathlib import Path
+
+from tooltap.daemon.system.listener import ListenError
+
+__all__ = ["is_token", "load_token", "read_token"]
+
+_TOKEN = re.compile(rb"[A-Za-z0-9_-]{32,128}")
+TOKEN_BYTES = 32
+
+
+def load_token(path: Path) -> str:
+    """What the file holds; a new one where there is no file. Raises `ListenError`."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not path.exists():
+            _make(path)
+        return read_token(path)
+    except OSError as error:
+        raise ListenError(f"the token in {path} cannot be used: {error.strerror}") from error
+
+
+def is_token(given: str, token: str) -> bool:
+    """In a time that does not tell how much of it is right."""
+    return hmac.compare_digest(given.encode(errors="surrogateescape"), token.encode())
+
+
+def _make(path: Path) -> None:
+    """Whole from the first moment, and never over one that another daemon makes at the same time."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}-") as file:
+        file.write(secrets.token_urlsafe(TOKEN_BYTES).encode() + b"\n")
+        file.flush()
+        try:
+            os.link(file.name, path)
+        except FileExistsError:
+            pass
+
+
+def read_token(path: Path) -> str:
+    """What the file holds. Raises `ListenError` and `OSError`."""
+    with path.open("rb") as file:
+        status = os.fstat(file.fileno())
+        if status.st_uid != os.geteuid() or status.st_mode & 0o077:
+            raise ListenError(f"others may read the token in {path}; remove the file, and there will be a new one")
+        token = file.read(1_024).strip()
+    if not _TOKEN.fullmatch(token):
+        raise ListenError(f"there is no token in {path}; remove the file, and there will be a new one")
+    return token.decode()

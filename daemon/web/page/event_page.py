@@ -1,0 +1,84 @@
+"""One event: its card in full, and what the user, the model and the provider said of it, side by side."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, NamedTuple
+
+import anyio
+from markupsafe import Markup
+
+from tooltap.daemon.journal.interface import StoredEvent
+from tooltap.daemon.views.of_event import View
+from tooltap.daemon.web.html.markup import code
+from tooltap.daemon.web.http.errors import WebError, status_of
+from tooltap.daemon.web.http.services import Services
+from tooltap.daemon.web.page.fragments import Fragments
+from tooltap.daemon.web.page.nesting import html_of, nest
+from tooltap.daemon.web.page.timeline import of_call
+from tooltap.protocol.filters import Filter
+from tooltap.protocol.frames import EventRequest
+
+__all__ = ["event_page"]
+
+VIEWS: tuple[tuple[View, str], ...] = (
+    ("display", "what the user sees"),
+    ("assistant", "what the model saw"),
+    ("raw", "all there is, the provider's own words included"),
+)
+# Control characters that JSON allows as they are, and those that change the direction of writing.
+_UNSEEN = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
+
+
+class ShownView(NamedTuple):
+    name: View
+    meaning: str
+    json: Markup
+
+
+async def event_page(services: Services, fragments: Fragments, seq: int) -> dict[str, Any]:
+    """The values of its template. Raises `WebError` and `JournalError`."""
+    found = [await _view(services, seq, view) for view, _ in VIEWS]
+    raw = found[-1]
+    session = Filter(session=(raw["session"],))
+    stored = await services.journal.event(seq)
+    parts = [] if stored is None else await of_call(services.journal, stored)
+    shown = await fragments.of(parts, lambda _: "full")
+    before, _ = await services.journal.read_back(seq, session, limit=1)
+    after, _ = await services.journal.read(seq, session, max_bytes=1)
+
+    def rendered() -> tuple[list[Markup], list[ShownView]]:
+        views = [ShownView(name, meaning, _coloured(one)) for (name, meaning), one in zip(VIEWS, found, strict=True)]
+        return [html_of(card) for card in nest(shown)], views
+
+    cards, views = await anyio.to_thread.run_sync(rendered)
+    return {
+        "event": raw,
+        "cards": cards,
+        "views": views,
+        "previous": _seq(before),
+        "next": _seq(after),
+    }
+
+
+def pretty(value: Any) -> str:
+    """JSON as it is, indented; what cannot be seen in it is escaped."""
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+async def _view(services: Services, seq: int, view: View) -> dict[str, Any]:
+    reply = await services.requests.answer(EventRequest(id=None, seq=seq, view=view))
+    if reply.error is not None:
+        raise WebError(status_of(reply.error.code), reply.error.code, reply.error.message)
+    event: dict[str, Any] = reply.result["event"]
+    return event
+
+
+def _coloured(event: dict[str, Any]) -> Markup:
+    return code(pretty(event), language="json")
+
+
+def _seq(events: list[StoredEvent]) -> int | None:
+    return events[0].seq if events else None

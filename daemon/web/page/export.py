@@ -1,0 +1,157 @@
+"""Events as one page that needs nothing else: no daemon, no script, no network. Styles and bodies are inside.
+
+    page = ExportedPage(title, level="summary", bodies=Bodies(1 << 20, 64 << 20))
+    for event in events:
+        write(page.add(event))
+    write(page.end())
+
+What a level leaves out unfolds without a script. The page is written while the events come: only as much of it is in
+memory as a card may still be put into, so what belongs to a call of long ago stands for itself.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections import OrderedDict
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from tooltap.daemon.web.cards.cards import Fragment
+from tooltap.daemon.web.cards.parts import IMAGES
+from tooltap.daemon.web.html.code_css import code_css
+from tooltap.daemon.web.html.look import Call, Level, Look
+from tooltap.daemon.web.html.markup import template
+from tooltap.daemon.web.page.fragments import rendered
+from tooltap.daemon.web.page.nesting import Nesting, html_of
+from tooltap.protocol.events import AnyEvent, Message, ToolCall, ToolResult, ToolUpdate
+
+__all__ = ["Bodies", "Body", "ExportedPage", "body_ids"]
+
+HELD_CARDS = 2_000
+HELD_BYTES = 33_554_432
+"""Of the cards that are not written yet, as much is kept: things may still be put into them."""
+HELD_CALLS = 1_000
+"""Calls that a result's renderer may ask for."""
+UNKNOWN = "application/octet-stream"
+STYLES = ("cards.css", "export.css")
+
+
+class Body(NamedTuple):
+    data: bytes
+    mime_type: str
+
+
+class Bodies:
+    """Bodies kept aside by the journal that go into the page, within bounds, and how many do not."""
+
+    def __init__(self, max_each: int, max_all: int) -> None:
+        self._max_each = max_each
+        self._left = max_all
+        self.left_out = 0
+        self.left_out_bytes = 0
+
+    def has_room(self, size: int) -> bool:
+        """Whether a body of so many bytes goes into the page; if not, it counts as left out."""
+        if size <= min(self._max_each, self._left):
+            self._left -= size
+            return True
+        self.left_out += 1
+        self.left_out_bytes += size
+        return False
+
+
+def body_ids(event: AnyEvent) -> Iterator[tuple[str, int, str]]:
+    """`(output id, bytes, MIME type)` of each body that the event speaks of; 0 bytes where it does not say how many."""
+    for ref in (event.outputs or {}).values():
+        yield ref.output_id, ref.bytes, ref.mime_type
+    for one in (event.attachments or []) if isinstance(event, Message | ToolResult) else []:
+        if one.output_id is not None:
+            yield one.output_id, one.bytes or 0, one.mime_type
+    display = event.display if isinstance(event, ToolResult | ToolUpdate) else None
+    if display is not None and display.output_id is not None:
+        yield display.output_id, display.bytes or 0, display.mime_type or "text/plain"
+
+
+class ExportedPage:
+    """`level`: how much of a card is open at first."""
+
+    def __init__(self, title: str, *, level: Level, bodies: Bodies) -> None:
+        self._title = title
+        self._level = level
+        self._bodies = bodies
+        self._nesting = Nesting()
+        self._held = 0
+        self._calls: OrderedDict[tuple[str, str], Call] = OrderedDict()
+        self._events = 0
+
+    def add(self, event: AnyEvent, bodies: dict[str, Body]) -> str:
+        """HTML to write next. `event` has a `seq`; `bodies`: of those it speaks of, what goes into the page."""
+        begun = Markup() if self._events else self._begin(event)
+        self._events += 1
+        fragment = self._fragment(event, bodies)
+        if fragment is not None:
+            self._nesting.add(fragment)
+            self._held += len(fragment.body)
+        return str(begun + self._written(HELD_CARDS, HELD_BYTES))
+
+    def end(self) -> str:
+        """What is left to write. Of no events there is no page."""
+        end = template("export_end.html", events=self._events, bodies=self._bodies)
+        return str(self._written(0, 0) + end)
+
+    def _begin(self, event: AnyEvent) -> Markup:
+        style = _style()
+        digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+        return template("export_begin.html", title=self._title, event=event, style=Markup(style), digest=digest)
+
+    def _written(self, max_cards: int, max_bytes: int) -> Markup:
+        """The first cards, until no more than that are held."""
+        cards, written = self._nesting.cards, []
+        while cards and (len(cards) > max_cards or self._held > max_bytes):
+            written.append(html_of(self._nesting.pop()))
+            self._held = max(self._held - len(written[-1]), 0) if cards else 0
+        return Markup().join(written)
+
+    def _fragment(self, event: AnyEvent, bodies: dict[str, Body]) -> Fragment | None:
+        urls = {output_id: _data_url(body) for output_id, body in bodies.items()}
+        look = Look(self._level, urls.get, event.outputs or {}, self._call(event), "#e{}".format)
+        full = rendered(event, look._replace(level="full"))
+        # What has bodies in it is not there twice.
+        if full is None or self._level == "full" or urls:
+            return full
+        brief = rendered(event, look)
+        if brief is None:
+            return None
+        if brief.key is not None:  # the card of a call that is but its header has no room for what is put into it
+            brief = brief._replace(level="summary")
+        if brief.is_minor or brief.body == full.body:
+            return brief
+        return brief._replace(body=template("export_body.html", brief=brief.body, full=full.body))
+
+    def _call(self, event: AnyEvent) -> Call | None:
+        call_id: str | None = getattr(event, "call_id", None)
+        if call_id is None:
+            return None
+        key = (event.stream, call_id)
+        if isinstance(event, ToolCall | ToolUpdate) and event.input is not None:
+            known = self._calls.pop(key, None)
+            self._calls[key] = Call(event.name, event.input, event.preview or (known.preview if known else ""))
+            if len(self._calls) > HELD_CALLS:
+                self._calls.popitem(last=False)
+        return self._calls.get(key)
+
+
+def _data_url(body: Body) -> str:
+    mime = body.mime_type if body.mime_type in IMAGES else UNKNOWN
+    return f"data:{mime};base64,{base64.b64encode(body.data).decode()}"
+
+
+@cache
+def _style() -> str:
+    static = files("tooltap.daemon.web") / "static"
+    return "\n".join([*((static / name).read_text("utf-8") for name in STYLES), code_css()])

@@ -1,0 +1,214 @@
+"""The page: its sessions and its timeline, filtered; cards on demand; one event in its three views; preferences.
+
+Every state of it is a link, and it can be read without the script, which adds what is live (`static/page.js`).
+Everything is put together in a thread: a page of cards takes longer than the daemon's loop may wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
+
+import anyio
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from tooltap.daemon.journal.interface import StoredEvent
+from tooltap.daemon.web.cards.by_tool import RENDERERS
+from tooltap.daemon.web.html.code_css import code_css
+from tooltap.daemon.web.html.look import LEVELS, Level
+from tooltap.daemon.web.html.markup import compile_templates, template
+from tooltap.daemon.web.http.errors import WebError
+from tooltap.daemon.web.http.query import parse_query
+from tooltap.daemon.web.http.services import Services
+from tooltap.daemon.web.page.asked import AskedQuery, CardQuery, CardsQuery, LiveQuery, PageQuery
+from tooltap.daemon.web.page.event_page import event_page
+from tooltap.daemon.web.page.fragments import Fragments, LevelOf
+from tooltap.daemon.web.page.heads import Head
+from tooltap.daemon.web.page.live import LiveCards
+from tooltap.daemon.web.page.nesting import html_of, nest
+from tooltap.daemon.web.page.preferences import (
+    COOKIE,
+    PreferenceError,
+    Preferences,
+    from_cookie,
+    from_form,
+    to_cookie,
+)
+from tooltap.daemon.web.page.session_list import SessionList
+from tooltap.daemon.web.page.timeline import NEWEST, STATES, Bounds, Page, around, between, missing, newer, older
+from tooltap.protocol.events import AnyEvent
+
+__all__ = ["routes", "warm_up"]
+
+COOKIE_SECONDS = 365 * 24 * 3600
+T = TypeVar("T")
+
+
+def routes(services: Services) -> list[BaseRoute]:
+    page = _Page(services)
+    return [
+        Route("/", _for_people(page.timeline)),
+        Route("/cards", page.cards),
+        Route("/cards/{seq:int}", page.card),
+        Route("/live", page.live),
+        Route("/events/{seq:int}", _for_people(page.event)),
+        Route("/preferences", _for_people(page.prefer), methods=["POST"]),
+        Route("/static/code.css", _code_css),
+        Mount("/static", StaticFiles(packages=[("tooltap.daemon.web", "static")])),
+    ]
+
+
+def warm_up() -> None:
+    """Does what the first reader would have to wait for."""
+    code_css()
+    compile_templates()
+
+
+async def _code_css(_: Request) -> Response:
+    return Response(code_css(), media_type="text/css")
+
+
+class _Page:
+    def __init__(self, services: Services) -> None:
+        web = services.config.web
+        self._services = services
+        self._fragments = Fragments(services.journal, web.fragment_bytes)
+        self._sessions = SessionList(services)
+        self._bounds = Bounds(web.cards, web.cards_bytes, web.search_bytes)
+
+    async def timeline(self, request: Request) -> Response:
+        query = _query(request, PageQuery)
+        if query.at is None:
+            page = await self._page(query)
+        else:
+            page = await around(self._services.journal, query.asked, self._bounds, query.at)
+        preferences = _preferences(request)
+        sessions = await self._sessions.part(query.sessions)
+        section = await self._section(page, [], query, preferences.level_of)
+        return await _html(
+            "page.html",
+            query=query,
+            page=page,
+            section=section,
+            sessions=sessions,
+            session=self._sessions.find(query.session),
+            preferences=preferences,
+            here=f"/?{request.url.query}",
+            choices=_choices(self._sessions.providers),
+        )
+
+    async def cards(self, request: Request) -> Response:
+        """A page as HTML to be put among others."""
+        query = _query(request, CardsQuery)
+        if query.first is None or query.last is None:
+            page = await self._page(query)
+        else:
+            page = await between(self._services.journal, query.asked, self._bounds, query.first, query.last)
+        also = await self._events(query.also)
+        return HTMLResponse(await self._section(page, also, query, _preferences(request).level_of))
+
+    async def card(self, request: Request) -> Response:
+        """One card, at another level."""
+        query, seq = _query(request, CardQuery), _seq(request)
+        level_of = _level_of(query.level, _preferences(request))
+        fragments = await self._fragments.of(await self._events([seq, *query.also]), level_of)
+        cards = await anyio.to_thread.run_sync(lambda: [html_of(card) for card in nest(fragments)])
+        if not cards:
+            raise WebError(404, "not-found", f"there is no event {seq} to be shown")
+        return HTMLResponse(cards[0])
+
+    async def live(self, request: Request) -> ASGIApp:
+        query = _query(request, LiveQuery)
+        after = request.headers.get("last-event-id") or query.after or "now"
+        cards = LiveCards(self._services, query.asked, self._fragments, _preferences(request), self._sessions)
+        return cards.stream(after)
+
+    async def event(self, request: Request) -> Response:
+        seq = _seq(request)
+        values = await event_page(self._services, self._fragments, seq)
+        return await _html("event.html", preferences=_preferences(request), **values)
+
+    async def prefer(self, request: Request) -> Response:
+        try:
+            form = from_form(await request.body())
+            response = RedirectResponse(form.back, 303)
+            response.set_cookie(COOKIE, to_cookie(form.preferences), COOKIE_SECONDS, httponly=True, samesite="strict")
+        except PreferenceError as error:
+            raise WebError(400, "bad-form", str(error)) from None
+        return response
+
+    async def _page(self, query: PageQuery | CardsQuery) -> Page:
+        journal, asked = self._services.journal, query.asked
+        if query.after is not None:
+            return await newer(journal, asked, self._bounds, query.after)
+        return await older(journal, asked, self._bounds, NEWEST if query.before is None else query.before)
+
+    async def _events(self, seqs: Iterable[int]) -> list[StoredEvent]:
+        found = [await self._services.journal.event(seq) for seq in seqs]
+        return [event for event in found if event is not None]
+
+    async def _section(self, page: Page, also: list[StoredEvent], query: AskedQuery, level_of: LevelOf) -> Markup:
+        parts = await missing(self._services.journal, query.asked, page)
+        fragments = await self._fragments.of(sorted({*page.events, *parts, *also}), level_of)
+
+        def rendered() -> Markup:
+            cards = [html_of(card) for card in nest(fragments)]
+            return template("section.html", cards=cards, page=page, query=query)
+
+        return await anyio.to_thread.run_sync(rendered)
+
+
+def _level_of(asked: str, preferences: Preferences) -> LevelOf:
+    def level_of(head: Head) -> Level:
+        if asked == "expanded":
+            return preferences.expanded_of(head)
+        if asked == "collapsed":
+            usual = preferences.level_of(head)
+            return "title" if usual == "full" else usual
+        return next(level for level in LEVELS if level == asked)
+
+    return level_of
+
+
+def _choices(providers: Iterable[str]) -> dict[str, list[str]]:
+    """What the fields of the filters offer."""
+    kinds = [str(kind.__struct_config__.tag) for kind in AnyEvent.__args__]
+    return {"provider": sorted(providers), "kind": kinds, "tool": sorted(RENDERERS), "state": list(STATES)}
+
+
+def _query(request: Request, kind: type[T]) -> T:
+    return parse_query(request.scope["query_string"], kind)
+
+
+def _seq(request: Request) -> int:
+    """From the path. Raises `WebError`."""
+    seq: int = request.path_params["seq"]
+    if seq > NEWEST:
+        raise WebError(404, "not-found", f"there is no event {seq}")
+    return seq
+
+
+def _preferences(request: Request) -> Preferences:
+    return from_cookie(request.cookies.get(COOKIE))
+
+
+async def _html(name: str, status: int = 200, **values: Any) -> Response:
+    return HTMLResponse(await anyio.to_thread.run_sync(lambda: template(name, **values)), status)
+
+
+def _for_people(answer: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    """What cannot be shown is said on a page."""
+
+    async def answered(request: Request) -> Response:
+        try:
+            return await answer(request)
+        except WebError as error:
+            preferences = _preferences(request)
+            return await _html("sorry.html", error.status, sentence=str(error), preferences=preferences)
+
+    return answered

@@ -1,0 +1,70 @@
+"""Base64 bodies inside a provider's objects -> outputs kept aside, so that no event carries one inline.
+
+The same picture often comes several times on a line (a content block, the tool's raw result, an attachment's data
+URL); it is kept once.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from tooltap.normalizers.core.parser import Parser
+from tooltap.protocol.events import Attachment
+
+__all__ = ["Bodies"]
+
+_MIME_KEYS = ("mimeType", "media_type", "mediaType", "mime", "mime_type")
+_BODY_KEYS = ("data", "blob", "base64", "url", "image_url")
+_ANY_BODY_KEY = frozenset(_BODY_KEYS)
+_UNKNOWN = "application/octet-stream"
+
+
+class Bodies:
+    """Takes the bodies out of the objects of one line."""
+
+    def __init__(self, parser: Parser) -> None:
+        self._parser = parser
+        self._kept: dict[str, Attachment] = {}
+
+    @property
+    def attachments(self) -> list[Attachment] | None:
+        return list(self._kept.values()) or None
+
+    def take(self, value: Any) -> Any:
+        """The value with `outputId` where a body was; shared with the original where there is none."""
+        if isinstance(value, list):
+            return [self.take(item) if isinstance(item, (dict, list)) else item for item in value]
+        if not isinstance(value, dict):
+            return value
+        for key in () if _ANY_BODY_KEY.isdisjoint(value) else _BODY_KEYS:
+            body = value.get(key)
+            if isinstance(body, str) and (kept := self._take_body(key, body, value)) is not None:
+                # Kimi 1.40 says `"id": null` beside it.
+                rest = {name: item for name, item in value.items() if name != key and item is not None}
+                return {**rest, "outputId": kept.output_id}
+        return {key: self.take(item) if isinstance(item, (dict, list)) else item for key, item in value.items()}
+
+    def _take_body(self, key: str, body: str, owner: dict[str, Any]) -> Attachment | None:
+        if body.startswith("data:"):
+            head, _, body = body.partition(";base64,")
+            return self._keep(body, head.removeprefix("data:")) if body else None
+        if key in ("url", "image_url"):
+            return None
+        mime_type = next((owner[name] for name in _MIME_KEYS if isinstance(owner.get(name), str)), None)
+        if mime_type is None and key == "base64":
+            mime_type = owner.get("type")
+        # Text lies under `data`, too: only a stated type makes it a body.
+        return None if mime_type is None and key == "data" else self._keep(body, mime_type)
+
+    def _keep(self, body: str, mime_type: Any) -> Attachment | None:
+        if body in self._kept:
+            return self._kept[body]
+        try:
+            data = base64.b64decode(body, validate=True)
+        except ValueError:
+            return None
+        mime_type = mime_type if isinstance(mime_type, str) and "/" in mime_type else _UNKNOWN
+        output_id = self._parser.put_output(data, mime_type)
+        self._kept[body] = Attachment(mime_type=mime_type, output_id=output_id, bytes=len(data))
+        return self._kept[body]

@@ -1,0 +1,350 @@
+"""Tool calls: identity, updates, results, and what is left open.
+
+A call is known by its id within the stream, never by order. Whatever the provider forgets is made good here: a result
+whose call was not seen yet gets a synthetic call, which the real one completes if it comes after all; a call whose
+result never comes is closed when its turn or the stream ends; a second terminal report is not a second result; and a
+real result after a synthetic one says what it replaces.
+
+Every `call_id` that dialects pass is the wire's, and means the newest call that has it (`call_ids.py`). A line that
+shows a call under the id of one that has ended says that once more, or begins another: `repeats` has the rule
+(`known_calls.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tooltap.normalizers.core.calls_state import Call, Tombstone
+from tooltap.normalizers.core.known_calls import KnownCalls, digests
+from tooltap.normalizers.core.truncate import truncate_raw
+from tooltap.normalizers.tools import tool_input, tool_output
+from tooltap.normalizers.tools.audiences import by_audience
+from tooltap.normalizers.tools.names import canonical_name
+from tooltap.normalizers.tools.preview import preview
+from tooltap.protocol.events import Attachment, Display, OutputRef, ToolCall, ToolResult, ToolUpdate
+
+__all__ = ["DUPLICATE_RESULT", "UNKNOWN_TOOL", "Calls"]
+
+DUPLICATE_RESULT = "skipped.duplicate-result"
+UNKNOWN_TOOL = "unknown"
+"""Raw name of a call of which only the result is on the wire; canonical `Unknown`."""
+
+
+class Calls(KnownCalls):
+    def rename_session(self, before: str, after: str) -> None:
+        """The session's own id comes late."""
+        for known in (*self._state.open.values(), *self._state.done.values()):
+            if known.session == before:
+                known.session = after
+        self._ids.rename_session(before, after)
+
+    # -- opening and updating -----------------------------------------------------------------------------------
+
+    def open(
+        self,
+        call_id: str,
+        raw_name: str,
+        value: Any,
+        *,
+        raw: Any,
+        name: str | None = None,
+        status: str = "running",
+        title: str | None = None,
+        synthetic: bool = False,
+        memory: dict[str, Any] | None = None,
+        outputs: dict[str, Any] | None = None,
+        source: str = "",
+    ) -> Call:
+        """Emit a new call. `value` is what the tool was called with; `raw` the provider's whole object for the call;
+        `name` the canonical name where the dialect knows better than the table of names; `source` what
+        of the wire opens it, where only that can tell of another.
+
+        A call whose result came before it is that result's: what it says is an update of the one made up for it."""
+        parser = self._parser
+        state = self._state
+        new_id = self.id_of(call_id)
+        tomb = state.done.get(new_id)
+        if new_id in state.open or (tomb is not None and not tomb.made_up):
+            new_id, tomb = self._ids.another(call_id), None
+        name = name or canonical_name(raw_name, value, call_id)
+        payload = tool_input(name, value, raw_name)
+        digest, told = digests(payload)
+        call = Call(
+            id=new_id,
+            raw_name=raw_name,
+            name=name,
+            session=parser.session,
+            status=status,
+            agent=parser.agent,
+            parent=self.id_of(parser.parent) if parser.parent is not None else None,
+            turn=parser.turn,
+            origin=parser.origin,
+            title=title,
+            preview=preview(name, payload, parser.state.cwd),
+            wire_id=call_id if call_id != new_id else None,
+            source=source,
+            told=(told,),
+            digest=digest,
+        )
+        if tomb is not None:
+            self._complete(call, payload, raw, tomb)
+            return call
+        self._add(call)
+        if memory:
+            self.remember(call, memory)
+        parser.emit(
+            ToolCall,
+            call_id=new_id,
+            parent=call.parent,
+            turn=call.turn,
+            name=name,
+            input=self._with_meta(payload, call, raw),
+            status=status,
+            title=title,
+            preview=call.preview,
+            synthetic=synthetic,
+            outputs=outputs,
+        )
+        return call
+
+    def _add(self, call: Call) -> None:
+        state = self._state
+        while len(state.open) >= self._parser.context.limits.open_calls:
+            self._close(next(iter(state.open.values())), "interrupted")
+        state.open[call.id] = call
+        if call.parent is not None:
+            state.children.setdefault(call.parent, {})[call.id] = None
+
+    def _complete(self, call: Call, payload: dict[str, Any], raw: Any, tomb: Tombstone) -> None:
+        """Tell what a call was whose result is told already."""
+        call.session, call.agent, call.parent, call.turn = tomb.session, tomb.agent, tomb.parent, tomb.turn
+        call.origin = tomb.origin
+        self._emit_of(
+            call,
+            ToolUpdate,
+            call_id=call.id,
+            name=call.name,
+            input=self._with_meta(payload, call, raw),
+            title=call.title,
+            preview=call.preview,
+        )
+        self._bury(call, tomb.synthetic_result)
+
+    def update(
+        self,
+        call: Call,
+        value: Any = msgspec.UNSET,
+        *,
+        raw: Any = None,
+        raw_name: str | None = None,
+        name: str | None = None,
+        status: str | None = None,
+        title: str | None = None,
+        progress: dict[str, Any] | None = None,
+        display: Display | None = None,
+    ) -> bool:
+        """Emit what changed of a call, if anything did. `value` is the whole new input (UNSET: the input stays)."""
+        changes: dict[str, Any] = {}
+        if raw_name is not None and raw_name != call.raw_name:
+            call.raw_name = raw_name
+        if value is not msgspec.UNSET:
+            name = name or canonical_name(call.raw_name, value, call.id)
+        if name is not None and name != call.name:
+            call.name = name
+            changes["name"] = name
+        if value is not msgspec.UNSET:
+            payload = tool_input(call.name, value, call.raw_name)
+            digest, told = digests(payload)
+            if digest != call.digest or "name" in changes:
+                call.digest = digest
+                call.told = (*call.told[:1], told)
+                changes["input"] = self._with_meta(payload, call, raw)
+                shown = preview(call.name, payload, self._parser.state.cwd)
+                if shown is not None and shown != call.preview:
+                    call.preview = changes["preview"] = shown
+        if title is not None and title != call.title:
+            call.title = changes["title"] = title
+        if status is not None and status != call.status:
+            call.status = changes["status"] = status
+        if progress is not None:
+            changes["progress"] = progress
+        if display is not None:
+            changes["display"] = display
+        if not changes:
+            return False
+        changes["name"] = call.name
+        self._emit_of(call, ToolUpdate, call_id=call.id, **changes)
+        return True
+
+    def set_status(self, call: Call, status: str) -> bool:
+        return self.update(call, status=status)
+
+    def remember(self, call: Call, memory: dict[str, Any]) -> None:
+        """Replace what the dialect remembers of a call."""
+        state = self._state
+        size = len(msgspec.msgpack.encode(memory)) if memory else 0
+        state.memory_bytes += size - call.memory_bytes
+        call.memory, call.memory_bytes = memory, size
+        if memory:
+            state.remembered[call.id] = None
+        while state.memory_bytes > self._parser.context.limits.call_bytes and state.remembered:
+            oldest = next(iter(state.remembered))
+            del state.remembered[oldest]
+            if (other := state.open.get(oldest)) is not None:
+                state.memory_bytes -= other.memory_bytes
+                other.memory, other.memory_bytes = {}, 0
+
+    # -- results ------------------------------------------------------------------------------------------------
+
+    def result(
+        self,
+        of: Call | str,
+        value: Any,
+        *,
+        raw: Any,
+        status: str = "completed",
+        error: str | None = None,
+        raw_name: str = UNKNOWN_TOOL,
+        duration_ms: int | None = None,
+        attachments: list[Attachment] | None = None,
+        display: Display | None = None,
+        assistant_view: str | None = None,
+        is_async: bool = False,
+        final: bool = False,
+        synthetic: bool = False,
+        outputs: dict[str, OutputRef] | None = None,
+    ) -> str:
+        """Emit the result of a call, or of what has this id on the wire; gives the class of a line that says just this.
+
+        `value` is what the tool answered, as its family understands it; `error` the provider's words where it failed;
+        `status` what the provider calls it, which a denied permission or a stated exit code may correct.
+        """
+        call, replaces = (of, None) if isinstance(of, Call) else self._of_result(of, raw_name)
+        if call is None:
+            return DUPLICATE_RESULT
+        value, shown = by_audience(value)
+        output = tool_output(call.name, value, call.raw_name)
+        status = self._status(call, output, status)
+        if status == "completed":
+            output.pop("errorMessage", None)
+        elif error:
+            output["errorMessage"] = error
+            if output.get("stdout") == error:
+                del output["stdout"]
+        if not is_async:
+            self._state.open.pop(call.id, None)  # before its children: calls may name each other as parent
+            self._close_children(call.id)
+        event = self._emit_of(
+            call,
+            ToolResult,
+            call_id=call.id,
+            name=call.name,
+            output=self._with_meta(output, call, raw),
+            status=status,
+            is_error=status == "failed",
+            duration_ms=duration_ms,
+            attachments=attachments,
+            display=display or shown,
+            assistant_view=assistant_view,
+            async_=is_async,
+            final=final or (call.acknowledged and not is_async),
+            replaces=replaces,
+            synthetic=synthetic,
+            outputs=outputs,
+        )
+        if is_async:
+            call.acknowledged = True
+            if self._state.done.pop(call.id, None) is not None:  # said too late: it had been closed
+                self._add(call)
+        else:
+            self._bury(call, event.id if synthetic else None)
+        return "withEvents"
+
+    def _of_result(self, wire_id: str, raw_name: str) -> tuple[Call | None, str | None]:
+        call_id = self.id_of(wire_id)
+        call = self._state.open.get(call_id)
+        if call is not None:
+            return call, None
+        tomb = self._state.done.get(call_id)
+        if tomb is None:
+            name = "Unknown" if raw_name == UNKNOWN_TOOL else None
+            call = self.open(wire_id, raw_name, {}, raw=None, name=name, synthetic=True)
+            call.made_up = True
+            return call, None
+        if tomb.synthetic_result is None:
+            return None, None
+        call = Call(*tomb.shared(), id=call_id, status="running")
+        return call, tomb.synthetic_result
+
+    @staticmethod
+    def _status(call: Call, output: dict[str, Any], status: str) -> str:
+        if call.denied and status in ("failed", "cancelled", "interrupted"):
+            return "denied"
+        exit_code = output.get("exit_code")
+        if status == "completed" and call.name == "Bash" and isinstance(exit_code, int) and exit_code != 0:
+            return "failed"
+        return status
+
+    # -- ends ---------------------------------------------------------------------------------------------------
+
+    def close_turn(self, session: str, turn_id: str | None, agent: str | None, status: str) -> None:
+        """Close what is still open of a turn (None: of none); background calls and subagents' calls live on."""
+        for call in list(self._state.open.values()):
+            if (call.session, call.turn, call.agent) == (session, turn_id, agent) and not call.acknowledged:
+                self._close(call, status)
+
+    def close_all(self) -> None:
+        """The stream ends: everything open was interrupted."""
+        for call in list(self._state.open.values()):
+            if call.id in self._state.open:  # closing a spawning call closes its children
+                self._close(call, "interrupted")
+
+    def _close(self, call: Call, status: str) -> None:
+        if call.id in self._state.open:
+            value, outputs = self._parser.unfinished(call)
+            self.result(call, value, raw=None, status=status, synthetic=True, outputs=outputs)
+
+    def _close_children(self, call_id: str) -> None:
+        for child in list(self._state.children.get(call_id, ())):
+            call = self._state.open.get(child)
+            if call is not None and not call.acknowledged:
+                self._close(call, "interrupted")
+
+    def _bury(self, call: Call, synthetic_result: str | None) -> None:
+        state = self._state
+        state.memory_bytes -= call.memory_bytes
+        state.remembered.pop(call.id, None)
+        if call.parent is not None:
+            siblings = state.children.get(call.parent, {})
+            siblings.pop(call.id, None)
+            if not siblings:
+                state.children.pop(call.parent, None)
+        state.done.pop(call.id, None)
+        state.done[call.id] = Tombstone(*call.shared(), synthetic_result=synthetic_result)
+        while len(state.done) > self._parser.context.limits.tombstones:
+            oldest = next(iter(state.done))
+            self._ids.forget(oldest, state.done.pop(oldest))
+
+    # -- payloads -----------------------------------------------------------------------------------------------
+
+    def _emit_of(self, call: Call, kind: Any, **fields: Any) -> Any:
+        """An event about a call belongs where the call does, whatever line it came from."""
+        if call.origin is not None:
+            fields["protocol"], fields["provider"] = call.origin
+        return self._parser.emit(
+            kind, session=call.session, agent=call.agent, parent=call.parent, turn=call.turn, **fields
+        )
+
+    def _with_meta(self, payload: dict[str, Any], call: Call, raw: Any) -> dict[str, Any]:
+        protocol, provider = call.origin or self._parser.origin_of_line()
+        payload["_happy"] = {
+            "v": 2,
+            "protocol": protocol,
+            "provider": provider,
+            "rawToolName": call.raw_name,
+            "canonicalToolName": call.name,
+        }
+        payload["_raw"] = truncate_raw({} if raw is None else raw)
+        return payload

@@ -1,0 +1,93 @@
+"""What is known of tool calls, open or ended, by their ids on the wire: questions that change nothing."""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tooltap.normalizers.core.call_ids import CallIds
+from tooltap.normalizers.core.calls_state import Call, CallsState, Tombstone
+from tooltap.normalizers.tools import tool_input
+from tooltap.normalizers.tools.names import canonical_name
+
+if TYPE_CHECKING:
+    from tooltap.normalizers.core.parser import Parser
+
+__all__ = ["KnownCalls", "digests"]
+
+
+class KnownCalls:
+    """Looks calls up."""
+
+    def __init__(self, parser: Parser) -> None:
+        self._parser = parser
+        self._state: CallsState = parser.state.calls
+        self._ids = CallIds(parser)
+
+    def id_of(self, call_id: str) -> str:
+        """The id, in events, of the call that an id on the wire means."""
+        return self._ids.of(call_id) if self._state.renamed else call_id
+
+    def get(self, call_id: str) -> Call | None:
+        """The open call of this id."""
+        return self._state.open.get(self.id_of(call_id))
+
+    def is_done(self, call_id: str) -> bool:
+        """Whether the call was seen, and has ended."""
+        tomb = self._state.done.get(self.id_of(call_id))
+        return tomb is not None and not tomb.made_up
+
+    def is_over(self, call_id: str) -> bool:
+        """Whether the call has its real result, so that another one would repeat it."""
+        tomb = self._state.done.get(self.id_of(call_id))
+        return tomb is not None and tomb.synthetic_result is None
+
+    def is_known(self, call_id: str) -> bool:
+        return self._known(call_id) is not None
+
+    def name_of(self, call_id: str) -> str | None:
+        """Canonical name of an open or finished call."""
+        known = self._known(call_id)
+        return known.name if known else None
+
+    def session_of(self, call_id: str) -> str | None:
+        """Session of an open or finished call."""
+        known = self._known(call_id)
+        return known.session if known else None
+
+    def source_of(self, call_id: str) -> str | None:
+        """What opened an open or finished call, as `open` was told."""
+        known = self._known(call_id)
+        return known.source if known else None
+
+    def repeats(
+        self, call_id: str, raw_name: str, value: Any, *, name: str | None = None, retold: bool = False
+    ) -> bool:
+        """Whether a line that shows a call says one once more that has ended: the same tool with the same input, in the
+        same turn (`retold`: or in a later one), or anything that is a replay. Else it begins another under this id."""
+        tomb = self._state.done.get(self.id_of(call_id))
+        if tomb is None or tomb.made_up:
+            return False
+        if self._parser.replay:
+            return True
+        if not retold and self._parser.turn not in (None, tomb.turn):
+            return False
+        name = name or canonical_name(raw_name, value, call_id)
+        return name == tomb.name and digests(tool_input(name, value, raw_name))[1] in tomb.told
+
+    def _known(self, call_id: str) -> Call | Tombstone | None:
+        call_id = self.id_of(call_id)
+        return self._state.open.get(call_id) or self._state.done.get(call_id)
+
+
+def digests(payload: dict[str, Any]) -> tuple[int, int]:
+    """Of an input as it is, and as it was told: without notes."""
+    digest = _digest(payload)
+    told = {key: item for key, item in payload.items() if key[:1] != "_"}
+    return digest, digest if len(told) == len(payload) else _digest(told)
+
+
+def _digest(payload: dict[str, Any]) -> int:
+    return zlib.crc32(msgspec.json.encode(payload))

@@ -1,0 +1,81 @@
+"""Output of calls that are still running, as it arrives in pieces.
+
+Each piece is shown as a preview; what came so far is kept until the call's result has the whole, or takes the place of
+it where the call is broken off. Kept by its head only: a longer output goes to a body as it comes.
+"""
+
+from __future__ import annotations
+
+import codecs
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tooltap.normalizers.core.calls_state import Call
+from tooltap.normalizers.core.texts import TextBuffer
+from tooltap.protocol.events import Chunk, OutputRef, ToolUpdate
+
+if TYPE_CHECKING:
+    from tooltap.normalizers.core.parser import Parser
+
+__all__ = ["Running", "RunningState"]
+
+MANY_CALLS = 16
+"""Calls that may print at once; each may hold `string_bytes` of each of its streams."""
+
+
+class RunningOutput(msgspec.Struct, omit_defaults=True):
+    """Keys are streams: `stdout`, `stderr`."""
+
+    buffers: dict[str, TextBuffer] = {}
+    tails: dict[str, bytes] = {}
+    """Bytes of a code point whose rest comes with the next piece."""
+
+
+class RunningState(msgspec.Struct, omit_defaults=True):
+    calls: dict[str, RunningOutput] = {}
+
+
+class Running:
+    def __init__(self, parser: Parser, state: RunningState) -> None:
+        self._parser = parser
+        self._calls = state.calls
+
+    def append(self, call: Call, stream: str, data: bytes) -> None:
+        """A piece of what an open call prints; bytes that are not UTF-8 become U+FFFD."""
+        output = self._calls.get(call.id)
+        if output is None:
+            while len(self._calls) >= MANY_CALLS:
+                del self._calls[next(iter(self._calls))]
+            output = self._calls[call.id] = RunningOutput()
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        decoder.setstate((output.tails.get(stream, b""), 0))
+        text = decoder.decode(data)
+        output.tails[stream] = decoder.getstate()[0]
+        buffer = output.buffers.setdefault(stream, TextBuffer())
+        self._parser.emit_partial(
+            ToolUpdate,
+            session=call.session,
+            agent=call.agent,
+            parent=call.parent,
+            turn=call.turn,
+            call_id=call.id,
+            name=call.name,
+            chunk=Chunk(stream=stream, text=text, offset=buffer.chars),
+        )
+        buffer.append(text, self._parser, "text/plain")
+
+    def catch_up(self, call: Call, stream: str, whole: str) -> None:
+        """All that an open call printed so far, said again with every line."""
+        output = self._calls.get(call.id)
+        buffer = output.buffers.get(stream) if output is not None else None
+        self.append(call, stream, whole[buffer.chars if buffer is not None else 0 :].encode())
+
+    def take(self, call_id: str) -> tuple[dict[str, str] | None, dict[str, OutputRef] | None]:
+        """What came so far, as a result's fields, and where the whole of each lies if that is only its head."""
+        output = self._calls.pop(self._parser.calls.id_of(call_id), None)
+        if output is None:
+            return None, None
+        refs = {f"/output/{stream}": buffer.ref("text/plain") for stream, buffer in output.buffers.items()}
+        known = {pointer: ref for pointer, ref in refs.items() if ref is not None}
+        return {stream: buffer.head for stream, buffer in output.buffers.items()}, known or None

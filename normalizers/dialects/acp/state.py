@@ -1,0 +1,86 @@
+"""What the ACP parser remembers from line to line, all of it bounded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tooltap.normalizers.core.state import State
+from tooltap.normalizers.core.texts import TextBuffer
+
+__all__ = ["AcpState", "Asked", "SessionInfo", "Terminal", "keep_newest"]
+
+SESSIONS = 64
+ASKED = 1_024
+SERVERS = 256
+CHILDREN = 256
+
+
+class Asked(msgspec.Struct, omit_defaults=True):
+    """A JSON-RPC request whose answer has not come."""
+
+    method: str
+    session: str | None = None
+    turn: str | None = None
+    """Turn a prompt opened."""
+    params: dict[str, Any] = {}
+    """What the answer confirms, and nothing large."""
+
+
+class SessionInfo(msgspec.Struct, omit_defaults=True):
+    """What is known of one session of the connection."""
+
+    cwd: str | None = None
+    model: str | None = None
+    mode: str | None = None
+    title: str | None = None
+    commands: int | None = None
+    """CRC of their names."""
+    usage: tuple[int | None, int | None, float | None] = (None, None, None)
+    """Context used, context size, cost in dollars, as last reported."""
+    state: str | None = None
+    """The agent's own word for what the session does, as last reported."""
+    own_turn: str | None = None
+    """The open turn that no prompt began."""
+    loading: bool = False
+    """The agent sends the session's history again."""
+    stopping: bool = False
+    """The client asked to stop the running turn."""
+    todos: int | None = None
+    """CRC of the to-do list as last shown."""
+    last_message: str | None = None
+    """Id of the last message that came in chunks."""
+
+
+class Terminal(msgspec.Struct, omit_defaults=True):
+    """A terminal the client or the agent runs for a call."""
+
+    call_id: str | None = None
+    """The call whose content embeds it."""
+    printed: TextBuffer = msgspec.field(default_factory=TextBuffer)
+    exit_code: int | None = None
+    signal: str | None = None
+
+
+class AcpState(State, kw_only=True):
+    sessions: dict[str, SessionInfo] = msgspec.field(default_factory=dict)
+    children: dict[str, str] = msgspec.field(default_factory=dict)
+    """Session of a subagent -> root session."""
+    asked: dict[str, Asked] = msgspec.field(default_factory=dict)
+    """`<side that asked>:<JSON-RPC id>` -> request."""
+    terminals: dict[str, Terminal] = msgspec.field(default_factory=dict)
+    servers: list[str] = msgspec.field(default_factory=list)
+    """Names of the MCP servers that sessions were set up with."""
+    hears_client: bool = False
+    """The client's side is on the wire, too."""
+    agent_version: str | None = None
+    protocol_version: int = 1
+    plans: int = 0
+    """Plans that came without a call, so far."""
+
+
+def keep_newest(table: dict[str, Any], limit: int) -> None:
+    """Forget the oldest entries beyond `limit`."""
+    while len(table) > limit:
+        del table[next(iter(table))]

@@ -1,0 +1,105 @@
+"""What a tool of Cline answered: for a batch a list, one `{query, result, error?, success}` for each of its parts.
+
+Line numbers, the exit code in brackets and the mark before what went to stderr are Cline's own, and taken off.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from tooltap.normalizers.tools.payload import blocks_text, decode_json
+from tooltap.normalizers.wire.values import record, records, string
+
+__all__ = ["Answer", "read_result"]
+
+_REJECTED = "NOT a tool or system failure"
+"""Cline's runtime puts this after the reason for which a call was not allowed."""
+_NUMBERED = re.compile(r" *(\d+) \| ?(.*)", re.ASCII | re.DOTALL)
+_EXIT_CODE = re.compile(r"\[Command exited with code (-?\d+)\]\n?", re.ASCII)
+_STDERR = "\n[stderr]\n"
+_HIT = re.compile(r"^(\S.*?):(\d+):(\d+)$", re.ASCII | re.MULTILINE)
+
+
+class Answer(NamedTuple):
+    value: Any
+    status: str = "completed"
+    error: str | None = None
+
+
+def read_result(name: str, event: dict[str, Any]) -> Answer:
+    """Of a `content_end`, its bodies taken out."""
+    output = event.get("output")
+    parts = records(output)
+    is_batch = bool(parts) and all("success" in part or "result" in part for part in parts)
+    if not is_batch and isinstance(output, dict) and "success" in output:
+        parts, is_batch = [output], True
+    value = _batch(name, parts) if is_batch else output
+    errors = [words for part in parts if part.get("success") is False and (words := string(part.get("error")))]
+    failed = bool(errors) or any(part.get("success") is False for part in parts)
+    words = "\n".join(errors) or None
+    stated = string(record(output).get("error")) or string(event.get("error"))
+    if not is_batch and stated is not None:
+        value, failed, words = None, True, string(record(decode_json(stated)).get("error")) or stated
+    if not failed:
+        return Answer(value)
+    return Answer(value, "denied" if words is not None and _REJECTED in words else "failed", words)
+
+
+def _batch(name: str, parts: list[dict[str, Any]]) -> Any:
+    if name == "Bash":
+        return _commands(parts)
+    if name == "Read":
+        files = [_file(part) for part in parts if part.get("success") is not False]
+        if len(parts) > 1:
+            return {"files": files}
+        return {"file": files[0]} if files and "content" in files[0] else files[0] if files else None
+    texts = [_text(part) for part in parts if part.get("success") is not False]
+    text = "\n".join(one for one in texts if one)
+    if name == "Grep":
+        hits = [{"filePath": hit[1], "line": int(hit[2]), "column": int(hit[3])} for hit in _HIT.finditer(text)]
+        return {"matches": hits, "text": text}
+    return text or None
+
+
+def _text(part: dict[str, Any]) -> str | None:
+    return blocks_text(part.get("result"))
+
+
+def _file(part: dict[str, Any]) -> dict[str, Any]:
+    """A file with its lines numbered, or a picture and a note that it was read."""
+    file: dict[str, Any] = {"filePath": string(part.get("query"))}
+    text = string(part.get("result"))
+    if text is None:
+        return {**file, "message": _text(part)}
+    lines = [_NUMBERED.fullmatch(line) for line in text.split("\n")]
+    numbered = [line for line in lines if line]
+    if len(numbered) < len(lines):
+        return {**file, "content": text}
+    content = "\n".join(line[2] for line in numbered)
+    return {**file, "content": content, "startLine": int(numbered[0][1]), "numLines": len(numbered)}
+
+
+def _commands(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """One command's output; of several, all that was printed, and each by itself."""
+    results = [_command(_text(part) or "") for part in parts]
+    if len(results) == 1:
+        return results[0]
+    each = [{"command": part.get("query"), **result} for part, result in zip(parts, results, strict=True)]
+    printed = {
+        stream: "".join(result[stream] for result in results if stream in result) for stream in ("stdout", "stderr")
+    }
+    return {**{stream: text for stream, text in printed.items() if text or stream == "stdout"}, "results": each}
+
+
+def _command(text: str) -> dict[str, Any]:
+    code = _EXIT_CODE.match(text)
+    stdout, mark, stderr = (text[code.end() :] if code else text).partition(_STDERR)
+    if not mark and stdout.startswith(_STDERR[1:]):
+        stdout, mark, stderr = "", _STDERR, stdout.removeprefix(_STDERR[1:])
+    result: dict[str, Any] = {"stdout": stdout}
+    if mark:
+        result["stderr"] = stderr
+    if code:
+        result["exit_code"] = int(code[1])
+    return result

@@ -1,0 +1,206 @@
+"""Our own traces of raw lines (`v` 1), which hold the lines of several streams, in the order they came.
+
+    {"v", "t"?, "stream", "dialect"?, "provider"?, "agentVersion"?, "n", "dir"?, "line" | "b64", "bytes"?, "masked"?}
+    {"v", "t"?, "stream", …, "n", "op": "lost" | "close", "lines"?, "bytes"?, "reason"?}
+
+Each traced stream has a parser of its own, of its dialect, whose events are passed on: session, agent, turn, provider
+and dialect are the traced stream's, ids and lines are the trace's. Ids of calls and permissions are kept for the first
+stream of the trace; those of the others are led by their stream's name, for two agents may number theirs alike.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tooltap.normalizers.core.items import Context, Item, OutputPiece
+from tooltap.normalizers.core.parser import WITH_EVENTS, Parser, skip
+from tooltap.normalizers.core.recognition import sniff
+from tooltap.normalizers.core.registry import UnknownDialectError, dialects, parser_class
+from tooltap.normalizers.core.state import State
+from tooltap.normalizers.wire.decode import decode_line
+from tooltap.normalizers.wire.framing import HEAD_BYTES, LongLine
+from tooltap.normalizers.wire.values import whole
+from tooltap.protocol.events import Event
+from tooltap.protocol.tapped import Direction, NotTappedError, TappedLine, read_record
+
+__all__ = ["TooltapTrace"]
+
+NAME = "tooltap-trace"
+BUDGET = 4 * 1024 * 1024
+"""Bytes of state all traced streams may keep together; beyond it the one not heard of for longest is ended."""
+CHECKED = 256
+"""Lines between two looks at the budget."""
+LONGEST_NAME = 200
+LAST_LINE = 2**53
+
+
+class Traced(msgspec.Struct):
+    """A stream of the trace."""
+
+    dialect: str
+    prefix: str
+    """What its ids are led by."""
+    provider: str | None = None
+    n: int = 0
+    """Its last line."""
+    parser: bytes = b""
+    """Its parser's state, when the trace's own was last dumped."""
+
+
+class TraceState(State, kw_only=True):
+    streams: dict[str, Traced] = msgspec.field(default_factory=dict)
+    """By name, the one heard of last at the end."""
+    first: str | None = None
+
+
+def _skips_of_all_dialects() -> frozenset[str]:
+    return frozenset().union(*(parser_class(name).SKIPS for name in dialects() if name != NAME))
+
+
+class TooltapTrace(Parser):
+    dialect = NAME
+    protocol = "tooltap"
+    default_provider = "tooltap"
+    SKIPS = frozenset({"blank", "lost", "repeated", "mark"}) | _skips_of_all_dialects()
+    state_type = TraceState
+
+    def __init__(self, context: Context, state: TraceState | None = None) -> None:
+        super().__init__(context, state)
+        self._parsers = {
+            name: parser_class(traced.dialect).load(traced.parser, self._context_of(name, traced.provider))
+            for name, traced in self.state.streams.items()
+        }
+
+    def dump(self) -> bytes:
+        for name, parser in self._parsers.items():
+            self.state.streams[name].parser = parser.dump()
+        return super().dump()
+
+    def read(self, value: dict[str, Any], direction: Direction | None) -> str:
+        name, n = value.get("stream"), whole(value.get("n"))
+        if value.get("v") != 1 or "kind" in value or not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
+            return self.unparsed("unknown-type", value)
+        if n is None or not 0 < n < LAST_LINE:
+            return self.unparsed("unknown-type", value)
+        if "op" in value:
+            return self._read_mark(name, n, value)
+        try:
+            line = read_record(value)
+        except NotTappedError:
+            return self.unparsed("no-line", value)
+        dialect = self._dialect_of(value, name, line)
+        if dialect is None:
+            return self.unparsed("unknown-dialect", value)
+        return self._read_line(name, n, dialect, value.get("provider"), line)
+
+    def finish(self, reason: str) -> None:
+        for name, traced in self.state.streams.items():
+            self._pass_on(self._at(name).close(reason, self.ts), traced.prefix)
+
+    # -- traced streams -----------------------------------------------------------------------------------------------
+
+    def _read_line(self, name: str, n: int, dialect: str, provider: Any, line: TappedLine) -> str:
+        streams: dict[str, Traced] = self.state.streams
+        traced = streams.get(name)
+        if traced is not None and 1 < n <= traced.n:
+            return skip("repeated")
+        if traced is not None and (n == 1 or dialect != traced.dialect):  # traced again under the same name
+            self._end(name)
+            traced = None
+        traced = self._begin_stream(name, dialect) if traced is None else streams.pop(name)
+        streams[name] = traced
+        if isinstance(provider, str) and provider != traced.provider:
+            traced.provider = provider
+            parser = self._parsers[name]
+            self._parsers[name] = parser.load(parser.dump(), self._context_of(name, provider))
+        parser = self._at(name)
+        t = self.ts if line.t is None else line.t
+        if traced.n and n > traced.n + 1:
+            self._pass_on(parser.lost(n - traced.n - 1, 0, "not in the trace", t)[1], traced.prefix)
+        traced.n = n
+        self._keep_within_budget()
+        about_others = bool(self.items)
+        if line.size is not None:
+            line_class, items = parser.feed_long(LongLine(line.line[:HEAD_BYTES], line.size), t)
+        else:
+            line_class, items = parser.feed(line.line, t, line.dir)
+        self.repaired = self.repaired or parser.repaired
+        self._pass_on(items, traced.prefix)
+        return WITH_EVENTS if about_others and line_class.startswith(skip("")) else line_class
+
+    def _read_mark(self, name: str, n: int, value: dict[str, Any]) -> str:
+        """What happened to a stream between its lines; nothing to say where none of its lines was seen."""
+        op, reason = value["op"], str(value.get("reason", "unknown"))
+        lines, size = whole(value.get("lines")), whole(value.get("bytes"))
+        if op not in ("lost", "close") or (op == "lost" and not 0 < (lines or 0) <= n):
+            return self.unparsed("unknown-type", value)
+        if (traced := self.state.streams.get(name)) is None:
+            return skip("mark")
+        if op == "lost" and n <= traced.n:
+            return skip("repeated")
+        parser = self._at(name)
+        t = whole(value.get("t")) or self.ts
+        items = parser.close(reason, t) if op == "close" else parser.lost(lines or 0, size or 0, reason, t)[1]
+        traced.n = max(traced.n, n)
+        self._pass_on(items, traced.prefix)
+        return WITH_EVENTS if items else skip("mark")
+
+    def _dialect_of(self, record: dict[str, Any], name: str, line: TappedLine) -> str | None:
+        """A record without one was written before the daemon had made up its mind: its line may tell."""
+        said = record.get("dialect")
+        if isinstance(said, str) and said != "auto":
+            try:
+                return parser_class(said).dialect
+            except UnknownDialectError:
+                return None
+        if name in self.state.streams:
+            return str(self.state.streams[name].dialect)
+        found = map(sniff, decode_line(line.line, self.context.limits.depth).values)
+        return next((dialect for dialect in found if dialect is not None), None)
+
+    def _context_of(self, name: str, provider: str | None) -> Context:
+        return msgspec.structs.replace(self.context, session=name, provider=self.context.provider or provider)
+
+    def _begin_stream(self, name: str, dialect: str) -> Traced:
+        first = self.state.first = self.state.first or name
+        self._parsers[name] = parser_class(dialect)(self._context_of(name, None))
+        return Traced(dialect, prefix="" if name == first else f"{name}/")
+
+    def _at(self, name: str) -> Parser:
+        """The stream's parser, set to the trace's line."""
+        parser = self._parsers[name]
+        parser.be_guest_of(self)
+        parser.partials = self.partials
+        return parser
+
+    def _end(self, name: str) -> None:
+        items = self._at(name).close("end", self.ts)
+        self._pass_on(items, self.state.streams.pop(name).prefix)
+        del self._parsers[name]
+
+    def _keep_within_budget(self) -> None:
+        if self.state.line % CHECKED:
+            return
+        sizes = {name: len(self._parsers[name].dump()) for name in self.state.streams}
+        total = sum(sizes.values())
+        for name in list(sizes)[:-1]:
+            if total <= BUDGET:
+                return
+            total -= sizes[name]
+            self._end(name)
+
+    def _pass_on(self, items: list[Item], prefix: str) -> None:
+        for item in items:
+            if prefix and not isinstance(item, OutputPiece):
+                _lead_ids(item, prefix)
+            self.items.append(item)
+
+
+def _lead_ids(event: Event, prefix: str) -> None:
+    if event.agent is not None and event.agent == event.parent:  # named after the call that spawned it
+        event.agent = prefix + event.agent
+    for key in ("parent", "call_id", "permission_id"):
+        if (known := getattr(event, key, None)) is not None:
+            setattr(event, key, prefix + known)

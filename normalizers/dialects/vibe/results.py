@@ -1,0 +1,87 @@
+"""What became of an effect of Vibe: `output` is the tool's own answer, `outputText` what the model read."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from tooltap.normalizers.wire.values import record, string, whole
+from tooltap.protocol.events import Display
+
+__all__ = ["Answer", "read_state"]
+
+_STATUS = {"cancelled": "cancelled", "interrupted": "interrupted", "denied": "denied", "skipped": "denied"}
+"""State of an effect, or of its entry, that ended otherwise than completed or failed -> status."""
+
+_FAILED_COMMAND = re.compile(
+    r"Command failed: .*?\nReturn code: (?P<code>-?\d+)(?:\nStderr: (?P<stderr>.*?))?(?:\nStdout: (?P<stdout>.*))?\Z",
+    re.ASCII | re.DOTALL,
+)
+
+
+_RETURN_CODE = re.compile(r'^  "returncode": (-?\d+)', re.ASCII | re.MULTILINE)
+"""In the excerpt of a long answer, which is the tool's JSON, indented."""
+
+
+class Answer(NamedTuple):
+    value: Any
+    status: str = "completed"
+    error: str | None = None
+    display: Display | None = None
+
+
+def read_state(name: str, state: dict[str, Any], entry_status: str) -> Answer:
+    """Of an effect's `state`; `entry_status` is the entry's own."""
+    error = record(state.get("error"))
+    words = string(error.get("message"))
+    said = str(state.get("status"))
+    status = _STATUS.get(said) or _STATUS.get(entry_status)
+    if status is None:
+        failed = "failed" in (said, entry_status) or words is not None
+        status = "failed" if failed else "completed"
+    if error.get("code") == "tool_denied" or state.get("decision") == "skip":
+        status = "denied"
+    if status != "completed":
+        words = words or string(state.get("outputText")) or None
+        return Answer(_failed_command(words) if name == "Bash" and words else None, status, words)
+    return Answer(_value(name, state), display=_display(record(state.get("display"))))
+
+
+def _failed_command(words: str) -> dict[str, Any] | None:
+    """Vibe's shell raises an error that has all in its text."""
+    match = _FAILED_COMMAND.match(words)
+    if match is None:
+        return None
+    printed = {stream: match[stream] for stream in ("stdout", "stderr") if match[stream] is not None}
+    return {**printed, "exit_code": int(match["code"])}
+
+
+def _value(name: str, state: dict[str, Any]) -> Any:
+    output, text = state.get("output"), string(state.get("outputText"))
+    if output is None:
+        return _excerpt(name, text) if text else None
+    if not isinstance(output, dict):
+        return output
+    if name == "Bash":
+        return _shell(output)
+    if name == "Write":  # its content is the call's
+        return {key: item for key, item in output.items() if key != "content"}
+    return output
+
+
+def _excerpt(name: str, text: str) -> dict[str, Any]:
+    """An answer over 16 kB is saved; a note says where, with its beginning and end."""
+    code = _RETURN_CODE.search(text) if name == "Bash" else None
+    return {"message": text, "exit_code": int(code[1])} if code else {"message": text}
+
+
+def _shell(output: dict[str, Any]) -> dict[str, Any]:
+    value = {key: item for key, item in output.items() if key != "output" or item}
+    code = next((output[key] for key in ("returncode", "exitCode") if whole(output.get(key)) is not None), None)
+    return value if code is None else {**value, "exit_code": code}
+
+
+def _display(display: dict[str, Any]) -> Display | None:
+    """One line for the user: `Read 15 lines from src/app.py`."""
+    parts = [part for part in (string(display.get(key)) for key in ("verb", "message", "suffix")) if part]
+    return Display(origin="provider", text=" ".join(parts)) if parts else None

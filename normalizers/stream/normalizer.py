@@ -1,0 +1,236 @@
+"""One stream from its first line to its end: sniffing, parsing, bounds and accounting in one object.
+
+This is what the daemon and `tooltap normalize` drive. With dialect `auto`, lines are held until one of them decides;
+then all are parsed in order, so that ids are as if the dialect had been known from line 1. If too many lines decide
+nothing they are `unparsed`, and a later decisive line sets the dialect from there on. The objects of an array may
+be over more lines; what may be held in bytes bounds them, too.
+
+`dump` and `load` carry the whole of it across a restart: parser state, held lines and statistics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Self, TypeAlias
+
+import msgspec
+
+from tooltap.normalizers.core.items import Context, Item, Limits, OutputPiece
+from tooltap.normalizers.core.parser import Parser, Watch
+from tooltap.normalizers.core.recognition import sniff
+from tooltap.normalizers.core.registry import parser_class
+from tooltap.normalizers.stream.bounds import Produced, bound
+from tooltap.normalizers.stream.reset import LeftOpen, go_on
+from tooltap.normalizers.stream.unknown import Unknown
+from tooltap.normalizers.wire.decode import decode_line
+from tooltap.normalizers.wire.documents import Documents, beginning
+from tooltap.normalizers.wire.framing import LongLine
+from tooltap.protocol.stats import Statistics
+from tooltap.protocol.tapped import Direction
+
+__all__ = ["AUTO", "TOLD_ELSEWHERE", "Output", "StreamNormalizer"]
+
+AUTO = "auto"
+TOLD_ELSEWHERE = "skipped.told-elsewhere"
+"""The class of a line whose events were left out; a reason of streams, not of dialects."""
+
+Output: TypeAlias = Produced | OutputPiece
+
+
+class HeldLine(msgspec.Struct):
+    line: bytes
+    size: int | None
+    """Length of the whole line, where `line` is only its head."""
+    t: int | None
+    direction: Direction | None
+
+
+class Held(msgspec.Struct):
+    """What waits for a line that tells the dialect."""
+
+    lines: list[HeldLine] = []
+    size: int = 0
+    documents: Documents = msgspec.field(default_factory=Documents)
+
+    def add(self, line: HeldLine) -> None:
+        self.lines.append(line)
+        self.size += len(line.line)
+
+    def may_grow(self, limits: Limits) -> bool:
+        """The objects of an array over many lines may have as many as they like, within the bytes."""
+        return (self.documents.in_array or len(self.lines) < limits.held_lines) and self.size < limits.held_bytes
+
+
+class _Dump(msgspec.Struct):
+    dialect: str
+    parser: bytes
+    held: Held
+    statistics: Statistics
+
+
+class StreamNormalizer:
+    """Lines in, events out. `dialect`: a name, or `auto`. Raises `UnknownDialectError`."""
+
+    def __init__(self, context: Context, dialect: str = AUTO) -> None:
+        self.context = context
+        self._held = Held()
+        self._partials = context.partials
+        self._sniffing = dialect == AUTO
+        self._parser: Parser = Unknown(context) if dialect == AUTO else parser_class(dialect)(context)
+        self.left_out = False
+        """Whether the last line's events were left out."""
+        self.statistics = Statistics(
+            stream=context.stream,
+            dialect=AUTO if self._sniffing else dialect,
+            provider=self._parser.provider,
+        )
+
+    @property
+    def dialect(self) -> str | None:
+        """The dialect in force; None while it is not known."""
+        return None if self._sniffing else self._parser.dialect
+
+    @property
+    def lines(self) -> int:
+        """Lines taken in, those held for sniffing included."""
+        return int(self._parser.state.line) + len(self._held.lines)
+
+    @property
+    def holds_lines(self) -> bool:
+        """Lines wait for the dialect to be told; they are in no class yet."""
+        return bool(self._held.lines)
+
+    def want_partials(self, wanted: bool) -> None:
+        """Whether to produce live previews from here on; changes nothing else."""
+        self._partials = wanted
+        self._parser.partials = wanted
+
+    def watch(self, watch: Watch | None) -> None:
+        """Have every object shown to `watch` when it is parsed; None: no more."""
+        self._parser.watch = watch
+
+    def feed(
+        self,
+        line: bytes | LongLine,
+        t: int | None = None,
+        direction: Direction | None = None,
+        leave_out: Callable[[Sequence[Item]], bool] | None = None,
+    ) -> list[Output]:
+        """Take in one line, without its newline; gives what is to be stored and shown, in order.
+
+        `leave_out`: whether what the line gives is told already; the parser has seen it then, and nothing else comes
+        of it. Only for streams whose dialect was named: what `auto` holds is always told.
+        """
+        if not self._sniffing:
+            return self._parse(line, t, direction, leave_out)
+        head, size = (line.head, line.size) if isinstance(line, LongLine) else (line, None)
+        self._held.add(HeldLine(head, size, t, direction))
+        chosen = self._decide(head) if size is None else None
+        if chosen is not None:
+            parser = parser_class(chosen)(self.context)
+            parser.state.line = self._parser.state.line
+            parser.partials = self._partials
+            parser.watch = self._parser.watch
+            self._parser = parser
+            self._sniffing = False
+            self.statistics.dialect = chosen
+        elif self._parser.state.line == 0 and self._held.may_grow(self.context.limits):
+            return []
+        return self._release()
+
+    def lost(self, lines: int, size: int, reason: str, t: int | None = None) -> list[Output]:
+        """The publisher could not keep `lines` lines, together `size` bytes."""
+        outputs = self._release()
+        line_class, items = self._parser.lost(lines, size, reason, t)
+        for number in range(lines):
+            self.statistics.count_line(line_class, size if number == 0 else 0)
+        return outputs + self._finish(items)
+
+    def close(self, reason: str, t: int | None = None) -> list[Output]:
+        """End of the stream. `reason`: end, suspended-too-long, … Lines may still follow and reopen it."""
+        return self._release() + self._finish(self._parser.close(reason, t))
+
+    def go_on(self, lines: int, statistics: Statistics, left: LeftOpen, t: int | None = None) -> list[Output]:
+        """Take the place of a normalizer whose state is gone, after `lines` lines; what it left open is closed."""
+        self.statistics = statistics
+        statistics.provider = self._parser.provider
+        return self._finish(go_on(self._parser, lines, statistics, left, t))
+
+    def dump(self) -> bytes:
+        return msgspec.msgpack.encode(_Dump(self.dialect or AUTO, self._parser.dump(), self._held, self.statistics))
+
+    @classmethod
+    def load(cls, data: bytes, context: Context) -> Self:
+        """Raises `msgspec.DecodeError`, `msgspec.ValidationError` or `UnknownDialectError`."""
+        dump = msgspec.msgpack.decode(data, type=_Dump)
+        normalizer = cls(context, dump.dialect)
+        normalizer._parser = type(normalizer._parser).load(dump.parser, context)
+        normalizer._held = dump.held
+        normalizer.statistics = dump.statistics
+        return normalizer
+
+    def _decide(self, line: bytes) -> str | None:
+        if (name := self._sniff(line)) is not None:
+            return name
+        documents = self._held.documents
+        if documents.is_broken_by(line):
+            documents.drop()
+        whole = documents.take(line, objects=True)
+        if documents.in_array:
+            return self._sniff(whole) if whole else None
+        document = beginning([one.line for one in self._held.lines])
+        name = sniff(document) if document is not None else None
+        return name if name is not None and parser_class(name).DOCUMENTS else None
+
+    def _sniff(self, line: bytes) -> str | None:
+        found = map(sniff, decode_line(line, self.context.limits.depth).values)
+        return next((name for name in found if name is not None), None)
+
+    def _release(self) -> list[Output]:
+        """Parse what was held."""
+        held, self._held = self._held.lines, Held()
+        outputs: list[Output] = []
+        for one in held:
+            line = one.line if one.size is None else LongLine(one.line, one.size)
+            outputs += self._parse(line, one.t, one.direction)
+        return outputs
+
+    def _parse(
+        self,
+        line: bytes | LongLine,
+        t: int | None,
+        direction: Direction | None,
+        leave_out: Callable[[Sequence[Item]], bool] | None = None,
+    ) -> list[Output]:
+        parser, statistics = self._parser, self.statistics
+        if isinstance(line, LongLine):
+            line_class, items = parser.feed_long(line, t)
+            size = line.size
+        else:
+            line_class, items = parser.feed(line, t, direction)
+            size = len(line)
+        self.left_out = leave_out is not None and bool(items) and leave_out(items)
+        if self.left_out:
+            line_class, items = TOLD_ELSEWHERE, []
+        statistics.count_line(line_class, size)
+        statistics.provider = parser.provider
+        if parser.repaired:
+            statistics.repaired += 1
+        return self._finish(items) if items else []
+
+    def _finish(self, items: list[Item]) -> list[Output]:
+        """Bound and count what the parser produced."""
+        outputs: list[Output] = []
+        limits, new_output_id = self.context.limits, self._parser.new_output_id
+        count_event = self.statistics.count_event
+        for item in items:
+            if isinstance(item, OutputPiece):
+                outputs.append(item)
+                continue
+            produced, pieces = bound(item, limits, new_output_id)
+            if pieces:
+                outputs += pieces
+            outputs.append(produced)
+            if not (self._partials and getattr(item, "partial", False)):
+                count_event(item)
+        return outputs

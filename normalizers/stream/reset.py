@@ -1,0 +1,52 @@
+"""A parser whose state cannot be rebuilt (an upgrade in between, or it is gone): a fresh one goes on in its place.
+
+What the lost state had open is closed as at the stream's end, so that nothing hangs: the calls are interrupted, and a
+real result that still comes says what it replaces.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tooltap.normalizers.core.calls_state import Call
+from tooltap.normalizers.core.items import Item
+from tooltap.normalizers.core.permissions import PendingPermission
+from tooltap.protocol.events import Notice
+from tooltap.protocol.stats import Statistics
+
+if TYPE_CHECKING:
+    from tooltap.normalizers.core.parser import Parser
+
+__all__ = ["LeftOpen", "go_on"]
+
+
+class LeftOpen(msgspec.Struct, frozen=True):
+    """What is known from outside about the lost state."""
+
+    calls: dict[str, Call] = {}
+    permissions: dict[str, PendingPermission] = {}
+    session: str | None = None
+    """Of the stream's last event."""
+
+
+def go_on(parser: Parser, lines: int, statistics: Statistics, left: LeftOpen, t: int | None) -> list[Item]:
+    """Make a fresh parser go on after line `lines` of a stream with these statistics."""
+    state = parser.state
+    state.line = lines
+    state.turn_count = statistics.kinds.get("turn", 0)  # at least as many as were started: no number comes twice
+    state.calls.open = left.calls
+    state.permissions.pending = left.permissions
+    parser.begin_between_lines(statistics.events, t)  # a second reset at the same line must not repeat an id
+    parser.permissions.expire_all()
+    parser.calls.close_all()
+    parser.emit(
+        Notice,
+        session=left.session or parser.session,
+        level="warning",
+        code="parser-reset",
+        text=f"the parser's state after line {lines} could not be rebuilt; it goes on with a fresh one",
+    )
+    items, parser.items = parser.items, []
+    return items

@@ -1,0 +1,123 @@
+"""Raw tool name -> canonical tool name.
+
+The tables are in `tool_names.py`; here are the names that mean different tools by what they are called with. Names are
+an open set: an unknown one, and every `mcp__<server>__<tool>`, stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tooltap.normalizers.tools.edits import NEW_TEXT_KEYS, OLD_TEXT_KEYS
+from tooltap.normalizers.tools.tool_names import SPELLED_NAMES, TOOL_NAMES, TOOLSETS, name_key
+
+__all__ = ["canonical_name"]
+
+
+def canonical_name(raw_name: str, value: Any, call_id: str) -> str:
+    """The canonical tool for a call named `raw_name` with input `value`; the name unchanged where there is none."""
+    if raw_name in SPELLED_NAMES:
+        return SPELLED_NAMES[raw_name]
+    name = raw_name
+    for toolset in TOOLSETS:
+        name = name.removeprefix(toolset)
+    key = name_key(name)
+    found = TOOL_NAMES.get(key)
+    if found is None and key in BY_INPUT:
+        found = BY_INPUT[key](value if isinstance(value, dict) else {}, call_id)
+    return found or raw_name
+
+
+def _unknown_tool(value: Mapping[str, Any], call_id: str) -> str | None:
+    """Auggie over ACP asks for the permission to index the workspace under this name."""
+    title = value.get("title")
+    if not isinstance(title, str):
+        call = value.get("toolCall")
+        title = call.get("title") if isinstance(call, dict) else None
+    return "WorkspaceIndexingPermission" if title == "Workspace Indexing Permission" else None
+
+
+def _delete(value: Mapping[str, Any], call_id: str) -> str:
+    return "Patch" if _filled(value.get("changes"), dict) else "Delete"
+
+
+def _write(value: Mapping[str, Any], call_id: str) -> str:
+    # Gemini over ACP: `write_todos` has kind `write`, and its id begins with the tool's name.
+    if call_id.startswith("write_todos") or _filled(value.get("todos"), list):
+        return "TodoWrite"
+    return "Write"
+
+
+def _edit(value: Mapping[str, Any], call_id: str) -> str:
+    """ACP's kind `edit` covers patches and new files; Pi, Kimi and Vibe edit several places with one tool."""
+    if _filled(value.get("changes"), dict):
+        return "Patch"
+    if any(_filled(value.get(key), list) for key in ("edits", "edit", "changes")):
+        return "MultiEdit"
+    replaces = any(isinstance(value.get(key), str) for key in (*OLD_TEXT_KEYS, *NEW_TEXT_KEYS))
+    has_content = any(_nonblank(value.get(key)) for key in ("file_content", "content", "text"))
+    return "Write" if has_content and not replaces else "Edit"
+
+
+def _editor(value: Mapping[str, Any], call_id: str) -> str:
+    """One tool for everything: Anthropic's text editor has a `command`, Cline's `editor` goes by its arguments."""
+    command = value.get("command")
+    if command == "view":
+        return "Read"
+    if command == "create":
+        return "Write"
+    changes_a_part = value.get("insert_line") is not None or any(_filled(value.get(key), str) for key in OLD_TEXT_KEYS)
+    return "Edit" if command is not None or changes_a_part else "Write"
+
+
+def _fetch(value: Mapping[str, Any], call_id: str) -> str | None:
+    if _any_nonblank(value, ("url", "href", "uri", "link")):
+        return "WebFetch"
+    if _any_nonblank(value, ("query", "q", "text", "pattern", "information_request", "informationRequest")):
+        return "WebSearch"
+    return None
+
+
+def _search(value: Mapping[str, Any], call_id: str) -> str:
+    # codex-acp 2.6.0 gives its web searches the kind `search`; the item's own type is in the input.
+    return "WebSearch" if name_key(str(value.get("type"))) == "websearch" else "CodeSearch"
+
+
+def _todo(value: Mapping[str, Any], call_id: str) -> str:
+    """Vibe reads and writes the list with one tool."""
+    return "TodoRead" if value.get("action") == "read" else "TodoWrite"
+
+
+def _collaboration(value: Mapping[str, Any], call_id: str) -> str | None:
+    """Codex items name the collaboration tool in `tool`, without saying `agent` again (`wait`)."""
+    tool = name_key(str(value.get("tool")))
+    return TOOL_NAMES.get(tool) or TOOL_NAMES.get(f"{tool}agent")
+
+
+def _any_nonblank(value: Mapping[str, Any], keys: tuple[str, ...]) -> bool:
+    return any(_nonblank(value.get(key)) for key in keys)
+
+
+def _nonblank(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _filled(value: Any, kind: type) -> bool:
+    return isinstance(value, kind) and bool(value)
+
+
+_RULES: dict[Callable[[Mapping[str, Any], str], str | None], str] = {
+    _unknown_tool: "unknown_tool",
+    _delete: "delete remove delete_file remove_file remove_files",
+    _write: "write write_file write_to_file create create_file save_file",
+    _edit: "edit edit_file replace replace_in_file replace_string_in_file str_replace str_replace_file search_replace",
+    _editor: "editor str_replace_editor str_replace_based_edit_tool",
+    _fetch: "fetch",
+    _search: "search",
+    _todo: "todo",
+    _collaboration: "collab_tool_call collab_agent_tool_call",
+}
+
+BY_INPUT = {name_key(raw): rule for rule, names in _RULES.items() for raw in names.split()}
+"""Key of a raw name -> rule, where the name alone does not decide."""

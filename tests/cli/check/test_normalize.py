@@ -1,0 +1,253 @@
+"""`tooltap normalize`: raw lines in, event lines out, and whatever else may be in a file."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command import CLAUDE, CODEX, here, sentence, start, tooltap
+from tooltap.daemon.system.stream_ids import stream_name
+
+MIB = 1024 * 1024
+
+
+def events_of(finished: subprocess.CompletedProcess[bytes]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in finished.stdout.splitlines()]
+
+
+def statistics_of(finished: subprocess.CompletedProcess[bytes]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in finished.stderr.splitlines()]
+
+
+def test_a_recording_becomes_events_of_a_stream_of_its_name() -> None:
+    """The recording runs one command, which fails: five lines, of which the second calls and the third answers."""
+    finished = tooltap("normalize", CLAUDE)
+    events = events_of(finished)
+
+    assert (finished.returncode, finished.stderr) == (0, b"")
+    assert {event["stream"] for event in events} == {"claude-code"}
+    assert all("seq" not in event for event in events)
+    [call] = [event for event in events if event["kind"] == "tool-call"]
+    [result] = [event for event in events if event["kind"] == "tool-result"]
+    assert (call["name"], call["input"]["command"]) == (
+        "Bash",
+        "echo partial output; echo 'boom: something broke' >&2; exit 3",
+    )
+    assert call["id"].startswith("claude-code:")
+    assert (result["callId"], result["status"], result["output"]["exit_code"]) == (call["callId"], "failed", 3)
+
+
+def test_standard_input_is_read_without_a_file_and_for_a_dash() -> None:
+    alone = here("normalize", stdin=CLAUDE.read_bytes())
+    dash = here("normalize", "-", stdin=CLAUDE.read_bytes())
+
+    assert alone.stdout == dash.stdout
+    assert {event["stream"] for event in events_of(alone)} == {"stdin"}
+
+
+def test_a_line_that_comes_is_normalized_at_once() -> None:
+    with start("normalize") as command:
+        command.write(CLAUDE.read_bytes().splitlines(keepends=True)[0])
+
+        assert json.loads(command.line())["kind"] == "session"
+
+
+def test_a_tapped_recording_is_read_as_such() -> None:
+    events = events_of(here("normalize", CODEX))
+
+    assert {event["dialect"] for event in events} == {"codex-mcp"}
+    prompts = [event["text"] for event in events if event["kind"] == "message" and event["role"] == "user"]
+    assert prompts == ["[[S3]] Change the greeting in src/app.py from Hello to Howdy."]
+
+
+def test_a_line_that_is_not_tapped_in_a_tapped_recording_is_unparsed(tmp_path: Path) -> None:
+    torn = tmp_path / "torn.jsonl"
+    lines = CODEX.read_bytes().splitlines()
+    torn.write_bytes(b"\n".join([*lines[:5], lines[5][:40], *lines[6:], b"", b'{"op":"end"}', b"\xff\x00"]))
+    finished = here("normalize", torn, "--stats-json")
+    unparsed = [event for event in events_of(finished) if event["kind"] == "unparsed"]
+
+    assert finished.returncode == 0
+    assert [(event["line"], event["reason"]) for event in unparsed] == [(6, "truncated"), (len(lines) + 2, "not-json")]
+    [statistics] = statistics_of(finished)
+    assert statistics["lines"] == len(lines) + 2
+    assert statistics["skipped"]["blank"] == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "stream"),
+    [
+        ("captures/S12.agent-a1.jsonl", "S12.agent-a1"),
+        ("rollout 2026-11-21é.jsonl", "rollout-2026-11-21-"),
+        ("/plain", "plain"),
+        (".jsonl", ".jsonl"),
+        (f"{'x' * 240}.jsonl", "x" * 160),
+        ("-", "stdin"),
+    ],
+)
+def test_the_stream_is_named_by_the_base_name_in_the_characters_of_stream_ids(path: str, stream: str) -> None:
+    assert stream_name(path) == stream
+
+
+def test_two_files_of_one_name_are_two_streams(tmp_path: Path) -> None:
+    paths = [tmp_path / folder / "a.jsonl" for folder in ("one", "two", "three")]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_bytes(b"x\n")
+
+    assert [event["id"] for event in events_of(here("normalize", *paths))] == ["a:1:0", "a~2:1:0", "a~3:1:0"]
+
+
+def test_statistics_are_one_line_a_file_and_a_total() -> None:
+    finished = here("normalize", CLAUDE, CODEX, "--stats-json")
+    claude, codex, total = statistics_of(finished)
+
+    assert claude["stream"] == "claude-code"
+    assert claude["lines"] == claude["withEvents"] + claude["unparsed"] + sum(claude["skipped"].values()) == 5
+    assert claude["bytes"] == len(CLAUDE.read_bytes().replace(b"\n", b""))
+    assert claude["tools"] == {"Bash": 1}
+    assert codex["lines"] == len(CODEX.read_bytes().splitlines())
+    assert total["total"] is True
+    for figure in ("lines", "withEvents", "unparsed", "events", "bytes", "repaired"):
+        assert total[figure] == claude[figure] + codex[figure]
+    assert total["tools"]["Bash"] == claude["tools"]["Bash"] + codex["tools"]["Bash"]
+    assert len(finished.stdout.splitlines()) == total["events"]
+
+
+def test_one_file_has_no_total() -> None:
+    [statistics] = statistics_of(here("normalize", CLAUDE, "--stats-json"))
+
+    assert "total" not in statistics
+
+
+def test_statistics_for_people() -> None:
+    text = here("normalize", CLAUDE, "--stats").stderr.decode()
+
+    assert text.startswith("claude-code: claude-stream, claude\n  5 lines (6220 bytes) = ")
+    assert "\n  1 calls: Bash 1\n" in text
+
+
+def test_a_dialect_may_be_named_and_so_may_the_provider() -> None:
+    events = events_of(here("normalize", CLAUDE, "--dialect", "claude-stream", "--provider", "my-fork"))
+
+    assert {(event["dialect"], event["provider"]) for event in events} == {("claude-stream", "my-fork")}
+
+
+def test_partials_come_only_when_asked_for_and_change_nothing_else() -> None:
+    without = events_of(here("normalize", CODEX))
+    with_partials = events_of(here("normalize", CODEX, "--partials"))
+
+    assert all("partial" not in event for event in without)
+    assert [event for event in with_partials if not event.get("partial")] == without
+    assert [event["text"] for event in with_partials if event.get("partial") and event["kind"] == "message"] == [
+        "Now the edit.",
+        "Changed Hello to H",
+        "owdy in src/app.py",
+        ".",
+    ]
+
+
+def test_bodies_that_are_cut_out_of_events_are_written_where_asked(tmp_path: Path) -> None:
+    long = tmp_path / "long.jsonl"
+    printed = "".join(f"line {n}: 日本\n" for n in range(20_000))
+    lines = [json.loads(line) for line in CLAUDE.read_bytes().splitlines()]
+    [result] = [line for line in lines if line["type"] == "user"]
+    result["message"]["content"][0]["content"] = printed
+    result["message"]["content"][0]["is_error"] = False
+    result["tool_use_result"] = {"stdout": printed, "stderr": ""}
+    long.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    finished = here("normalize", long, "--outputs", tmp_path / "bodies")
+
+    [event] = [event for event in events_of(finished) if event["kind"] == "tool-result"]
+    reference = event["outputs"]["/output/stdout"]
+    body = tmp_path / "bodies" / reference["outputId"]
+    assert body.read_text() == printed
+    assert printed.startswith(event["output"]["stdout"])
+    assert body.stat().st_mode & 0o777 == 0o600
+
+
+# -- bad input ------------------------------------------------------------------------------------------------------
+
+
+def reasons(*arguments: object, stdin: bytes = b"") -> list[tuple[int, str]]:
+    """(line, reason) of every event, all of which must be `unparsed`."""
+    finished = here("normalize", *arguments, stdin=stdin)
+    events = events_of(finished)
+
+    assert (finished.returncode, finished.stderr) == (0, b"")
+    assert {event["kind"] for event in events} <= {"unparsed"}
+    return [(event["line"], event["reason"]) for event in events]
+
+
+def test_a_binary_file() -> None:
+    assert reasons(stdin=b"\x7fELF\x02\x01\x00\n\xde\xad\xbe\xef\n\x00\x00\n") == [(1, "not-json"), (2, "not-json")]
+
+
+def test_an_empty_file(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.jsonl"
+    empty.touch()
+    finished = here("normalize", empty, "--stats-json")
+
+    assert (finished.returncode, finished.stdout) == (0, b"")
+    assert statistics_of(finished)[0]["lines"] == 0
+
+
+def test_a_truncated_line() -> None:
+    assert reasons("--dialect", "claude-stream", stdin=CLAUDE.read_bytes()[:300]) == [(1, "truncated")]
+
+
+def test_invalid_utf8_is_repaired() -> None:
+    line = CLAUDE.read_bytes().splitlines()[1].replace(b"something broke", b"something \xff\xfe broke")
+    finished = here("normalize", "--stats-json", stdin=line + b"\n")
+    [call] = [event for event in events_of(finished) if event["kind"] == "tool-call"]
+
+    assert "something \ufffd\ufffd broke" in call["input"]["command"]
+    assert statistics_of(finished)[0]["repaired"] == 1
+
+
+@pytest.mark.parametrize("bracket", [b"[", b'{"a":'])
+def test_ten_thousand_nested_brackets(bracket: bytes) -> None:
+    assert reasons(stdin=bracket * 10_000 + b"\n") == [(1, "too-deep")]
+
+
+def test_a_line_of_100_mb(tmp_path: Path) -> None:
+    long = tmp_path / "long.jsonl"
+    with open(long, "wb") as file:
+        file.write(b'{"type":"assistant","text":"')
+        for _ in range(100):
+            file.write(b"x" * MIB)
+        file.write(b'"}\nnot json\n')
+    finished = tooltap("normalize", long)
+    events = events_of(finished)
+
+    assert (finished.returncode, finished.stderr) == (0, b"")
+    assert [(event["line"], event["reason"]) for event in events] == [(1, "too-long"), (2, "not-json")]
+    assert events[0]["bytes"] == 100 * MIB + len('{"type":"assistant","text":""}')
+    assert len(finished.stdout) < 10_000
+
+
+def test_an_unknown_dialect_is_wrong_usage() -> None:
+    finished = here("normalize", CLAUDE, "--dialect", "klingon")
+
+    assert (finished.returncode, finished.stdout) == (2, b"")
+    assert "there is no dialect 'klingon'; known are auto, acp, " in sentence(finished)
+
+
+def test_a_file_that_is_not_there_fails_and_the_others_are_read(tmp_path: Path) -> None:
+    finished = here("normalize", tmp_path / "none", CLAUDE)
+
+    assert finished.returncode == 1
+    assert sentence(finished) == f"{tmp_path / 'none'}: No such file or directory"
+    assert finished.stdout == here("normalize", CLAUDE).stdout
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    finished = here("normalize", tmp_path)
+
+    assert finished.returncode == 1
+    assert sentence(finished) == f"{tmp_path}: Is a directory"

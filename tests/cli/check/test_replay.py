@@ -1,0 +1,302 @@
+"""`tooltap replay`: a trace gives the events again, and `--diff` tells what a changed normalizer changes."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command import CLAUDE, CODEX, DEMO, here, sentence, tooltap
+from tests.daemon.running import Running, running
+from tooltap.normalizers.core.parser import Parser
+from tooltap.normalizers.core.registry import BUILTIN
+from tooltap.protocol.events import ToolCall
+from tooltap.traces.recording.files import parts
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+ONE_OF_EACH = [min((FIXTURES / dialect).glob("*/*.jsonl")) for dialect in BUILTIN]
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    return tmp_path / "traces" / "t.jsonl"
+
+
+@pytest.fixture
+def daemon(tmp_path: Path, trace: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
+    """It traces into files of 64 KiB."""
+    monkeypatch.setenv("HAPPIER_STACK_TOOL_TRACE", "1")
+    monkeypatch.setenv("HAPPIER_STACK_TOOL_TRACE_FILE", str(trace))
+    with running(tmp_path, trace_file_bytes=65_536) as one:
+        yield one
+
+
+def ingest(daemon: Running, *arguments: object) -> None:
+    assert here("ingest", "--socket", daemon.path, *arguments).returncode == 0
+
+
+def traced(daemon: Running, records: int) -> None:
+    """Wait until so many records are on the disk."""
+    while daemon.stats()["trace"]["records"] < records:
+        pass
+
+
+def events(output: bytes) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in output.splitlines()]
+
+
+def stored(daemon: Running) -> list[dict[str, Any]]:
+    """All the journal holds, as `replay` gives it."""
+    tail = here("tail", "--socket", daemon.path, "--after", "start", "--no-follow", "--mode", "json")
+    return [{key: value for key, value in event.items() if key != "seq"} for event in events(tail.stdout)]
+
+
+def by_stream(found: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    return {one["stream"]: [event for event in found if event["stream"] == one["stream"]] for one in found}
+
+
+def test_a_trace_of_every_dialect_gives_the_journals_events_again(daemon: Running, trace: Path, tmp_path: Path) -> None:
+    """Through rotated files, with what their publisher told, byte for byte."""
+    ingest(daemon, *(path for path in ONE_OF_EACH if path.parts[-3] != "legacy"))
+    ingest(daemon, "--dialect", "legacy", *(path for path in ONE_OF_EACH if path.parts[-3] == "legacy"))
+    ingest(daemon, "--session", "mine", "--provider", "my-agent", "--stream", "told", CODEX)
+    lines = sum(one["lines"] for one in daemon.stats()["perStream"])
+    traced(daemon, lines + len(ONE_OF_EACH) + 1)  # and one mark for the end of each
+
+    replayed = here("replay", trace)
+    assert len(parts(trace)) > 2
+    assert by_stream(events(replayed.stdout)) == by_stream(stored(daemon))
+    compared = here("replay", "--diff", "--socket", daemon.path, trace.parent)
+    assert (compared.returncode, compared.stderr) == (0, b"")
+    total = len(stored(daemon))
+    assert compared.stdout.decode() == f"{total} events of {len(ONE_OF_EACH) + 1} streams, no difference\n"
+    from_file = here("replay", "--journal", tmp_path / "journal.db", trace)
+    assert (from_file.returncode, from_file.stdout) == (0, compared.stdout)
+
+
+def test_what_a_stream_went_through_makes_no_difference(daemon: Running, trace: Path) -> None:
+    """Left alone and taken up again, lines lost, secrets, ended and opened again, and not ended by now."""
+    lines = CLAUDE.read_bytes().splitlines()
+    secret = json.dumps({"type": "user", "message": {"role": "user", "content": "ghp_" + "a1" * 18}}).encode()
+    for batch in (lines[:2], [b""], lines[2:3], [secret, *lines[3:]], lines[:2]):
+        with daemon.connect() as wire:
+            wire.send("ingest", stream="s", framing="tapped")
+            for line in batch:
+                wire.write(json.dumps({"t": 1_795_293_555_000, "line": line.decode()}).encode() + b"\n")
+            if not batch[0]:
+                wire.send("lost", lines=3, bytes=70, reason="full")
+            if batch[0] == secret:
+                wire.send("end")
+                wire.until("done")
+            wire.finish()
+            wire.until("suspended") if batch[0] != secret else wire.rest()
+    traced(daemon, len(lines) + 6)
+
+    compared = here("replay", "--diff", "--socket", daemon.path, trace)
+
+    assert compared.returncode == 0, compared.stdout.decode()
+    assert "lost" in {one.get("code") for one in stored(daemon)}
+
+
+def changed(monkeypatch: pytest.MonkeyPatch, change: Callable[[ToolCall], None]) -> None:
+    """Another version of tooltap: it makes something else of tool calls."""
+    current = Parser.feed
+
+    def other(self: Parser, *arguments: Any) -> Any:
+        line_class, items = current(self, *arguments)
+        for item in items:
+            if isinstance(item, ToolCall):
+                change(item)
+        return line_class, items
+
+    monkeypatch.setattr(Parser, "feed", other)
+
+
+def rename(call: ToolCall) -> None:
+    call.name = "Shell"
+    call.input["timeout_ms"] = call.input.pop("command")
+
+
+def test_a_changed_normalizer_is_told_event_by_event(
+    daemon: Running, trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ingest(daemon, "--stream", "claude", CLAUDE)
+    traced(daemon, 6)
+    [call] = [one for one in stored(daemon) if one["kind"] == "tool-call"]
+    changed(monkeypatch, rename)
+
+    told = here("replay", "--diff", "--socket", daemon.path, trace)
+
+    assert told.returncode == 1
+    command = json.dumps(call["input"]["command"])
+    assert told.stdout.decode().splitlines() == [
+        f"~ claude line {call['line']}: tool-call Shell",
+        f"    - /input/command: {command[:59]}…",
+        f"    + /input/timeout_ms: {command[:59]}…",
+        '    ~ /name: "Bash" → "Shell"',
+        "",
+        "                     same   added removed changed",
+        "tool-call Shell         0       0       0       1",
+        "1 of 8 events differ: 0 added, 0 removed, 1 changed",
+    ]
+
+
+def test_the_difference_as_json(daemon: Running, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ingest(daemon, "--stream", "claude", CLAUDE)
+    traced(daemon, 6)
+    changed(monkeypatch, lambda call: setattr(call, "title", "new"))
+
+    told = here("replay", "--diff", "--json", "--socket", daemon.path, trace)
+
+    assert told.returncode == 1
+    difference = json.loads(told.stdout)
+    assert (difference["same"], difference["missing"]) == (False, [])
+    assert difference["total"] == {"same": 7, "added": 0, "removed": 0, "changed": 1}
+    assert difference["events"]["tool-call Bash"] == {"same": 0, "added": 0, "removed": 0, "changed": 1}
+    [change] = difference["changes"]
+    assert change["fields"] == [{"path": "/title", "change": "added", "after": "new"}]
+    assert (change["stream"], change["kind"], change["about"]) == ("claude", "tool-call", "Bash")
+
+
+def test_events_that_come_and_go_are_told(daemon: Running, trace: Path, tmp_path: Path) -> None:
+    """A journal made by a version that did not give usage, and gave a notice instead."""
+    ingest(daemon, "--stream", "claude", CLAUDE)
+    traced(daemon, 6)
+    first, second = (one for one in stored(daemon) if one["kind"] == "usage")
+    envelope = ("v", "id", "stream", "line", "ts", "session", "protocol", "provider", "dialect")
+    notice = {key: first[key] for key in envelope} | {
+        "kind": "notice",
+        "level": "info",
+        "code": "tokens",
+        "text": "4,800",
+    }
+    with sqlite3.connect(tmp_path / "journal.db") as connection:
+        connection.execute("DELETE FROM events WHERE seq=(SELECT max(seq) FROM events WHERE kind='usage')")
+        connection.execute("UPDATE events SET body=? WHERE kind='usage'", (json.dumps(notice).encode(),))
+    connection.close()
+
+    told = here("replay", "--journal", tmp_path / "journal.db", trace)
+
+    assert told.returncode == 1
+    lines = told.stdout.decode().splitlines()
+    assert f"- claude line {first['line']}: notice tokens" in lines
+    assert '    {"level":"info","code":"tokens","text":"4,800"}' in lines
+    for usage in (first, second):
+        assert f"+ claude line {usage['line']}: usage {usage['scope']}" in lines
+    assert lines[-1] == "3 of 9 events differ: 2 added, 1 removed, 0 changed"
+
+
+def test_a_trace_that_begins_in_the_middle_is_compared_from_there(daemon: Running, trace: Path) -> None:
+    ingest(daemon, "--stream", "claude", CLAUDE)
+    traced(daemon, 6)
+    records = trace.read_bytes().splitlines(keepends=True)
+    late = trace.with_name("late.jsonl")
+    late.write_bytes(b"".join(records[4:]))
+
+    told = here("replay", "--diff", "--json", "--socket", daemon.path, late)
+
+    compared = json.loads(told.stdout)["total"]
+    lines = {one["line"] for one in stored(daemon)}
+    assert max(lines) == 5
+    assert compared["same"] + compared["changed"] + compared["removed"] == sum(
+        one["line"] == 5 for one in stored(daemon)
+    )
+
+
+def test_a_torn_record_and_a_file_given_twice_are_said_and_skipped(daemon: Running, trace: Path) -> None:
+    ingest(daemon, "--stream", "claude", CLAUDE)
+    traced(daemon, 6)
+    with open(trace, "ab") as file:
+        file.write(b'{"v":1,"stream":"claude","n":6,"li')
+
+    replayed = here("replay", trace, trace)
+
+    assert replayed.returncode == 0
+    assert sentence(replayed) == f"{trace}: 1 damaged record(s) left out"
+    assert events(replayed.stdout) == stored(daemon)
+    assert here("replay", "--diff", "--socket", daemon.path, trace).returncode == 0
+
+
+def test_a_name_used_in_an_older_journal_is_another_stream(daemon: Running, trace: Path, tmp_path: Path) -> None:
+    ingest(daemon, "--stream", "claude", CLAUDE)
+    traced(daemon, 6)
+    records = [json.loads(line) for line in trace.read_bytes().splitlines()]
+    older = [{**one, "line": one["line"].replace("tool_use", "old_use")} for one in records[:4]]
+    both = tmp_path / "both.jsonl"
+    both.write_text("".join(json.dumps(one) + "\n" for one in older + records))
+
+    compared = here("replay", "--diff", "--socket", daemon.path, both)
+
+    assert (compared.returncode, compared.stdout.decode()) == (0, "8 events of 1 stream, no difference\n")
+    assert len(events(here("replay", both).stdout)) > 8
+
+
+def test_the_accounting_is_that_of_the_streams(daemon: Running, trace: Path) -> None:
+    ingest(daemon, "--stream", "claude", CLAUDE)
+    traced(daemon, 6)
+    [told] = [one for one in daemon.stats()["perStream"] if one["stream"] == "claude"]
+
+    replayed = here("replay", "--stats-json", trace)
+
+    assert json.loads(replayed.stderr) == {key: told[key] for key in json.loads(replayed.stderr)}
+
+
+def test_streams_the_journal_does_not_hold_are_named(daemon: Running, trace: Path, tmp_path: Path) -> None:
+    ingest(daemon, "--stream", "claude", CLAUDE)
+    ingest(daemon, "--stream", "gone", DEMO / "gemini.jsonl")
+    traced(daemon, 31)
+    with sqlite3.connect(tmp_path / "journal.db") as connection:
+        connection.execute("DELETE FROM events WHERE stream='gone'")
+    connection.close()
+
+    compared = here("replay", "--journal", tmp_path / "journal.db", trace)
+
+    assert compared.returncode == 0
+    assert compared.stdout.decode().splitlines() == [
+        "gone: the journal holds none of its events",
+        "8 events of 1 stream, no difference",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["none.jsonl"], "none.jsonl: No such file or directory"),
+        (["claude.jsonl"], "claude.jsonl is no trace of tooltap's"),
+        (["folder"], "no trace there"),
+        (["--diff", "--socket", "none.sock", "trace.jsonl"], "no daemon is listening"),
+        (["--journal", "none.db", "trace.jsonl"], "none.db"),
+        (["--journal", "claude.jsonl", "trace.jsonl"], "claude.jsonl"),
+        (["--json", "trace.jsonl"], "--json belongs to --diff"),
+        (["plugin.jsonl"], "there is no dialect 'acme'"),
+        ([], "Missing argument"),
+    ],
+)
+def test_what_cannot_be_told_is_one_sentence_and_code_2(
+    arguments: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    record = {"v": 1, "stream": "s", "n": 1, "line": "{}"}
+    (tmp_path / "trace.jsonl").write_text(json.dumps(record) + "\n")
+    (tmp_path / "plugin.jsonl").write_text(json.dumps({**record, "dialect": "acme"}) + "\n")
+    (tmp_path / "claude.jsonl").write_bytes(CLAUDE.read_bytes())
+    (tmp_path / "folder").mkdir()
+
+    finished = here("replay", *arguments)
+
+    assert finished.returncode == 2
+    assert told in sentence(finished)
+
+
+def test_a_journal_that_holds_other_streams_is_trouble(daemon: Running, trace: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.jsonl"
+    other.write_text(json.dumps({"v": 1, "stream": "other", "n": 1, "dialect": "acp", "line": "{}"}) + "\n")
+
+    compared = tooltap("replay", "--diff", "--socket", daemon.path, other)
+
+    assert compared.returncode == 2
+    assert sentence(compared) == "the journal holds no event of the trace's streams"

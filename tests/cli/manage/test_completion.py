@@ -1,0 +1,198 @@
+"""Shells complete our commands, options and names: real shells, in which a word is typed."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from click.shell_completion import ShellComplete
+
+from tests.cli.command import CLAUDE, environment, here, sentence, tooltap
+from tests.cli.screen import Screen, started
+from tests.daemon.running import Running
+from tooltap.cli import main
+from tooltap.cli.manage.completion import SHELLS
+
+SESSION = "101730e3-98ed-4d2b-8e93-5caa86bfc39f"
+"""Of the recording."""
+CLEAR_LINE = "\x15"
+HEAVY = {"anyio", "asyncio", "msgspec", "orjson", "rich", "structlog"}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """`tooltap` is on the path, and an agent."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, line in (("tooltap", f'exec {shlex.quote(sys.executable)} -m tooltap.cli "$@"'), ("claude", "exit 1")):
+        (programs / name).write_text(f"#!/bin/sh\n{line}\n")
+        (programs / name).chmod(0o755)
+    return tmp_path
+
+
+def variables(home: Path, **changes: str) -> dict[str, str]:
+    path = f"{home / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    usual = {"PATH": path, "HOME": str(home), "TERM": "dumb", "TOOLTAP_SOCKET": str(home / "no.sock")}
+    return environment(**{**usual, **changes})
+
+
+@contextmanager
+def shell(name: str, home: Path, **changes: str) -> Iterator[Screen]:
+    """A shell somebody types at, which has evaluated the script."""
+    bare = {"bash": ["--norc", "--noprofile"], "zsh": ["-f"]}[name]
+    prepare = "autoload -Uz compinit && compinit -D -u; " if name == "zsh" else ""
+    with started([name, *bare, "-i"], variables(home, **changes), size=(24, 500)) as screen:
+        screen.type(f"cd {home}; {prepare}eval \"$(tooltap completion {name})\"; echo rea''dy\n".encode())
+        screen.until(b"ready")
+        yield screen
+
+
+def fish(home: Path, typed: str, **changes: str) -> dict[str, str]:
+    """What fish offers, and what it says of each."""
+    script = f"tooltap completion fish | source; complete -C {shlex.quote(typed)}"
+    finished = subprocess.run(
+        ["fish", "--no-config", "-c", script],
+        cwd=home,
+        env=variables(home, **changes),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert finished.stderr == ""
+    offered = (line.partition("\t") for line in finished.stdout.splitlines())
+    return {word: about for word, _, about in offered}
+
+
+def installed(name: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(shutil.which(name) is None, reason=f"{name} is not installed")
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=installed(name)) for name in ("bash", "zsh")])
+def test_a_typed_word_is_completed(name: str, home: Path, daemon: Running) -> None:
+    """A command, an option, a dialect, a session of the daemon's, an agent that is installed, a file."""
+    here("ingest", "--socket", daemon.path, CLAUDE)
+    (home / "recording.jsonl").touch()
+    with shell(name, home, TOOLTAP_SOCKET=str(daemon.path)) as screen:
+        for typed, completed in (
+            ("tooltap norm", "normalize "),
+            ("tooltap normalize --stats-j", "--stats-json "),
+            ("tooltap normalize --dialect codex-e", "codex-exec "),
+            ("tooltap normalize reco", "recording.jsonl "),
+            ("tooltap run -- cl", "claude "),
+            ("tooltap tail --session 1017", f"{SESSION} "),
+        ):
+            screen.type(f"{CLEAR_LINE}{typed}\t".encode())
+            screen.until(completed.encode())
+
+
+@installed("fish")
+def test_fish_completes_a_word_and_says_what_it_is(home: Path, daemon: Running) -> None:
+    here("ingest", "--socket", daemon.path, CLAUDE)
+    (home / "recording.jsonl").touch()
+    running = {"TOOLTAP_SOCKET": str(daemon.path)}
+
+    assert fish(home, "tooltap norm") == {"normalize": main.COMMANDS["normalize"].summary}
+    assert list(fish(home, "tooltap normalize --stats-j")) == ["--stats-json"]
+    assert list(fish(home, "tooltap normalize --dialect codex-e")) == ["codex-exec"]
+    assert list(fish(home, "tooltap normalize reco")) == ["recording.jsonl"]
+    assert [*fish(home, "tooltap tail --session 1017", **running).items()] == [(SESSION, "claude /tmp/ws")]
+    assert list(fish(home, "tooltap run -- cl")) == ["claude"]
+    assert list(fish(home, "tooltap serve --follow claude,c")) == ["claude,codex"]
+
+
+def complete(*words: str) -> list[str]:
+    """Click's own answer for a command line whose last word is not finished."""
+    *before, incomplete = words
+    shell = ShellComplete(main.tooltap, {}, "tooltap", "_TOOLTAP_COMPLETE")
+    return [item.value for item in shell.get_completions(before, incomplete)]
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (["serve", "st"], ["status", "stop"]),
+        (["serve", "--follow", ""], ["claude", "codex", "gemini"]),
+        (["serve", "--follow", "codex,claude,"], ["codex,claude,gemini"]),
+        (["tail", "--kind", "tool-"], ["tool-call", "tool-update", "tool-result"]),
+        (["tail", "--tool", "Web"], ["WebFetch", "WebSearch"]),
+        (["tail", "--after", ""], ["start", "now"]),
+        (["tail", "--provider", "c"], ["claude", "cline", "codex", "copilot", "cursor"]),
+        (["drift", "--dialect", "a"], ["auto", "acp"]),
+        (["completion", ""], list(SHELLS)),
+    ],
+)
+def test_names_are_completed(words: list[str], wanted: list[str]) -> None:
+    assert complete(*words) == wanted
+
+
+def test_a_session_is_not_offered_if_its_name_could_mean_something_to_the_shell(daemon: Running) -> None:
+    for number, name in enumerate(("plain", "$(reboot)", "two\nlines", "one,two")):
+        arguments = ["--stream", str(number), "--session", name, "--dialect", "acp"]
+        assert here("ingest", "--socket", daemon.path, *arguments, stdin=b"x\n").returncode == 0
+
+    assert complete("sessions", "--socket", str(daemon.path), "rm", "") == ["plain"]
+
+
+@pytest.fixture
+def mute(tmp_path: Path) -> Iterator[Path]:
+    """A socket that takes connections and says nothing."""
+    path = tmp_path / "mute.sock"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+        yield path
+
+
+def stale(mute: Path) -> Path:
+    """One that a killed daemon has left behind."""
+    place = mute.with_name("stale.sock")
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(place))
+    return place
+
+
+@pytest.mark.parametrize("place", [lambda mute: mute, stale, lambda mute: mute.with_name("none")])
+def test_without_a_daemon_that_answers_nothing_is_offered_and_nothing_said(
+    place: Callable[[Path], Path], mute: Path
+) -> None:
+    finished = tooltap(
+        _TOOLTAP_COMPLETE="bash_complete",
+        COMP_WORDS="tooltap tail --session ",
+        COMP_CWORD="3",
+        TOOLTAP_SOCKET=str(place(mute)),
+    )
+
+    assert (finished.returncode, finished.stdout, finished.stderr) == (0, b"\n", b"")
+
+
+@pytest.mark.parametrize("words", ["tooltap ", "tooltap tail --session ", "tooltap normalize --dialect "])
+def test_a_completion_loads_nothing_heavy(words: str) -> None:
+    """A shell waits for it while somebody types."""
+    program = (
+        "import sys; sys.argv = ['tooltap']\n"
+        "from tooltap.cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit: print(*sys.modules, file=sys.stderr)"
+    )
+    asked = {"_TOOLTAP_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    finished = subprocess.run(
+        [sys.executable, "-c", program], env=environment(**asked), capture_output=True, check=True
+    )
+
+    assert HEAVY & set(finished.stderr.decode().split()) == set()
+
+
+def test_another_shell_is_wrong_usage() -> None:
+    finished = here("completion", "csh")
+
+    assert finished.returncode == 2
+    assert "'csh' is not one of 'bash', 'zsh', 'fish'" in sentence(finished)

@@ -1,0 +1,48 @@
+"""`tooltap demo` shows four agents in one stream, and believes only what came out of the socket."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import tooltap
+from tooltap.cli.manage.demo import AGENTS, is_whole
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_it_shows_a_call_and_a_result_of_every_agent() -> None:
+    finished = tooltap("demo")
+    shown, _, payloads = finished.stdout.decode().partition("\nA tool call of each, and its result")
+
+    assert (finished.returncode, finished.stderr) == (0, b"")
+    for protocol, provider, line in (
+        ("claude", "claude", "▸ Bash echo partial output; echo 'boom: somethi"),
+        ("codex", "codex", "✓ Patch src/app.py"),
+        ("acp", "gemini", "✓ Edit src/app.py"),
+        ("acp", "opencode", "✓ Glob **/*.py"),
+    ):
+        assert f"  {protocol:<8}{provider:<10}{line}" in shown
+    for name in AGENTS.values():
+        assert f"\n{name}: " in payloads
+    assert payloads.count("\n  _happy  {") == payloads.count("\n  _raw    {") == 2 * len(AGENTS)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"_raw": {"id": 1}},
+        {"_happy": {"v": 2, "canonicalToolName": "Bash", "rawToolName": "sh"}},
+        {"_happy": {"v": 2, "canonicalToolName": "Read", "rawToolName": "sh"}, "_raw": {"id": 1}},
+    ],
+)
+def test_a_payload_without_all_it_should_have_is_not_believed(payload: dict[str, object]) -> None:
+    assert not is_whole({"name": "Bash"}, payload)
+
+
+def test_a_call_we_made_up_is_not_believed() -> None:
+    whole = {"_happy": {"v": 2, "canonicalToolName": "Bash", "rawToolName": "sh"}, "_raw": {"id": 1}}
+
+    assert is_whole({"name": "Bash"}, whole)
+    assert not is_whole({"name": "Bash", "synthetic": True}, whole)

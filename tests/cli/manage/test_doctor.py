@@ -1,0 +1,388 @@
+"""`tooltap doctor`: what is there is told, what is wrong is a problem with advice, and nothing it meets stops it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.cli.command import COMMAND, environment, here, sentence
+from tests.cli.screen import started
+from tests.daemon.running import Running
+from tests.daemon.taps.following import CLAUDE, CODEX
+from tests.test_layout import ROOT
+from tooltap import __version__
+from tooltap.daemon.doctor.installation import EXTRAS
+from tooltap.normalizers.core.agents import AGENTS
+
+WELCOME = {
+    "op": "welcome",
+    "protocol": 1,
+    "schema": 2,
+    "daemon": "tooltap/0.0.9",
+    "journal": "j",
+    "oldest": 1,
+    "latest": 0,
+}
+VARIABLES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "TOOLTAP_SOCKET")
+
+
+class Told(NamedTuple):
+    level: str
+    text: str
+    advice: str
+
+
+class Examined(NamedTuple):
+    code: int
+    findings: dict[str, list[Told]]
+    """By area."""
+
+    def problems(self) -> list[str]:
+        return [told.text for findings in self.findings.values() for told in findings if told.level == "problem"]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine with nothing on it."""
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    for name, folder in (("HOME", ""), ("XDG_CONFIG_HOME", "config"), ("XDG_DATA_HOME", "data"), ("PATH", "bin")):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        monkeypatch.setenv(name, str(tmp_path / folder))
+    (tmp_path / "run").mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
+    monkeypatch.setenv("TOOLTAP_SPOOL", str(tmp_path / "data" / "spool"))
+    return tmp_path
+
+
+def examined(*options: object) -> Examined:
+    finished = here("doctor", "--json", *options)
+    told = json.loads(finished.stdout)
+    findings: dict[str, list[Told]] = {}
+    for one in told["findings"]:
+        findings.setdefault(one["area"], []).append(Told(one["level"], one["text"], one["advice"] or ""))
+    everything = [one for area in findings.values() for one in area]
+
+    assert finished.stderr == b""
+    assert {level: told[level] for level in ("ok", "note", "problem")} == {
+        level: sum(one.level == level for one in everything) for level in ("ok", "note", "problem")
+    }
+    assert all(one.advice.endswith(".") for one in everything if one.level != "ok")
+    return Examined(finished.returncode, findings)
+
+
+def test_on_a_bare_machine_nothing_is_wrong(home: Path) -> None:
+    found = examined()
+
+    assert (found.code, found.problems()) == (0, [])
+    assert found.findings["tooltap"][0].text.startswith(f"tooltap {__version__} in ")
+    [daemon] = found.findings["daemon"]
+    assert daemon.level == "note"
+    assert daemon.text == f"no daemon is listening at {home / 'run' / 'tooltap.sock'}"
+    assert "`tooltap serve`" in daemon.advice
+    assert [one.text for one in found.findings["agents"]] == [f"none of {', '.join(AGENTS)} is on the PATH"]
+    assert [one.level for one in found.findings["sessions"]] == ["note"] * 3
+    assert [one.text for one in found.findings["journal"]][1].startswith("there is no journal yet")
+    assert list((home / "data").iterdir()) == []  # it has changed nothing
+
+
+def test_a_daemon_is_seen_with_its_journal_and_its_socket(home: Path, daemon: Running) -> None:
+    found = examined("--socket", daemon.path)
+
+    assert (found.code, found.problems()) == (0, [])
+    assert found.findings["daemon"][0] == Told(
+        "ok", f"tooltap {__version__}, pid {os.getpid()}, listening at {daemon.path}", ""
+    )
+    assert f"{daemon.path} is for you alone" in [one.text for one in found.findings["socket"]]
+    assert found.findings["journal"][0].text.startswith(f"{home} can be written to, ")
+    assert found.findings["journal"][1].text.startswith(f"{home / 'journal.db'} has ")
+    assert [one.text for one in found.findings["web"]] == ["the daemon serves no web page"]
+    assert [one.text for one in found.findings["traces"]] == ["the daemon writes no trace of raw lines"]
+    assert [one.level for one in found.findings["drift"]] == ["ok"]
+
+
+def test_a_daemon_of_another_version_is_a_note_whatever_it_tells(home: Path) -> None:
+    def answer(listening: socket.socket) -> None:
+        connection, _ = listening.accept()
+        with connection, connection.makefile("rb") as asked:
+            connection.sendall(json.dumps(WELCOME).encode() + b"\n")
+            told = {"op": "reply", "id": json.loads(asked.readline())["id"], "ok": True, "result": {"version": "0.0.9"}}
+            connection.sendall(json.dumps(told).encode() + b"\n")
+
+    place = home / "run" / "tooltap.sock"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(place))
+        place.chmod(0o600)
+        listening.listen()
+        daemon = threading.Thread(target=answer, args=(listening,))
+        daemon.start()
+        found = examined()
+        daemon.join()
+    [told] = found.findings["daemon"]
+
+    assert (found.code, told.level) == (0, "note")
+    assert told.text == f"the daemon is tooltap 0.0.9, this is {__version__}"
+
+
+def test_a_daemon_that_does_not_answer_is_a_problem(home: Path) -> None:
+    place = home / "run" / "tooltap.sock"
+    with socket.socket(socket.AF_UNIX) as mute:
+        mute.bind(str(place))
+        place.chmod(0o600)
+        mute.listen()
+        found = examined("--timeout", "0.1")
+
+    assert found.code == 1
+    assert found.problems() == [f"cannot connect to {place}: timed out"]
+
+
+def test_what_is_no_daemon_is_a_problem(home: Path) -> None:
+    (home / "run" / "tooltap.sock").touch(0o600)
+    found = examined()
+
+    assert found.code == 1
+    assert f"{home / 'run' / 'tooltap.sock'} is there, but is no socket" in found.problems()
+
+
+def test_others_at_the_socket_are_a_problem(home: Path, daemon: Running) -> None:
+    daemon.path.chmod(0o666)
+    daemon.path.parent.chmod(0o777)
+    found = examined("--socket", daemon.path)
+
+    assert found.code == 1
+    assert found.problems() == [
+        f"others may write to {daemon.path.parent}, where the socket is (mode 0777)",
+        f"{daemon.path} has mode 0666, which is not for you alone",
+    ]
+    assert f"Run chmod 600 {daemon.path}." in [one.advice for one in found.findings["socket"]]
+
+
+def test_a_broken_configuration_is_a_problem_and_hides_nothing_else(home: Path) -> None:
+    file = home / "config" / "tooltap" / "tooltap.toml"
+    file.parent.mkdir()
+    file.write_text('retention_days = "long"\n')
+    found = examined()
+
+    assert found.code == 1
+    assert found.problems() == [f"{file}:1: retention_days: expected `float`, got `str`"]
+    assert set(examined("--config", ROOT / "docs" / "display.toml").findings) == set(found.findings)
+
+
+def test_a_configuration_says_where_things_are(home: Path) -> None:
+    file = home / "tooltap.toml"
+    file.write_text(f'journal = "nats://127.0.0.1:1/team"\nsocket = "{home}/mine/t.sock"\n')
+    found = examined("--config", file)
+
+    assert found.code == 0
+    assert found.findings["journal"][0].text == "the journal is nats://127.0.0.1:1/team, which a daemon looks after"
+    assert f"{home}/mine is not there yet; the daemon makes it for you alone" in [
+        one.text for one in found.findings["socket"]
+    ]
+
+
+def newer(file: Path) -> str:
+    with sqlite3.connect(file) as database:
+        database.execute("CREATE TABLE meta (key TEXT PRIMARY KEY, value)")
+        database.execute("INSERT INTO meta VALUES ('format', 99)")
+    database.close()
+    return f"the journal {file} has format 99, written by a newer tooltap; this one knows up to 2"
+
+
+def another(file: Path) -> str:
+    with sqlite3.connect(file) as database:
+        database.execute("CREATE TABLE mine (x)")
+    database.close()
+    return f"{file} is a database, but not a tooltap journal"
+
+
+def text(file: Path) -> str:
+    file.write_text("no database")
+    return f"the journal {file} cannot be opened: file is not a database"
+
+
+@pytest.mark.parametrize("make", [newer, another, text])
+def test_a_journal_that_cannot_be_used_is_a_problem(make: Callable[[Path], str], home: Path) -> None:
+    folder = home / "data" / "tooltap"
+    folder.mkdir()
+    wanted = make(folder / "journal.db")
+    (folder / "journal.db").chmod(0o600)
+    found = examined()
+
+    assert (found.code, found.problems()) == (1, [wanted])
+
+
+def test_a_journal_that_others_may_read_is_a_problem(home: Path, daemon: Running) -> None:
+    (home / "journal.db").chmod(0o644)
+    found = examined("--socket", daemon.path)
+
+    assert found.code == 1
+    assert found.problems() == [f"others may read {home / 'journal.db'} (mode 0644), which holds what agents printed"]
+
+
+def test_a_place_that_cannot_be_written_to_is_a_problem(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / "file").touch()
+    monkeypatch.setenv("TOOLTAP_SPOOL", str(home / "file" / "spool"))
+    monkeypatch.setenv("HAPPIER_STACK_TOOL_TRACE", "1")
+    monkeypatch.setenv("HAPPIER_STACK_TOOL_TRACE_DIR", str(home / "file" / "traces"))
+    found = examined()
+
+    assert found.code == 1
+    assert found.problems() == [
+        f"cannot write to {home / 'file' / place}: {home / 'file'} is no folder" for place in ("spool", "traces")
+    ]
+    assert found.findings["traces"][0].text.startswith(f"a daemon started here would write raw lines to {home}/file/tr")
+
+
+@pytest.mark.parametrize(("bound", "level"), [("LITTLE", "note"), ("TOO_LITTLE", "problem")])
+def test_a_full_disk_is_told(bound: str, level: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"tooltap.daemon.doctor.disk.{bound}", 2**80)
+    found = examined()
+
+    assert [told.level for told in found.findings["spool"]] == [level]
+    assert " left for " in found.findings["spool"][0].text
+
+
+def test_session_folders_are_counted_and_one_that_cannot_be_read_is_a_problem(home: Path) -> None:
+    claude = home / ".claude" / "projects" / "-ws"
+    codex = home / ".codex" / "sessions" / "2026"
+    for folder, file, name in ((claude, CLAUDE, "a.jsonl"), (codex, CODEX, "rollout-1.jsonl")):
+        folder.mkdir(parents=True)
+        shutil.copy(file, folder / name)
+    (claude / "notes.txt").touch()
+    (home / ".gemini").mkdir()
+    (home / ".gemini" / "tmp").symlink_to("tmp")  # which leads to itself
+    found = examined()
+
+    assert found.code == 1
+    assert [told.text.partition(" (")[0] for told in found.findings["sessions"][:2]] == [
+        "claude has 1 session file",
+        "codex has 1 session file",
+    ]
+    assert found.findings["sessions"][0].text.endswith(f"in {home / '.claude' / 'projects'}")
+    assert found.problems() == [f"cannot read {home / '.gemini' / 'tmp'}: Too many levels of symbolic links"]
+
+
+def test_agents_tell_their_versions_and_nothing_else_is_asked_of_them(home: Path) -> None:
+    """One of them hangs, with a child, one never stops printing, one cannot be started, one is a terminal's trap."""
+    scripts = {
+        "claude": "echo '2.1.330 (Claude Code)'",
+        "codex": "echo codex-cli 99.1.0",
+        "gemini": f"/bin/sleep 600 > {home}/alive & wait",
+        "opencode": "exec /usr/bin/yes",
+        "qwen": "printf '\\033[31mno version\\033[0m'; exit 3",
+        "cursor-agent": "echo 2026.01.02-abc",
+        "copilot": "echo 1.0.1",
+    }
+    for name, script in scripts.items():
+        (home / "bin" / name).write_text(f'#!/bin/sh\necho "{name} $*" >> {home}/asked\n{script}\n')
+        (home / "bin" / name).chmod(0o755)
+    (home / "bin" / "kimi").write_text("#!/nowhere/interpreter\n")
+    (home / "bin" / "kimi").chmod(0o755)
+    os.mkfifo(home / "alive")
+    alive = os.open(home / "alive", os.O_RDONLY | os.O_NONBLOCK)
+    found = examined("--timeout", "1")
+    told = {one.text.partition(" ")[0]: one for one in found.findings["agents"]}
+    at = f"at {home}/bin"
+
+    assert found.code == 0
+    assert sorted((home / "asked").read_text().splitlines()) == sorted(f"{name} --version" for name in scripts)
+    assert told["claude"] == Told("ok", f"claude 2.1.330 {at}/claude: recorded", "")
+    assert told["codex"].level == "note"
+    assert told["codex"].text.startswith(f"codex 99.1.0 {at}/codex: not seen yet, the newest that was recorded is ")
+    assert "`tooltap drift`" in told["codex"].advice
+    assert told["gemini"].text.endswith("does not tell its version: it takes longer than 1 s")
+    assert told["opencode"].text.endswith("does not tell its version: it takes longer than 1 s")
+    assert told["qwen"].text.endswith("does not tell its version: it prints none")
+    assert told["kimi"].text.endswith("does not tell its version: No such file or directory")
+    assert told["cursor-agent"].text.endswith(": no version of it has been recorded")
+    assert told["copilot"] == Told("ok", f"copilot 1.0.1 {at}/copilot: recorded are 1.0.102", "")
+    os.set_blocking(alive, True)
+    with open(alive, "rb") as child:
+        assert child.read() == b""  # which ends when nobody can write to it any more
+
+
+@pytest.mark.parametrize(
+    ("answer", "wanted"),
+    [
+        ("echo active", ("ok", "the service tooltap.service is installed in {unit}, and active")),
+        ("echo failed; exit 3", ("problem", "the service tooltap.service has failed")),
+        (
+            "echo 'Failed to connect' >&2; exit 1",
+            ("ok", "{unit} is there, but no systemd that could be asked about it"),
+        ),
+    ],
+)
+def test_the_service_is_asked_after(
+    answer: str, wanted: tuple[str, str], home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unit = home / "config" / "systemd" / "user" / "tooltap.service"
+    unit.parent.mkdir(parents=True)
+    unit.touch()
+    monkeypatch.setattr("tooltap.daemon.system.systemd.BOOTED", home)
+    (home / "bin" / "systemctl").write_text(f"#!/bin/sh\n{answer}\n")
+    (home / "bin" / "systemctl").chmod(0o755)
+    [told] = examined().findings["service"]
+
+    assert told[:2] == (wanted[0], wanted[1].format(unit=unit))
+
+
+def test_in_a_pipe_it_is_plain_text(home: Path) -> None:
+    finished = here("doctor")
+    lines = finished.stdout.decode().splitlines()
+
+    assert finished.returncode == 0
+    assert b"\x1b" not in finished.stdout
+    assert lines[0].startswith(f"ok       tooltap   tooltap {__version__} in ")
+    assert f"note     daemon    no daemon is listening at {home / 'run' / 'tooltap.sock'}" in lines
+    assert lines[-1].startswith("no problems, ")
+
+
+@pytest.mark.parametrize(("variables", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_a_terminal_gets_colours_unless_it_wants_none(variables: dict[str, str], coloured: bool, home: Path) -> None:
+    with started([*COMMAND, "doctor"], environment(TERM="xterm", **variables), size=(60, 120)) as screen:
+        assert screen.end() == 0
+
+    assert (b"\x1b[33mnote    \x1b[0m daemon" in screen.shown) == coloured
+    assert (b"\x1b" in screen.shown) == coloured
+
+
+def test_wrong_usage_is_one_sentence() -> None:
+    finished = here("doctor", "--timeout", "0")
+
+    assert finished.returncode == 2
+    assert "--timeout" in sentence(finished)
+
+
+def test_it_knows_every_extra() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+    assert set(EXTRAS) == set(extras) - {"dev"}
+
+
+def test_a_missing_extra_is_a_note(home: Path) -> None:
+    """In a Python that does not find the package."""
+    program = (
+        "import sys; sys.modules['nkeys'] = None; sys.argv = ['tooltap', 'doctor', '--json']\n"
+        "from tooltap.cli.main import main; main()"
+    )
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    [told] = [one for one in json.loads(finished.stdout)["findings"] if one["area"] == "tooltap" and one["advice"]]
+
+    assert told == {
+        "level": "note",
+        "area": "tooltap",
+        "text": "a journal on NATS needs what is not installed: nkeys",
+        "advice": "Run pip install 'tooltap[nats]' to have it.",
+    }

@@ -1,0 +1,283 @@
+"""`tooltap serve`: one daemon per socket and journal, looked at and stopped by its own subcommands."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket as socket_module
+import sqlite3
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import CLAUDE, CODEX, environment, sentence, serving, start, tooltap
+from tooltap.traces.recording.reader import TraceReader
+
+
+@pytest.fixture
+def socket(tmp_path: Path) -> Path:
+    return tmp_path / "s.sock"
+
+
+@pytest.mark.parametrize(("number", "wanted"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_signal_ends_it_cleanly(number: signal.Signals, wanted: int, socket: Path, tmp_path: Path) -> None:
+    with serving(socket, tmp_path) as daemon:
+        daemon.send_signal(number)
+        code, output, log = daemon.end()
+
+    assert (code, output) == (wanted, b"")
+    assert json.loads(log.splitlines()[-1])["event"] == "stopped"
+    assert not socket.exists()
+
+
+def test_status_and_stop(socket: Path, tmp_path: Path) -> None:
+    with serving(socket, tmp_path) as daemon:
+        status = tooltap("serve", "status", "--socket", socket)
+        stop = tooltap("serve", "--socket", socket, "stop")
+        code, _, _ = daemon.end()
+    gone = tooltap("serve", "status", "--socket", socket)
+
+    assert status.stdout.decode().startswith(f"tooltap 0.1.0, pid {daemon.process.pid}, up 0:00:0")
+    assert (stop.returncode, stop.stdout, stop.stderr) == (0, b"", b"")
+    assert code == 0
+    assert (gone.returncode, gone.stdout) == (1, b"")
+
+
+def test_status_says_what_is_followed(socket: Path, tmp_path: Path) -> None:
+    with serving(socket, tmp_path, "--follow", "codex", CODEX_HOME=str(tmp_path)):
+        status = tooltap("serve", "status", "--socket", socket)
+
+    assert status.stdout.decode().splitlines()[-1] == "following: 0 files, 0 open, 0 waiting"
+
+
+def test_a_second_daemon_on_the_socket_or_the_journal_says_so_and_exits(socket: Path, tmp_path: Path) -> None:
+    journal = tmp_path / "journal.db"
+    with serving(socket, tmp_path):
+        same_socket = tooltap("serve", "--socket", socket, "--journal", f"sqlite:{tmp_path / 'other.db'}")
+        same_journal = tooltap("serve", "--socket", tmp_path / "other.sock", "--journal", f"sqlite:{journal}")
+
+    for finished, place in ((same_socket, socket), (same_journal, journal)):
+        assert (finished.returncode, finished.stdout) == (1, b"")
+        assert str(place) in sentence(finished)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        (["--journal", "oracle:x"], "unknown journal 'oracle:x': it is given as sqlite:PATH"),
+        (["--config", "/nowhere/tooltap.toml"], "cannot read /nowhere/tooltap.toml: No such file or directory"),
+        (["--follow", "claude,cursor"], "no session files of 'cursor' are known; there are claude, codex, gemini"),
+        (["--web", "8422"], "web: listen is HOST:PORT, such as 127.0.0.1:8422, not '8422'"),
+        (["--follow", "claude", "--backfill", "soon"], "backfill is all, none or an age like 36h or 7d, not 'soon'"),
+    ],
+)
+def test_wrong_configuration_is_one_sentence_and_exit_2(arguments: list[str], wanted: str, socket: Path) -> None:
+    finished = tooltap("serve", "--socket", socket, *arguments)
+
+    assert (finished.returncode, finished.stdout) == (2, b"")
+    assert wanted in sentence(finished)
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> list[object]:
+    """Options of a gateway at a free port, whose token is here."""
+    config = tmp_path / "web.toml"
+    config.write_text(f'[web]\ntoken_file = "{tmp_path / "token"}"\nlisten = "127.0.0.1:0"\n')
+    return ["--config", config, "--web"]
+
+
+def test_with_web_the_link_is_all_that_is_printed_and_printed_again_on_demand(
+    socket: Path, tmp_path: Path, web: list[object]
+) -> None:
+    with serving(socket, tmp_path, *web) as daemon:
+        printed = daemon.line().decode()
+        again = tooltap("serve", "link", "--socket", socket)
+        status = tooltap("serve", "--socket", socket, "status").stdout.decode()
+        stats = tooltap("stats", "--json", "--socket", socket).stdout.decode()
+        url, token = printed.rstrip("\n").split("/?token=")
+        with urllib.request.urlopen(f"{url}/healthz") as answer:
+            health = answer.read()
+        tooltap("serve", "stop", "--socket", socket)
+        code, rest, log = daemon.end()
+
+    assert printed == f"{url}/?token={(tmp_path / 'token').read_text()}"
+    assert (again.returncode, again.stdout.decode(), again.stderr) == (0, printed, b"")
+    assert f"web: {url}, " in status
+    assert json.loads(stats)["web"]["url"] == url
+    assert health == b'{"status":"ok"}'
+    assert (code, rest) == (0, b"")
+    assert token not in status + stats + log.decode()
+
+
+def test_with_web_nobody_has_to_read_the_link(socket: Path, tmp_path: Path, web: list[object]) -> None:
+    arguments = ["serve", "--socket", socket, "--journal", tmp_path / "journal.db", *web]
+    closed, pipe = os.pipe()
+    os.close(closed)
+    try:
+        with start(*arguments, stdout=pipe) as daemon:
+            while b"listening" not in (line := daemon.log_line()):
+                assert line
+            status = tooltap("serve", "status", "--socket", socket)
+    finally:
+        os.close(pipe)
+
+    assert (status.returncode, status.stderr) == (0, b"")
+
+
+def test_without_web_there_is_no_link(socket: Path, tmp_path: Path) -> None:
+    with serving(socket, tmp_path):
+        link = tooltap("serve", "link", "--socket", socket)
+
+    assert (link.returncode, link.stdout) == (1, b"")
+    assert sentence(link) == "the daemon does not serve browsers; start it with: tooltap serve --web"
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "192.0.2.1:80"])
+def test_what_other_machines_can_reach_has_to_be_allowed(
+    socket: Path, tmp_path: Path, web: list[object], address: str
+) -> None:
+    finished = tooltap("serve", "--socket", socket, "--journal", tmp_path / "journal.db", *web, address)
+
+    assert (finished.returncode, finished.stdout) == (1, b"")
+    assert sentence(finished).endswith(" can be reached from other machines: that needs --allow-remote")
+    assert not (tmp_path / "journal.db").exists()
+
+
+def test_allowed_it_listens_for_other_machines(socket: Path, tmp_path: Path, web: list[object]) -> None:
+    with serving(socket, tmp_path, *web, "0.0.0.0:0", "--allow-remote") as daemon:
+        assert daemon.line().startswith(b"http://127.0.0.1:")
+
+
+def test_a_port_in_use_is_one_sentence(socket: Path, tmp_path: Path, web: list[object]) -> None:
+    with socket_module.create_server(("127.0.0.1", 0)) as other:
+        place = f"127.0.0.1:{other.getsockname()[1]}"
+        finished = tooltap("serve", "--socket", socket, "--journal", tmp_path / "journal.db", *web, place)
+
+    assert (finished.returncode, finished.stdout) == (1, b"")
+    assert sentence(finished) == f"cannot listen on {place}: Address already in use"
+
+
+def test_a_token_that_others_can_read_is_one_sentence(socket: Path, tmp_path: Path, web: list[object]) -> None:
+    (tmp_path / "token").write_text("x" * 43)
+    (tmp_path / "token").chmod(0o644)
+    finished = tooltap("serve", "--socket", socket, "--journal", tmp_path / "journal.db", *web)
+
+    assert (finished.returncode, finished.stdout) == (1, b"")
+    assert sentence(finished).startswith(f"others may read the token in {tmp_path / 'token'}; ")
+
+
+@pytest.mark.parametrize("package", ["starlette", "uvicorn"])
+def test_without_its_packages_it_says_how_to_get_them(
+    package: str, socket: Path, tmp_path: Path, web: list[object]
+) -> None:
+    (tmp_path / f"{package}.py").write_text(f"raise ModuleNotFoundError(name={package!r})")
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    finished = tooltap("serve", "--socket", socket, "--journal", tmp_path / "journal.db", *web, PYTHONPATH=path)
+
+    assert (finished.returncode, finished.stdout) == (1, b"")
+    assert sentence(finished) == f"{package} is not installed: pip install 'tooltap[web]'"
+
+
+def test_what_is_no_journal_is_refused(socket: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.db"
+    with sqlite3.connect(other) as connection:
+        connection.execute("CREATE TABLE mine (x)")
+    connection.close()
+    finished = tooltap("serve", "--socket", socket, "--journal", f"sqlite:{other}")
+
+    assert finished.returncode == 1
+    assert str(other) in sentence(finished)
+
+
+def test_raw_lines_are_traced_where_the_environment_asks_for_it(socket: Path, tmp_path: Path) -> None:
+    """Every raw line of a one-way and a two-way stream, with its number and direction, and no secret."""
+    trace = tmp_path / "traces" / "t.jsonl"
+    secret = tmp_path / "secret.jsonl"
+    secret.write_text('{"type":"x","key":"ghp_%s"}\n' % ("a1" * 18))
+    variables = {"HAPPIER_STACK_TOOL_TRACE": "1", "HAPPIER_STACK_TOOL_TRACE_FILE": str(trace)}
+    with serving(socket, tmp_path, **variables) as daemon:
+        for path, stream in ((CLAUDE, "claude"), (CODEX, "codex"), (secret, "secret")):
+            assert tooltap("ingest", "--socket", socket, "--stream", stream, path).returncode == 0
+        daemon.send_signal(signal.SIGTERM)
+        daemon.end()
+    records = list(TraceReader(trace))
+    claude = [record for record in records if record.stream == "claude"]
+    codex = [record for record in records if record.stream == "codex"]
+
+    assert [record.raw for record in claude] == CLAUDE.read_bytes().splitlines()
+    assert [record.n for record in claude] == [1, 2, 3, 4, 5]
+    assert {(record.dialect, record.provider, record.agent_version) for record in claude} == {
+        ("claude-stream", "claude", "2.1.330")
+    }
+    assert [record.dir for record in codex] == [json.loads(line)["dir"] for line in CODEX.read_bytes().splitlines()]
+    [masked] = [record for record in records if record.masked]
+    assert masked.line == '{"type":"x","key":"[masked github-token]"}'
+
+
+def test_the_bounds_of_a_trace_are_options_and_shown_in_stats(socket: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "traces"
+    arguments = ["serve", "--socket", socket, "--journal", tmp_path / "j.db", "--trace-total-bytes", 2**24]
+    arguments += ["--trace-file-bytes", 8_192]
+    variables = environment(HAPPIER_STACK_TOOL_TRACE="1", HAPPIER_STACK_TOOL_TRACE_DIR=str(folder))
+    with start(*arguments, env=variables) as daemon:
+        while b"listening" not in daemon.log_line():
+            pass
+        assert tooltap("ingest", "--socket", socket, CODEX).returncode == 0
+        while (trace := json.loads(tooltap("stats", "--json", "--socket", socket).stdout)["trace"])["records"] < 56:
+            pass
+        shown = tooltap("stats", "--socket", socket).stdout.decode()
+
+    assert trace["rotated"] == len(list(folder.iterdir())) - 1 > 2
+    assert max(path.stat().st_size for path in folder.iterdir()) <= 8_192
+    assert trace["totalBytes"] == sum(path.stat().st_size for path in folder.iterdir())
+    assert (trace["dropped"], trace["removed"], trace["problem"]) == (0, 0, None)
+    assert f"trace {trace['path']}: 56 records, 0 left out, 0.0 of 16 MiB\n" in shown
+
+
+def test_a_bound_that_is_none_is_one_sentence(socket: Path) -> None:
+    finished = tooltap("serve", "--socket", socket, "--trace-total-bytes", 5)
+
+    assert finished.returncode == 2
+    assert sentence(finished).startswith("configuration: trace_total_bytes: expected `int` >= 16384")
+
+
+def test_a_trace_that_cannot_be_written_stops_no_event(socket: Path, tmp_path: Path) -> None:
+    variables = {"HAPPIER_STACK_TOOL_TRACE": "1", "HAPPIER_STACK_TOOL_TRACE_FILE": str(tmp_path)}
+    with serving(socket, tmp_path, **variables) as daemon:
+        fed = tooltap("ingest", "--socket", socket, "--stats-json", CLAUDE)
+        daemon.send_signal(signal.SIGTERM)
+        _, _, log = daemon.end()
+
+    assert json.loads(fed.stderr)["events"] == 8
+    assert log.count(b"cannot be written") == 1
+
+
+def test_a_trace_on_a_disk_that_is_stuck_stops_no_event_and_no_shutdown(socket: Path, tmp_path: Path) -> None:
+    """A pipe nobody reads from takes 64 KiB and blocks its writer then."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    long = tmp_path / "long.jsonl"
+    long.write_text(f'{{"type":"x","text":"{"x" * 200_000}"}}\n')
+    variables = {"HAPPIER_STACK_TOOL_TRACE": "1", "HAPPIER_STACK_TOOL_TRACE_FILE": str(pipe)}
+    with serving(socket, tmp_path, **variables) as daemon:
+        assert tooltap("ingest", "--socket", socket, long).returncode == 0
+        fed = tooltap("ingest", "--socket", socket, "--stats-json", CLAUDE)
+        daemon.send_signal(signal.SIGTERM)
+        code, _, _ = daemon.end()
+
+    assert (json.loads(fed.stderr)["events"], code) == (8, 0)
+
+
+def test_a_daemon_on_a_terminal_socket_that_is_a_file_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("mine")
+    with start("serve", "--socket", file / "s.sock") as serve:
+        code, output, errors = serve.end()
+
+    assert (code, output) == (1, b"")
+    assert errors.startswith(b"tooltap: ")
+    assert errors.count(b"\n") == 1
+    assert file.read_text() == "mine"

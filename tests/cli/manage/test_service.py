@@ -1,0 +1,246 @@
+"""`tooltap service`: a unit that systemd takes and whose command starts a daemon, and systemd told of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import environment, here, sentence, tooltap
+from tooltap.daemon.system.systemd import NAME
+
+ESCAPES = {"n": "\n", "\\": "\\", '"': '"'}
+
+
+@pytest.fixture
+def unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where it will be written; the systemd of this machine is not told."""
+    monkeypatch.setattr("tooltap.daemon.system.systemd.BOOTED", tmp_path / "none")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return tmp_path / "config" / "systemd" / "user" / NAME
+
+
+@pytest.fixture
+def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What systemd is asked; it does everything, and answers with what is in a file beside."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    asked, answer = tmp_path / "asked", tmp_path / "answer"
+    answer.touch()
+    (programs / "systemctl").write_text(f'#!/bin/sh\necho "$*" >> {asked}\n. {answer}\n')
+    (programs / "systemctl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr("tooltap.daemon.system.systemd.BOOTED", tmp_path)
+    return asked
+
+
+def words(value: str) -> list[str]:
+    """As systemd splits a command (systemd.service(5)), with what it replaces replaced."""
+    found: list[str] = []
+    characters = iter(value)
+    word, quoted = "", False
+    for one in characters:
+        if one == '"':
+            quoted = not quoted
+        elif one == " " and not quoted:
+            found.append(word)
+            word = ""
+        else:
+            word += ESCAPES[next(characters)] if one == "\\" else one
+    assert not quoted
+    program, *arguments = [one.replace("%%", "%") for one in [*found, word]]
+    return [program, *(one.replace("$$", "$") for one in arguments)]
+
+
+def settings(unit: str) -> dict[str, list[str]]:
+    """`Section.Key` -> its values."""
+    found: dict[str, list[str]] = {}
+    section = ""
+    for line in unit.splitlines():
+        if line.startswith("["):
+            section = line.strip("[]")
+        elif line and not line.startswith("#"):
+            key, equals, value = line.partition("=")
+            assert equals, line
+            found.setdefault(f"{section}.{key}", []).append(value)
+    return found
+
+
+def printed(*options: object) -> dict[str, list[str]]:
+    finished = here("service", "install", "--print", "--", *options)
+    assert (finished.returncode, finished.stderr) == (0, b"")
+    return settings(finished.stdout.decode())
+
+
+@pytest.fixture
+def manager(tmp_path: Path) -> Iterator[socket.socket]:
+    """Who waits for a service to be ready, as systemd does."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as waiting:
+        waiting.bind(str(tmp_path / "notify"))
+        waiting.settimeout(60)
+        yield waiting
+
+
+def test_what_it_starts_is_a_daemon_that_says_when_it_is_ready(tmp_path: Path, manager: socket.socket) -> None:
+    """Its journal has a name with everything that means something to systemd or a shell."""
+    journal = tmp_path / 'a b%c$HOME"d\\e.db'
+    place = tmp_path / "s.sock"
+    unit = printed("--follow", "claude", "--journal", f"sqlite:{journal}", "--socket", place)
+    [command] = unit["Service.ExecStart"]
+    started = environment(NOTIFY_SOCKET=str(tmp_path / "notify"), CLAUDE_CONFIG_DIR=str(tmp_path))
+    with subprocess.Popen(words(command), env=started, cwd="/", stderr=subprocess.DEVNULL) as daemon:
+        try:
+            assert manager.recv(100) == b"READY=1"
+            assert tooltap("serve", "status", "--socket", place).stdout.decode().count("following: 0 files") == 1
+            assert journal.exists()
+            daemon.send_signal(signal.SIGTERM)
+            assert daemon.wait(60) == 0
+        finally:
+            daemon.kill()
+
+
+def test_the_unit_says_how_it_is_kept_alive_and_what_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CODEX_HOME", "/somewhere else/100%")
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    unit = printed()
+
+    assert unit["Service.Type"] == ["notify"]
+    assert unit["Service.Restart"] == ["on-failure"]
+    assert unit["Service.RestartPreventExitStatus"] == ["2"]  # wrong configuration stays wrong
+    assert unit["Service.UMask"] == ["0077"]
+    assert unit["Install.WantedBy"] == ["default.target"]
+    assert '"CODEX_HOME=/somewhere else/100%%"' in unit["Service.Environment"]
+    assert "secret" not in str(unit)
+
+
+def test_it_starts_the_program_it_was_installed_with(tmp_path: Path) -> None:
+    script = tmp_path / "tooltap"
+    script.write_text(f"#!{sys.executable}\nfrom tooltap.cli.main import main\nmain()\n")
+    script.chmod(0o755)
+    finished = subprocess.run([script, "service", "install", "--print"], capture_output=True, text=True, check=True)
+
+    assert settings(finished.stdout)["Service.ExecStart"] == [f"{script} serve"]
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+def test_systemd_finds_nothing_wrong_with_it(unit: Path, tmp_path: Path) -> None:
+    here("service", "install", "--", "--follow", "claude,codex", "--journal", f"sqlite:{tmp_path / 'a b%c$d.db'}")
+    command = ["systemd-analyze", "verify", "--user", "--man=no", str(unit)]
+    finished = subprocess.run(
+        command, env=environment(XDG_RUNTIME_DIR=str(tmp_path)), capture_output=True, text=True, check=False
+    )
+
+    assert (finished.returncode, finished.stderr) == (0, "")
+
+
+def test_it_is_installed_and_systemd_told(unit: Path, systemd: Path) -> None:
+    finished = here("service", "install", "--", "--follow", "claude")
+
+    assert finished.returncode == 0
+    assert finished.stderr == b""
+    assert finished.stdout.decode().splitlines() == [
+        f"wrote {unit}",
+        "did systemctl --user daemon-reload",
+        f"did systemctl --user enable {NAME}",
+        f"start it now: systemctl --user restart {NAME}",
+        "have it run without a login, too: loginctl enable-linger",
+    ]
+    assert systemd.read_text().splitlines() == ["--user --no-pager daemon-reload", f"--user --no-pager enable {NAME}"]
+    assert words(settings(unit.read_text())["Service.ExecStart"][0])[-3:] == ["serve", "--follow", "claude"]
+
+
+def test_installing_anew_replaces_the_options(unit: Path) -> None:
+    here("service", "install", "--", "--follow", "claude")
+    here("service", "install", "--", "--follow", "codex")
+
+    assert words(settings(unit.read_text())["Service.ExecStart"][0])[-2:] == ["--follow", "codex"]
+
+
+def test_without_systemd_it_says_what_to_type(unit: Path) -> None:
+    finished = here("service", "install")
+
+    assert (finished.returncode, finished.stdout.decode()) == (0, f"wrote {unit}\n")
+    assert sentence(finished) == (
+        "systemd was not told (no systemd runs here); where it runs, type:"
+        f" systemctl --user daemon-reload && systemctl --user enable {NAME}"
+    )
+
+
+def test_a_systemd_that_refuses_is_quoted(unit: Path, systemd: Path) -> None:
+    (systemd.parent / "answer").write_text("echo 'Failed to connect to bus: No medium found' >&2; exit 1\n")
+    finished = here("service", "install")
+
+    assert finished.returncode == 0
+    assert "(Failed to connect to bus: No medium found); where it runs, type: systemctl" in sentence(finished)
+    assert unit.exists()
+
+
+@pytest.mark.parametrize(("answer", "code"), [("echo active", 0), ("echo inactive; exit 3", 1)])
+def test_status_says_what_systemd_says(answer: str, code: int, unit: Path, systemd: Path) -> None:
+    (systemd.parent / "answer").write_text(f"{answer}\n")
+    before = here("service", "status").stdout.decode().splitlines()
+    here("service", "install")
+    after = here("service", "status")
+
+    assert before[0] == "unit: none; write it with `tooltap service install`"
+    assert after.returncode == code
+    assert after.stdout.decode().splitlines() == [
+        f"unit: {unit}",
+        f"now: {answer.split()[1].rstrip(';')}",
+        f"at login: {answer.split()[1].rstrip(';')}",
+    ]
+
+
+def test_uninstalling_stops_it_and_leaves_nothing(unit: Path, systemd: Path) -> None:
+    here("service", "install")
+    finished = here("service", "uninstall")
+    again = here("service", "uninstall")
+
+    assert (finished.returncode, finished.stderr) == (0, b"")
+    assert f"removed {unit}" in finished.stdout.decode().splitlines()
+    assert systemd.read_text().splitlines()[2:] == [
+        f"--user --no-pager disable --now {NAME}",
+        "--user --no-pager daemon-reload",
+    ]
+    assert not unit.exists()
+    assert (again.returncode, again.stdout.decode()) == (0, f"there is no {unit}\n")
+
+
+@pytest.mark.parametrize("command", ["install", "uninstall"])
+def test_a_unit_of_somebody_else_stays(command: str, unit: Path) -> None:
+    unit.parent.mkdir(parents=True)
+    unit.write_text("[Service]\nExecStart=/bin/true\n")
+    finished = here("service", command)
+
+    assert finished.returncode == 1
+    assert sentence(finished).startswith(f"{unit} was not written by tooltap")
+    assert unit.read_text() == "[Service]\nExecStart=/bin/true\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        (["--bogus"], "No such option '--bogus' (see tooltap serve --help)"),
+        (["--durability", "much"], "'much' is not one of 'process', 'power'"),
+        (["status"], "'status' is no option of `tooltap serve`"),
+        (["--config", "tooltap.toml"], "give --config tooltap.toml with its absolute path"),
+        (["--journal", "sqlite:journal.db"], "give --journal sqlite:journal.db with its absolute path"),
+    ],
+)
+def test_what_could_not_be_started_is_not_installed(options: list[str], wanted: str, unit: Path) -> None:
+    finished = here("service", "install", "--", *options)
+
+    assert (finished.returncode, finished.stdout) == (2, b"")
+    assert wanted in sentence(finished)
+    assert not unit.exists()
+
+
+def test_a_journal_elsewhere_needs_no_path(unit: Path) -> None:
+    assert words(printed("--journal", "nats://127.0.0.1:4222/team")["Service.ExecStart"][0])[-1].startswith("nats://")

@@ -1,0 +1,170 @@
+"""`tooltap export --html`: a session as one page, out of a file or a daemon."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import CLAUDE, here, sentence
+from tests.daemon.events import call, commit, event, message, result
+from tests.daemon.running import Running, running
+from tests.daemon.web.parsed import Element, parse
+from tests.normalizers.reading import FIXTURES
+from tooltap.normalizers.core.items import OutputPiece
+from tooltap.protocol.events import Attachment, OutputRef, SessionEvent
+
+PICTURE = FIXTURES / "claude-stream" / "claude-code-2.1.330" / "mcp.jsonl"
+SUBAGENTS = FIXTURES / "claude-stream" / "claude-code-2.1.330" / "subagents-parallel.jsonl"
+PNG = b"\x89PNG and so on"
+LONG = b"0123456789abcde\n" * 100_000
+"""1.6 MB: more than one reply holds, and more than goes into the page."""
+
+
+def page_of(html: bytes) -> Element:
+    doctype, text = html.decode().split("\n", 1)
+    assert doctype == "<!doctype html>"
+    return parse(text)
+
+
+def export(*arguments: object) -> Element:
+    finished = here("export", "--html", *arguments)
+    assert (finished.returncode, finished.stderr) == (0, b"")
+    return page_of(finished.stdout)
+
+
+def cards(page: Element) -> list[Element]:
+    """Those that stand for themselves."""
+    return [one for one in page.one("main").children if isinstance(one, Element)]
+
+
+def titles(page: Element) -> list[str]:
+    return [card.texts(".title")[0] for card in cards(page)]
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    picture = Attachment(mime_type="image/png", output_id="s:1:o0", bytes=len(PNG))
+    gone = Attachment(mime_type="image/png", output_id="s:1:o9", bytes=5)
+    whole = OutputRef(output_id="s:1:o1", bytes=len(LONG), lines=100_000, mime_type="text/plain")
+    with running(tmp_path_factory.mktemp("daemon")) as one:
+        one.commit(
+            commit(
+                event(SessionEvent, state="started", title="Fix <b>the</b> greeting"),
+                message("Look:", attachments=[picture, gone]),
+                call("c"),
+                OutputPiece("s:1:o0", 0, PNG, "image/png"),
+                OutputPiece("s:1:o1", 0, LONG, "text/plain"),
+                result("c", output={"stdout": "0123"}, outputs={"/output/stdout": whole}),
+            ),
+        )
+        one.commit(commit(message("elsewhere", "other", session="session-22"), stream="other"))
+        yield one
+
+
+def test_a_recording_becomes_a_page_without_a_daemon(tmp_path: Path) -> None:
+    written = tmp_path / "session.html"
+    finished = here("export", "--html", CLAUDE, "-o", written)
+    assert (finished.returncode, finished.stdout, finished.stderr) == (0, b"", b"")
+    page = page_of(written.read_bytes())
+    assert page.one("h1").text == "claude-code"
+    assert titles(page)[0] == "Session started"
+    assert "Bash" in titles(page)
+
+
+def test_the_page_allows_nothing_but_its_own_style_and_its_own_images() -> None:
+    page = export(CLAUDE)
+    [policy] = [one.attributes["content"] for one in page.all("meta") if "http-equiv" in one.attributes]
+    digest = base64.b64encode(hashlib.sha256(page.one("style").raw.encode()).digest()).decode()
+    assert policy == (
+        f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    assert not page.all("script")
+    assert {one.attributes["href"][0] for one in page.all("a")} == {"#"}
+    assert not page.all("link")
+    assert "@import" not in page.one("style").raw
+    assert "url(" not in page.one("style").raw
+
+
+def test_a_subagents_events_are_in_the_card_of_the_call_that_spawned_it() -> None:
+    first, second = (card for card in cards(export(SUBAGENTS)) if card.texts(".title")[0] == "Task")
+    for task in (first, second):
+        assert task.attributes["data-status"] == "completed"
+        assert {"Prompt", "Grep", "Read"} <= set(task.texts(".title"))
+
+
+def test_what_a_summary_leaves_out_unfolds_and_full_has_nothing_to_unfold() -> None:
+    summary, full, title = (export(SUBAGENTS, "--level", level) for level in ("summary", "full", "title"))
+    assert summary.all("details.whole")
+    assert not full.all("details.whole")
+    assert not title.all(".brief")
+    assert "greet is defined" in title.text
+    assert len(title.all("details.whole")) >= len(summary.all("details.whole"))
+
+
+def test_links_of_cards_lead_to_places_in_the_page() -> None:
+    page = export(CLAUDE)
+    places = {card.attributes["id"] for card in page.all("article")}
+    assert {link.attributes["href"].removeprefix("#") for link in page.all("a.head")} == places
+
+
+def test_event_lines_give_the_same_page_without_the_bodies() -> None:
+    lines = here("normalize", PICTURE).stdout
+    finished = here("export", "--html", "-")
+    assert sentence(finished) == "- has no events"
+    finished = here("export", "--html", "-", stdin=lines)
+    page, recorded = page_of(finished.stdout), export(PICTURE)
+    assert titles(page) == titles(recorded)
+    assert (len(page.all("img")), len(recorded.all("img"))) == (0, 1)
+    assert "image/png, 70 bytes, not available" in page.text
+
+
+def test_a_picture_is_in_the_page() -> None:
+    assert export(PICTURE).one("img").attributes["src"].startswith("data:image/png;base64,iVBOR")
+
+
+def test_a_session_of_a_daemon_has_its_title_its_bodies_and_what_is_left_out(daemon: Running) -> None:
+    page = export("session-1", "--socket", daemon.path)
+    assert page.one("h1").text == "Fix <b>the</b> greeting"
+    assert titles(page) == ["Session started", "Assistant", "Bash"]
+    assert page.one("img").attributes["src"] == f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
+    assert "image/png, 5 bytes, not available" in page.text
+    assert f"cut: {len(LONG):,} bytes in all" in page.text
+    assert "1 body is left out (1,600,000 bytes): too large for this page." in page.one("footer").text
+
+
+def test_a_long_body_is_a_download_where_there_is_room_for_it(daemon: Running) -> None:
+    page = export("session-1", "--socket", daemon.path, "--max-body", 2_000_000)
+    [link] = [one for one in page.all("a") if "download" in one.attributes]
+    assert link.text == "the whole: 1,600,000 bytes"
+    kind, data = link.attributes["href"].split(",")
+    assert kind == "data:application/octet-stream;base64"
+    assert base64.b64decode(data) == LONG
+
+
+def test_all_bodies_together_are_bounded(daemon: Running) -> None:
+    page = export("session-1", "--socket", daemon.path, "--max-bodies", 10)
+    assert not page.all("img")
+    assert re.search("2 bodies are left out", page.one("footer").text)
+
+
+def test_the_beginning_of_an_id_is_enough_if_it_is_one_sessions(daemon: Running) -> None:
+    assert titles(export("session-2", "--socket", daemon.path)) == ["Assistant"]
+    ambiguous = here("export", "--html", "session", "--socket", daemon.path)
+    assert sentence(ambiguous) == "2 sessions that begin with 'session' in the journal: see tooltap sessions"
+    unknown = here("export", "--html", "nothing", "--socket", daemon.path)
+    assert sentence(unknown) == "no session 'nothing' in the journal: see tooltap sessions"
+
+
+def test_what_cannot_be_written_or_read_is_said_in_a_sentence(tmp_path: Path) -> None:
+    assert sentence(here("export", "--html", CLAUDE, "-o", tmp_path / "no" / "where.html")) == (
+        f"{tmp_path}/no/where.html: No such file or directory"
+    )
+    empty = tmp_path / "empty.jsonl"
+    empty.touch()
+    assert sentence(here("export", "--html", empty, "-o", tmp_path / "page.html")) == f"{empty} has no events"
+    assert not (tmp_path / "page.html").exists()

@@ -1,0 +1,257 @@
+"""`tooltap attach opencode`: what OpenCode's event stream says is in the journal, and what was missed is told."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command import Child, environment, here, sentence, start, tooltap
+from tests.cli.tap.spooling import Place, until
+from tests.cli.tap.test_proxy import without_names
+from tests.cli.tap.test_run import tapped
+from tests.daemon.running import Running
+from tests.http_server import Answer, HttpServer, Request
+
+RECORDINGS = Path(__file__).parents[2] / "fixtures" / "opencode-bus" / "opencode-1.18.33"
+CONNECTED = b'{"type":"server.connected","properties":{}}'
+HEARTBEAT = b'data: {"type":"server.heartbeat","properties":{}}\n\n'
+
+
+def recorded(name: str) -> list[bytes]:
+    """What the server's event stream carried."""
+    records = [json.loads(line) for line in (RECORDINGS / f"{name}.jsonl").read_bytes().splitlines()]
+    return [json.dumps(one["line"], ensure_ascii=False).encode() for one in records if one["dir"] == "out"]
+
+
+def sse(lines: list[bytes]) -> bytes:
+    return b"".join(b"data: %s\n\n" % line for line in lines)
+
+
+def pieces(data: bytes, *sizes: int) -> list[bytes]:
+    """Cut at sizes that fit neither lines nor characters."""
+    cut: list[bytes] = []
+    while data:
+        size = sizes[len(cut) % len(sizes)]
+        cut.append(data[:size])
+        data = data[size:]
+    return cut
+
+
+def events_of(daemon: Running) -> list[dict[str, Any]]:
+    with daemon.subscribe(after="start", follow=False) as wire:
+        return [event for event in wire.rest() if "kind" in event]
+
+
+def lines(daemon: Running) -> int:
+    return sum(stream["lines"] for stream in daemon.stats()["perStream"])
+
+
+def log(child: Child, event: str) -> dict[str, Any]:
+    """The next such entry of its log."""
+    while (entry := json.loads(child.log_line()))["event"] != event:
+        pass
+    return entry  # type: ignore[no-any-return]
+
+
+def stop(child: Child, number: int = signal.SIGTERM) -> tuple[int, bytes, bytes]:
+    child.send_signal(number)
+    return child.end()
+
+
+@pytest.mark.parametrize(("number", "wanted"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_the_stream_gives_the_events_of_its_recording(
+    number: int, wanted: int, daemon: Running, tmp_path: Path
+) -> None:
+    """It comes in odd chunks, with other fields, comments and both kinds of line ends, as the format allows."""
+    said = recorded("shell")
+    body = b": hello\r\nid: 7\r\nevent: message\r\nretry: 5\r\n" + sse(said).replace(b"\n\n", b"\r\n\r\n", 3)
+    over = threading.Event()
+
+    def answer(request: Request, answer: Answer) -> None:
+        answer.head(200, "Content-Type: text/event-stream; charset=utf-8", "Transfer-Encoding: chunked")
+        for piece in pieces(body, 1, 7, 4096, 3):
+            answer.chunk(piece)
+        over.wait(30)
+
+    with HttpServer(answer) as server, start("attach", "opencode", server.url, "--socket", daemon.path) as attached:
+        until(lambda: lines(daemon) == len(said))
+        code, output, errors = stop(attached, number)
+        over.set()
+    recording = tmp_path / "the-recording.jsonl"
+    recording.write_bytes(b"".join(line + b"\n" for line in said))
+    expected = [
+        json.loads(line) for line in here("normalize", "--dialect", "opencode-bus", recording).stdout.splitlines()
+    ]
+
+    assert (code, output, b"tooltap: " in errors) == (wanted, b"", False)
+    assert [without_names(event) for event in events_of(daemon)] == [without_names(event) for event in expected]
+    [stream] = tapped(daemon)
+    assert (stream["dialect"], stream["state"]) == ("opencode-bus", "ended")
+    assert stream["stream"].startswith("attach-")
+    [request] = server.requests
+    assert (request.method, request.target, request.header("authorization")) == ("GET", "/event", None)
+
+
+def test_it_connects_again_and_tells_what_may_be_missing(daemon: Running) -> None:
+    said = recorded("shell")
+    half = len(said) // 2
+    over = threading.Event()
+
+    def answer(request: Request, answer: Answer) -> None:
+        if len(server.requests) == 1:
+            answer.head(200, "Content-Type: text/event-stream", "Transfer-Encoding: chunked")
+            answer.chunk(sse(said[:half]) + b'data: {"cut')
+            answer.break_off()
+        elif len(server.requests) == 2:
+            answer.stream(sse(said[half:]))
+        else:
+            over.wait(30)
+
+    with HttpServer(answer) as server, start("attach", "opencode", server.url, "--socket", daemon.path) as attached:
+        assert log(attached, "attached")["url"] == f"{server.url}/event"
+        away = log(attached, "not attached")
+        assert (away["url"], away["retry_seconds"]) == (f"{server.url}/event", 0.2)
+        assert "peer closed connection" in away["reason"]
+        log(attached, "attached")
+        assert log(attached, "not attached")["reason"] == "the server has ended the stream"
+        until(lambda: lines(daemon) == len(said) + 1)
+        assert stop(attached)[0] == 0
+        over.set()
+    events = events_of(daemon)
+    [lost] = [event for event in events if event.get("code") == "lost"]
+
+    assert lost["line"] == half + 1
+    assert lost["data"]["reason"].startswith("not connected to OpenCode for ")
+    assert lost["data"]["reason"].endswith(" s, what it said meanwhile is unknown")
+    assert [event for event in events if event["kind"] == "unparsed"] == []
+
+
+def test_a_server_that_is_not_there_yet_is_waited_for(daemon: Running) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    over = threading.Event()
+
+    def say_and_wait(request: Request, answer: Answer) -> None:
+        answer.head(200, "Content-Type: text/event-stream", "Transfer-Encoding: chunked")
+        answer.chunk(sse([CONNECTED]))
+        over.wait(30)
+
+    with start("attach", "opencode", f"http://127.0.0.1:{port}", "--socket", daemon.path) as attached:
+        assert "onnect" in log(attached, "not attached")["reason"]
+        with HttpServer(say_and_wait, port=port):
+            log(attached, "attached")
+            until(lambda: lines(daemon) == 1)
+            stop(attached)
+            over.set()
+
+    assert events_of(daemon) == []  # nothing is missing of what it had not attached to
+
+
+def test_a_server_that_falls_silent_is_connected_to_again(daemon: Running) -> None:
+    over = threading.Event()
+
+    def answer(request: Request, answer: Answer) -> None:
+        answer.head(200, "Content-Type: text/event-stream", "Transfer-Encoding: chunked")
+        answer.chunk(HEARTBEAT)
+        over.wait(30)
+
+    with (
+        HttpServer(answer) as server,
+        start("attach", "opencode", server.url, "--silence", 0.2, "--socket", daemon.path) as attached,
+    ):
+        assert log(attached, "not attached")["reason"] == "ReadTimeout"
+        log(attached, "attached")
+        until(lambda: lines(daemon) >= 3)
+        stop(attached)
+        over.set()
+
+    assert [event["code"] for event in events_of(daemon)][:1] == ["lost"]
+
+
+def test_the_password_is_sent_and_not_told(daemon: Running) -> None:
+    variables = environment(OPENCODE_SERVER_PASSWORD="secret-word")
+    with (
+        HttpServer(lambda _, answer: answer.stream(sse([CONNECTED]))) as server,
+        start("attach", "opencode", server.url, "--socket", daemon.path, env=variables) as attached,
+    ):
+        log(attached, "not attached")
+        errors = stop(attached)[2]
+        other = server.url.replace("http://", "http://me:other-word@")
+        with start("attach", "opencode", f"{other}/global/event?x=1", "--socket", daemon.path) as attached:
+            told = log(attached, "not attached")
+            stop(attached)
+
+    assert server.requests[0].header("authorization") == f"Basic {base64.b64encode(b'opencode:secret-word').decode()}"
+    assert server.requests[-1].header("authorization") == f"Basic {base64.b64encode(b'me:other-word').decode()}"
+    assert server.requests[-1].target == "/global/event?x=1"
+    assert b"secret-word" not in errors
+    assert told["url"] == f"{server.url}/global/event?x=1"
+
+
+def test_lines_wait_in_the_spool_and_come_once_though_it_is_killed(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    said = [b'{"n":%d}' % number for number in range(100)]
+    over = threading.Event()
+
+    def answer(request: Request, answer: Answer) -> None:
+        answer.head(200, "Content-Type: text/event-stream", "Transfer-Encoding: chunked")
+        answer.chunk(sse(said))
+        over.wait(30)
+
+    variables = environment(**place.variables)
+    with (
+        HttpServer(answer) as server,
+        start("attach", "opencode", server.url, "--socket", place.socket, env=variables) as attached,
+    ):
+        assert "no daemon" in log(attached, "lines wait in the spool")["reason"]
+        until(lambda: place.spooled(99))
+        attached.kill()
+        over.set()
+    with place.serving() as daemon:
+        daemon.wait_until_ended(1)
+
+        assert list(daemon.journal().values()) == [list(range(100))]
+
+
+def test_what_is_no_opencode_is_one_sentence(tmp_path: Path) -> None:
+    place = tmp_path / "none.sock"
+
+    def answer(request: Request, answer: Answer) -> None:
+        if request.target == "/event":
+            answer.whole(200, b"<html>", "Content-Type: text/html")
+        else:
+            answer.whole(401, b"")
+
+    with HttpServer(answer) as server:
+        page = tooltap("attach", "opencode", server.url, "--socket", place)
+        closed = tooltap("attach", "opencode", f"{server.url}/private/", "--socket", place)
+
+    assert (page.returncode, closed.returncode) == (1, 1)
+    assert sentence(page) == f"{server.url}/event is not the event stream of OpenCode: it answers 200 text/html"
+    assert sentence(closed).startswith(f"{server.url}/private/event wants a password")
+
+
+@pytest.mark.parametrize("url", ["localhost:4096", "ftp://host", "http://", "http://a:b:c"])
+def test_what_is_no_url_is_one_sentence(url: str) -> None:
+    finished = here("attach", "opencode", url)
+
+    assert finished.returncode == 1
+    assert repr(url) in sentence(finished)
+
+
+def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "httpx.py").write_text("raise ModuleNotFoundError(name='httpx')")
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    finished = tooltap("attach", "opencode", "http://127.0.0.1:1", PYTHONPATH=path)
+
+    assert finished.returncode == 1
+    assert sentence(finished) == "httpx is not installed: pip install 'tooltap[attach]'"

@@ -1,0 +1,281 @@
+"""`tooltap gateway openai`: requests and answers pass as they are, and nobody else gets in."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.cli.command import here, sentence, tooltap
+from tests.cli.tap.gateways import TIMEOUT, answers, ask, chunk, completion, gateway, said, streams
+from tests.cli.tap.spooling import until
+from tests.cli.tap.test_attach import events_of, log, stop
+from tests.daemon.running import Running
+from tests.http_server import Answer, HttpServer, Request
+
+
+def test_requests_and_answers_pass_as_they_are(daemon: Running) -> None:
+    body = bytes(range(256)) * 500
+
+    def answer(request: Request, answer: Answer) -> None:
+        headers = [
+            "Set-Cookie: a=1",
+            "Set-Cookie: b=2",
+            "Server: theirs",
+            "X-Odd:  kept",
+            "Connection: x-mine",
+            "X-Mine: 1",
+        ]
+        answer.whole(418, body[::-1], *headers)
+
+    with HttpServer(answer) as server, gateway(f"{server.url}/api/", daemon.path) as (_, client):
+        target = "/v1/mod%2Fels/%7Ex?a=b%20c&d=[1]|e&&=%E2%82%AC"
+        sent = [
+            ("Authorization", "Bearer key"),
+            ("X-Twice", "1"),
+            ("X-Twice", "2"),
+            ("TE", "trailers"),
+            ("Cookie", "c"),
+        ]
+        url = httpx.URL(str(client.base_url)).copy_with(raw_path=target.encode())
+        request = httpx.Request("DELETE", url, headers=sent, content=body)
+        response = client.send(request, auth=None)
+    [seen] = server.requests
+
+    assert (seen.method, seen.target, seen.body) == ("DELETE", f"/api{target}", body)
+    assert sorted((key.lower(), value) for key, value in seen.headers) == [
+        ("authorization", "Bearer key"),
+        ("content-length", str(len(body))),
+        ("cookie", "c"),
+        ("host", server.url.removeprefix("http://")),
+        ("x-twice", "1"),
+        ("x-twice", "2"),
+    ]
+    assert (response.status_code, response.content) == (418, body[::-1])
+    assert [(key.decode().lower(), value.decode()) for key, value in response.headers.raw] == [
+        ("content-length", str(len(body))),
+        ("set-cookie", "a=1"),
+        ("set-cookie", "b=2"),
+        ("server", "theirs"),
+        ("x-odd", "kept"),
+    ]
+    assert streams(daemon) == []
+
+
+def test_other_paths_and_a_body_without_length_pass(daemon: Running) -> None:
+    with (
+        HttpServer(lambda request, answer: answer.whole(200, request.body)) as server,
+        gateway(server.url, daemon.path) as (_, client),
+    ):
+        assert client.get("/v1/models").content == b""
+        assert client.post("/v1/embeddings", content=iter([b"one", b"two"])).content == b"onetwo"
+        assert client.head("/").status_code == 200
+
+    assert [request.method for request in server.requests] == ["GET", "POST", "HEAD"]
+    assert streams(daemon) == []
+
+
+def test_a_stream_passes_undelayed(daemon: Running) -> None:
+    """The server goes on only when the client has what came before."""
+    seen = threading.Semaphore(0)
+
+    def answer(request: Request, answer: Answer) -> None:
+        answer.head(200, "Content-Type: text/event-stream", "Transfer-Encoding: chunked")
+        for piece in (b"d", b"ata: ", b"x\n", b"\n"):
+            answer.chunk(piece)
+            assert seen.acquire(timeout=TIMEOUT)
+        answer.chunk(b"")
+
+    with HttpServer(answer) as server, gateway(server.url, daemon.path) as (_, client):
+        got = []
+        with client.stream("POST", "/v1/chat/completions", json=ask("hi", stream=True)) as response:
+            for piece in response.iter_raw():
+                got.append(piece)
+                seen.release()
+
+    assert got == [b"d", b"ata: ", b"x\n", b"\n"]
+
+
+@pytest.mark.parametrize("begun", [False, True], ids=["before-the-answer", "in-the-answer"])
+def test_a_client_that_leaves_cancels_its_request(begun: bool, daemon: Running) -> None:
+    asked, left = threading.Event(), threading.Event()
+
+    def answer(request: Request, answer: Answer) -> None:
+        if begun:
+            answer.head(200, "Content-Type: text/event-stream", "Transfer-Encoding: chunked")
+            answer.chunk(chunk("partly", "c-1"))
+        asked.set()
+        answer.wait_until_left()
+        left.set()
+
+    with HttpServer(answer) as server, gateway(server.url, daemon.path) as (_, client):
+        address = (client.base_url.host, client.base_url.port)
+        body = json.dumps(ask("hi", stream=True)).encode()
+        with socket.create_connection(address) as connection:
+            head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n\r\n"
+            connection.sendall(head.encode() + body)
+            assert asked.wait(TIMEOUT)
+            if begun:
+                while b"partly" not in connection.recv(65_536):
+                    pass
+        assert left.wait(TIMEOUT)
+        until(lambda: said(events_of(daemon)) == [("user", "hi")])
+
+
+def test_a_client_that_leaves_before_it_has_asked_is_not_told_of(daemon: Running) -> None:
+    left = threading.Event()
+
+    def answer(request: Request, answer: Answer) -> None:
+        if request.body == b'{"messages":':  # and no more came
+            left.set()
+        else:
+            answer.whole(200, completion("Hello."))
+
+    with HttpServer(answer) as server, gateway(server.url, daemon.path) as (child, client):
+        with socket.create_connection((client.base_url.host, client.base_url.port)) as connection:
+            head = "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\n"
+            connection.sendall(head.encode() + b'{"messages":')
+            assert server.connected.wait(TIMEOUT)
+        assert left.wait(TIMEOUT)
+        client.post("/v1/chat/completions", json=ask("Hi."))
+        code, _, errors = stop(child)
+
+    assert (code, errors) == (0, b"")
+    assert [one["lines"] for one in streams(daemon)] == [2]
+
+
+def test_an_answer_that_breaks_off_breaks_off(daemon: Running) -> None:
+    def answer(request: Request, answer: Answer) -> None:
+        answer.head(200, "Content-Type: text/event-stream", "Transfer-Encoding: chunked")
+        answer.chunk(chunk("partly", "c-1"))
+        answer.break_off()
+
+    with HttpServer(answer) as server, gateway(server.url, daemon.path) as (child, client):
+        with client.stream("POST", "/v1/chat/completions", json=ask("hi", stream=True)) as response:
+            got = response.iter_raw()
+            assert b"partly" in next(got)
+            with pytest.raises(httpx.RemoteProtocolError):
+                list(got)
+        assert "peer closed connection" in log(child, "the server broke an answer off")["reason"]
+        code, _, errors = stop(child)
+
+    assert (code, b"Traceback" in errors) == (0, False)
+    assert said(events_of(daemon)) == [("user", "hi"), ("assistant", "partly")]
+
+
+def test_errors_of_the_server_pass_and_are_told(daemon: Running) -> None:
+    body = b'{\n  "error": {"message": "Too many.", "type": "requests", "code": "rate_limit"}\n}\n'
+    with (
+        HttpServer(lambda _, answer: answer.whole(429, body, "Retry-After: 7")) as server,
+        gateway(server.url, daemon.path) as (child, client),
+    ):
+        response = client.post("/v1/chat/completions", json=ask("hi"))
+        stop(child)
+
+    assert (response.status_code, response.content, response.headers["retry-after"]) == (429, body, "7")
+    [notice] = [event for event in events_of(daemon) if event["kind"] == "notice"]
+    assert (notice["code"], notice["text"]) == ("provider-error", "Too many.")
+
+
+def test_a_server_that_is_away_is_a_502(daemon: Running) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with gateway(f"http://127.0.0.1:{port}", daemon.path) as (child, client):
+        response = client.post("/v1/chat/completions", json=ask("hi"))
+        assert log(child, "the server cannot be reached")["upstream"] == f"http://127.0.0.1:{port}"
+        stop(child)
+
+    assert (response.status_code, response.headers["content-type"]) == (502, "application/json")
+    error = response.json()["error"]
+    assert error["message"].startswith(f"tooltap gateway: http://127.0.0.1:{port} cannot be reached: ")
+    assert (error["type"], error["code"]) == ("gateway_error", 502)
+    assert [event["text"] for event in events_of(daemon) if event["kind"] == "notice"] == [error["message"]]
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (["--listen", "0.0.0.0:0"], 1, "0.0.0.0 can be reached from other machines: that needs --allow-remote"),
+        (["--listen", "here"], 2, "--listen is HOST:PORT"),
+        (["--upstream", "localhost:11434"], 1, "'localhost:11434' is not the URL of a server"),
+        (["--upstream", "http://user:word@host"], 1, "is not the URL of a server"),
+    ],
+)
+def test_wrong_options_are_one_sentence(options: list[str], code: int, words: str) -> None:
+    finished = here("gateway", "openai", "--upstream", "http://127.0.0.1:1", *options)
+
+    assert finished.returncode == code
+    assert words in sentence(finished)
+
+
+def test_a_port_that_is_taken_is_one_sentence() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        finished = here("gateway", "openai", "--upstream", "http://127.0.0.1:1", "--listen", address)
+
+    assert finished.returncode == 1
+    assert sentence(finished) == f"cannot listen on {address}: Address already in use"
+
+
+def test_a_name_that_a_web_page_made_is_refused(daemon: Running) -> None:
+    with HttpServer(answers(b"{}", b"{}")) as server, gateway(server.url, daemon.path) as (_, client):
+        refused = client.get("/v1/models", headers={"Host": f"evil.example:{client.base_url.port}"})
+        assert client.get("/v1/models", headers={"Host": "localhost"}).status_code == 200
+        assert client.get("/v1/models", headers={"Host": "[::1]:80"}).status_code == 200
+
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, 403)
+    assert len(server.requests) == 2
+
+
+def test_with_allow_remote_any_name_is_taken(daemon: Running) -> None:
+    with HttpServer(answers(b"{}")) as server, gateway(server.url, daemon.path, "--allow-remote") as (_, client):
+        assert client.get("/v1/models", headers={"Host": "gateway.lan"}).status_code == 200
+
+
+@pytest.mark.parametrize("package", ["uvicorn", "brotli"])
+def test_without_the_extra_it_says_what_to_install(package: str, tmp_path: Path) -> None:
+    (tmp_path / f"{package}.py").write_text(f"raise ModuleNotFoundError(name={package!r})")
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    finished = tooltap("gateway", "openai", "--upstream", "http://127.0.0.1:1", PYTHONPATH=path)
+
+    assert finished.returncode == 1
+    assert sentence(finished) == f"{package} is not installed: pip install 'tooltap[gateway]'"
+
+
+def test_it_ends_at_a_signal_while_an_answer_passes(daemon: Running) -> None:
+    """What is under way is given a moment; a second does not matter to anybody who stops it."""
+    over = threading.Event()
+
+    def answer(request: Request, answer: Answer) -> None:
+        answer.head(200, "Content-Type: text/event-stream", "Transfer-Encoding: chunked")
+        answer.chunk(chunk("first", "c-1"))
+        over.wait(TIMEOUT)
+        answer.chunk(chunk(" last", "c-1", "stop"))
+        answer.chunk(b"")
+
+    with HttpServer(answer) as server, gateway(server.url, daemon.path) as (child, client):
+        with client.stream("POST", "/v1/chat/completions", json=ask("Hi.", stream=True)) as response:
+            got = response.iter_raw()
+            assert b"first" in next(got)
+            child.send_signal(signal.SIGINT)
+            until(lambda: refuses(client.base_url))
+            over.set()
+            assert b"last" in b"".join(got)
+        assert child.end()[0] == 130
+
+    assert said(events_of(daemon)) == [("user", "Hi."), ("assistant", "first last")]
+
+
+def refuses(url: httpx.URL) -> bool:
+    try:
+        socket.create_connection((url.host, url.port)).close()
+    except ConnectionRefusedError:
+        return True
+    return False

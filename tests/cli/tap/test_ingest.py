@@ -1,0 +1,206 @@
+"""`tooltap ingest`: every line of a file takes effect once, however often and in however many pieces it is fed."""
+
+from __future__ import annotations
+
+import base64
+import json
+import signal
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from tests.cli.command import CLAUDE, CODEX, here, sentence, serving, start, tooltap
+from tests.daemon.running import Running
+from tooltap.daemon.system.stream_ids import recording_id
+
+MIB = 1024 * 1024
+
+
+def events_of(daemon: Running, stream: str) -> list[dict[str, Any]]:
+    with daemon.subscribe(after="start", follow=False, filter={"stream": [stream]}) as wire:
+        return [event for event in wire.rest() if "kind" in event]
+
+
+def streams_of(daemon: Running) -> dict[str, dict[str, Any]]:
+    return {one["stream"]: one for one in daemon.stats()["perStream"]}
+
+
+def normalized(path: Path) -> list[str]:
+    """Line and index of each event id that `normalize` gives the same file."""
+    events = here("normalize", path).stdout.splitlines()
+    return [json.loads(line)["id"].split(":", 1)[1] for line in events]
+
+
+def test_files_become_streams_with_the_events_that_normalize_gives(daemon: Running) -> None:
+    finished = tooltap("ingest", "--socket", daemon.path, "--stats-json", CLAUDE, CODEX)
+    claude, codex, total = map(json.loads, finished.stderr.splitlines())
+
+    assert (finished.returncode, finished.stdout) == (0, b"")
+    assert (claude["stream"], codex["stream"]) == (recording_id(str(CLAUDE)), recording_id(str(CODEX)))
+    assert "op" not in claude
+    assert (claude["dialect"], codex["dialect"]) == ("claude-stream", "codex-mcp")
+    assert total["lines"] == claude["lines"] + codex["lines"]
+    for path in (CLAUDE, CODEX):
+        ids = [event["id"].split(":", 1)[1] for event in events_of(daemon, recording_id(str(path)))]
+        assert ids == normalized(path)
+    assert {one["state"] for one in streams_of(daemon).values()} == {"ended"}
+
+
+def test_a_file_fed_again_changes_nothing_and_gives_the_same_statistics(daemon: Running) -> None:
+    once = here("ingest", "--socket", daemon.path, "--stats-json", CODEX)
+    again = here("ingest", "--socket", daemon.path, "--stats-json", CODEX)
+
+    assert once.stderr == again.stderr
+    assert len(events_of(daemon, recording_id(str(CODEX)))) == json.loads(once.stderr)["events"]
+
+
+def test_a_file_that_has_grown_is_gone_on_with(daemon: Running, tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    lines = CLAUDE.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(lines[:2]))
+    here("ingest", "--socket", daemon.path, log)
+    log.write_bytes(b"".join(lines))
+    here("ingest", "--socket", daemon.path, log)
+    [stream] = streams_of(daemon).values()
+    calls = [event["callId"] for event in events_of(daemon, stream["stream"]) if event["kind"] == "tool-call"]
+
+    assert stream["lines"] == len(lines)
+    assert len(calls) == 1
+
+
+def test_a_file_that_was_replaced_is_a_stream_of_its_own(daemon: Running, tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    for content in (CLAUDE.read_bytes(), CODEX.read_bytes(), CODEX.read_bytes(), b'{"short":1}\n'):
+        log.write_bytes(content)
+        assert here("ingest", "--socket", daemon.path, log).returncode == 0
+    first, second, third = sorted(streams_of(daemon).values(), key=lambda one: one["updated"])
+
+    assert (first["stream"], first["dialect"]) == (recording_id(str(log)), "claude-stream")
+    assert second["stream"].startswith(f"{recording_id(str(log))}~")
+    assert (second["dialect"], second["lines"]) == ("codex-mcp", len(CODEX.read_bytes().splitlines()))
+    assert third["lines"] == 1
+
+
+def test_namesakes_are_two_streams(daemon: Running, tmp_path: Path) -> None:
+    paths = [tmp_path / folder / "a.jsonl" for folder in ("one", "two")]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_bytes(CLAUDE.read_bytes())
+    here("ingest", "--socket", daemon.path, *paths)
+
+    assert [one.split("~")[0] for one in streams_of(daemon)] == ["a", "a"]
+
+
+def test_standard_input_is_a_new_stream_each_time_or_the_named_one(daemon: Running) -> None:
+    for arguments in ([], ["-"], ["--stream", "mine"], ["--stream", "mine"]):
+        assert here("ingest", "--socket", daemon.path, *arguments, stdin=CLAUDE.read_bytes()).returncode == 0
+    streams = streams_of(daemon)
+
+    assert sorted(name.split("-")[0] for name in streams) == ["mine", "stdin", "stdin"]
+    assert streams["mine"]["lines"] == 5
+
+
+def test_piped_lines_arrive_as_they_come(daemon: Running) -> None:
+    with (
+        daemon.subscribe(after="now") as wire,
+        start("ingest", "--socket", daemon.path, "--dialect", "claude-stream") as ingest,
+    ):
+        assert wire.read()["op"] == "live"
+        ingest.write(b"no json\n")
+        assert wire.read()["kind"] == "unparsed"
+        ingest.write(b"nor this\n")
+        assert wire.read()["text"] == "nor this"
+        assert ingest.end() == (0, b"", b"")
+
+
+def test_bytes_and_directions_of_tapped_lines_arrive(daemon: Running, tmp_path: Path) -> None:
+    tapped = tmp_path / "tapped.jsonl"
+    records = [
+        {"t": 1_795_293_851_000, "dir": "out", "line": "plain"},
+        {"dir": "out", "b64": base64.b64encode(b"\xff!").decode()},
+        {"op": "lost", "lines": 3, "bytes": 70, "reason": "spool full"},
+        {"dir": "out", "line": "head", "bytes": 99_000_000},
+        {"op": "end"},
+    ]
+    tapped.write_text("".join(json.dumps(record) + "\n" for record in records))
+    here("ingest", "--socket", daemon.path, tapped, "--dialect", "acp")
+    events = events_of(daemon, recording_id(str(tapped)))
+
+    assert [(event["line"], event.get("reason", event.get("code"))) for event in events] == [
+        (1, "not-json"),
+        (2, "not-json"),
+        (5, "lost"),
+        (6, "too-long"),
+    ]
+    assert events[0]["ts"] == 1_795_293_851_000
+    assert events[1]["text"] == "\ufffd!"
+    assert events[3]["bytes"] == 99_000_000
+
+
+def test_a_line_of_100_mb_is_one_unparsed_event(daemon: Running, tmp_path: Path) -> None:
+    long = tmp_path / "long.jsonl"
+    with open(long, "wb") as file:
+        for _ in range(100):
+            file.write(b"x" * MIB)
+        file.write(b"\nnot json")
+    assert tooltap("ingest", "--socket", daemon.path, long).returncode == 0
+    events = events_of(daemon, recording_id(str(long)))
+
+    assert [(event["line"], event["reason"], event["bytes"]) for event in events] == [
+        (1, "too-long", 100 * MIB),
+        (2, "not-json", 8),
+    ]
+
+
+def test_a_daemon_that_comes_back_gets_each_line_once(tmp_path: Path) -> None:
+    """The daemon is killed with `kill -9` while lines are on their way, and started again."""
+    socket = tmp_path / "s.sock"
+    lines = [b'{"n":%d}\n' % n for n in range(20_000)]
+    with ExitStack() as stack:
+        with serving(socket, tmp_path) as daemon:
+            arguments = ["--socket", socket, "--dialect", "acp", "--stats-json", "--stream", "big"]
+            ingest = stack.enter_context(start("ingest", *arguments))
+            with start("tail", "--socket", socket, "--mode", "json", "--after", "start") as tail:
+                ingest.write(b"".join(lines[:10_000]))
+                assert json.loads(tail.line())["line"] == 1
+            daemon.kill()
+        with serving(socket, tmp_path):
+            ingest.write(b"".join(lines[10_000:]))
+            code, _, errors = ingest.end()
+            events = tooltap("tail", "--socket", socket, "--mode", "json", "--after", "start", "--no-follow").stdout
+
+    assert (code, json.loads(errors)["lines"]) == (0, 20_000)
+    assert [json.loads(line)["line"] for line in events.splitlines()] == list(range(1, 20_001))
+
+
+def test_an_interruption_of_a_pipe_ends_with_130_and_without_a_word(daemon: Running) -> None:
+    with start("ingest", "--socket", daemon.path, "--stream", "piped") as ingest:
+        ingest.write(CLAUDE.read_bytes())
+        while "piped" not in streams_of(daemon):
+            pass
+        ingest.send_signal(signal.SIGINT)
+
+        assert ingest.process.wait(60) == 130
+        assert ingest.end()[1:] == (b"", b"")
+
+
+def test_an_unknown_dialect_is_wrong_usage(daemon: Running) -> None:
+    finished = here("ingest", "--socket", daemon.path, "--dialect", "klingon", CLAUDE)
+
+    assert finished.returncode == 2
+    assert "there is no dialect 'klingon'" in sentence(finished)
+
+
+def test_a_stream_id_that_is_none_is_wrong_usage(daemon: Running) -> None:
+    finished = here("ingest", "--socket", daemon.path, "--stream", "no spaces", CLAUDE)
+
+    assert finished.returncode == 2
+    assert "stream" in sentence(finished)
+
+
+def test_a_file_that_is_not_there_fails_and_the_others_are_fed(daemon: Running, tmp_path: Path) -> None:
+    finished = here("ingest", "--socket", daemon.path, tmp_path / "none", CLAUDE)
+
+    assert finished.returncode == 1
+    assert sentence(finished) == f"{tmp_path / 'none'}: No such file or directory"
+    assert list(streams_of(daemon)) == [recording_id(str(CLAUDE))]

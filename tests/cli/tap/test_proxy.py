@@ -1,0 +1,184 @@
+"""`tooltap proxy`: both directions pass untouched, neither waits for the other, and the daemon gets what was said."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command import CODEX, DEMO, here, sentence, start, tooltap
+from tests.cli.tap.spooling import Place
+from tests.cli.tap.test_run import agent, tapped
+from tests.daemon.running import Running
+
+MIB = 1024 * 1024
+
+REPLAY = """
+import json, sys
+for record in open(sys.argv[1]):
+    record = json.loads(record)
+    if record["dir"] == "in":
+        assert json.loads(sys.stdin.readline()) == record["line"]
+    else:
+        print(json.dumps(record["line"]), flush=True)
+assert sys.stdin.read() == ""
+"""
+"""An agent that says what it said in a two-way recording, when it is told what it was told."""
+
+
+@pytest.mark.parametrize(("session", "dialect"), [(CODEX, "codex-mcp"), (DEMO / "opencode.jsonl", "acp")])
+def test_a_recorded_session_gives_the_events_of_its_recording(
+    session: Path, dialect: str, daemon: Running, tmp_path: Path
+) -> None:
+    records = [json.loads(line) for line in session.read_bytes().splitlines()]
+    with start("proxy", "--socket", daemon.path, *agent(REPLAY), session) as proxy:
+        for record in records:
+            if record["dir"] == "in":
+                proxy.write(json.dumps(record["line"]).encode() + b"\n")
+            else:
+                assert json.loads(proxy.line()) == record["line"]
+        assert proxy.end() == (0, b"", b"")
+    with daemon.subscribe(after="start", follow=False) as wire:
+        events = [event for event in wire.rest() if "kind" in event]
+    recording = shutil.copy(session, tmp_path / "the-recording.jsonl")
+    recorded = [json.loads(line) for line in here("normalize", recording).stdout.splitlines()]
+
+    assert [without_names(event) for event in events] == [without_names(event) for event in recorded]
+    [stream] = tapped(daemon)
+    assert stream["stream"].startswith("proxy-")
+    assert (stream["dialect"], stream["lines"], stream["state"]) == (dialect, len(records), "ended")
+
+
+def without_names(event: dict[str, Any]) -> dict[str, Any]:
+    """Without what depends on the stream's name, the journal and the clock."""
+    kept = {key: value for key, value in event.items() if key not in ("seq", "ts", "stream", "id", "durationMs")}
+    unnamed: dict[str, Any] = json.loads(json.dumps(kept).replace(event["stream"], "…"))
+    return unnamed
+
+
+def test_bytes_pass_unchanged_both_ways(daemon: Running) -> None:
+    data = bytes(range(256)) * 3_000 + b"unterminated"
+    finished = tooltap("proxy", "--socket", daemon.path, "--", "cat", stdin=data)
+
+    assert (finished.returncode, finished.stdout, finished.stderr) == (0, data, b"")
+    assert tapped(daemon)[0]["lines"] == 2 * 3_001
+
+
+def test_parts_of_lines_pass_at_once_both_ways(daemon: Running) -> None:
+    program = "import os\nwhile data := os.read(0, 1): os.write(1, data.upper())"
+    with start("proxy", "--socket", daemon.path, *agent(program)) as proxy:
+        assert proxy.process.stdout is not None
+        for letter in (b"a", b"b", b"\n"):
+            proxy.write(letter)
+            assert proxy.process.stdout.read(1) == letter.upper()
+
+        assert proxy.end() == (0, b"", b"")
+
+
+def test_lines_are_in_the_order_in_which_they_were_seen_with_their_direction(tmp_path: Path) -> None:
+    """Every request is answered, and every answer leads to the next request: what they say is in that order."""
+    place = Place(tmp_path)
+    program = "import sys\nfor line in sys.stdin: print('answer to', line, end='')"
+    with place.start(*agent(program), command="proxy") as proxy:
+        for number in range(200):
+            proxy.write(b"%d\n" % number)
+            assert proxy.line() == b"answer to %d\n" % number
+        proxy.end()
+    [spool] = place.spools
+    records = [json.loads(line) for line in spool.read_bytes().splitlines()[1:]]
+
+    assert [(one["dir"], one["line"]) for one in records] == [
+        said for number in range(200) for said in (("in", str(number)), ("out", f"answer to {number}"))
+    ]
+
+
+def test_neither_direction_waits_for_the_other(daemon: Running) -> None:
+    """The agent reads all, then prints all before it reads on: 2 MB are more than pipes take."""
+    program = "import sys\nread = sys.stdin.buffer.read(2_000_000)\nsys.stdout.buffer.write(read)\nsys.stdin.read()"
+    with start("proxy", "--socket", daemon.path, *agent(program)) as proxy:
+        proxy.write(b"x" * 2_000_000)
+        writing = threading.Thread(target=proxy.write, args=(b"y" * 2_000_000,))
+        writing.start()
+        assert proxy.process.stdout is not None
+        left = 2_000_000
+        while left:
+            left -= len(proxy.process.stdout.read(min(left, MIB)))
+        writing.join(60)
+        assert not writing.is_alive()
+
+        assert proxy.end() == (0, b"", b"")
+
+
+def test_an_agent_that_takes_no_more_input_goes_on_printing(daemon: Running) -> None:
+    """Its client gets the broken pipe it would get without us."""
+    program = "import os, sys\nos.close(0)\nprint('closed')\nos.read(int(sys.argv[1]), 1)\nprint('end')"
+    reading, writing = os.pipe()
+    with start("proxy", "--socket", daemon.path, *agent(program), reading, pass_fds=[reading]) as proxy:
+        assert proxy.line() == b"closed\n"
+        proxy.write(b"x" * 10 * MIB)  # as much of it as is taken
+        with pytest.raises(BrokenPipeError):
+            proxy.write(b"x")
+        os.write(writing, b"x")
+        assert proxy.line() == b"end\n"
+        assert proxy.process.wait(60) == 0
+    os.close(reading)
+    os.close(writing)
+
+
+def test_an_agent_that_prints_no_more_can_be_told_more(daemon: Running) -> None:
+    """Its client sees the end of its output at once."""
+    program = "import os, sys\nprint('last')\nos.close(1)\nsys.exit(len(sys.stdin.read()))"
+    with start("proxy", "--socket", daemon.path, *agent(program)) as proxy:
+        assert proxy.line() == b"last\n"
+        assert proxy.line() == b""
+        proxy.write(b"12345")
+        proxy.process.stdin.close()  # type: ignore[union-attr]
+
+        assert proxy.process.wait(60) == 5
+
+
+@pytest.mark.parametrize(("program", "code"), [("raise SystemExit(7)", 7), ("import os; os.kill(os.getpid(), 9)", 137)])
+def test_it_ends_as_the_agent_did_though_the_client_still_talks(program: str, code: int, daemon: Running) -> None:
+    with start("proxy", "--socket", daemon.path, *agent(program)) as proxy:
+        assert proxy.process.wait(60) == code
+
+
+def test_signals_are_forwarded(daemon: Running) -> None:
+    program = (
+        "import signal, sys\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))\n"
+        "print('ready')\n"
+        "while True: signal.pause()"
+    )
+    with start("proxy", "--socket", daemon.path, *agent(program)) as proxy:
+        assert proxy.line() == b"ready\n"
+        proxy.send_signal(signal.SIGTERM)
+
+        assert proxy.process.wait(60) == 3
+
+
+def test_what_cannot_be_started_is_127(tmp_path: Path) -> None:
+    finished = tooltap("proxy", "--socket", tmp_path / "none.sock", "--", tmp_path / "none")
+
+    assert finished.returncode == 127
+    assert sentence(finished) == f"cannot start {tmp_path / 'none'}: No such file or directory"
+
+
+def test_an_agent_of_an_editor_is_tapped_though_no_daemon_is_there(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    with place.start("--", sys.executable, "-c", "print(input())", command="proxy") as proxy:
+        proxy.write(b'{"n":1}\n')
+        assert proxy.line() == b'{"n":1}\n'
+        code, _, errors = proxy.end()
+    assert code == 0
+    assert errors.startswith(b"tooltap: 2 of 2 lines wait in the spool: no daemon is listening")
+    with place.serving() as daemon:
+        daemon.wait_until_ended(1)
+        assert list(daemon.journal().values()) == [[1, 1]]

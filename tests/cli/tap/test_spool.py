@@ -1,0 +1,237 @@
+"""What `run` prints reaches the journal once and in order, whoever is away, killed, full or hanging; or it is said."""
+
+from __future__ import annotations
+
+import random
+import re
+import resource
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import Child, sentence
+from tests.cli.tap.spooling import Place, line, until
+from tests.cli.tap.test_run import agent
+
+ECHO = agent("import sys\nfor line in sys.stdin: print(line, end='')")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def prints(lines: int) -> list[str]:
+    return agent(f"for n in range({lines}): print('{{\"n\":%d}}' % n)")
+
+
+def output(lines: int) -> bytes:
+    return b"".join(map(line, range(lines)))
+
+
+def echo(run: Child, numbers: range) -> None:
+    """Have the agent print these, one after the other."""
+    for number in numbers:
+        run.write(line(number))
+        assert run.line() == line(number)
+
+
+def test_what_was_printed_without_a_daemon_is_taken_in_by_the_next(place: Place) -> None:
+    finished = [place.run(*prints(200)) for _ in range(2)]
+
+    assert [(one.returncode, one.stdout) for one in finished] == [(0, output(200))] * 2
+    assert len(place.spools) == 2
+    with place.serving() as daemon:
+        daemon.wait_until_ended(2)
+        assert list(daemon.journal().values()) == [list(range(200))] * 2
+
+
+def test_a_daemon_that_comes_late_gets_all_from_the_publisher_itself(place: Place) -> None:
+    with place.start(*ECHO) as run:
+        echo(run, range(100))
+        with place.serving() as daemon:
+            until(lambda: daemon.ask("stats")["connections"]["publishing"] == 1)
+            echo(run, range(100, 200))
+            assert run.end() == (0, b"", b"")
+            daemon.wait_until_ended(1)
+            assert list(daemon.journal().values()) == [list(range(200))]
+
+
+def test_a_daemon_killed_again_and_again_gets_each_line_once(place: Place) -> None:
+    chance = random.Random(1)
+    printed = 0
+
+    def print_some(run: Child, most: int) -> None:
+        nonlocal printed
+        more = chance.randint(1, most)
+        echo(run, range(printed, printed + more))
+        printed += more
+
+    with place.start(*ECHO) as run:
+        print_some(run, 5)
+        for _ in range(3):
+            with place.serving() as daemon:
+                until(lambda: daemon.ask("stats")["connections"]["publishing"] == 1)
+                print_some(run, 60)
+                daemon.process.kill()
+            print_some(run, 30)
+        with place.serving() as daemon:
+            print_some(run, 10)
+            assert run.end() == (0, b"", b"")
+            daemon.wait_until_ended(1)
+            assert list(daemon.journal().values()) == [list(range(printed))]
+
+
+def test_a_publisher_killed_at_any_moment_leaves_whole_lines_in_order(place: Place) -> None:
+    """What was on disk when it was killed is there, and nothing twice."""
+    chance = random.Random(1)
+    with ExitStack() as stack:
+        printed = []
+        for number in range(3):
+            run = stack.enter_context(place.start(*ECHO))
+            echo(run, range(1))
+            until(lambda: sum(b'"n' in path.read_bytes() for path in place.spools) == number + 1)  # noqa: B023
+            printed.append(chance.randint(2, 300))
+            echo(run, range(1, printed[-1]))
+            run.kill()
+        spooled = sorted(path.read_bytes().count(b'\\"n\\"') for path in place.spools)
+        with place.serving() as daemon:
+            daemon.wait_until_ended(3)
+            found = sorted(daemon.journal().values(), key=len)
+
+    for lines, least, most in zip(found, spooled, sorted(printed), strict=True):
+        assert lines == list(range(len(lines)))
+        assert least <= len(lines) <= most
+
+
+def test_a_publisher_killed_beside_a_live_daemon_is_finished_by_it(place: Place) -> None:
+    with place.serving() as daemon, place.start(*ECHO) as run:
+        echo(run, range(50))
+        until(lambda: list(daemon.journal().values()) == [list(range(50))])
+        echo(run, range(50, 100))
+        run.kill()
+        daemon.wait_until_ended(1)
+        [lines] = daemon.journal().values()
+
+    assert lines == list(range(len(lines)))
+    assert 50 <= len(lines) <= 100
+
+
+@pytest.mark.parametrize("nth", [2, 3, 7])
+def test_a_publisher_killed_while_it_writes(nth: int, place: Place) -> None:
+    """The first write is that of the spool's head, the others are of a line each: the last of them is not there."""
+    with place.start(*ECHO, TOOLTAP_FAILPOINT=f"spool-write:{nth}") as run:
+        for number in range(nth - 1):
+            run.write(line(number))
+            assert run.line() == line(number)
+            until(lambda: place.spooled(number) or run.process.poll() is not None)  # noqa: B023
+        assert run.process.wait(60) == -9
+    with place.serving() as daemon:
+        daemon.wait_until_ended(1)
+        assert list(daemon.journal().values()) == ([list(range(nth - 2))] if nth > 2 else [])
+
+
+# -- disks -----------------------------------------------------------------------------------------------------------
+
+
+def check_that_the_rest_is_told(place: Place, lines: int, reason: str) -> None:
+    with place.serving() as daemon:
+        daemon.wait_until_ended(1)
+        [found] = daemon.journal().values()
+    *kept, lost = found
+    assert kept == list(range(len(kept)))
+    assert 0 < len(kept) < lines
+    assert lost == (lines - len(kept), reason)
+
+
+def test_what_a_full_disk_does_not_take_is_counted_and_told(place: Place) -> None:
+    """No file may become larger than 16 KiB: the disk takes a part of a record and then nothing more."""
+    finished = place.run(*prints(1_000), file_kib=16)
+
+    assert (finished.returncode, finished.stdout) == (0, output(1_000))
+    said = re.fullmatch(
+        r"(\d+) of 1000 lines wait in the spool and (\d+) are lost"
+        r" \(the spool cannot be written: File too large\): no daemon is listening at .*",
+        sentence(finished),
+    )
+    assert said is not None
+    assert int(said[1]) + int(said[2]) == 1_000
+    check_that_the_rest_is_told(place, 1_000, "the spool cannot be written: File too large")
+
+
+@pytest.mark.parametrize("option", ["--spool-bytes", "--spool-total-bytes"])
+def test_a_spool_has_a_bound_and_so_have_all_together(option: str, place: Place) -> None:
+    finished = place.run(option, 20_000, *prints(1_000))
+    [spool] = place.spools
+
+    assert (finished.returncode, finished.stdout) == (0, output(1_000))
+    assert "are lost (the spool is full): no daemon is listening" in sentence(finished)
+    assert 19_000 < spool.stat().st_size <= 20_000
+    if option == "--spool-total-bytes":
+        finished = place.run(option, 20_000, *prints(10))
+        assert sentence(finished).startswith("10 of 10 lines are lost (the spool is full): ")
+        [other] = set(place.spools) - {spool}
+        other.unlink()
+    check_that_the_rest_is_told(place, 1_000, "the spool is full")
+
+
+def test_a_live_daemon_loses_nothing_by_a_full_disk(place: Place) -> None:
+    with place.serving() as daemon:
+        finished = place.run(*prints(2_000), file_kib=16)
+        assert (finished.returncode, finished.stdout, finished.stderr) == (0, output(2_000), b"")
+        daemon.wait_until_ended(1)
+        assert list(daemon.journal().values()) == [list(range(2_000))]
+
+
+def test_where_there_can_be_no_spool_the_agent_runs_and_the_loss_is_told(place: Place) -> None:
+    (place.folder / "spool").touch()
+    finished = place.run(*prints(100))
+
+    assert (finished.returncode, finished.stdout) == (0, output(100))
+    assert sentence(finished).startswith(
+        "100 of 100 lines are lost (the spool cannot be written: File exists): no daemon"
+    )
+
+
+@pytest.mark.parametrize("nth", [1, 3])
+def test_a_disk_that_hangs_holds_up_neither_the_agent_nor_a_live_daemon(nth: int, place: Place) -> None:
+    with (
+        place.serving() as daemon,
+        place.start(*ECHO, TOOLTAP_FAILPOINT=f"spool-write:{nth}:hang") as run,
+    ):
+        echo(run, range(200))
+        until(lambda: list(daemon.journal().values()) == [list(range(200))])
+        assert run.end() == (0, b"", b"")
+
+
+def test_what_a_hanging_disk_has_not_taken_is_said(place: Place) -> None:
+    finished = place.run(*prints(100), TOOLTAP_FAILPOINT="spool-write:2:hang")
+
+    assert (finished.returncode, finished.stdout) == (0, output(100))
+    assert sentence(finished).startswith(
+        "100 of 100 lines are lost (neither the daemon nor the spool keeps up): no daemon"
+    )
+
+
+def test_a_daemon_whose_disk_is_full_for_a_while_gets_all_of_it_afterwards(place: Place) -> None:
+    with place.serving() as daemon, place.start(*ECHO) as run:
+        echo(run, range(50))
+        until(lambda: list(daemon.journal().values()) == [list(range(50))])
+        pid = daemon.process.process.pid
+        _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE, (4_096, resource.RLIM_INFINITY))
+        echo(run, range(50, 100))
+        until(lambda: daemon.ask("stats")["connections"]["publishing"] == 0)  # it has refused them
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
+        echo(run, range(100, 110))
+        until(lambda: list(daemon.journal().values()) == [list(range(110))])
+        assert run.end() == (0, b"", b"")
+
+
+def test_a_spool_stays_small_while_the_daemon_keeps_up(place: Place) -> None:
+    with place.serving() as daemon, place.start(*ECHO) as run:
+        for printed in range(0, 500, 100):
+            echo(run, range(printed, printed + 100))
+            until(lambda: list(daemon.journal().values()) == [list(range(printed + 100))])  # noqa: B023
+        [spool] = place.spools
+        assert spool.stat().st_size < 4_096 + 100 * 64

@@ -1,0 +1,90 @@
+"""An agent at a terminal finds a terminal, though its output is tapped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.cli.command import COMMAND, environment
+from tests.cli.screen import Screen, started
+from tests.cli.tap.test_run import agent, tapped
+from tests.daemon.running import Running
+
+
+@contextmanager
+def at_a_terminal(daemon: Running, program: str, *, size: tuple[int, int] = (24, 80)) -> Iterator[Screen]:
+    command = [*COMMAND, "run", "--socket", str(daemon.path), *agent(program)]
+    command.remove("-u")  # Python decides itself whether to hold its output back
+    with started(command, environment(), size=size) as screen:
+        yield screen
+
+
+def test_it_finds_one_of_the_same_size_and_line_ends_are_made_once(daemon: Running) -> None:
+    program = "import os\nprint(os.isatty(0), os.isatty(1), os.isatty(2), *os.get_terminal_size(1))"
+    with at_a_terminal(daemon, program, size=(40, 132)) as screen:
+        assert screen.end() == 0
+
+    assert screen.shown == b"True True True 132 40\r\n"
+    assert tapped(daemon)[0]["bytes"] == len(b"True True True 132 40")
+
+
+def test_it_does_not_hold_its_output_back(daemon: Running) -> None:
+    """Python, as most programs, writes each line at once to a terminal, and whole blocks to anything else."""
+    with at_a_terminal(daemon, "import sys\nprint('first')\nsys.stdin.readline()") as screen:
+        screen.until(b"first")
+        screen.type(b"\n")
+
+        assert screen.end() == 0
+
+
+def test_it_is_told_of_another_size_and_finds_it(daemon: Running) -> None:
+    program = (
+        "import os, signal\n"
+        "signal.signal(signal.SIGWINCH, lambda *_: None)\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGWINCH])\n"
+        "print('ready')\n"
+        "size = None\n"
+        "while size != (100, 50):\n"
+        "    signal.sigwait([signal.SIGWINCH])\n"
+        "    size = os.get_terminal_size(1)\n"
+        "print('size', *size)"
+    )
+    with at_a_terminal(daemon, program) as screen:
+        screen.until(b"ready")
+        screen.resize(50, 100)
+
+        assert screen.end() == 0
+    assert b"size 100 50" in screen.shown
+
+
+def test_an_interruption_typed_there_reaches_it_once(daemon: Running) -> None:
+    program = (
+        "import signal\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])\n"
+        "print('ready')\n"
+        "signal.sigwait([signal.SIGINT])\n"
+        "print('interrupted')\n"
+        "input()\n"
+        "print('another:', len(signal.sigpending()))"
+    )
+    with at_a_terminal(daemon, program) as screen:
+        screen.until(b"ready")
+        screen.type(b"\x03")
+        screen.until(b"interrupted")
+        screen.type(b"\n")
+
+        assert screen.end() == 0
+    assert b"another: 0" in screen.shown
+
+
+@pytest.mark.parametrize(("ending", "code"), [("raise SystemExit(3)", 3), ("os.kill(os.getpid(), 9)", 137)])
+def test_the_terminal_is_as_it_was_when_it_has_ended(ending: str, code: int, daemon: Running) -> None:
+    """What it prints in its last moment is shown, and the modes of the terminal are those it left."""
+    with at_a_terminal(daemon, f"import os\nprint('x' * 5_000)\n{ending}") as screen:
+        before = screen.modes()
+
+        assert screen.end() == code
+        assert screen.modes() == before
+    assert screen.shown == b"x" * 5_000 + b"\r\n"

@@ -1,0 +1,342 @@
+"""A stream that goes on after its parser was lost: exactly as if nothing had happened, or else it says so."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.daemon.publishing import Clock, Publisher, daemon, events, journal_of, publish
+from tests.normalizers.toy import Toy
+from tooltap.daemon.ingest import live_stream
+from tooltap.normalizers.core.items import Limits
+from tooltap.normalizers.dialects import rules as sniff_rules
+from tooltap.protocol.events import Notice
+from tooltap.protocol.frames import Done, Ingesting
+from tooltap.protocol.tapped import Direction
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("toy")]
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+RECORDINGS = [
+    "acp/opencode-1.18.33/parallel-calls.jsonl",
+    "claude-stream/claude-code-2.1.330/control-question.jsonl",
+]
+
+LIMITS = Limits(string_bytes=40, held_lines=4)
+LOST = "lost"
+
+STREAM: list[Any] = [
+    {"do": "begin"},
+    {"do": "chunk", "text": "The first half, "},
+    {"do": "chunk", "text": "the second half: longer than a string may be"},
+    {"do": "call", "id": "1", "name": "Bash", "input": {"command": "make"}},
+    {"do": "ask", "id": "p", "call": "1"},
+    {"do": "session", "id": "late-id"},
+    b"",
+    b"not json",
+    {"do": "answer", "id": "p", "outcome": "allowed"},
+    LOST,
+    {"do": "chunk", "role": "reasoning", "text": "hm"},
+    {"do": "call", "id": "2", "name": "Read", "input": {"file_path": "/a"}, "agent": "child", "parent": "1"},
+    {"do": "result", "id": "1", "output": {"stdout": "x" * 100}, "is_async": True},
+    {"do": "finish"},
+    {"do": "begin"},
+    {"do": "result", "id": "1", "output": "done", "final": True},
+    {"do": "chunk", "text": "bye"},
+]
+
+
+async def feed(publisher: Publisher, value: Any) -> None:
+    if value is LOST:
+        await publisher.record(op="lost", lines=2, bytes=10, reason="full")
+    else:
+        await publisher.lines(value)
+
+
+async def end(publisher: Publisher) -> Done:
+    await publisher.record(op="end")
+    await publisher.session.finish()
+    done = publisher.last(Done)
+    assert isinstance(done, Done)
+    return done
+
+
+async def unbroken(path: Path, dialect: str, values: list[Any] = STREAM) -> tuple[list[dict[str, Any]], Done]:
+    async with daemon(path, limits=LIMITS) as streams:
+        publisher = await publish(streams, dialect=dialect)
+        for value in values:
+            await feed(publisher, value)
+        done = await end(publisher)
+        return await events(journal_of(streams)), done
+
+
+def tables(path: Path) -> dict[str, list[Any]]:
+    """What else the journal keeps, whatever the order of commits was."""
+    database = sqlite3.connect(path)
+    queries = {
+        "bodies": "SELECT output_id, bytes, newlines FROM bodies ORDER BY 1",
+        "pieces": "SELECT output_id, start, data FROM pieces JOIN bodies ON body=id ORDER BY 1, 2",
+        "calls": "SELECT id, data FROM calls ORDER BY 1",
+        "sessions": "SELECT session, data FROM sessions ORDER BY 1",
+        "snapshots": "SELECT stream, lines FROM snapshots",
+    }
+    found = {name: database.execute(query).fetchall() for name, query in queries.items()}
+    database.close()
+    return found
+
+
+@pytest.mark.parametrize("dialect", ["toy", "auto"])
+@pytest.mark.parametrize("snapshot_bytes", [0, 300, 1024 * 1024])
+async def test_a_stream_resumed_after_every_line_is_as_if_it_had_never_stopped(
+    tmp_path: Path, snapshot_bytes: int, dialect: str
+) -> None:
+    expected, done = await unbroken(tmp_path / "unbroken.db", dialect)
+
+    path = tmp_path / "journal.db"
+    lines = 0
+    for value in STREAM:
+        async with daemon(path, limits=LIMITS, snapshot_bytes=snapshot_bytes) as streams:
+            publisher = await publish(streams, dialect=dialect)
+            assert publisher.last(Ingesting).lines == lines
+            await feed(publisher, value)
+            await publisher.session.finish()
+        lines += 2 if value is LOST else 1
+    async with daemon(path, limits=LIMITS, snapshot_bytes=snapshot_bytes) as streams:
+        assert await end(await publish(streams)) == done
+        assert await events(journal_of(streams)) == expected
+    assert tables(path) == tables(tmp_path / "unbroken.db")
+
+
+@pytest.mark.parametrize("snapshot_bytes", [0, 4_096, 1024 * 1024])
+@pytest.mark.parametrize("recording", RECORDINGS)
+async def test_a_recorded_stream_resumed_after_every_line_is_as_if_it_had_never_stopped(
+    tmp_path: Path, recording: str, snapshot_bytes: int
+) -> None:
+    records = (FIXTURES / recording).read_bytes().splitlines(keepends=True)
+    async with daemon(tmp_path / "unbroken.db") as streams:
+        publisher = await publish(streams, dialect="auto")
+        await publisher.session.feed(b"".join(records))
+        done = await end(publisher)
+        expected = await events(journal_of(streams))
+
+    for record in records:
+        async with daemon(tmp_path / "journal.db", snapshot_bytes=snapshot_bytes) as streams:
+            publisher = await publish(streams, dialect="auto")
+            await publisher.session.feed(record)
+            await publisher.session.finish()
+    async with daemon(tmp_path / "journal.db", snapshot_bytes=snapshot_bytes) as streams:
+        assert await end(await publish(streams)) == done
+        assert await events(journal_of(streams)) == expected
+    assert tables(tmp_path / "journal.db") == tables(tmp_path / "unbroken.db")
+
+
+async def test_a_closed_stream_goes_on_as_an_unbroken_one_does(tmp_path: Path) -> None:
+    """Ended and reopened after every line: the ends differ, but nothing is forgotten or done twice."""
+    path = tmp_path / "journal.db"
+    for value in STREAM:
+        async with daemon(path, limits=LIMITS) as streams:
+            publisher = await publish(streams)
+            await feed(publisher, value)
+            await end(publisher)
+    async with daemon(path, limits=LIMITS) as streams:
+        found = await events(journal_of(streams))
+        assert not [one for one in found if one["kind"] == "notice" and one["code"] == "parser-reset"]
+        assert len({one["id"] for one in found}) == len(found)
+        results = [(one["callId"], one["status"], one.get("replaces")) for one in found if one["kind"] == "tool-result"]
+        assert results == [
+            ("1", "interrupted", None),
+            ("2", "interrupted", None),
+            ("1", "completed", "s:4c:0"),  # it runs in the background, so the next end closes it again
+            ("1", "interrupted", None),
+            ("1", "completed", "s:14c:0"),
+        ]
+
+
+async def test_the_publishers_context_is_that_of_the_stored_stream(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    for provider in ("first", "second"):
+        async with daemon(path) as streams:
+            publisher = await publish(streams, provider=provider, session=provider, agent=provider, dialect="toy")
+            await publisher.lines({"do": "say", "text": "a"})
+            await publisher.session.finish()
+            found = await events(journal_of(streams))
+    assert {(one["provider"], one["session"], one["agent"]) for one in found} == {("first",) * 3}
+
+
+async def test_a_snapshot_takes_the_tails_place_when_it_pays(tmp_path: Path) -> None:
+    async def tail_lengths(snapshot_bytes: int) -> list[int]:
+        lengths = []
+        path = tmp_path / f"{snapshot_bytes}.db"
+        async with daemon(path, snapshot_bytes=snapshot_bytes) as streams:
+            publisher = await publish(streams)
+            for number in range(60):
+                await publisher.lines({"do": "say", "text": "x" * 100})
+                await publisher.session._settle()
+                stored = await journal_of(streams).load_stream("s")
+                assert stored is not None
+                assert stored.snapshot_lines + len(stored.tail) == number + 1
+                lengths.append(len(stored.tail))
+        return lengths
+
+    assert set(await tail_lengths(0)) == {0}
+    assert max(await tail_lengths(1024 * 1024)) == 60
+    some = await tail_lengths(300)
+    assert some[:2] == [1, 0]  # 186 bytes each
+    assert max(some) > 3  # four times the snapshot is more than 300 bytes
+
+
+# -- what cannot be rebuilt ---------------------------------------------------------------------------------------
+
+OPEN = [
+    {"do": "begin"},
+    {"do": "session", "id": "root"},
+    {"do": "call", "id": "1", "name": "Bash", "input": {"command": "ls"}, "agent": "child", "parent": "0"},
+    {"do": "ask", "id": "p", "call": "1"},
+]
+
+
+async def suspended(path: Path, values: list[Any] = OPEN, **options: Any) -> None:
+    async with daemon(path, **options) as streams:
+        publisher = await publish(streams, dialect=options.get("dialect", "toy"))
+        for value in values:
+            await feed(publisher, value)
+        await publisher.session.finish()
+
+
+async def test_a_snapshot_of_an_unknown_version_is_a_parser_reset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "journal.db"
+    await suspended(path, snapshot_bytes=0)
+    monkeypatch.setattr(live_stream, "SNAPSHOT_FORMAT", 2)
+    monkeypatch.setattr("tooltap.daemon.ingest.resume.SNAPSHOT_FORMAT", 2)
+
+    async with daemon(path, snapshot_bytes=0) as streams:
+        before = await events(journal_of(streams))
+        publisher = await publish(streams)
+        await publisher.lines({"do": "result", "id": "1", "output": "late"}, {"do": "begin"})
+        done = await end(publisher)
+        after = (await events(journal_of(streams)))[len(before) :]
+
+    assert [(one["id"], one["kind"]) for one in after] == [
+        ("s:4d:6", "permission-response"),
+        ("s:4d:7", "tool-result"),
+        ("s:4d:8", "notice"),
+        ("s:5:0", "tool-result"),
+        ("s:6:0", "turn"),
+        ("s:6c:0", "turn"),
+    ]
+    expired, closed, notice, late, turn, _ = after
+    assert (expired["permissionId"], expired["outcome"], expired["synthetic"]) == ("p", "expired", True)
+    assert {
+        key: closed[key] for key in ("callId", "name", "status", "synthetic", "session", "agent", "parent", "turn")
+    } == {
+        "callId": "1",
+        "name": "Bash",
+        "status": "interrupted",
+        "synthetic": True,
+        "session": "root",
+        "agent": "child",
+        "parent": "0",
+        "turn": "t1",
+    }
+    assert (notice["code"], notice["session"], notice["level"]) == ("parser-reset", "root", "warning")
+    assert late["replaces"] == "s:4d:7"
+    assert turn["turn"] == "t2"
+    assert done.lines == 6
+    assert done.events == len(before) + len(after)
+
+
+class Upgraded(Toy):
+    """Gives one more event per line than it used to."""
+
+    def read(self, value: dict[str, Any], direction: Direction | None) -> str:
+        self.emit(Notice, level="info", code="config", text="new")
+        return super().read(value, direction)
+
+
+async def test_a_tail_that_gives_other_ids_than_the_committed_ones_is_a_parser_reset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "journal.db"
+    await suspended(path)
+    monkeypatch.setattr("tooltap.normalizers.stream.normalizer.parser_class", lambda name: Upgraded)
+
+    async with daemon(path) as streams:
+        before = len(await events(journal_of(streams)))
+        publisher = await publish(streams)
+        await publisher.lines({"do": "say", "text": "on"})
+        await publisher.session.finish()
+        kinds = [one["kind"] for one in (await events(journal_of(streams)))[before:]]
+    assert kinds == ["permission-response", "tool-result", "notice", "notice", "message"]
+
+    async with daemon(path) as streams:  # from here on it is rebuilt again
+        publisher = await publish(streams)
+        await publisher.lines({"do": "say", "text": "on"})
+        await publisher.session.finish()
+        assert [one["kind"] for one in (await events(journal_of(streams)))[-2:]] == ["notice", "message"]
+        assert sum(one.get("code") == "parser-reset" for one in await events(journal_of(streams))) == 1
+
+
+async def test_a_reset_stream_that_nobody_comes_back_to_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "journal.db"
+    await suspended(path, snapshot_bytes=0)
+    monkeypatch.setattr("tooltap.daemon.ingest.resume.SNAPSHOT_FORMAT", 2)
+    clock = Clock()
+    async with daemon(path, clock, suspend_timeout_ms=10) as streams:
+        clock.now += 11
+        assert await streams.close_overdue() == 1
+        assert await journal_of(streams).open_calls() == {"calls": [], "permissions": []}
+        assert (await events(journal_of(streams)))[-1]["code"] == "parser-reset"
+
+
+async def test_a_stream_whose_state_retention_took_goes_on_with_a_reset(tmp_path: Path) -> None:
+    clock = Clock()
+    async with daemon(tmp_path / "journal.db", clock) as streams:
+        publisher = await publish(streams)
+        await publisher.lines({"do": "say", "text": "old"})
+        await end(publisher)
+        clock.now += 10
+        assert await journal_of(streams).expire(clock.now) == 1
+
+        again = await publish(streams)
+        assert (again.last(Ingesting).state, again.last(Ingesting).lines) == ("ended", 1)
+        await end(again)
+        assert await events(journal_of(streams)) == []  # who only looks changes nothing
+
+        again = await publish(streams)
+        await again.lines({"do": "say", "text": "new"})
+        assert (await end(again)).lines == 2
+        found = await events(journal_of(streams))
+        assert [(one["id"], one["kind"]) for one in found] == [("s:1d:1", "notice"), ("s:2:0", "message")]
+
+
+async def test_lines_that_were_held_are_read_when_a_newer_sniffer_knows_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "journal.db"
+    monkeypatch.setitem(sniff_rules.RULES, "toy", lambda value: False)
+    async with daemon(path, snapshot_bytes=0) as streams:
+        publisher = await publish(streams, dialect="auto")
+        await publisher.lines({"do": "say", "text": "a"}, {"do": "say", "text": "b"})
+        await publisher.session.finish()
+        assert await events(journal_of(streams)) == []
+
+    monkeypatch.setitem(sniff_rules.RULES, "toy", lambda value: "do" in value)
+    for text in ("c", "d"):
+        async with daemon(path, snapshot_bytes=1_000_000) as streams:
+            publisher = await publish(streams, dialect="auto")
+            await publisher.lines({"do": "say", "text": text})
+            await publisher.session.finish()
+            found = await events(journal_of(streams))
+    assert [(one["id"], one["text"]) for one in found] == [
+        ("s:1:0", "a"),
+        ("s:2:0", "b"),
+        ("s:3:0", "c"),
+        ("s:4:0", "d"),
+    ]

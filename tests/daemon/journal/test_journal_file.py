@@ -1,0 +1,144 @@
+"""The journal's file: whose it is, who may read it, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.daemon.events import commit, message
+from tooltap.daemon.journal.interface import JournalError
+from tooltap.daemon.journal.sqlite.journal import SqliteJournal
+from tooltap.daemon.journal.sqlite.schema import open_read_only
+from tooltap.protocol.events import decode
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "journal.db"
+
+
+@pytest.fixture
+async def journal(path: Path) -> AsyncIterator[SqliteJournal]:
+    journal = await SqliteJournal.open(path)
+    yield journal
+    await journal.close()
+
+
+async def test_the_files_are_for_the_user_alone_whatever_the_umask(path: Path) -> None:
+    before = os.umask(0)
+    try:
+        journal = await SqliteJournal.open(path)
+        await journal.commit(commit(message("a")))
+    finally:
+        os.umask(before)
+
+    modes = {one.name: stat.S_IMODE(one.stat().st_mode) for one in path.parent.iterdir()}
+    assert modes == {"journal.db": 0o600, "journal.db-wal": 0o600, "journal.db-shm": 0o600, "journal.db.lock": 0o600}
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    await journal.close()
+
+
+async def test_a_second_daemon_is_told_who_has_the_journal(journal: SqliteJournal, path: Path) -> None:
+    program = (
+        "import asyncio, sys, pathlib\n"
+        "from tooltap.daemon.journal.sqlite.journal import SqliteJournal\n"
+        "try: asyncio.run(SqliteJournal.open(pathlib.Path(sys.argv[1])))\n"
+        "except Exception as error: print(type(error).__name__, error)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, check=True)
+
+    assert ran.stdout == f"JournalError the journal {path} is used by another daemon (pid {os.getpid()})\n"
+
+
+async def test_a_journal_keeps_its_id_and_settings(path: Path) -> None:
+    ids = []
+    for _ in range(2):
+        journal = await SqliteJournal.open(path, durability="power")
+        ids.append(journal.id)
+        await journal.close()
+
+    assert ids[0] == ids[1]
+    database = sqlite3.connect(path)
+    pragmas = {
+        name: database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_size", "auto_vacuum", "journal_mode")
+    }
+    database.close()
+    assert pragmas == {"page_size": 8192, "auto_vacuum": 2, "journal_mode": "wal"}
+
+
+async def test_what_is_no_journal_of_ours_is_refused_with_one_sentence(path: Path) -> None:
+    async def refusal(of: Path = path) -> str:
+        with pytest.raises(JournalError) as caught:
+            await SqliteJournal.open(of)
+        return str(caught.value)
+
+    path.parent.mkdir()
+    path.write_bytes(b"not a database, but long enough to be read as a header" * 20)
+    assert await refusal() == f"{path} is not a tooltap journal: file is not a database"
+
+    path.unlink()
+    other = sqlite3.connect(path)
+    other.execute("CREATE TABLE theirs (x)")
+    other.close()
+    assert await refusal() == f"{path} is a database, but not a tooltap journal"
+
+    path.unlink()
+    await (await SqliteJournal.open(path)).close()
+    newer = sqlite3.connect(path)
+    newer.execute("UPDATE meta SET value=3 WHERE key='format'")
+    newer.commit()
+    newer.close()
+    assert await refusal() == (f"the journal {path} has format 3, written by a newer tooltap; this one knows up to 2")
+
+    assert "cannot be opened" in await refusal(path.parent)
+    assert "cannot be opened" in await refusal(path / "below-a-file")
+
+
+async def test_a_journal_of_an_older_format_is_brought_up_to_date_in_place(path: Path) -> None:
+    journal = await SqliteJournal.open(path)
+    await journal.commit(commit(message("kept"), state="ended", updated=5))
+    journal_id = journal.id
+    await journal.close()
+    new = schema_of(path)
+    older = sqlite3.connect(path)
+    older.execute("DROP INDEX streams_by_updated")
+    older.execute("UPDATE meta SET value=1 WHERE key='format'")
+    older.commit()
+    older.close()
+    with pytest.raises(JournalError, match="has the older format 1; a daemon that opens it makes it 2"):
+        open_read_only(path)
+    assert schema_of(path) != new
+
+    journal = await SqliteJournal.open(path)
+    assert journal.id == journal_id
+    assert [decode(one.body).text for one in (await journal.read(0))[0]] == ["kept"]  # type: ignore[union-attr]
+    await journal.close()
+    assert schema_of(path) == new
+
+
+def schema_of(path: Path) -> set[tuple[str, str]]:
+    database = sqlite3.connect(path)
+    tables = database.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
+    (version,) = database.execute("SELECT value FROM meta WHERE key='format'").fetchone()
+    database.close()
+    return {*tables, ("format", version)}
+
+
+async def test_a_closed_journal_says_so(path: Path) -> None:
+    journal = await SqliteJournal.open(path)
+    await journal.close()
+    await journal.close()
+
+    with pytest.raises(JournalError, match="closed"):
+        await journal.read(0)
+    with pytest.raises(JournalError, match="closed"):
+        await journal.commit(commit(message("a")))

@@ -1,0 +1,244 @@
+"""Deleting: streams that ended long ago, the oldest where there is too much, sessions by name; all else stays."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.daemon.events import call, commit, event, message, result
+from tooltap.daemon.journal.interface import Journal, NotEndedError, StreamState, TailRecord
+from tooltap.daemon.journal.nats.journal import NatsJournal
+from tooltap.daemon.journal.sqlite.journal import SqliteJournal
+from tooltap.normalizers.core.items import OutputPiece
+from tooltap.protocol.events import SessionEvent, decode
+
+pytestmark = pytest.mark.anyio
+
+DAY = 24 * 3600 * 1000
+NOW = 1_000 * DAY
+
+
+class Clock:
+    now = NOW
+
+    def __call__(self) -> int:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def sqlite_journal(tmp_path: Path, clock: Clock) -> AsyncIterator[SqliteJournal]:
+    journal = await SqliteJournal.open(tmp_path / "journal.db", clock=clock)
+    yield journal
+    await journal.close()
+
+
+@pytest.fixture(params=["sqlite", "nats"])
+async def journal(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> AsyncIterator[Journal]:
+    place = request.getfixturevalue("nats_place") if request.param == "nats" else None
+    path = tmp_path / "journal.db"
+    journal = await (SqliteJournal.open(path, clock=clock) if place is None else NatsJournal.open(place, clock=clock))
+    yield journal
+    await journal.close()
+
+
+async def test_only_ended_streams_older_than_the_limit_lose_their_events(journal: Journal) -> None:
+    for stream, state, updated in (
+        ("old", "ended", NOW + 1),
+        ("unended", "suspended", NOW + 1),
+        ("older", "ended", NOW),
+        ("recent", "ended", NOW + 50),
+    ):
+        body = OutputPiece(f"{stream}:1:o0", 0, b"x" * 1_000, "text/plain")
+        one = commit(
+            body,
+            message(stream, stream, session=stream),
+            call("1", stream, session=stream),
+            stream=stream,
+            state=state,
+            updated=updated,
+            tail=[TailRecord("line", line=b"l")],
+        )
+        await journal.commit(one)
+
+    events, _ = await journal.read(0)
+
+    assert await journal.expire(NOW + 50) == 4
+
+    left, looked = await journal.read(0)
+    assert [decode(one.body).stream for one in left] == ["unended"] * 2 + ["recent"] * 2
+    assert [one.seq for one in left] == [events[n].seq for n in (2, 3, 6, 7)]
+    assert journal.oldest == left[0].seq
+    assert await journal.read_back(events[-1].seq, limit=10) == (left[2::-1], journal.oldest)
+    assert events[5].seq <= journal.expired < left[2].seq < left[3].seq <= journal.latest == looked
+    for stream, kept in (("old", False), ("older", False), ("unended", True), ("recent", True)):
+        assert (await journal.output(f"{stream}:1:o0", 0, 1, "bytes") is not None) == kept
+        stored = await journal.load_stream(stream)
+        assert stored is not None
+        assert stored.info.lines == 1
+        assert bool(stored.tail) == kept
+    assert [one["session"] for one in await journal.sessions()] == ["recent", "unended"]
+    assert [one["stream"] for one in (await journal.open_calls())["calls"]] == ["unended"]
+    assert await journal.expire(NOW + 50) == 0
+
+
+async def test_a_session_lives_as_long_as_one_of_its_streams(journal: Journal) -> None:
+    await journal.commit(commit(message("a"), state="ended", updated=NOW))
+    await journal.commit(commit(message("b", "t"), stream="t", updated=NOW))
+
+    await journal.expire(NOW + 50)
+
+    (session,) = await journal.sessions()
+    assert session["streams"] == ["t"]
+
+
+async def test_the_position_of_an_ended_stream_is_remembered_for_90_days(journal: Journal, clock: Clock) -> None:
+    ended = clock.now
+    await journal.commit(commit(message("a"), state="ended", updated=ended, lines=7, crc=5, crc_line=7))
+    clock.now += 89 * DAY
+    await journal.expire(clock.now)
+    stored = await journal.load_stream("s")
+    assert stored is not None
+    assert (stored.info.lines, stored.info.crc, stored.info.crc_line) == (7, 5, 7)
+
+    clock.now += 2 * DAY
+    await journal.expire(clock.now)
+    assert await journal.load_stream("s") is None
+
+
+async def test_a_reopened_stream_is_spared_again(journal: Journal) -> None:
+    await journal.commit(commit(message("a"), state="ended", updated=NOW))
+    await journal.expire(NOW + 50)
+    stored = await journal.load_stream("s")
+    assert stored is not None
+    position = stored.info.position
+    await journal.commit(commit(message("b"), base=1, state="open", updated=NOW + 60, position=position))
+
+    assert await journal.expire(NOW + 100) == 0
+    (left,) = (await journal.read(0))[0]
+    assert journal.expired < left.seq == journal.oldest
+
+
+async def test_retention_gives_space_back(sqlite_journal: SqliteJournal) -> None:
+    journal = sqlite_journal
+    for line in range(20):
+        body = OutputPiece(f"s:{line}:o0", 0, b"x" * 300_000, "text/plain")
+        await journal.commit(commit(body, message("m" * 50_000), base=line, state="ended", updated=NOW))
+    await journal.close()
+    full = journal.path.stat().st_size
+    assert full > 6_000_000
+
+    journal = await SqliteJournal.open(journal.path, clock=lambda: NOW)
+    await journal.expire(NOW + 50)
+    await journal.close()
+
+    assert journal.path.stat().st_size < full / 10
+
+
+# -- by size ------------------------------------------------------------------------------------------------------
+
+
+async def test_what_ended_first_goes_when_the_journal_is_too_long(journal: Journal) -> None:
+    for stream, state, updated in (("first", "ended", NOW), ("open", "open", NOW), ("last", "ended", NOW + 1)):
+        texts = [message(f"{number}".ljust(10_000), stream, session=stream) for number in range(200)]
+        await journal.commit(commit(*texts, stream=stream, state=state, updated=updated))
+
+    assert await journal.expire(0, 10_000_000) == 0
+    assert journal.statistics()["bytes"] > 6_000_000
+    assert await journal.expire(0, 5_000_000) == 200
+    assert await streams_left(journal) == {"open", "last"}
+    assert await journal.expire(0, 1) == 200
+    assert await streams_left(journal) == {"open"}
+
+
+async def streams_left(journal: Journal) -> set[str]:
+    after, found = 0, set[str]()
+    while after < journal.latest:
+        events, after = await journal.read(after)
+        found |= {decode(one.body).stream for one in events}
+    return found
+
+
+async def test_others_commit_while_much_is_deleted(sqlite_journal: SqliteJournal) -> None:
+    journal = sqlite_journal
+    await journal.commit(commit(*[message("m")] * 20_000, state="ended", updated=NOW))
+    over: list[str] = []
+
+    async def delete() -> None:
+        assert await journal.expire(NOW + 50) == 20_000
+        over.append("deleted")
+
+    async def write() -> None:
+        for line in range(10):
+            await journal.commit(commit(message("new", "t"), stream="t", base=line, updated=NOW))
+        over.append("written")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(delete)
+        tasks.start_soon(write)
+    assert over == ["written", "deleted"]
+
+
+# -- by name ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_removed_session_leaves_nothing_but_the_position_of_its_streams(journal: Journal) -> None:
+    body = OutputPiece("s:1:o0", 0, b"secret" * 100_000, "text/plain")
+    named = event(SessionEvent, session="removed", state="started", alias="before")
+    tail = [TailRecord("line", line=b"secret")]
+    await journal.commit(commit(message("secret", session="before"), body, named, state="ended", lines=3, tail=tail))
+    await journal.commit(commit(message("kept", "t", session="kept"), stream="t", tail=tail))
+
+    assert await journal.remove_session("removed") == 2
+
+    assert await streams_left(journal) == {"t"}
+    assert [one["session"] for one in await journal.sessions()] == ["kept"]
+    assert await journal.output("s:1:o0", 0, 10, "bytes") is None
+    stored = await journal.load_stream("s")
+    assert stored is not None
+    assert (stored.info.lines, stored.tail) == (3, [])
+    (left,) = (await journal.read(0))[0]
+    assert 0 < journal.expired < left.seq
+    assert await journal.remove_session("removed") == 0
+
+
+async def test_of_a_stream_of_two_sessions_only_the_removed_one_goes(sqlite_journal: SqliteJournal) -> None:
+    journal = sqlite_journal
+    mine, theirs = (OutputPiece(f"s:{line}:o0", 0, b"x" * 300_000, "text/plain") for line in (1, 2))
+    removed = result("a", session="removed", output={"content": "x", "outputId": "s:1:o0"})
+    kept = result("b", session="kept", output={"content": "x", "outputId": "s:2:o0"})
+    await journal.commit(commit(mine, removed, theirs, kept, state="ended", tail=[TailRecord("line", line=b"l")]))
+
+    assert await journal.remove_session("removed") == 1
+
+    ((_, body),) = (await journal.read(0))[0]
+    assert decode(body).session == "kept"
+    assert await journal.output("s:1:o0", 0, 10, "bytes") is None
+    assert await journal.output("s:2:o0", 0, 10, "bytes") is not None
+    stored = await journal.load_stream("s")
+    assert stored is not None
+    assert stored.tail == []
+
+
+async def test_a_session_begun_anew_counts_from_the_beginning(journal: Journal) -> None:
+    await journal.commit(commit(message("a"), call("1"), state="ended", updated=NOW))
+    await journal.remove_session("session-1")
+    await journal.commit(commit(message("b", "t"), stream="t"))
+
+    (session,) = await journal.sessions()
+    assert (session["events"], session["calls"], session["streams"]) == (1, 0, ["t"])
+
+
+@pytest.mark.parametrize("state", ["open", "suspended"])
+async def test_a_session_still_being_written_is_left_alone(journal: Journal, state: StreamState) -> None:
+    await journal.commit(commit(message("a"), state=state))
+    with pytest.raises(NotEndedError, match=f"session session-1 is not over: its stream s is {state}"):
+        await journal.remove_session("session-1")
+    assert await streams_left(journal) == {"s"}

@@ -1,0 +1,334 @@
+"""Requests: what is asked over the socket and what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.daemon.events import call, commit, event, message, result
+from tests.daemon.running import Running, Wire, running
+from tooltap import __version__
+from tooltap.daemon.server.requests import MAX_REPLY
+from tooltap.daemon.system.clock import wall_clock
+from tooltap.daemon.views.of_event import View, view_of
+from tooltap.normalizers.core.items import OutputPiece
+from tooltap.protocol.events import PermissionRequest, SessionEvent
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Running]:
+    with running(tmp_path) as daemon:
+        yield daemon
+
+
+@pytest.fixture
+def wire(daemon: Running) -> Wire:
+    return daemon.connect()
+
+
+def failure(wire: Wire, op: str, **arguments: Any) -> tuple[str, str]:
+    wire.send(op, id=1, **arguments)
+    reply = wire.read()
+    assert (reply["op"], reply["id"], reply["ok"]) == ("reply", 1, False)
+    return reply["error"]["code"], reply["error"]["message"]
+
+
+def test_a_reply_carries_the_id_of_its_request(wire: Wire) -> None:
+    wire.send("ping", id="a")
+    wire.send("ping", id=2)
+    wire.send("ping")
+
+    assert [wire.read() for _ in range(3)] == [
+        {"op": "reply", "id": "a", "ok": True, "result": {}},
+        {"op": "reply", "id": 2, "ok": True, "result": {}},
+        {"op": "reply", "ok": True, "result": {}},
+    ]
+
+
+def test_a_wrong_request_is_a_failed_reply(wire: Wire) -> None:
+    assert failure(wire, "event", seq="one") == ("bad-frame", "event: `seq`: expected `int`, got `str`")
+    assert failure(wire, "evnt")[0] == "unknown-op"
+
+
+def test_replies_interleave_with_event_lines(daemon: Running) -> None:
+    wire = daemon.subscribe(after="now")
+    wire.until("live")
+    wire.send("ping", id=1)
+    assert wire.read()["op"] == "reply"
+    daemon.commit(commit(message("one")))
+    assert wire.read()["text"] == "one"
+
+    assert wire.ask("event", seq=1)["event"]["text"] == "one"
+
+
+def test_sessions_come_newest_first_in_pages(daemon: Running, wire: Wire) -> None:
+    for number in range(5):
+        session = f"session-{number}"
+        daemon.commit(
+            commit(
+                event(SessionEvent, f"s{number}", session=session, state="started", model="gemini-3"),
+                call("c", f"s{number}", session=session),
+                stream=f"s{number}",
+            )
+        )
+
+    first = wire.ask("sessions", limit=3)
+    second = wire.ask("sessions", limit=3, before=first["next"])
+
+    assert [one["session"] for one in first["sessions"]] == ["session-4", "session-3", "session-2"]
+    assert [one["session"] for one in second["sessions"]] == ["session-1", "session-0"]
+    assert "next" not in second
+    newest = first["sessions"][0]
+    assert (newest["model"], newest["calls"], newest["events"], newest["streams"]) == ("gemini-3", 1, 2, ["s4"])
+
+
+def test_a_page_of_sessions_is_as_long_as_a_reply_may_be(daemon: Running, wire: Wire) -> None:
+    title = "x" * 60_000
+    for number in range(20):
+        stream = f"s{number}"
+        daemon.commit(commit(event(SessionEvent, stream, session=stream, state="updated", title=title), stream=stream))
+
+    found: list[str] = []
+    page = wire.ask("sessions")
+    while "next" in page:
+        found += [one["session"] for one in page["sessions"]]
+        page = wire.ask("sessions", before=page["next"])
+    found += [one["session"] for one in page["sessions"]]
+
+    assert found == [f"s{number}" for number in reversed(range(20))]
+
+
+def test_a_session_that_is_over_is_removed(daemon: Running, wire: Wire) -> None:
+    daemon.commit(commit(message("a", session="over"), state="ended"))
+    daemon.commit(commit(message("b", "t", session="running"), stream="t", state="open"))
+
+    assert wire.ask("remove", session="over") == {"events": 1}
+
+    assert [one["session"] for one in wire.ask("sessions")["sessions"]] == ["running"]
+    assert failure(wire, "remove", session="over") == ("not-found", "there is no session 'over'")
+    assert failure(wire, "remove", session="running") == (
+        "not-ended",
+        "session running is not over: its stream t is open",
+    )
+
+
+def test_stats_count_all_streams_and_tell_of_the_newest(daemon: Running, wire: Wire) -> None:
+    for number, state in enumerate(["ended", "ended", "open", "suspended"]):
+        daemon.commit(commit(message("m", f"s{number}"), stream=f"s{number}", state=state, updated=number + 1))
+
+    statistics = wire.ask("stats")
+
+    assert statistics["streams"] == {"open": 1, "suspended": 1, "ended": 2}
+    assert [one["stream"] for one in statistics["perStream"]] == ["s3", "s2", "s1", "s0"]
+
+
+def test_an_event_is_found_by_seq(daemon: Running, wire: Wire) -> None:
+    daemon.commit(commit(message("one"), message("two")))
+
+    found = wire.ask("event", seq=2)
+
+    assert found["view"] == "raw"
+    assert (found["event"]["seq"], found["event"]["text"]) == (2, "two")
+    assert failure(wire, "event", seq=3) == ("not-found", "there is no event 3")
+
+
+RESULT = {
+    "kind": "tool-result",
+    "output": {"stdout": "for the model", "_happy": {"v": 2}, "_raw": {"x": 1}},
+    "status": "completed",
+}
+DISPLAYED = {**RESULT, "display": {"origin": "provider", "text": "for the user"}}
+SILENT = {**DISPLAYED, "silent": True}
+UNKNOWN = {**RESULT, "assistantView": "unknown"}
+
+
+@pytest.mark.parametrize(
+    ("stored", "view", "keys", "output"),
+    [
+        (RESULT, "raw", {"kind", "output", "status"}, {"stdout", "_happy", "_raw"}),
+        (RESULT, "assistant", {"kind", "output", "status"}, {"stdout", "_happy"}),
+        (RESULT, "display", {"kind", "output", "status"}, {"stdout", "_happy"}),
+        (DISPLAYED, "raw", {"kind", "output", "status", "display"}, {"stdout", "_happy", "_raw"}),
+        (DISPLAYED, "assistant", {"kind", "output", "status"}, {"stdout", "_happy"}),
+        (DISPLAYED, "display", {"kind", "status", "display"}, set()),
+        (SILENT, "raw", {"kind", "output", "status", "display", "silent"}, {"stdout", "_happy", "_raw"}),
+        (SILENT, "assistant", {"kind", "output", "status"}, {"stdout", "_happy"}),
+        (SILENT, "display", {"kind", "status", "silent"}, set()),
+        (UNKNOWN, "assistant", {"kind", "status", "assistantView"}, set()),
+        (UNKNOWN, "display", {"kind", "output", "status", "assistantView"}, {"stdout", "_happy"}),
+    ],
+)
+def test_a_view_shows_its_audience_what_it_saw(
+    stored: dict[str, Any], view: View, keys: set[str], output: set[str]
+) -> None:
+    shown = view_of(stored, view)
+
+    assert set(shown) == keys
+    assert set(shown.get("output", {})) == output
+
+
+def test_a_view_leads_to_the_whole_of_what_was_cut_in_it_and_of_nothing_else() -> None:
+    outputs = {pointer: {"outputId": pointer} for pointer in ("/output/stdout", "/output/_raw/text", "/display/text")}
+    stored = {**DISPLAYED, "outputs": outputs}
+
+    assert set(view_of(stored, "assistant")["outputs"]) == {"/output/stdout"}
+    assert set(view_of(stored, "display")["outputs"]) == {"/display/text"}
+    assert "outputs" not in view_of({**stored, "silent": True}, "display")
+
+
+def test_open_calls_and_pending_permissions(daemon: Running, wire: Wire) -> None:
+    asked = event(PermissionRequest, permission_id="p1", type="permission", call_id="c2", session="session-2")
+    daemon.commit(commit(call("c1"), call("c2", session="session-2"), call("c3"), result("c3"), asked))
+
+    everything = wire.ask("calls")
+    one_session = wire.ask("calls", session="session-1")
+
+    assert [one["callId"] for one in everything["calls"]] == ["c1", "c2"]
+    assert [one["permissionId"] for one in everything["permissions"]] == ["p1"]
+    assert [one["callId"] for one in one_session["calls"]] == ["c1"]
+    assert one_session["permissions"] == []
+    assert everything["complete"] is True
+
+
+# -- output -------------------------------------------------------------------------------------------------------
+
+
+def put(daemon: Running, data: bytes, mime_type: str = "text/plain") -> None:
+    daemon.commit(commit(OutputPiece("s:1:o0", 0, data, mime_type), message("one")))
+
+
+def fetch(wire: Wire, unit: str, total: int) -> list[dict[str, Any]]:
+    """The whole body, in as many replies as it takes."""
+    parts: list[dict[str, Any]] = []
+    at = 0
+    while at < total:
+        parts.append(wire.ask("output", outputId="s:1:o0", offset=at, length=total, unit=unit))
+        assert parts[-1]["length"] > 0
+        at += parts[-1]["length"]
+    return parts
+
+
+def test_a_part_of_an_output_in_bytes(daemon: Running, wire: Wire) -> None:
+    put(daemon, "eins\nzwölf\n".encode())
+
+    assert wire.ask("output", outputId="s:1:o0", offset=5, length=3) == {
+        "text": "zw",  # the third byte is half an ö
+        "offset": 5,
+        "length": 2,
+        "total": 12,
+        "unit": "bytes",
+        "mimeType": "text/plain",
+    }
+    assert wire.ask("output", outputId="s:1:o0", offset=7)["text"] == "ölf\n"
+    assert wire.ask("output", outputId="s:1:o0", offset=99)["text"] == ""
+
+
+def test_a_part_of_an_output_in_lines(daemon: Running, wire: Wire) -> None:
+    put(daemon, b"one\ntwo\rstill two\n\nlast")
+
+    part = wire.ask("output", outputId="s:1:o0", offset=1, length=2, unit="lines")
+
+    assert (part["text"], part["offset"], part["length"], part["total"]) == ("two\rstill two\n\n", 1, 2, 4)
+    assert wire.ask("output", outputId="s:1:o0", offset=3, unit="lines")["text"] == "last"
+    assert wire.ask("output", outputId="s:1:o0", offset=4, unit="lines")["length"] == 0
+
+
+def test_what_is_not_text_comes_as_base64(daemon: Running, wire: Wire) -> None:
+    put(daemon, b"\x89PNG\xff", "image/png")
+
+    part = wire.ask("output", outputId="s:1:o0")
+
+    assert (part["b64"], part["length"], part["mimeType"]) == ("iVBOR/8=", 5, "image/png")
+
+
+@pytest.mark.parametrize("body", [b"\x01" * 3_000_000, "ö".encode() * 1_500_000, bytes(range(256)) * 10_000])
+def test_a_reply_is_at_most_a_mebibyte_however_its_bytes_are_written(daemon: Running, wire: Wire, body: bytes) -> None:
+    put(daemon, body)
+    parts = fetch(wire, "bytes", len(body))
+
+    assert sum(part["length"] for part in parts) == len(body)
+    wire.send("output", outputId="s:1:o0", length=len(body))
+    assert len(wire.line()) <= MAX_REPLY + 200
+    if "text" in parts[0]:
+        assert "".join(part["text"] for part in parts).encode() == body
+
+
+def test_lines_come_whole_over_several_replies(daemon: Running, wire: Wire) -> None:
+    body = b"".join(b"%06d %s\n" % (number, b"\x02" * 1_000) for number in range(1_500))
+    put(daemon, body)
+    parts = fetch(wire, "lines", 1_500)
+
+    assert len(parts) > 1
+    assert "".join(part["text"] for part in parts).encode() == body
+
+
+@pytest.mark.parametrize("tail", [b"", b"\nshort\n"])
+def test_a_line_longer_than_a_reply_is_to_be_asked_for_in_bytes(daemon: Running, wire: Wire, tail: bytes) -> None:
+    put(daemon, b"short\n" + b"x" * 2_000_000 + tail)
+
+    assert wire.ask("output", outputId="s:1:o0", unit="lines", length=5)["text"] == "short\n"
+    assert failure(wire, "output", outputId="s:1:o0", unit="lines", offset=1) == (
+        "too-large",
+        "line 1 alone is longer than a reply; ask for it in bytes",
+    )
+
+
+def test_an_output_that_never_was_is_not_called_expired(daemon: Running, wire: Wire) -> None:
+    put(daemon, b"one")
+
+    for never in ("nope", "s:1:o7", "s:9:o0", "other:1:o0", "display-0123456789abcdef-00000000"):
+        assert failure(wire, "output", outputId=never) == ("not-found", f"there is no output {never!r}")
+
+
+def test_an_output_that_went_with_its_event_has_expired(daemon: Running, wire: Wire) -> None:
+    piece = OutputPiece("s:1:o0", 0, b"one", "text/plain")
+    daemon.commit(commit(piece, message("one"), lines=1, state="ended"))
+    daemon.expire(before=wall_clock() + 1)
+
+    assert failure(wire, "output", outputId="s:1:o0") == (
+        "expired",
+        "output 's:1:o0' has expired, and so has its event",
+    )
+
+
+# -- the daemon ---------------------------------------------------------------------------------------------------
+
+
+def test_stats_tell_about_the_daemon(daemon: Running, wire: Wire) -> None:
+    daemon.commit(commit(message("one"), message("two", "t"), stream="s"), commit(stream="t", state="ended"))
+    subscriber = daemon.subscribe(after="now", filter={"kind": ["message"]})
+    subscriber.until("live")
+    stats = wire.ask("stats")
+
+    assert stats["version"] == __version__
+    assert stats["uptimeMs"] >= 0
+    assert stats["socket"] == str(daemon.path)
+    journal = stats["journal"]
+    assert (journal["oldest"], journal["latest"], journal["commits"]) == (1, 2, 2)
+    assert journal["bytes"] > 0
+    assert stats["streams"] == {"open": 1, "suspended": 0, "ended": 1}
+    assert {(one["stream"], one["state"], one["lines"]) for one in stats["perStream"]} == {
+        ("s", "open", 1),
+        ("t", "ended", 1),
+    }
+    assert stats["connections"] == {"open": 2, "publishing": 0}
+    (one,) = stats["subscribers"]
+    assert (one["after"], one["behind"], one["filter"]) == (2, False, {"kind": ["message"]})
+    assert stats["limits"]["max_connections"] == 2_048
+    assert stats["limits"]["stream"]["line_bytes"] == 64 * 1024 * 1024
+
+
+def test_a_stream_can_be_ended(daemon: Running, wire: Wire) -> None:
+    publisher = daemon.connect()
+    publisher.write(b'{"op":"ingest","stream":"s","framing":"tapped","dialect":"claude-stream"}\n')
+    publisher.write(b'{"t":1700000000000,"dir":"out","line":"not JSON"}\n')
+    publisher.until("ack")
+    ended = wire.ask("end", stream="s")
+
+    assert (ended["stream"], ended["lines"], ended["unparsed"]) == ("s", 1, 1)
+    assert publisher.until("done")[-1]["lines"] == 1
+    assert wire.ask("stats")["streams"]["ended"] == 1
+    assert failure(wire, "end", stream="other") == ("not-found", "there is no stream 'other'")

@@ -1,0 +1,209 @@
+"""Subscribing `as` display events: replay, live, cursors, filters and gaps are those of events."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.daemon.events import call, commit, event, message, result
+from tests.daemon.running import Running, Wire, running
+from tooltap.daemon.client.subscription import subscribe
+from tooltap.daemon.hub import hub
+from tooltap.normalizers.stream.display import display_body
+from tooltap.protocol.display import DisplayText, DisplayToolResult, DisplayToolUse
+from tooltap.protocol.events import Message, Usage
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Running]:
+    with running(tmp_path) as daemon:
+        yield daemon
+
+
+def watch(daemon: Running, **arguments: Any) -> Wire:
+    return daemon.subscribe(**{"as": "display"}, **arguments)
+
+
+def usage(stream: str = "s") -> Any:
+    """An event that shows nothing."""
+    return event(Usage, stream, scope="turn", input_tokens=1)
+
+
+def partial(text: str, offset: int) -> Any:
+    return event(Message, role="assistant", text=text, offset=offset, partial=True)
+
+
+def seqs(lines: list[dict[str, Any]]) -> list[int]:
+    return [line["seq"] for line in lines if "op" not in line]
+
+
+def test_a_line_is_what_is_shown_of_the_event_with_its_seq_in_front(daemon: Running) -> None:
+    stored = [message("Running it."), call("c", preview="ls"), usage(), result("c"), message("Done.")]
+    live = watch(daemon, after="now")
+    live.until("live")
+    daemon.commit(commit(*stored))
+    replay = watch(daemon, after="start")
+    shown = [(seq, display_body(one.body)) for seq, one in enumerate(stored, 1)]
+    expected = [b'{"seq":%d,' % seq + body[1:] + b"\n" for seq, body in shown if body is not None]
+
+    assert len(expected) == 4
+    assert [live.line() for _ in expected] == expected
+    assert [replay.line() for _ in expected] == expected
+    assert replay.read() == {"op": "live", "seq": 5}
+
+
+def test_a_cursor_is_that_of_events(daemon: Running) -> None:
+    daemon.commit(commit(message("one"), usage(), message("two"), usage()))
+
+    assert seqs(watch(daemon, after=1).until("live")) == [3]
+    assert watch(daemon, after=3).until("live") == [{"op": "live", "seq": 4}]
+    assert seqs(daemon.subscribe(after=3).until("live")) == [4]
+
+
+def test_replay_joins_live_without_loss_or_duplicate_while_others_write(tmp_path: Path) -> None:
+    with running(tmp_path, subscriber_bytes=4_096) as daemon:
+        writing = threading.Thread(
+            target=lambda: daemon.commit(*[commit(message(str(n)), usage(), base=n) for n in range(300)])
+        )
+        writing.start()
+        received = []
+        for _ in range(3):
+            wire = watch(daemon, after="start")
+            lines = wire.until("live")
+            while lines[-1]["seq"] < 599:
+                lines.append(wire.read())
+            received.append([line["text"] for line in lines if "op" not in line])
+        writing.join()
+
+        assert received == [[str(n) for n in range(300)]] * 3
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ({"kind": ["message"]}, ["text", "text"]),
+        ({"kind": ["tool-call", "usage"]}, ["tool_use"]),
+        ({"tool": ["sh"]}, ["tool_use"]),
+        ({"stream": ["t"]}, ["text"]),
+        ({"provider": ["nobody"]}, []),
+    ],
+)
+def test_a_filter_is_about_events_in_the_replay_and_live(
+    daemon: Running, wanted: dict[str, list[str]], expected: list[str]
+) -> None:
+    live = watch(daemon, after="now", filter=wanted)
+    live.until("live")
+    daemon.commit(
+        commit(message("a"), call("c"), usage(), result("c")), commit(message("b", "t"), usage("t"), stream="t")
+    )
+    *replayed, joined = watch(daemon, after="start", filter=wanted).until("live")
+
+    assert joined == {"op": "live", "seq": 6}
+    assert [line["kind"] for line in replayed] == expected
+    assert [live.read()["kind"] for _ in expected] == expected
+
+
+def test_a_subscriber_is_told_how_far_it_is_while_nothing_is_shown(tmp_path: Path) -> None:
+    with running(tmp_path, at_interval=0.05) as daemon:
+        wire = watch(daemon, after="now")
+        wire.until("live")
+        daemon.commit(commit(usage(), usage()))
+        read = wire.until("at")
+        while read[-1]["seq"] == 0:  # one may have been on its way
+            read = wire.until("at")
+
+        assert read[-1] == {"op": "at", "seq": 2}
+
+
+def test_a_gap_is_told(daemon: Running) -> None:
+    daemon.commit(commit(message("one"), message("two")))
+    daemon.commit(commit(base=1, lines=0, state="ended", updated=1))
+    daemon.expire(2)
+    daemon.commit(commit(message("three", "t"), stream="t"))
+    gap, *rest = watch(daemon, after=1).until("live")
+
+    assert gap == {"op": "gap", "from": 2, "to": 2, "reason": "retention"}
+    assert [line.get("text") for line in rest] == ["three", None]
+
+
+def test_previews_come_to_those_who_ask_and_are_marked(daemon: Running) -> None:
+    asking = watch(daemon, after="now", partials=True)
+    others = watch(daemon, after="now")
+    for wire in (asking, others):
+        wire.until("live")
+    daemon.commit(commit(partial("He", 0), partial("llo", 2), message("Hello")))
+
+    lines = [asking.read() for _ in range(3)]
+    assert [(one["text"], one.get("offset"), one.get("partial", False), "seq" in one) for one in lines] == [
+        ("He", 0, True, False),
+        ("llo", 2, True, False),
+        ("Hello", None, False, True),
+    ]
+    assert others.read()["text"] == "Hello"
+
+
+def test_a_slow_subscriber_loses_nothing(tmp_path: Path) -> None:
+    with running(tmp_path, subscriber_bytes=20_000) as daemon:
+        slow = watch(daemon, after="now")
+        slow.until("live")
+        for number in range(100):
+            daemon.commit(commit(message("x" * 10_000), usage(), base=number))
+        (stuck,) = daemon.stats()["subscribers"]
+
+        assert (stuck["as"], stuck["behind"]) == ("display", True)
+        assert [slow.read()["seq"] for _ in range(100)] == list(range(1, 200, 2))
+
+
+def test_events_and_display_events_go_side_by_side(daemon: Running) -> None:
+    wires = [daemon.subscribe(after="now"), watch(daemon, after="now")]
+    for wire in wires:
+        wire.until("live")
+    daemon.commit(commit(message("a"), call("c")))
+
+    kinds = [[wire.read()["kind"] for _ in range(2)] for wire in wires]
+    assert kinds == [["message", "tool-call"], ["text", "tool_use"]]
+
+
+def test_an_event_is_projected_once_for_all_who_watch(daemon: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    projected: list[bytes] = []
+
+    def count(body: bytes) -> bytes | None:
+        projected.append(body)
+        return display_body(body)
+
+    wires = [watch(daemon, after="now", filter=wanted) for wanted in ({}, {}, {"kind": ["message"]})]
+    for wire in wires:
+        wire.until("live")
+    monkeypatch.setattr(hub, "display_body", count)
+    said = message("a")
+    daemon.commit(commit(said))
+
+    assert [wire.read()["text"] for wire in wires] == ["a", "a", "a"]
+    assert projected == [said.body]
+
+
+def test_an_unknown_form_is_refused_in_one_sentence(daemon: Running) -> None:
+    wire = daemon.connect()
+    wire.send("subscribe", **{"as": "poetry"})
+
+    error = wire.read()
+    assert (error["code"], error["message"]) == ("bad-frame", "subscribe: `as`: invalid enum value 'poetry'")
+
+
+@pytest.mark.anyio
+async def test_the_client_gives_them_typed_and_goes_on_by_cursor(daemon: Running) -> None:
+    daemon.commit(commit(message("Running it."), call("c", preview="ls"), usage(), result("c"), message("Done.")))
+    async with subscribe(as_="display", after="start", follow=False, path=daemon.path) as subscription:
+        found = [shown async for shown in subscription.display_events()]
+        end = subscription.cursor
+    async with subscribe(as_="display", after=2, follow=False, path=daemon.path) as subscription:
+        rest = [shown async for shown in subscription.display_events()]
+
+    assert [type(one) for one in found] == [DisplayText, DisplayToolUse, DisplayToolResult, DisplayText]
+    assert [one.seq for one in found] == [1, 2, 4, 5]
+    assert end == f"{daemon.daemon.journal.id}:5"
+    assert rest == found[2:]

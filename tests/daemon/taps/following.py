@@ -1,0 +1,175 @@
+"""Agents' homes with session files that grow, a daemon that follows them, and what it is to tell of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from tests.daemon.lives import Lives
+from tests.daemon.running import Wire
+from tests.test_layout import ROOT
+from tooltap.daemon.system.stream_ids import recording_id
+from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.stream.bounds import Produced
+from tooltap.normalizers.stream.normalizer import StreamNormalizer
+from tooltap.protocol.tapped import write_tapped
+
+FIXTURES = ROOT / "tests" / "fixtures"
+CLAUDE = FIXTURES / "claude-transcript" / "claude-code-2.1.330" / "shell-fails.jsonl"
+CLAUDE_SESSION = "3e15402d-3a5d-4fe2-84cb-c898c524f4f9"
+PRINTED = FIXTURES / "claude-stream" / "claude-code-2.1.330" / "shell-fails.jsonl"
+"""What the same run of Claude Code printed."""
+CODEX = FIXTURES / "codex-rollout" / "codex-0.169" / "patch.jsonl"
+GEMINI = FIXTURES / "gemini-chat" / "gemini-0.61.0" / "read.jsonl"
+DOCUMENT = FIXTURES / "gemini-chat" / "gemini-written" / "document.json"
+
+_TIMESTAMP = re.compile(rb'(?<="timestamp":")\d{4}-\d\d-\d\dT[\d:.]+Z')
+
+
+class Follower(Lives):
+    """A daemon that follows all agents in `directory`."""
+
+    def __init__(self, directory: Path, **follow: Any) -> None:
+        settings = {"agents": ["claude", "codex", "gemini"], "grace": 0.0, "rescan": 3600.0, **follow}
+        super().__init__(directory, follow=settings)
+        self.environment = {
+            "CLAUDE_CONFIG_DIR": str(directory / "claude"),
+            "CODEX_HOME": str(directory / "codex"),
+            "GEMINI_CLI_HOME": str(directory / "gemini"),
+        }
+        self.projects = directory / "claude" / "projects" / "-ws"
+        self.rollouts = directory / "codex" / "sessions" / "2026" / "11" / "21"
+        self.chats = directory / "gemini" / ".gemini" / "tmp" / "ws" / "chats"
+        for folder in (self.projects, self.rollouts, self.chats):
+            folder.mkdir(parents=True)
+
+    @property
+    def session(self) -> Path:
+        return self.projects / f"{CLAUDE_SESSION}.jsonl"
+
+    def __enter__(self) -> Follower:
+        self.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
+
+    def restart(self, end: Callable[[], None]) -> None:
+        """`end` is `kill` or `stop`."""
+        end()
+        self.wait()
+        self.start()
+
+    def told(self, until: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
+        """All events so far, when they are `until`."""
+        with self.connect() as wire:
+            wire.send("subscribe", after="start")
+            events: list[dict[str, Any]] = []
+            while not until(events):
+                event = wire.read()
+                if "op" not in event:
+                    events.append(event)
+        return events
+
+    def told_title(self, path: Path, title: str) -> list[dict[str, Any]]:
+        """Append a title to a session of Claude's; all events when it has been told, but for its own."""
+        append(path, [title_line(title)])
+        events = self.told(lambda events: any(event.get("title") == title for event in events))
+        return [event for event in events if event.get("title") != title]
+
+    def told_lines(self, path: Path, lines: list[bytes]) -> list[dict[str, Any]]:
+        """All events when those of these first lines of a session of Claude's have been told."""
+        return self.told(lambda events: len(events) == len(expected(path, "claude-transcript", lines)))
+
+    def read(self, path: Path, lines: int) -> dict[str, Any]:
+        """Statistics of a file's stream when so many lines have been read."""
+        stream = recording_id(str(path))
+
+        def found(stats: dict[str, Any]) -> list[dict[str, Any]]:
+            return [one for one in stats["perStream"] if (one["stream"], one["lines"]) == (stream, lines)]
+
+        return found(self.wait_stats(lambda stats: bool(found(stats))))[0]
+
+    def stats(self) -> dict[str, Any]:
+        with self.connect() as wire:
+            statistics: dict[str, Any] = wire.ask("stats")
+            return statistics
+
+    def wait_stats(self, until: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        with self.connect() as wire:
+            while not until(statistics := wire.ask("stats")):
+                time.sleep(0.01)  # between questions
+            return dict(statistics)
+
+
+def publish(wire: Wire, stream: str, lines: list[bytes]) -> None:
+    """As `tooltap run` does; returns when all is durable, and leaves the stream open."""
+    wire.send("ingest", stream=stream, framing="tapped")
+    count = wire.until("ingesting")[-1]["lines"] + len(lines)
+    for line in lines:
+        wire.write(write_tapped(line.removesuffix(b"\n"), int(time.time() * 1000), "out") + b"\n")
+    while wire.until("ack")[-1]["lines"] < count:
+        pass
+
+
+def lines_of(path: Path) -> list[bytes]:
+    return path.read_bytes().splitlines(keepends=True)
+
+
+def append(path: Path, lines: Iterable[bytes]) -> None:
+    with path.open("ab") as file:
+        file.write(b"".join(lines))
+
+
+def title_line(title: str) -> bytes:
+    return json.dumps({"type": "custom-title", "customTitle": title, "sessionId": CLAUDE_SESSION}).encode() + b"\n"
+
+
+def prompt_line(text: str, seconds: float) -> bytes:
+    """What a session of Claude's says when its user says something so many seconds from now."""
+    line = json.loads(lines_of(CLAUDE)[2])
+    line["message"]["content"] = text
+    line["uuid"] = str(uuid.uuid4())
+    line["timestamp"] = datetime.fromtimestamp(time.time() + seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return json.dumps(line).encode() + b"\n"
+
+
+def moved_to_now(lines: Iterable[bytes], seconds: float = 0.0) -> list[bytes]:
+    """The lines as if the agent had begun to write them so many seconds from now."""
+    text = b"".join(lines)
+    stamps = [datetime.fromisoformat(stamp.decode()) for stamp in _TIMESTAMP.findall(text)]
+    shift = datetime.now(stamps[0].tzinfo) + timedelta(seconds=seconds) - min(stamps)
+
+    def move(found: re.Match[bytes]) -> bytes:
+        moved = datetime.fromisoformat(found[0].decode()) + shift
+        return moved.strftime("%Y-%m-%dT%H:%M:%S.%fZ").encode()
+
+    return _TIMESTAMP.sub(move, text).splitlines(keepends=True)
+
+
+def expected(path: Path, dialect: str, lines: Iterable[bytes], session: str = CLAUDE_SESSION) -> list[str]:
+    """The ids of the events of these lines, each taken once."""
+    return events_of(recording_id(str(path)), dialect, [line.removesuffix(b"\n") for line in lines], session)
+
+
+def events_of(stream: str, dialect: str, lines: Iterable[bytes], session: str) -> list[str]:
+    normalizer = StreamNormalizer(Context(stream=stream, session=session), dialect)
+    outputs = [output for line in lines for output in normalizer.feed(line)]
+    return [output.event.id for output in outputs if isinstance(output, Produced)]
+
+
+def ids(events: Iterable[dict[str, Any]]) -> list[str]:
+    return [event["id"] for event in events]
+
+
+def make_old(path: Path, age: float) -> None:
+    """`age`: seconds since its last change."""
+    then = time.time() - age
+    os.utime(path, (then, then))

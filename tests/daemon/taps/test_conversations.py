@@ -1,0 +1,241 @@
+"""Which exchanges with an OpenAI-compatible server are one conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tooltap.daemon.taps.gateway.conversation_items import (
+    MAX_ANSWER,
+    ChatAnswer,
+    ResponsesAnswer,
+    chat_history,
+    responses_history,
+)
+from tooltap.daemon.taps.gateway.conversations import KEYS, Conversation, Conversations
+from tooltap.daemon.taps.outbox import SpoolLimits, StreamOptions
+from tooltap.daemon.taps.tap import Tap
+
+SYSTEM = {"role": "system", "content": "It is ten o'clock."}
+
+
+class Client:
+    """Asks as clients do, of conversations nothing of which is published."""
+
+    def __init__(self, folder: Path, most: int = 100) -> None:
+        def begin(dialect: str) -> Tap:
+            return Tap(StreamOptions("s", dialect), folder / "none.sock", SpoolLimits(folder))
+
+        self.conversations = Conversations(begin, most)
+
+    def ask(self, *messages: dict[str, Any]) -> Conversation:
+        return self.conversations.enter("openai-chat", chat_history({"messages": [SYSTEM, *messages]}))
+
+    def answer(self, conversation: Conversation, *values: dict[str, Any]) -> None:
+        answer = ChatAnswer()
+        for value in values:
+            answer.read(value)
+        self.conversations.leave(conversation, answer)
+
+    def exchange(self, *messages: dict[str, Any], answer: dict[str, Any]) -> Conversation:
+        conversation = self.ask(*messages)
+        self.answer(conversation, {"choices": [{"message": answer}]})
+        return conversation
+
+    def respond(self, request: dict[str, Any], *values: dict[str, Any]) -> Conversation:
+        conversation = self.conversations.enter("openai-responses", responses_history(request))
+        answer = ResponsesAnswer()
+        for value in values:
+            answer.read(value)
+        self.conversations.leave(conversation, answer)
+        return conversation
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[Client]:
+    one = Client(tmp_path)
+    yield one
+    one.conversations.close()
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def model(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": text}
+
+
+def test_what_repeats_a_conversation_goes_on_with_it_under_other_instructions(client: Client) -> None:
+    first = client.exchange(user("Hi."), answer=model("Hello."))
+    other = client.exchange(user("Ho."), answer=model("Hello."))
+    second = client.conversations.enter(
+        "openai-chat",
+        chat_history({"messages": [{**SYSTEM, "content": "Eleven."}, user("Hi."), model("Hello."), user("So?")]}),
+    )
+
+    assert second is first
+    assert other is not first
+
+
+def test_the_same_prompt_again_is_another_conversation(client: Client) -> None:
+    first = client.exchange(user("Hi."), answer=model("Hello."))
+
+    assert client.exchange(user("Hi."), answer=model("Good day.")) is not first
+
+
+def test_each_of_two_with_the_same_prompt_is_known_by_its_answer(client: Client) -> None:
+    one, other = client.ask(user("Hi.")), client.ask(user("Hi."))
+    client.answer(one, {"choices": [{"message": model("Hello.")}]})
+    client.answer(other, {"choices": [{"message": model("Good day.")}]})
+
+    assert one is not other
+    assert client.ask(user("Hi."), model("Hello."), user("So?")) is one
+    assert client.ask(user("Hi."), model("Good day."), user("So?")) is other
+
+
+def test_a_request_that_failed_is_tried_again_in_its_conversation(client: Client) -> None:
+    first = client.ask(user("Hi."))
+    client.answer(first, {"error": {"message": "Too many."}})
+
+    assert client.ask(user("Hi.")) is first
+
+
+def test_an_answer_that_is_repeated_in_other_words_is_known_by_its_place(client: Client) -> None:
+    first = client.exchange(user("Hi."), answer=model(" Hello. "))
+
+    assert client.ask(user("Hi."), model("Hello."), user("So?")) is first
+
+
+def test_a_conversation_is_gone_on_with_from_an_earlier_place(client: Client) -> None:
+    first = client.exchange(user("Hi."), answer=model("Hello."))
+    client.exchange(user("Hi."), model("Hello."), user("So?"), answer=model("So what?"))
+
+    assert client.ask(user("Hi."), model("Hello."), user("And?")) is first
+
+
+def test_what_comes_while_it_waits_for_an_answer_is_another(client: Client) -> None:
+    client.exchange(user("Hi."), answer=model("Hello."))
+    asked = [user("Hi."), model("Hello."), user("So?")]
+    first = client.ask(*asked)
+
+    assert client.ask(*asked) is not first
+
+
+def test_a_streamed_answer_is_known_by_its_text_and_calls(client: Client) -> None:
+    def delta(**delta: Any) -> dict[str, Any]:
+        return {"choices": [{"index": 0, "delta": delta}]}
+
+    def call(**keys: Any) -> dict[str, Any]:
+        return {"tool_calls": [{"index": 0, **keys}]}
+
+    pieces = [
+        delta(content="Let "),
+        delta(content="me."),
+        {"choices": [{"index": 1, "delta": {"content": "No."}}]},
+        delta(**call(id="call_1", function={"name": "bash", "arguments": ""})),
+        delta(**call(function={"arguments": '{"command":"ls"}'})),
+    ]
+    one, other = client.ask(user("Hi.")), client.ask(user("Hi."))
+    client.answer(one, *pieces)
+    client.answer(other, delta(content="Let me."))
+    told = {
+        "role": "assistant",
+        "content": "Let me.",
+        "tool_calls": [
+            {"id": "call_1", "type": "function", "function": {"name": "bash", "arguments": '{"command": "ls"}'}}
+        ],
+    }
+
+    assert client.ask(user("Hi."), told, {"role": "tool", "tool_call_id": "call_1", "content": "a"}) is one
+    assert client.ask(user("Hi."), model("Let me."), user("Go.")) is other
+
+
+def test_a_response_is_gone_on_with_by_its_id(client: Client) -> None:
+    first = client.respond({"input": "Hi."}, {"object": "response", "id": "resp_1", "output": []})
+    other = client.respond({"input": "Hi."}, {"type": "response.created", "response": {"id": "resp_2"}})
+
+    assert client.respond({"input": "So?", "previous_response_id": "resp_1"}) is first
+    assert client.respond({"input": "So?", "previous_response_id": "resp_2"}) is other
+    assert client.respond({"input": "So?", "previous_response_id": "resp_3"}) not in (first, other)
+
+
+def test_items_of_responses_are_known_without_what_clients_leave_out(client: Client) -> None:
+    """Ids, statuses and thoughts are not sent back by all of them."""
+    text = {"type": "output_text", "text": "Let me.", "annotations": []}
+    output = [
+        {"type": "reasoning", "id": "rs_1", "summary": []},
+        {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [text]},
+        {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "bash", "arguments": "{}"},
+    ]
+    items = [{"type": "response.output_item.done", "item": item} for item in output]
+    first = client.respond({"input": "Hi."}, *items)
+    client.respond({"input": "Hi."}, {"object": "response", "id": "resp_2", "output": output[:2]})
+    repeated = [
+        {"role": "developer", "content": "Be brief."},
+        {"role": "user", "content": [{"type": "input_text", "text": "Hi."}]},
+        {"role": "assistant", "content": [{"type": "output_text", "text": "Let me."}]},
+        {"type": "function_call", "call_id": "call_1", "name": "bash", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "call_1", "output": "a"},
+    ]
+
+    assert client.respond({"input": repeated}) is first
+
+
+def test_dialects_do_not_share_conversations(client: Client) -> None:
+    first = client.ask(user("Hi."))
+    client.conversations.leave(first, ChatAnswer())
+
+    assert client.respond({"input": "Hi."}) is not first
+
+
+def test_what_is_remembered_is_bounded(tmp_path: Path) -> None:
+    client = Client(tmp_path, most=2)
+    first = client.exchange(user("Hi."), answer=model("0"))
+    said = [user("Hi."), model("0")]
+    for number in range(KEYS):
+        said.append(user(f"{number}?"))
+        assert client.exchange(*said, answer=model(str(number))) is first
+        said.append(model(str(number)))
+    kept = len(client.conversations._by_key)
+    for text in "ABC":
+        client.exchange(user(text), answer=model("x"))
+
+    assert kept == KEYS
+    assert first not in client.conversations._open
+    assert len(client.conversations._by_key) == 4
+    client.conversations.close()
+
+
+def test_those_that_wait_for_an_answer_are_kept_beyond_the_limit(tmp_path: Path) -> None:
+    client = Client(tmp_path, most=2)
+    waiting = [client.ask(user(text)) for text in "ABCD"]
+    assert list(client.conversations._open) == waiting
+    for conversation in waiting:
+        client.answer(conversation)
+
+    assert list(client.conversations._open) == waiting[2:]
+    client.conversations.close()
+
+
+def test_an_answer_that_is_too_long_is_not_kept() -> None:
+    answer = ChatAnswer()
+    for _ in range(3):
+        answer.read({"choices": [{"delta": {"content": "x" * (MAX_ANSWER // 2)}}]})
+
+    assert answer.items() == []
+
+
+@pytest.mark.parametrize(
+    "nonsense", [{}, {"messages": 1}, {"messages": [1, {"role": 2}]}, {"input": [None, {"type": []}]}]
+)
+def test_nonsense_is_read(nonsense: dict[str, Any]) -> None:
+    for history in (chat_history, responses_history):
+        history(nonsense)
+    for answer in (ChatAnswer(), ResponsesAnswer()):
+        answer.read({"choices": [1, {"delta": []}], "response": {"id": 1, "output": 1}, "item": 1})
+        answer.read({"object": "response", "output": [1, {"type": {}}]})
+        answer.items()

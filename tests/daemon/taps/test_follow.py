@@ -1,0 +1,234 @@
+"""Following the agents' own session files: real files, a real daemon, and each line told once whatever happens."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.daemon.taps.following import (
+    CLAUDE,
+    CLAUDE_SESSION,
+    CODEX,
+    DOCUMENT,
+    FIXTURES,
+    GEMINI,
+    Follower,
+    append,
+    events_of,
+    expected,
+    ids,
+    lines_of,
+    make_old,
+    publish,
+)
+from tooltap.daemon.system.stream_ids import recording_id
+
+LINES = lines_of(CLAUDE)
+
+
+@pytest.fixture
+def follower(tmp_path: Path) -> Iterator[Follower]:
+    with Follower(tmp_path) as follower:
+        yield follower
+
+
+def test_the_files_of_every_agent_are_found_where_it_keeps_them(follower: Follower) -> None:
+    """Subagents' files belong to the session whose they are."""
+    agents = FIXTURES / "claude-transcript" / "claude-code-2.1.330"
+    places = {
+        agents / "subagent-async.jsonl": follower.projects / "2f40b229-18f4-43db-8092-c2cc387ac019.jsonl",
+        agents / "subagent-async.agent.jsonl": (
+            follower.projects / "2f40b229-18f4-43db-8092-c2cc387ac019" / "subagents" / "agent-ad0a.jsonl"
+        ),
+        CODEX: follower.rollouts / "rollout-2026-11-21T20-44-03-01a1ffd9.jsonl",
+        GEMINI: follower.chats / "session-2026-11-21T20-45-a774addb.jsonl",
+        DOCUMENT: follower.chats / "session-2025-11-08T10-00-0e8b5a1c.json",
+        GEMINI.parent.parent / "gemini-written" / "subagent-chat.jsonl": follower.chats / "a774addb" / "sub.jsonl",
+    }
+    for source, place in places.items():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, place)
+    (follower.chats.parent / "logs.json").write_text("{}\n")
+    (follower.projects / "notes.txt").write_text("no session\n")
+    follower.wait_stats(lambda stats: len(stats["perStream"]) == len(places) and not stats["following"]["waiting"])
+    events = follower.told(lambda events: len({event["stream"] for event in events}) == len(places))
+
+    sessions = {(event["stream"].partition("~")[0], event["session"]) for event in events}
+    assert sessions == {
+        ("2f40b229-18f4-43db-8092-c2cc387ac019", "2f40b229-18f4-43db-8092-c2cc387ac019"),
+        ("agent-ad0a", "2f40b229-18f4-43db-8092-c2cc387ac019"),
+        ("rollout-2026-11-21T20-44-03-01a1ffd9", "01a1ffd9-ba6f-7181-86d4-0540301f722d"),
+        ("session-2026-11-21T20-45-a774addb", "a774addb-e820-460e-877b-2418090c3cb4"),
+        ("session-2025-11-08T10-00-0e8b5a1c", json.loads(DOCUMENT.read_bytes())["sessionId"]),
+        ("sub", "a774addb"),
+    }
+    assert {event["agent"] for event in events if event["stream"].startswith("agent-")} == {"ad0a7d162f9d16959"}
+
+
+def test_a_growing_file_is_told_line_by_line_and_half_lines_wait(follower: Follower) -> None:
+    half = len(LINES[12]) // 2
+    append(follower.session, [*LINES[:12], LINES[12][:half]])
+    first = follower.told_lines(follower.session, LINES[:12])
+    append(follower.session, [LINES[12][half:], *LINES[13:]])
+
+    assert ids(first) == expected(follower.session, "claude-transcript", LINES[:12])
+    assert ids(follower.told_title(follower.session, "the end")) == expected(
+        follower.session, "claude-transcript", LINES
+    )
+    assert {event["session"] for event in first} == {CLAUDE_SESSION}
+
+
+@pytest.mark.parametrize("end", [Follower.kill, Follower.stop])
+def test_after_a_restart_it_goes_on_where_it_stopped(follower: Follower, end: Callable[[Follower], None]) -> None:
+    """Also with a line that is half written, and with what is written while there is no daemon."""
+    expectation = expected(follower.session, "claude-transcript", LINES)
+    for number in range(0, len(LINES), 6):
+        half = len(LINES[number]) // 2
+        append(follower.session, [LINES[number][:half]])
+        follower.restart(lambda: end(follower))
+        append(follower.session, [LINES[number][half:], *LINES[number + 1 : number + 5]])
+        follower.restart(lambda: end(follower))
+        append(follower.session, LINES[number + 5 : number + 6])
+
+    assert ids(follower.told_title(follower.session, "the end")) == expectation
+    assert len(follower.stats()["perStream"]) == 1
+
+
+@pytest.mark.parametrize("point", ["before-commit", "after-commit"])
+def test_a_daemon_killed_in_the_middle_of_a_commit_tells_each_line_once(tmp_path: Path, point: str) -> None:
+    follower = Follower(tmp_path, turn_bytes=1_000)
+    append(follower.session, LINES)
+    follower.start(f"{point}:3")
+    follower.wait()
+    with follower:
+        events = follower.told_title(follower.session, "the end")
+
+    assert ids(events) == expected(follower.session, "claude-transcript", LINES)
+    assert follower.hits() == [point]
+
+
+def test_killed_again_and_again_while_files_of_all_agents_grow_it_tells_each_line_once(tmp_path: Path) -> None:
+    """The files grow by pieces that end anywhere; the daemon is wherever it happens to be when it is killed."""
+    chance = random.Random(5)
+    follower = Follower(tmp_path, turn_bytes=2_000)
+    follower.settings["snapshot_bytes"] = 4_096
+    files = {
+        follower.session: (CLAUDE, "claude-transcript", CLAUDE_SESSION),
+        follower.rollouts / "rollout-1.jsonl": (CODEX, "codex-rollout", "01a1ffd9-ba6f-7181-86d4-0540301f722d"),
+        follower.chats / "session-1.jsonl": (GEMINI, "gemini-chat", "a774addb-e820-460e-877b-2418090c3cb4"),
+    }
+    rest = {path: source.read_bytes() for path, (source, _, _) in files.items()}
+    wanted = {
+        path: expected(path, dialect, lines_of(source), session) for path, (source, dialect, session) in files.items()
+    }
+    with follower:
+        while any(rest.values()):
+            path = chance.choice([path for path in rest if rest[path]])
+            size = chance.randrange(1, 3_000)
+            append(path, [rest[path][:size]])
+            rest[path] = rest[path][size:]
+            if chance.random() < 0.3:
+                follower.restart(follower.kill)
+        events = follower.told(lambda events: len(events) >= sum(map(len, wanted.values())))
+
+    assert len(follower.died) >= 6
+    for path, of_file in wanted.items():
+        assert ids(event for event in events if event["stream"] == recording_id(str(path))) == of_file
+
+
+def test_a_last_line_without_its_newline_is_told_when_the_file_is_at_rest(tmp_path: Path) -> None:
+    follower = Follower(tmp_path)
+    append(follower.session, [*LINES[:-1], LINES[-1].rstrip(b"\n")])
+    make_old(follower.session, 3600)
+    with follower:
+        follower.wait_stats(lambda stats: stats["streams"]["ended"] == 1)
+        lines = follower.stats()["perStream"][0]["lines"]
+        append(follower.session, [b"\n"])
+        follower.restart(follower.kill)
+        events = follower.told_title(follower.session, "the end")
+
+    assert lines == len(LINES)
+    assert ids(events)[: len(expected(follower.session, "claude-transcript", LINES))] == expected(
+        follower.session, "claude-transcript", LINES
+    )
+
+
+def test_a_file_that_was_replaced_is_a_stream_of_its_own(follower: Follower) -> None:
+    """What the old one still got before it was renamed is told as well."""
+    path = follower.rollouts / "rollout-a.jsonl"
+    old, new = lines_of(CODEX), lines_of(CODEX.parent / "picture.jsonl")
+    append(path, old[:5])
+    follower.told(lambda events: bool(events))
+    with path.open("ab") as file:
+        path.rename(path.with_suffix(".jsonl.1"))
+        file.write(b"".join(old[5:]))
+    append(path, new)
+    wanted = [
+        *events_of(recording_id(str(path)), "codex-rollout", old, "01a1ffd9-ba6f-7181-86d4-0540301f722d"),
+        *(new_ids := events_of("?", "codex-rollout", new, "01a1ffd9-a3ea-79f1-ac96-1f2b84218d36")),
+    ]
+    events = follower.told(lambda events: len(events) == len(wanted))
+    streams = [*dict.fromkeys(event["stream"] for event in events)]
+
+    assert streams[0] == recording_id(str(path))
+    assert streams[1].startswith(f"{streams[0]}~")
+    assert ids(events) == wanted[: -len(new_ids)] + [one.replace("?", streams[1]) for one in new_ids]
+
+
+def test_a_file_cut_short_and_written_anew_is_told_from_where_it_differs_in_time(follower: Follower) -> None:
+    """What was told already has its time, and is not told again."""
+    append(follower.session, LINES)
+    before = follower.told_lines(follower.session, LINES)
+    follower.session.write_bytes(b"".join(LINES[:10]))
+    after = follower.told_title(follower.session, "the end")
+
+    assert ids(after) == ids(before)
+
+
+def test_a_file_that_is_deleted_and_comes_back_is_followed_on(follower: Follower) -> None:
+    append(follower.session, LINES[:8])
+    follower.told_lines(follower.session, LINES[:8])
+    follower.session.unlink()
+    follower.wait_stats(lambda stats: stats["following"]["files"] == 0)
+    append(follower.session, LINES)
+
+    assert ids(follower.told_title(follower.session, "the end")) == expected(
+        follower.session, "claude-transcript", LINES
+    )
+
+
+def test_a_folder_that_is_made_later_or_replaced_is_followed(tmp_path: Path) -> None:
+    follower = Follower(tmp_path)
+    follower.projects.rmdir()
+    follower.projects.parent.rmdir()
+    with follower:
+        for name in ("one", "two"):
+            follower.projects.mkdir(parents=True)
+            append(follower.projects / f"{name}.jsonl", LINES)
+            stats = follower.read(follower.projects / f"{name}.jsonl", len(LINES))
+            shutil.rmtree(follower.projects.parent)
+            follower.wait_stats(lambda stats: not stats["following"]["open"])
+
+    assert stats["stream"].startswith("two~")
+
+
+def test_somebody_else_may_feed_the_file_meanwhile(follower: Follower) -> None:
+    """`tooltap ingest` of a followed file takes its stream over; then it is followed on."""
+    append(follower.session, LINES[:5])
+    follower.read(follower.session, 5)
+    with follower.connect() as wire:
+        publish(wire, recording_id(str(follower.session)), [line.rstrip(b"\n") for line in LINES[5:10]])
+        append(follower.session, LINES[5:])
+        wire.send("end")
+        wire.until("done")
+
+    assert (
+        ids(follower.told_title(follower.session, "the end"))[-1]
+        == expected(follower.session, "claude-transcript", LINES)[-1]
+    )
+    assert [(one["lines"], one["kinds"]["tool-call"]) for one in follower.stats()["perStream"]] == [(len(LINES) + 1, 1)]

@@ -1,0 +1,260 @@
+"""What following costs and where it stops: old sessions, files at once, turns, what may not be read."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.daemon.running import Running, running
+from tests.daemon.taps.following import (
+    CLAUDE,
+    CLAUDE_SESSION,
+    Follower,
+    append,
+    lines_of,
+    make_old,
+    prompt_line,
+)
+from tooltap.daemon.system.stream_ids import recording_id
+from tooltap.daemon.taps.follow import bytes as followed_bytes
+from tooltap.daemon.taps.follow import file as followed_file
+from tooltap.daemon.taps.follow import watch as follow_watch
+
+LINES = lines_of(CLAUDE)
+DAY = 24 * 3600
+
+_opened: list[str] = []
+sys.addaudithook(lambda event, values: _opened.append(str(values[0])) if event == "open" else None)
+
+
+@pytest.fixture
+def projects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "claude"))
+    folder = tmp_path / "claude" / "projects" / "-ws"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def following(directory: Path, settings: dict[str, Any] | None = None, **follow: Any) -> Any:
+    values = {"agents": ["claude"], "grace": 0.0, "rescan": 3600.0, **follow}
+    return running(directory, follow=values, **(settings or {}))
+
+
+def wait(daemon: Running, until: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    while not until(statistics := daemon.stats()):
+        time.sleep(0.01)  # between questions
+    return statistics
+
+
+def at_rest(files: int) -> Callable[[dict[str, Any]], bool]:
+    return lambda stats: stats["following"]["files"] >= files and not stats["following"]["waiting"]
+
+
+def session_files(folder: Path) -> list[str]:
+    """Those that were opened since the last question."""
+    found = [Path(path).name for path in _opened if path.startswith(str(folder))]
+    _opened.clear()
+    return found
+
+
+def test_five_thousand_old_sessions_are_not_opened(projects: Path, tmp_path: Path) -> None:
+    """Only the one of today is; and one of the old ones when it goes on, from its beginning."""
+    old = projects / "old"
+    old.mkdir()
+    for number in range(5_000):
+        path = old / f"{number}.jsonl"
+        path.write_bytes(LINES[2])
+        make_old(path, 30 * DAY)
+    append(projects / "new.jsonl", [prompt_line("Today", 0)])
+    session_files(projects)
+    with following(tmp_path) as daemon:
+        wait(daemon, at_rest(5_001))
+        at_start = session_files(projects)
+        append(old / "7.jsonl", [prompt_line("Again", 0)])
+        wait(daemon, lambda stats: {one["lines"] for one in stats["perStream"]} == {1, 2})
+        later = session_files(old)
+
+    assert set(at_start) == {"new.jsonl"}
+    assert set(later) == {"7.jsonl"}
+
+
+def test_what_the_journal_has_whole_is_not_opened_after_a_restart(projects: Path, tmp_path: Path) -> None:
+    for number in range(50):
+        append(projects / f"{number}.jsonl", [LINES[2]])
+        make_old(projects / f"{number}.jsonl", 2 * DAY)
+    with following(tmp_path, backfill="all") as daemon:
+        stats = wait(daemon, lambda stats: stats["streams"]["ended"] == 50)
+    append(projects / "13.jsonl", [prompt_line("While nobody followed", 0)])
+    make_old(projects / "13.jsonl", 2 * DAY)
+    session_files(projects)
+    with following(tmp_path) as daemon:
+        wait(daemon, at_rest(50))
+        opened = session_files(projects)
+        [grown] = [one for one in daemon.stats()["perStream"] if one["lines"] == 2]
+
+    assert stats["following"]["open"] == 0
+    assert set(opened) == {"13.jsonl"}
+    assert grown["stream"] == recording_id(str(projects / "13.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("backfill", "told"), [("all", ["1", "40", "400"]), ("36h", ["1"]), ("2d", ["1", "40"]), ("none", [])]
+)
+def test_backfill_is_by_the_time_of_the_last_change(
+    backfill: str, told: list[str], projects: Path, tmp_path: Path
+) -> None:
+    for hours in (1, 40, 400):
+        append(projects / f"{hours}.jsonl", [LINES[2]])
+        make_old(projects / f"{hours}.jsonl", hours * 3600)
+    with following(tmp_path, backfill=backfill) as daemon:
+        stats = wait(daemon, at_rest(3))
+
+    assert sorted(one["stream"].partition("~")[0] for one in stats["perStream"]) == told
+
+
+def test_without_backfill_a_session_is_told_from_the_start_of_the_daemon_on(projects: Path, tmp_path: Path) -> None:
+    append(projects / "a.jsonl", [LINES[2], prompt_line("Before", -5)])
+    with following(tmp_path, backfill="none") as daemon, daemon.subscribe(after="start") as events:
+        wait(daemon, at_rest(1))
+        append(projects / "a.jsonl", [prompt_line("After", 5)])
+        while (first := events.read()).get("role") != "user":
+            pass
+        [stats] = daemon.stats()["perStream"]
+
+    append(projects / "a.jsonl", [prompt_line("While nobody followed", 0)])
+    with following(tmp_path, backfill="none") as daemon:
+        [later] = wait(daemon, lambda stats: stats["perStream"][0]["lines"] == 4)["perStream"]
+
+    assert first["text"] == "After"
+    assert first["session"] == CLAUDE_SESSION
+    assert stats["skipped"]["told-elsewhere"] == later["skipped"]["told-elsewhere"] == 2
+
+
+def test_only_so_many_files_are_worked_on_at_once(projects: Path, tmp_path: Path) -> None:
+    with following(tmp_path, files=2) as daemon:
+        for number in range(6):
+            append(projects / f"{number}.jsonl", [LINES[2]])
+        stats = wait(daemon, lambda stats: sum(one["lines"] for one in stats["perStream"]) == 6)
+        append(projects / "0.jsonl", [prompt_line("Again", 0)])
+        wait(daemon, lambda stats: sum(one["lines"] for one in stats["perStream"]) == 7)
+
+    assert stats["following"]["open"] == 2
+    assert stats["streams"]["suspended"] == 4
+
+
+def test_a_file_without_changes_is_let_go(projects: Path, tmp_path: Path) -> None:
+    append(projects / "a.jsonl", [LINES[2]])
+    with following(tmp_path, idle=0.2) as daemon:
+        wait(daemon, lambda stats: stats["streams"]["suspended"] == 1 and not stats["following"]["open"])
+        append(projects / "a.jsonl", [prompt_line("Again", 0)])
+        wait(daemon, lambda stats: bool(stats["perStream"]) and stats["perStream"][0]["lines"] == 2)
+
+
+def test_no_file_is_held_open(projects: Path, tmp_path: Path) -> None:
+    for number in range(20):
+        append(projects / f"{number}.jsonl", [LINES[2]])
+    with following(tmp_path) as daemon:
+        wait(daemon, lambda stats: stats["following"]["open"] == 20 and at_rest(20)(stats))
+        held = {status.st_ino for status in map(_status, range(256)) if status is not None}
+
+    assert not held & {path.stat().st_ino for path in projects.iterdir()}
+
+
+def _status(descriptor: int) -> os.stat_result | None:
+    try:
+        return os.fstat(descriptor)
+    except OSError:
+        return None
+
+
+def test_a_long_file_keeps_no_other_waiting(projects: Path, tmp_path: Path) -> None:
+    """They take turns of so many bytes: the short one is told whole before the long one is."""
+    append(projects / "long.jsonl", [prompt_line(str(number), number) for number in range(2_000)])
+    append(projects / "short.jsonl", [prompt_line("short", 0)])
+    with following(tmp_path, turn_bytes=4_096) as daemon, daemon.subscribe(after="start") as events:
+        streams: list[str] = []
+        while streams.count("long") < 2_000:
+            event = events.read()
+            if event.get("role") == "user":
+                streams.append(event["stream"].partition("~")[0])
+
+    assert streams.index("short") < 200
+
+
+def test_what_may_not_be_read_is_one_warning_and_nothing_else_suffers(tmp_path: Path) -> None:
+    """A folder in the place of a session, and a link that leads elsewhere; both in a real process."""
+    follower = Follower(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    append(tmp_path / "elsewhere" / "secret.jsonl", [LINES[2]])
+    (follower.projects / "linked").symlink_to(tmp_path / "elsewhere")
+    (follower.projects / "linked.jsonl").symlink_to(tmp_path / "elsewhere" / "secret.jsonl")
+    (follower.projects / "folder.jsonl").mkdir()
+    os.mkfifo(follower.projects / "pipe.jsonl")
+    with follower:
+        append(tmp_path / "elsewhere" / "secret.jsonl", [LINES[2]])
+        append(follower.session, [LINES[2]])
+        stats = follower.wait_stats(lambda stats: bool(stats["perStream"]))
+
+    assert [one["stream"] for one in stats["perStream"]] == [recording_id(str(follower.session))]
+    assert stats["following"]["files"] == 1
+
+
+def test_a_file_that_cannot_be_read_is_one_warning(
+    projects: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The refusal is staged, as these tests may run as root; it is tried again, in vain, whenever it changes."""
+    path = projects / "unreadable.jsonl"
+
+    def read_head(place: str, limit: int) -> tuple[bytes, int]:
+        if place == str(path):
+            raise PermissionError(13, "Permission denied", place)
+        return followed_bytes.read_head(place, limit)
+
+    monkeypatch.setattr(followed_file, "read_head", read_head)
+    with capture_logs() as log, following(tmp_path) as daemon:
+        for number in range(3):
+            append(path, [LINES[2]])
+            append(projects / f"{number}.jsonl", [LINES[2]])
+            stats = wait(daemon, lambda stats, number=number: len(stats["perStream"]) == number + 1)  # type: ignore[misc]
+
+    assert [entry for entry in log if entry["log_level"] == "warning"] == [
+        {"event": "cannot be followed", "file": str(path), "reason": "Permission denied", "log_level": "warning"}
+        | {"area": "follow"}
+    ]
+    assert stats["following"]["open"] == 3
+
+
+def test_where_nothing_can_be_watched_it_looks_again_and_again(
+    projects: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system's refusal is staged: its limit of watches is not ours to change."""
+
+    def watch(*paths: str, **options: Any) -> None:
+        raise OSError("OS file watch limit reached.")
+
+    monkeypatch.setattr(follow_watch, "watch", watch)
+    with capture_logs() as log, following(tmp_path) as daemon:
+        append(projects / "a.jsonl", [LINES[2]])
+        wait(daemon, lambda stats: bool(stats["perStream"]))
+        append(projects / "a.jsonl", [prompt_line("More", 0)])
+        wait(daemon, lambda stats: stats["perStream"][0]["lines"] == 2)
+
+    [warning] = [entry for entry in log if entry["log_level"] == "warning"]
+    assert warning["file"] == str(projects.parent)
+    assert "OS file watch limit reached" in warning["reason"]
+
+
+def test_polling_finds_changes_as_well(projects: Path, tmp_path: Path) -> None:
+    with following(tmp_path, polling=True) as daemon:
+        wait(daemon, lambda stats: "following" in stats)
+        append(projects / "a.jsonl", [LINES[2]])
+        wait(daemon, lambda stats: bool(stats["perStream"]))
+        append(projects / "a.jsonl", [prompt_line("More", 0)])
+        wait(daemon, lambda stats: stats["perStream"][0]["lines"] == 2)

@@ -1,0 +1,115 @@
+"""Chats that Gemini CLI saves as one JSON document, written anew with each message: what was told is told once."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.daemon.taps.following import DOCUMENT, Follower, events_of
+from tooltap.daemon.system.stream_ids import recording_id
+
+CHAT = json.loads(DOCUMENT.read_bytes())
+MESSAGES = len(CHAT["messages"])
+
+
+def save(path: Path, messages: int) -> None:
+    """As Gemini CLI does: the whole document, in place, no newline at its end."""
+    path.write_bytes(document(messages))
+
+
+def document(messages: int) -> bytes:
+    return json.dumps({**CHAT, "messages": CHAT["messages"][:messages]}, indent=2).encode()
+
+
+def said(events: Iterable[dict[str, Any]]) -> list[tuple[str, str]]:
+    """What a chat says, however it is cut: its texts, calls and results."""
+    keys = {"message": "text", "tool-call": "callId", "tool-result": "callId"}
+    return [(event["kind"], event[keys[event["kind"]]]) for event in events if event["kind"] in keys]
+
+
+@pytest.fixture
+def whole(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str]]:
+    """What the whole chat says when it is told at once."""
+    with Follower(tmp_path_factory.mktemp("whole")) as follower:
+        save(follower.chats / "session-1.json", MESSAGES)
+        return said(follower.told(lambda events: any(event["kind"] == "tool-result" for event in events)))
+
+
+def chat(follower: Follower) -> Path:
+    return follower.chats / "session-2025-11-08T10-00-0e8b5a1c.json"
+
+
+def test_a_document_that_is_written_again_and_again_says_everything_once(
+    tmp_path: Path, whole: list[tuple[str, str]]
+) -> None:
+    with Follower(tmp_path) as follower:
+        path = chat(follower)
+        for messages in range(1, MESSAGES + 1):
+            save(path, messages)
+            follower.read(path, messages)
+        told = follower.told(lambda events: len(said(events)) >= len(whole))
+
+    assert said(told) == whole
+    assert len(whole) == len(set(whole))
+    assert {event["session"] for event in told} == {CHAT["sessionId"]}
+
+
+def test_a_restart_between_two_versions_changes_nothing(tmp_path: Path, whole: list[tuple[str, str]]) -> None:
+    with Follower(tmp_path) as follower:
+        path = chat(follower)
+        for messages in range(1, MESSAGES + 1):
+            follower.restart(follower.kill)
+            save(path, messages)
+            follower.read(path, messages)
+        follower.restart(follower.stop)
+        follower.wait_stats(lambda stats: not stats["following"]["waiting"])
+        told = follower.told(lambda events: len(said(events)) >= len(whole))
+
+    assert said(told) == whole
+
+
+def test_half_a_document_waits_and_the_same_document_is_nothing_new(
+    tmp_path: Path, whole: list[tuple[str, str]]
+) -> None:
+    with Follower(tmp_path) as follower:
+        path = chat(follower)
+        save(path, 1)
+        follower.read(path, 1)
+        path.write_bytes(document(MESSAGES)[:-40])
+        os.utime(path, (1_800_000_000, 1_800_000_000))
+        save(path, 1)
+        save(path, MESSAGES)
+        follower.read(path, 2)
+        told = follower.told(lambda events: len(said(events)) >= len(whole))
+
+    assert said(told) == whole
+
+
+def test_a_document_beyond_the_length_of_a_line_is_unparsed(tmp_path: Path) -> None:
+    follower = Follower(tmp_path)
+    follower.settings["stream"] = {"line_bytes": 2_000}
+    with follower:
+        save(chat(follower), 1)
+        follower.read(chat(follower), 1)
+        save(chat(follower), MESSAGES)
+        told = follower.told(lambda events: any(event["kind"] == "unparsed" for event in events))
+
+    assert [event["reason"] for event in told if event["kind"] == "unparsed"] == ["too-long"]
+
+
+def test_the_stream_of_a_document_is_its_versions(tmp_path: Path) -> None:
+    """One line each: that is what the journal, a trace and a rebuilt parser have."""
+    with Follower(tmp_path) as follower:
+        path = chat(follower)
+        save(path, MESSAGES)
+        wanted = events_of(recording_id(str(path)), "gemini-chat", [document(MESSAGES)], CHAT["sessionId"])
+        told = follower.told(lambda events: len(events) == len(wanted))
+
+    assert [event["id"] for event in told] == wanted
+    assert orjson.loads(document(MESSAGES)) == CHAT

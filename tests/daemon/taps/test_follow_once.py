@@ -1,0 +1,152 @@
+"""A session that is tapped and followed at once is told once: what another stream tells is left out of the file's."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from tests.cli.command import tooltap
+from tests.daemon.events import info
+from tests.daemon.taps.following import (
+    CLAUDE,
+    CLAUDE_SESSION,
+    PRINTED,
+    Follower,
+    append,
+    lines_of,
+    moved_to_now,
+    prompt_line,
+    publish,
+)
+from tooltap.daemon.taps.follow.coverage import Span, is_covered, spans
+
+LINES = lines_of(CLAUDE)
+PRINT = lines_of(PRINTED)
+
+
+def prompts_from_file(events: list[dict[str, Any]]) -> list[str]:
+    return [event["text"] for event in events if event.get("role") == "user" and not event["stream"].startswith("run")]
+
+
+def test_what_a_run_tells_is_not_told_from_the_file_neither_while_it_runs_nor_afterwards(tmp_path: Path) -> None:
+    """What is written to the session long after is told again."""
+    with Follower(tmp_path, grace=0.5) as follower, follower.connect() as wire:
+        publish(wire, "run-1", PRINT)
+        lines = moved_to_now(LINES)
+        last = prompt_line("At the end", 0)
+        append(follower.session, lines[:20])
+        follower.read(follower.session, 20)
+        wire.send("end")
+        wire.until("done")
+        append(follower.session, lines[20:])
+        left_out = follower.read(follower.session, len(LINES))
+        follower.restart(follower.kill)
+        append(follower.session, [last, prompt_line("Long after", 60)])
+        told = follower.told(lambda events: bool(prompts_from_file(events)))
+
+    assert (left_out["events"], left_out["skipped"]["told-elsewhere"]) == (0, 5)
+    assert prompts_from_file(told) == ["Long after"]
+    assert "parser-reset" not in {event.get("code") for event in told}  # rebuilt, with what was left out
+
+
+def test_an_agent_under_tooltap_run_that_keeps_a_file_is_told_once(tmp_path: Path) -> None:
+    """Its lines have the time at which they are written."""
+    follower = Follower(tmp_path, grace=4.0)
+    with follower:
+        now = "$(date -u +%Y-%m-%dT%H:%M:%SZ)"
+        keep = f"""sed 's/"timestamp":"[^"]*"/"timestamp":"'{now}'"/' {CLAUDE} >> {follower.session}"""
+        run = tooltap("run", "--socket", follower.settings["socket"], "--", "sh", "-c", f"cat {PRINTED}; {keep}")
+        followed = follower.read(follower.session, len(LINES))
+        told = follower.told(lambda events: any(event["kind"] == "tool-result" for event in events))
+
+    assert (run.returncode, run.stdout) == (0, PRINTED.read_bytes())
+    assert (followed["events"], followed["skipped"]["told-elsewhere"]) == (0, 5)
+    assert {event["stream"].partition("-")[0] for event in told} == {"run"}
+
+
+def test_a_session_that_was_followed_first_is_left_to_the_run_that_takes_it_over(tmp_path: Path) -> None:
+    with Follower(tmp_path) as follower, follower.connect() as wire:
+        append(follower.session, [prompt_line("Before", -60)])
+        follower.told(lambda events: prompts_from_file(events) == ["Before"])
+        publish(wire, "run-1", PRINT)
+        append(follower.session, [prompt_line("During", 0)])
+        follower.read(follower.session, 2)
+        wire.send("end")
+        wire.until("done")
+        append(follower.session, [prompt_line("After", 60)])
+        told = follower.told(lambda events: len(prompts_from_file(events)) == 2)
+
+    assert prompts_from_file(told) == ["Before", "After"]
+
+
+def test_a_session_that_was_run_without_a_follower_is_not_told_again(tmp_path: Path) -> None:
+    """Only what had happened in it before the run."""
+    follower = Follower(tmp_path, backfill="all", grace=2.0)
+    agents = follower.settings["follow"].pop("agents")
+    with follower:
+        with follower.connect() as wire:
+            publish(wire, "run-1", PRINT)
+            append(follower.session, [prompt_line("Before", -60), *moved_to_now(LINES)])
+            wire.send("end")
+            wire.until("done")
+        follower.settings["follow"]["agents"] = agents
+        follower.restart(follower.stop)
+        follower.read(follower.session, len(LINES) + 1)
+        told = follower.told(lambda events: bool(prompts_from_file(events)))
+
+    assert prompts_from_file(told) == ["Before"]
+
+
+def test_while_a_publisher_is_away_its_session_waits(tmp_path: Path) -> None:
+    """It may come back with what it has; when its stream has been closed, the file is told from there on."""
+    follower = Follower(tmp_path)
+    follower.settings["suspend_timeout"] = 0.5
+    with follower:
+        with follower.connect() as wire:
+            publish(wire, "run-1", PRINT)
+        append(follower.session, [prompt_line("After", 60)])
+        told = follower.told(lambda events: bool(prompts_from_file(events)))
+
+    last_of_run = max(event["seq"] for event in told if event["stream"] == "run-1")
+    assert last_of_run < min(event["seq"] for event in told if event["stream"] != "run-1")
+
+
+def test_a_new_file_waits_for_the_run_that_may_tell_its_session(tmp_path: Path) -> None:
+    with Follower(tmp_path, grace=4.0) as follower, follower.connect() as wire:
+        append(follower.session, moved_to_now(LINES))
+        publish(wire, "run-1", PRINT)
+        left_out = follower.read(follower.session, len(LINES))
+
+    assert left_out["events"] == 0
+
+
+def stream(name: str, state: Any = "ended", first: int = 100, last: int = 200, dialect: str = "claude-stream") -> Any:
+    return info(name, state=state, dialect=dialect, first_t=first, last_t=last)
+
+
+def test_an_agents_own_stream_tells_from_its_first_line_as_long_as_it_lives() -> None:
+    assert spans([stream("run-1")], "file~1", 0, grace=5) == [Span(95, 205)]
+    assert spans([stream("run-1", "open")], "file~1", 0, grace=5) == [Span(95, math.inf)]
+    assert spans([stream("run-1", "suspended")], "file~1", 0, grace=5) is None
+    assert [is_covered(ts, [Span(95, 205)]) for ts in (94, 95, 205, 206)] == [False, True, True, False]
+
+
+def test_files_of_one_session_leave_each_other_alone_but_for_namesakes() -> None:
+    """Of two namesakes the younger leaves out what the older told."""
+    others = [stream(name, dialect="claude-transcript") for name in ("agent-1~2", "file~1")]
+
+    assert spans(others, "file~1", 100, grace=5) == []
+    assert spans(others, "file~1~abc", 100, grace=5) == [Span(0, 200)]
+    assert spans(others, "file~3", 101, grace=5) == [Span(0, 200)]
+    assert spans(others, "file~3", 99, grace=5) == []
+
+
+def test_the_session_decides(tmp_path: Path) -> None:
+    """A run of another session is no reason to leave anything out."""
+    with Follower(tmp_path) as follower, follower.connect() as wire:
+        publish(wire, "run-1", [line.replace(CLAUDE_SESSION.encode(), b"another") for line in PRINT])
+        append(follower.session, [prompt_line("Here", 0)])
+        told = follower.told(lambda events: bool(prompts_from_file(events)))
+
+    assert prompts_from_file(told) == ["Here"]

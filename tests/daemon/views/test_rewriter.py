@@ -1,0 +1,299 @@
+"""Commands that make views of results: real processes, that do what they should and whatever else a process can do."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.daemon.ingest.test_kill9 import journal, records
+from tests.daemon.lives import Lives, Publisher, wait_for_ack
+from tests.daemon.running import TIMEOUT, Running
+from tests.daemon.views.viewing import call, ended, history, made_view, publish, result, shell, viewing
+from tooltap.daemon.journal.nats.place import NatsPlace
+
+pytestmark = pytest.mark.usefixtures("toy")
+
+BASH = call("c", "Bash", command="make")
+PRINTED = result("c", {"stdout": "hello\n", "exit_code": 0})
+
+
+def until(true: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + TIMEOUT
+    while not true():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)
+
+
+def wait_idle(daemon: Running, **counts: int) -> None:
+    until(lambda: counts.items() <= daemon.stats()["rewriting"].items(), str(counts))
+
+
+def is_gone(pid: int) -> bool:
+    """Ended, or a zombie that nobody has looked after."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def rewriting(script: str, name: str = "Bash") -> dict[str, Any]:
+    return {name: {"rewrite": shell(script)}}
+
+
+def test_a_view_follows_its_result_as_an_event_of_its_own(tmp_path: Path) -> None:
+    with viewing(tmp_path, rewriting("cat >/dev/null; echo shown")) as daemon:
+        [one] = ended(daemon, BASH, PRINTED)
+        view = made_view(daemon)
+        asked = daemon.connect().ask("event", seq=one["seq"], view="display")["event"]
+        replayed = history(daemon, kind=["tool-update"])
+
+    assert "display" not in one
+    assert view["display"] == {"origin": "rewriter", "text": "shown\n"}
+    assert view["id"] == "s:2d:" + one["id"].rpartition(":")[2]
+    assert (view["callId"], view["name"], view["line"], view["session"]) == ("c", "Bash", 2, one["session"])
+    assert view["seq"] > one["seq"]
+    assert replayed == [view]
+    assert asked["display"] == view["display"]
+    assert "output" not in asked
+
+
+def test_a_command_is_told_the_call_and_what_the_model_saw(tmp_path: Path) -> None:
+    with viewing(tmp_path, {"Bash": {"rewrite": ["cat"], "mime_type": "application/json"}}) as daemon:
+        publish(daemon, BASH, PRINTED)
+        display = made_view(daemon)["display"]
+
+    assert display["mimeType"] == "application/json"
+    assert json.loads(display["text"]) == {
+        "tool": "Bash",
+        "input": {"command": "make"},
+        "output": {"stdout": "hello\n", "exit_code": 0},
+        "text": "hello\n",
+        "status": "completed",
+        "provider": "toymaker",
+        "session": "s",
+    }
+
+
+@pytest.mark.parametrize(
+    ("script", "reason", "detail"),
+    [
+        ("echo oh no >&2; exit 3", "it failed", "exit code 3: oh no"),
+        ("kill -SEGV $$", "it failed", "signal 11"),
+        ("echo shown; kill -9 $$", "it failed", "signal 9"),
+        ("sleep 1000", "it takes too long", ""),
+        ("echo shown; exec >&-; sleep 1000", "it takes too long", ""),
+        ("while :; do echo flood; done", "it answers too much", ""),
+        ("while :; do echo flood; done >&2", "it takes too long", ""),
+        (r"printf 'a\377b'", "its answer is not UTF-8", None),
+        ("echo hello", "it answers nothing else than what the model saw", ""),
+        ("true", "it answers nothing else than what the model saw", ""),
+        (None, "it cannot be started", None),
+    ],
+)
+def test_without_an_answer_the_assistant_view_is_shown_and_it_is_said_once(
+    tmp_path: Path, script: str | None, reason: str, detail: str | None
+) -> None:
+    command = ["no-such-command"] if script is None else shell(script)
+    bounds = {"timeout": 0.4 if reason == "it takes too long" else 20, "output_bytes": 10_000}
+    with capture_logs() as logs, viewing(tmp_path, {"Bash": {"rewrite": command}}, rewriting=bounds) as daemon:
+        publish(daemon, BASH, PRINTED, call("d", "Bash"), result("d", "hello"))
+        wait_idle(daemon, running=0, unshown=2)
+
+        assert history(daemon, kind=["tool-update"]) == []
+        [one, _] = history(daemon, kind=["tool-result"])
+        shown = daemon.connect().ask("event", seq=one["seq"], view="display")["event"]
+    assert shown["output"]["stdout"] == "hello\n"
+    [warning] = [entry for entry in logs if entry["log_level"] == "warning"]
+    assert (warning["command"], warning["reason"]) == (tuple(command), reason)
+    assert detail is None or warning["detail"] == detail
+
+
+def test_nothing_waits_for_a_command_that_hangs(tmp_path: Path) -> None:
+    """Neither the result, nor the publisher, nor the daemon's end; and nothing of it is left behind."""
+    pids = tmp_path / "pids"
+    script = f"echo $$ >> {pids}; sleep 1000 & echo $! >> {pids}; wait"
+    with viewing(tmp_path, rewriting(script), rewriting={"timeout": 1_000}, shutdown_timeout=0.2) as daemon:
+        [one] = ended(daemon, BASH, PRINTED)
+        until(lambda: pids.exists() and len(pids.read_text().split()) == 2, "both processes")
+
+        assert one["output"]["stdout"] == "hello\n"
+        assert daemon.stats()["rewriting"]["running"] == 1
+    for pid in pids.read_text().split():
+        until(lambda pid=pid: is_gone(int(pid)), "the process is killed")  # type: ignore[misc]
+
+
+def test_what_a_command_has_forked_ends_with_it(tmp_path: Path) -> None:
+    with viewing(tmp_path, rewriting("sleep 1000 & echo $!"), rewriting={"timeout": 1_000}) as daemon:
+        publish(daemon, BASH, PRINTED)
+        pid = int(made_view(daemon)["display"]["text"])
+
+    until(lambda: is_gone(pid), "the process is killed")
+
+
+@pytest.mark.skipif(shutil.which("setsid") is None, reason="setsid is not installed")
+def test_what_is_out_of_reach_does_not_hold_up_the_view(tmp_path: Path) -> None:
+    """A process in a session of its own keeps the pipe open."""
+    with viewing(tmp_path, rewriting("setsid sleep 1000 & echo $!"), rewriting={"timeout": 1_000}) as daemon:
+        publish(daemon, BASH, PRINTED)
+        pid = int(made_view(daemon)["display"]["text"])
+
+    os.kill(pid, 9)
+
+
+def test_only_so_many_run_at_once_and_the_others_wait(tmp_path: Path) -> None:
+    started, go = tmp_path / "started", tmp_path / "go"
+    script = f"echo x >> {started}; until [ -e {go} ]; do sleep 0.01; done; echo shown"
+    lines = [line for one in "abcde" for line in (call(one, "Bash"), result(one, "text"))]
+    with viewing(tmp_path, rewriting(script), rewriting={"concurrency": 2}) as daemon:
+        publish(daemon, *lines)
+        until(lambda: started.exists() and len(started.read_text().split()) == 2, "two have started")
+        wait_idle(daemon, running=2, waiting=3)
+        go.touch()
+        wait_idle(daemon, running=0, waiting=0, waitingBytes=0, shown=5)
+
+        assert {one["callId"] for one in history(daemon, kind=["tool-update"])} == set("abcde")
+
+
+def test_what_waits_is_bounded(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    script = f"until [ -e {go} ]; do sleep 0.01; done; echo shown"
+    lines = [line for one in "abcde" for line in (call(one, "Bash"), result(one, "x" * 1_000))]
+    bounds = {"concurrency": 1, "waiting_bytes": 5_000}  # a result is told twice: as it is, and its text
+    with capture_logs() as logs, viewing(tmp_path, rewriting(script), rewriting=bounds) as daemon:
+        publish(daemon, *lines)
+        wait_idle(daemon, unshown=3)
+        go.touch()
+        wait_idle(daemon, shown=2, running=0)
+
+    assert [entry["reason"] for entry in logs if entry["log_level"] == "warning"] == ["too much waits for it"]
+
+
+def test_a_long_view_is_a_body_as_long_lived_as_its_event(tmp_path: Path) -> None:
+    script = "i=0; while [ $i -lt 100 ]; do echo line $i; i=$((i+1)); done"
+    with viewing(tmp_path, rewriting(script), stream={"string_bytes": 500}) as daemon:
+        publish(daemon, BASH, PRINTED)
+        display = made_view(daemon)["display"]
+        body = daemon.connect().ask("output", outputId=display["outputId"], offset=98, length=2, unit="lines")
+
+    assert display == {"origin": "rewriter", "outputId": display["outputId"], "mimeType": "text/plain"}
+    assert (body["text"], body["total"]) == ("line 98\nline 99\n", 100)
+
+
+@pytest.mark.parametrize(
+    ("rules", "name"),
+    [
+        ({"*": {"rewrite": ["cat"]}}, "mcp__memory__search"),
+        ({"*": {"rewrite": ["cat"]}}, "mcp_memory_search"),
+        ({"*": {"rewrite": ["cat"]}}, "memory_search"),
+        ({"*": {"rewrite": ["cat"]}, "memory_search": {"ask": True}}, "memory_search"),
+        ({"*": {"rewrite": ["cat"]}, "Bash": {"rewrite": []}}, "Bash"),
+        ({"*": {"rewrite": ["cat"]}, "Bash": {"silent": True}}, "Bash"),
+        ({"Read": {"rewrite": ["cat"]}}, "Bash"),
+    ],
+)
+def test_no_command_runs_for_tools_of_mcp_servers_or_what_may_be_one(
+    tmp_path: Path, rules: dict[str, Any], name: str
+) -> None:
+    with viewing(tmp_path, rules) as daemon:
+        publish(daemon, call("c", name), result("c", "text"), end=False)
+
+        assert daemon.stats()["rewriting"] == dict.fromkeys(
+            ("running", "waiting", "waitingBytes", "shown", "unshown"), 0
+        )
+
+
+def test_no_command_runs_for_what_never_ran(tmp_path: Path) -> None:
+    with viewing(tmp_path, rewriting("cat")) as daemon:
+        publish(daemon, BASH, result("c", None, status="denied", error="no"), call("d", "Bash"))  # and one interrupted
+
+        assert {one["status"] for one in history(daemon, kind=["tool-result"])} == {"denied", "interrupted"}
+        assert daemon.stats()["rewriting"]["running"] == 0
+
+
+def test_a_stream_goes_on_after_a_view_as_if_there_had_been_none(tmp_path: Path) -> None:
+    for end in (False, True):
+        folder = tmp_path / str(end)
+        with viewing(folder, rewriting("echo shown")) as daemon:
+            wire = publish(daemon, BASH, PRINTED, end=end)
+            assert made_view(daemon)["display"]["text"] == "shown\n"
+            wire.close()
+            before = {**daemon.stats()["perStream"][0], "updated": 0}
+        with viewing(folder, {}) as daemon:
+            assert {**daemon.stats()["perStream"][0], "updated": 0} == {
+                **before,
+                "state": "ended" if end else "suspended",
+            }
+            publish(daemon, {"do": "say", "text": "more"})
+
+            events = history(daemon)
+            assert "parser-reset" not in [one.get("code") for one in events]
+            assert len({one["id"] for one in events}) == len(events)
+
+
+def test_a_view_made_when_the_daemon_ends_is_kept(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    script = f"until [ -e {go} ]; do sleep 0.01; done; echo shown"
+    with viewing(tmp_path, rewriting(script), shutdown_timeout=TIMEOUT) as daemon:
+        publish(daemon, BASH, PRINTED, end=False)
+        wait_idle(daemon, running=1)
+        daemon.call(daemon.daemon.stop)
+        until(lambda: not daemon.path.exists() or not _listens(daemon), "the socket is closed")
+        go.touch()
+    with viewing(tmp_path, {}) as daemon:
+        assert made_view(daemon)["display"]["text"] == "shown\n"
+
+
+@pytest.mark.parametrize("end", [True, False])
+def test_on_a_shared_journal_the_daemon_that_took_the_result_in_makes_its_view(
+    tmp_path: Path, nats_place: NatsPlace, end: bool
+) -> None:
+    runs = tmp_path / "runs"
+    shared: dict[str, Any] = {"tools": rewriting(f"echo x >> {runs}; echo shown"), "journal": str(nats_place)}
+    with viewing(tmp_path / "a", **shared) as one, viewing(tmp_path / "b", **shared) as other:
+        publish(one, BASH, PRINTED, end=end)
+        view = made_view(other)
+
+        assert made_view(one) == view
+        assert view["display"] == {"origin": "rewriter", "text": "shown\n"}
+        assert other.stats()["rewriting"]["shown"] == 0
+    assert runs.read_text().split() == ["x"]
+
+
+def _listens(daemon: Running) -> bool:
+    try:
+        daemon.connect().close()
+    except (OSError, AssertionError):
+        return False
+    return True
+
+
+def test_a_killed_daemon_forgets_its_commands_and_starts_none_again(tmp_path: Path) -> None:
+    """Nothing else is lost: the result is in the journal, and shown as the model saw it."""
+    pids = tmp_path / "pids"
+    tools = {"*": {"rewrite": shell(f"echo $$ >> {pids}; exec sleep 1000")}}
+    with Lives(tmp_path, tools=tools, rewriting={"concurrency": 1}) as lives:
+        publisher = Publisher(lives, "opencode-0", records("opencode-0"))
+        lives.start()
+        publisher.publish(wait_for_ack)
+        until(lambda: pids.exists() and pids.read_text().endswith("\n"), "one runs")
+        lives.kill()
+        lives.wait()
+        lives.start()
+        with lives.connect() as wire:
+            assert wire.ask("stats")["rewriting"]["running"] == 0
+            lives.stop()
+        lives.wait()
+        events = [json.loads(line) for line in journal(lives)]
+
+    [pid] = pids.read_text().split()
+    os.kill(int(pid), 9)  # nobody but a living daemon could have
+    assert "completed" in {one["status"] for one in events if one["kind"] == "tool-result"}
+    assert not [one for one in events if "display" in one]

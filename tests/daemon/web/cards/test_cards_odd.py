@@ -1,0 +1,90 @@
+"""Cards of payloads that no tool's struct expects, of patterns to search for, and of megabytes: all is bounded."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.daemon.web.cards.carding import card_of, made, result
+from tooltap.daemon.web.cards.cards import article, fragment_of
+from tooltap.daemon.web.html.look import Call, Level, Look
+
+
+def test_what_no_struct_knows_is_shown_in_full_and_what_is_said_already_is_not() -> None:
+    output = {"stdout": "x", "exit_code": 0, "exitCode": 0, "output": "x", "sandbox": {"network": False}}
+
+    assert not card_of(result("Bash", output)).all(".left-over")
+    assert card_of(result("Bash", output), "full").one(".left-over").text == "sandboxnetworkfalse"
+
+
+def test_a_value_of_another_type_is_a_tree_at_every_level() -> None:
+    for level in ("summary", "full"):
+        card = card_of(made("tool-call", callId="c", name="MultiEdit", status="running", input={"edits": "x"}), level)
+        assert card.one("dl.tree").text == "editsx"
+
+
+def test_a_tree_has_bounds_and_says_what_it_leaves_out() -> None:
+    card = card_of(result("Unknown", {"values": list(range(5_000))}), "full")
+
+    assert card.texts(".more")[-1] == "3,001 more values"
+    assert len(card_of(result("Unknown", {"values": list(range(5_000))})).all("li")) == 11
+
+
+def test_deep_nesting_ends_as_json() -> None:
+    deep: object = "the end"
+    for _ in range(200):
+        deep = {"in": [deep]}
+
+    assert '{"in":[{"in":[' in card_of(result("Unknown", {"deep": deep}), "full").raw
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+$", "[", "\\", "*", "(?P<", "a{999999999}", "x|y", "$", "(((((((", "\x00"])
+def test_a_pattern_is_never_run(pattern: str) -> None:
+    hits = {"matches": [{"filePath": "a", "line": 1, "excerpt": "a" * 5_000 + "!"}] * 50}
+    call = Call("Grep", {"pattern": pattern}, "")
+
+    assert card_of(result("Grep", hits), "full", call).texts(".linenos")[0] == "1"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "marked"),
+    [
+        ("greet", ["greet"]),
+        ("def greet|class \\w+", ["def greet"]),
+        ("greet\\(", ["greet("]),
+        ("gre+et", []),
+        ("\\bname\\b", ["name"]),
+        ("de.*name", ["name"]),
+    ],
+)
+def test_the_plain_parts_of_a_pattern_are_marked(pattern: str, marked: list[str]) -> None:
+    hits = {"matches": [{"filePath": "a.py", "line": 4, "excerpt": "def greet(name):"}]}
+    card = card_of(result("Grep", hits), "summary", Call("Grep", {"pattern": pattern}, ""))
+
+    assert card.texts("mark") == marked
+
+
+@pytest.mark.parametrize(
+    ("name", "payload"),
+    [
+        ("Edit", {"old_string": "a\n" * 10_000, "new_string": "b\n" * 10_000}),
+        ("Edit", {"old_string": "x" * 1_000_000, "new_string": "y" * 1_000_000}),
+        ("Diff", {"unified_diff": "--- a\n+++ a\n@@ -1,10000 +1,10000 @@\n" + "-a b c\n+a b d\n" * 10_000}),
+        ("Write", {"content": "[ " * 500_000, "file_path": "a.md"}),
+        ("Write", {"content": ("(" * 490 + "\n") * 130, "file_path": "a.py"}),
+        ("Patch", {"changes": {f"{n}.py": {"type": "add", "content": "x"} for n in range(2_000)}}),
+        ("MultiEdit", {"edits": [{"old_string": "a b c\n" * 300, "new_string": "a b d\n" * 300}] * 50}),
+        ("Bash", {"command": "x" * 1_000_000}),
+    ],
+)
+def test_a_megabyte_takes_a_bounded_time(name: str, payload: dict[str, object]) -> None:
+    event = made("tool-call", callId="c", name=name, status="running", input=payload)
+    bounds: tuple[tuple[Level, float], ...] = (("summary", 1.0), ("full", 3.0))
+    for level, seconds in bounds:
+        start = time.thread_time()
+        fragment = fragment_of(event, Look(level, lambda output_id: None))
+        assert fragment is not None
+        html = article(fragment)
+        assert time.thread_time() - start < seconds
+        assert level == "full" or len(html) < 30_000

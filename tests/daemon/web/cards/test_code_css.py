@@ -1,0 +1,76 @@
+"""The style sheet of code, terminals and diffs: every colour can be read, in light and dark."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+
+import pytest
+from ansi2html.style import get_styles
+from pygments.lexers import get_lexer_by_name
+
+from tests.daemon.web.parsed import parse
+from tooltap.daemon.web.html.code_css import DARK, LIGHT, READABLE, Scheme, code_css, contrast
+from tooltap.daemon.web.html.markup import code
+
+RULE = re.compile(r"^(?P<selector>[^{]+) \{ (?P<declared>[^}]*) \}$", re.MULTILINE)
+SCHEMES = [pytest.param(0, LIGHT, id="light"), pytest.param(1, DARK, id="dark")]
+
+
+def colours(which: int, name: str, *, of: str = "") -> set[str]:
+    """All that are declared under this name in one of the schemes, in rules whose selector begins so."""
+    found = set()
+    for rule in RULE.finditer(code_css()):
+        for value in re.findall(rf"(?:^|; ?){name}: ([^;]+);", rule["declared"]):
+            if rule["selector"].startswith(of) and value not in ("inherit", "transparent"):
+                pair = re.fullmatch(r"light-dark\((#\w{6}), (#\w{6})\)", value)
+                found.add(pair[which + 1] if pair else value)
+    return found
+
+
+@pytest.mark.parametrize(("one", "other", "ratio"), [("#000000", "#ffffff", 21.0), ("#777777", "#ffffff", 4.48)])
+def test_contrast_is_that_of_wcag(one: str, other: str, ratio: float) -> None:
+    assert contrast(one, other) == pytest.approx(ratio, abs=0.01)
+
+
+@pytest.mark.parametrize(("which", "scheme"), SCHEMES)
+def test_every_text_colour_can_be_read_on_every_background(which: int, scheme: Scheme) -> None:
+    texts, grounds = colours(which, "color"), colours(which, "background-color")
+
+    assert len(texts) > 100
+    assert scheme.background in grounds
+    too_faint = [pair for pair in product(texts, grounds) if contrast(*pair) < READABLE]
+    assert too_faint == []
+
+
+@pytest.mark.parametrize(("which", "scheme"), SCHEMES)
+def test_what_came_and_what_went_differ_from_what_stays(which: int, scheme: Scheme) -> None:
+    (came,), (went,) = (colours(which, "background-color", of=f"pre.diff {tag}") for tag in ("ins", "del"))
+
+    assert len({came, went, scheme.background}) == 3
+
+
+def test_every_colour_of_a_terminal_has_a_rule_and_nothing_is_hidden() -> None:
+    css = code_css()
+
+    for rule in get_styles():
+        if re.match(r"\.(ansi|inv)(3[0-7]|4[0-7]|9[0-7]|10[0-7]|38-|48-)", rule.klass):
+            assert f"pre {rule.klass} {{" in css, rule.klass
+    assert "hidden" not in css
+    assert "blink" not in css
+
+
+@pytest.mark.parametrize("language", ["python", "typescript", "rust", "html", "json", "diff", "bash"])
+def test_every_class_of_coloured_code_has_a_rule(language: str) -> None:
+    text = 'import x  # why\nconst a: number = 1.5; <b class="c">&amp;</b> "s" + \'t\' $HOME\n-gone\n+come\n'
+    classes = {name for one in parse(code(text, language=language)).all("span") for name in one.classes}
+
+    assert get_lexer_by_name(language).name
+    assert classes
+    assert [name for name in classes - {"w"} if f"pre .{name} {{" not in code_css()] == []
+
+
+def test_it_loads_nothing_and_is_made_once() -> None:
+    assert "url(" not in code_css()
+    assert "@import" not in code_css()
+    assert code_css() is code_css()

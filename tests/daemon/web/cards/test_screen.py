@@ -1,0 +1,85 @@
+"""What a terminal shows in the end of what was written to it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tooltap.daemon.web.html.markup import ansi
+from tooltap.daemon.web.html.screen import REPLAYED, WIDTH, settled
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("10%\r 55%\r100%\n", "100%\n"),
+        ("longer\rshort", "shortr"),
+        ("longer\r\x1b[Kshort", "short"),
+        ("a\r\nb\r\n", "a\nb\n"),
+        ("12\b3", "13"),
+        ("one: waits\ntwo: waits\n\x1b[2A\rone: done \x1b[2B\r", "one: done\ntwo: waits\n"),
+        ("old\nold\x1b[2J\x1b[Hnew", "new\n"),
+        ("a\x1b[3Db", "b"),
+        ("one\ntwo\x1b[1;3HX\x1b[9;2fY", "onX\ntYo"),
+        ("\x1b[5Gx", "    x"),
+        ("\x1b]0;title\x07text \x1b]8;;javascript:alert(1)\x1b\\link\x1b]8;;\x1b\\", "text link"),
+        ("\x1b[?25l\x1b(B\x1b=kept\x1b[?25h", "kept"),
+        ("\x1b]never ended", "\x1b]never ended"),
+    ],
+)
+def test_movements_are_carried_out_and_other_sequences_are_gone(written: str, shown: str) -> None:
+    assert settled(written) == shown
+
+
+def test_each_character_keeps_the_colour_it_was_written_in() -> None:
+    assert settled("\x1b[32mgreen\x1b[0m\rX") == "X\x1b[0m\x1b[32mreen\x1b[0m"
+
+
+@pytest.mark.parametrize(
+    ("asked", "given"),
+    [
+        ("38;2;255;128;3", "38;5;208"),
+        ("38:2::255:128:3", "38;5;208"),
+        ("48;2;8;8;8", "48;5;232"),
+        ("1;38;5;20;4", "1;38;5;20;4"),
+        ("4:3;58;2;1;2;3", "4;4"),
+    ],
+)
+def test_colours_are_the_nearest_of_256(asked: str, given: str) -> None:
+    assert settled(f"\x1b[{asked}mx") == f"\x1b[{given}mx"
+
+
+def test_colours_become_classes() -> None:
+    assert ansi("\x1b[1;31mred\x1b[0m <b> \x1b[48;2;0;0;255mblue\x1b[m") == (
+        '<span class="ansi1 ansi31">red</span> &lt;b&gt; <span class="ansi48-21">blue</span>'
+    )
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["x\n\x1b[9A", "\x1b[9999Cx\n", "\x1b[31m", "\x1b]", "\x1bP", "x\x1b[2K\r", "a\r\n\rb", "\x1b[999B", "\x1b"],
+)
+def test_it_takes_a_bounded_time_and_no_more_room_than_a_screen_is_wide(piece: str) -> None:
+    written = (piece * REPLAYED)[: REPLAYED - 1] + "\r"
+    start = time.thread_time()
+
+    shown = settled(written)
+
+    assert time.thread_time() - start < 2
+    assert len(shown) <= len(written) // len(piece) * (WIDTH + len(piece))
+
+
+def test_of_longer_text_each_line_shows_what_it_ends_with() -> None:
+    written = "".join(f"{percent}%\r" for percent in range(101)) + "\n"
+    assert settled(written * 1000) == "100%\n" * 1000
+
+
+@given(st.text(st.sampled_from("ab\r\n\b\x1b[]0123456789;:mKJHABCDGP?\\\x07"), max_size=60))
+def test_anything_gives_text_without_movements(written: str) -> None:
+    shown = settled(written)
+
+    assert "\b" not in shown
+    assert "\x1b[2K" not in shown

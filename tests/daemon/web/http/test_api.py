@@ -1,0 +1,258 @@
+"""The endpoints that answer with JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.daemon.events import call, commit, event, message, result
+from tests.daemon.running import Running
+from tests.daemon.web.browsing import Browser, browsed, socket_lines
+from tooltap.daemon.journal.interface import JournalError
+from tooltap.protocol.events import SessionEvent
+
+
+@pytest.fixture
+def idle(common: tuple[Running, Browser]) -> Browser:
+    """Of a daemon without events."""
+    return common[1]
+
+
+def texts(answer: Any) -> list[str]:
+    return [one["text"] for one in answer["events"]]
+
+
+def fill(daemon: Running, count: int = 10) -> None:
+    daemon.commit(commit(*(message(f"m{number}") for number in range(count))))
+
+
+def test_a_page_has_the_very_bytes_of_the_socket(daemon: Running, browser: Browser) -> None:
+    daemon.commit(commit(message("ä\u2028\ud7ff </script>"), call("1"), result("1")), commit(message("b"), base=1))
+
+    answer = browser.get("/api/events")
+
+    assert answer.headers["content-type"] == "application/json"
+    lines = b",".join(socket_lines(daemon))
+    journal = daemon.daemon.journal.id.encode()
+    assert answer.body == b'{"events":[%b],"next":4,"more":false,"journal":"%b"}' % (lines, journal)
+
+
+def test_pages_go_on_where_the_one_before_ended(daemon: Running, browser: Browser) -> None:
+    fill(daemon)
+    found, after, more = [], "start", True
+    while more:
+        page = browser.get(f"/api/events?limit=3&after={after}").json
+        assert len(page["events"]) <= 3
+        found += texts(page)
+        after, more = page["next"], page["more"]
+
+    assert found == [f"m{number}" for number in range(10)]
+    assert browser.get(f"/api/events?after={after}").json["events"] == []
+    daemon.commit(commit(message("new"), base=1))
+    assert texts(browser.get(f"/api/events?after={after}").json) == ["new"]
+
+
+def test_pages_go_back_from_the_newest(daemon: Running, browser: Browser) -> None:
+    fill(daemon)
+    found, before, more = [], "now", True
+    while more:
+        page = browser.get(f"/api/events?limit=3&before={before}").json
+        found += texts(page)
+        before, more = page["next"], page["more"]
+
+    assert found == [f"m{number}" for number in reversed(range(10))]
+
+
+def test_filters_may_be_repeated_and_leave_out_what_does_not_match(daemon: Running, browser: Browser) -> None:
+    daemon.commit(
+        commit(message("m"), call("1"), call("2", name="Read", agent="child")),
+        commit(message("other", "t", session="session-2"), call("3", "t"), stream="t"),
+    )
+
+    def seqs(query: str) -> list[int]:
+        there = [one["seq"] for one in browser.get(f"/api/events?{query}").json["events"]]
+        back = [one["seq"] for one in browser.get(f"/api/events?before=now&{query}").json["events"]]
+        assert back == there[::-1]
+        return there
+
+    assert seqs("kind=tool-call") == [2, 3, 5]
+    assert seqs("kind=tool-call&kind=message") == [1, 2, 3, 4, 5]
+    assert seqs("tool=sh&stream=t") == [5]
+    assert seqs("tool=Read") == [3]
+    assert seqs("agent=child") == [3]
+    assert seqs("session=session-2") == [4]
+    assert seqs("session=nobody") == []
+    assert seqs("provider=gemini&session=&stream=") == [1, 2, 3, 4, 5]
+
+
+def test_pages_show_what_users_see(daemon: Running, browser: Browser) -> None:
+    daemon.commit(commit(message("m"), event(SessionEvent, state="started"), call("1", preview="ls")))
+
+    shown = b",".join(socket_lines(daemon, **{"as": "display"}))
+    assert b'{"events":[%b],' % shown in browser.get("/api/events?as=display").body
+    back = browser.get("/api/events?as=display&before=now").json["events"]
+    assert [one["kind"] for one in back] == ["tool_use", "text"]
+
+
+def test_a_page_is_bounded_in_events_and_bytes_but_has_at_least_one(tmp_path: Path) -> None:
+    with browsed(tmp_path, {"page_events": 4, "page_bytes": 4_096}) as (daemon, browser):
+        daemon.commit(commit(*(message(f"{number}" * 1_000) for number in range(9)), message("x" * 50_000)))
+
+        for query in ("", "limit=1000&", "before=now&limit=1000&"):
+            page = browser.get(f"/api/events?{query}").json
+            assert 1 <= len(page["events"]) <= 4
+            assert page["more"]
+        assert len(browser.get("/api/events?after=9").body) > 50_000
+        assert len(browser.get("/api/events?before=now").body) > 50_000
+        assert len(browser.get("/api/events?limit=2").json["events"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("after", "gap"),
+    [
+        ("0", {"from": 1, "to": 3, "reason": "retention"}),
+        ("2", {"from": 3, "to": 3, "reason": "retention"}),
+        ("99", {"from": 1, "to": 3, "reason": "reset"}),
+        ("otherjournal:1", {"from": 1, "to": 3, "reason": "reset"}),
+        ("start", None),
+        ("3", None),
+        ("{journal}:4", None),
+    ],
+)
+def test_what_a_cursor_misses_is_said(
+    daemon: Running, browser: Browser, after: str, gap: dict[str, Any] | None
+) -> None:
+    daemon.commit(commit(*(message(f"old{n}", "o") for n in range(3)), stream="o", state="ended", updated=1))
+    daemon.commit(commit(message("a"), message("b")))
+    daemon.expire(2)
+
+    page = browser.get(f"/api/events?after={after.format(journal=daemon.daemon.journal.id)}").json
+
+    assert page.get("gap") == gap
+    assert texts(page) == (["b"] if "4" in after else ["a", "b"])
+
+
+def test_an_event_is_given_in_three_views(daemon: Running, browser: Browser) -> None:
+    daemon.commit(commit(call("1"), result("1", output={"stdout": "x", "_raw": {"a": 1}})))
+    wire = daemon.connect()
+
+    for view in ("assistant", "display", "raw"):
+        assert browser.get(f"/api/events/2?view={view}").json == wire.ask("event", seq=2, view=view)
+    assert browser.get("/api/events/2").json["view"] == "raw"
+    assert browser.get("/api/events/7").error == (404, "not-found", "there is no event 7")
+
+
+def test_sessions_are_paged_as_on_the_socket(daemon: Running, browser: Browser) -> None:
+    for number in range(5):
+        one = message("m", f"s{number}", session=f"session-{number}")
+        daemon.commit(commit(one, stream=f"s{number}"))
+    wire = daemon.connect()
+
+    first = browser.get("/api/sessions?limit=3").json
+    second = browser.get(f"/api/sessions?limit=3&before={first['next']}").json
+
+    assert first == wire.ask("sessions", limit=3)
+    assert [one["session"] for one in second["sessions"]] == ["session-1", "session-0"]
+    assert "next" not in second
+
+
+def test_statistics_are_those_of_the_socket_and_say_where_the_gateway_is(daemon: Running, browser: Browser) -> None:
+    web, told = browser.get("/api/stats").json, daemon.stats()
+
+    assert web.keys() == told.keys()
+    assert told["web"]["url"] == browser.url
+    assert browser.token not in str(told)
+    assert told["limits"]["web"]["page_events"] == 1_000
+
+
+@pytest.mark.parametrize(
+    ("target", "sentence"),
+    [
+        ("/api/events?limit=0", "`limit`: expected `int` >= 1"),
+        ("/api/events?limit=many", "`limit`: expected `int`, got `str`"),
+        ("/api/events?as=pictures", "`as`: invalid enum value 'pictures'"),
+        ("/api/events?sesion=x", "there is no `sesion` here; there are: after, agent, as, before, kind, limit,"),
+        ("/api/events?after=1&after=2", "`after` can be given once only"),
+        ("/api/events?after=1&before=2", "a page goes on from `after` or from `before`, not from both"),
+        ("/api/events?before=x", '`before` is a seq, or "now"'),
+        ("/api/events?before=-1", '`before` is a seq, or "now"'),
+        ("/api/events?after=x", 'subscribe: `after` is "start", "now", a seq or "<journal>:<seq>"'),
+        ("/api/events?after=" + "9" * 5_000, 'subscribe: `after` is "start"'),
+        ("/api/events?session=%ff", "the query is not UTF-8"),
+        ("/api/events?" + "kind=a&" * 257, "`kind`: expected `array` of length <= 256"),
+        ("/api/events?" + "kind=a&" * 1_001, "a query has at most 1000 values"),
+        ("/api/events/1?view=mine", "`view`: invalid enum value 'mine'"),
+        ("/api/events/one", "`seq`: expected `int`, got `str`"),
+        ("/api/events/" + "9" * 5_000, "`seq`: "),
+        ("/api/events/1?id=2", "there is no `id` here; there are: view"),
+        ("/api/events/1?seq=2", "there is no `seq` here; there are: view"),
+        ("/api/sessions?limit=1001", "`limit`: expected `int` <= 1000"),
+        ("/api/sessions?before=x", "`before`: expected `int"),
+        ("/api/stats?a=1", "there is no `a` here; there are: none"),
+        ("/metrics?a=1", "there is no `a` here; there are: none"),
+    ],
+)
+def test_a_mistake_in_the_query_is_one_sentence(idle: Browser, target: str, sentence: str) -> None:
+    status, code, message = idle.get(target).error
+
+    assert status == 400
+    assert code in ("bad-query", "bad-frame")
+    assert message.startswith(sentence)
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    "target", ["/no", "/api", "/api/events/", "/api/events/1/2", "/%2e%2e/etc/passwd", "/api//events"]
+)
+def test_what_is_not_there_is_not_found(idle: Browser, target: str) -> None:
+    assert idle.get(target).error == (404, "not-found", "there is nothing at this address")
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"])
+def test_methods_that_change_nothing_are_all_there_are(idle: Browser, method: str) -> None:
+    answer = idle.get("/api/events", method=method)
+
+    assert answer.error == (405, "method-not-allowed", "this address knows no such method")
+    assert {one.strip() for one in answer.headers["allow"].split(",")} == {"GET", "HEAD"}
+
+
+@pytest.mark.parametrize("target", ["/api/events", "/api/sessions", "/api/stats", "/healthz", "/metrics"])
+def test_head_says_what_get_would(daemon: Running, browser: Browser, target: str) -> None:
+    daemon.commit(commit(message("a")))
+
+    head, get = browser.get(target, method="HEAD"), browser.get(target)
+
+    assert (head.status, head.body) == (200, b"")
+    assert head.headers["content-type"] == get.headers["content-type"]
+    assert int(head.headers["content-length"]) > 0
+
+
+def test_a_request_that_is_too_long_harms_nobody(idle: Browser) -> None:
+    """It is not read to its end, so that the answer may get lost."""
+    assert idle.get("/api/events?session=" + "x" * 15_000).json["events"] == []
+    for head in (f"GET /?{'x' * 500_000} HTTP/1.1\r\n", f"GET / HTTP/1.1\r\nX: {'x' * 500_000}"):
+        try:
+            assert idle.say(head.encode()).startswith(b"HTTP/1.1 400 ")
+        except ConnectionError:
+            pass
+    assert idle.get("/healthz").status == 200
+
+
+def test_a_journal_that_fails_is_an_answer_and_no_more(
+    daemon: Running, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon.commit(commit(message("a")))
+
+    async def fail(*arguments: Any, **options: Any) -> Any:
+        raise JournalError("the journal cannot be read: disk I/O error")
+
+    with monkeypatch.context() as broken:
+        for name in ("read", "read_back", "event", "sessions", "output"):
+            broken.setattr(type(daemon.daemon.journal), name, fail)
+        daemon.daemon.hub._recent.clear()
+        for target in ("/api/events", "/api/events?before=now", "/api/events/1", "/api/sessions", "/api/outputs/x"):
+            assert browser.get(target).error == (503, "journal", "the journal cannot be read: disk I/O error")
+
+    assert browser.get("/api/events").status == 200

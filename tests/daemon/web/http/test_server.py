@@ -1,0 +1,218 @@
+"""The gateway beside the daemon's other work: it stops with it, and no client harms anything."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.daemon.events import commit, message
+from tests.daemon.processes import DaemonProcess
+from tests.daemon.running import running
+from tests.daemon.web.browsing import Browser, browsed, until, web_settings
+from tooltap.daemon.system.listener import ListenError
+from tooltap.daemon.web.http.token import load_token
+from tooltap.normalizers.core.items import OutputPiece
+
+
+def ended(connection: socket.socket) -> bool:
+    """Whether the daemon has closed it."""
+    try:
+        return connection.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+def test_it_stops_promptly_though_browsers_listen_and_some_read_nothing(tmp_path: Path) -> None:
+    with browsed(tmp_path) as (daemon, browser):
+        daemon.commit(commit(*(message("x" * 10_000) for _ in range(500))))
+        streams = [browser.stream("/api/events?after=start") for _ in range(5)]
+        reading = browser.stream("/api/events")
+        idle = browser.connect()
+        reading.until("live")
+        begun = time.monotonic()
+    took = time.monotonic() - begun
+
+    assert took < 5.0  # `shutdown_timeout` is 2; a slow machine adds to it
+    assert list(reading) == []
+    assert ended(idle)
+    for stream in (*streams, reading):
+        stream.close()
+    idle.close()
+
+
+def test_sigterm_ends_a_daemon_that_browsers_listen_to(tmp_path: Path) -> None:
+    token = load_token(tmp_path / "token")
+    config = tmp_path / "c.toml"
+    config.write_text(f'[web]\ntoken_file = "{tmp_path / "token"}"\n')
+    with DaemonProcess(tmp_path, "--web", "127.0.0.1:0", "--config", config) as daemon:
+        url = daemon.wait_ready().log[-1]["web"]
+        with Browser(url, token).stream("/api/events") as stream:
+            stream.until("live")
+            os.kill(daemon.process.pid, signal.SIGTERM)
+
+            assert daemon.wait() == 0
+            assert list(stream) == []
+
+
+def test_more_connections_than_there_may_be_are_closed(tmp_path: Path) -> None:
+    with browsed(tmp_path, {"connections": 3}) as (daemon, browser):
+        idle = [browser.connect() for _ in range(3)]
+        for connection in idle:
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert connection.recv(15) == b"HTTP/1.1 200 OK"
+        refused = browser.connect()
+
+        assert ended(refused)
+        assert daemon.stats()["web"]["connections"] == 3
+        for connection in (*idle, refused):
+            connection.close()
+        until(lambda: not daemon.stats()["web"]["connections"], "the connections to be noticed")
+        assert browser.get("/healthz").status == 200
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        b"",
+        b"GET /healthz HTT",
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: ",
+    ],
+    ids=["nothing", "line", "header"],
+)
+def test_who_begins_a_request_and_does_not_go_on_is_cut_off(tmp_path: Path, begun: bytes) -> None:
+    with browsed(tmp_path, {"patience": 0.2}) as (_, browser), browser.connect() as connection:
+        connection.sendall(begun)
+
+        assert ended(connection)
+
+
+def test_who_begins_a_second_request_and_does_not_go_on_is_cut_off(tmp_path: Path) -> None:
+    with browsed(tmp_path, {"patience": 0.5}) as (_, browser), browser.connect() as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        answer = b""
+        while not answer.endswith(b"}"):
+            answer += connection.recv(65_536)
+        connection.sendall(b"GET /heal")
+
+        assert ended(connection)
+
+
+def test_a_body_without_end_is_cut_off(tmp_path: Path) -> None:
+    head = b"POST /api/events HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with browsed(tmp_path, {"patience": 0.2}) as (_, browser), browser.connect() as connection:
+        connection.sendall(head)
+        try:
+            while True:
+                connection.sendall(b"10000\r\n" + b"x" * 65_536 + b"\r\n")
+        except ConnectionError:
+            pass
+
+
+def test_who_takes_no_more_of_a_body_is_cut_off(tmp_path: Path) -> None:
+    with browsed(tmp_path, {"patience": 0.5}) as (daemon, browser):
+        pieces = [
+            OutputPiece("s:1:o0", start, b"x" * 1_000_000, "text/plain") for start in range(0, 8_000_000, 1_000_000)
+        ]
+        daemon.commit(commit(*pieces, message("m")))
+        with browser.connect() as connection:
+            head = (
+                f"GET /api/outputs/s:1:o0 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {browser.token}\r\n\r\n"
+            )
+            connection.sendall(head.encode())
+            until(lambda: not daemon.stats()["web"]["connections"], "the connection to be cut off")
+            received = 0
+            try:
+                while data := connection.recv(65_536):
+                    received += len(data)
+            except ConnectionError:
+                pass
+
+        assert received < 8_000_000
+
+
+def test_what_is_no_http_is_refused_and_harms_nobody(tmp_path: Path) -> None:
+    with browsed(tmp_path) as (daemon, browser):
+        wire = daemon.subscribe(after="now")
+        wire.until("live")
+        for nonsense in (b"\x16\x03\x01\x02\x00\x01\x00", b"hello\r\n\r\n", b"GET\r\n\r\n", b"\x00" * 100_000):
+            try:
+                assert browser.say(nonsense + b"\r\n\r\n").startswith(b"HTTP/1.1 400 ")
+            except ConnectionError:
+                pass
+        daemon.commit(commit(message("fine")))
+
+        assert wire.read()["text"] == "fine"
+        assert browser.get("/healthz").status == 200
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /api/stats HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"POST /api/stats HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ],
+)
+def test_nonsense_behind_a_request_that_is_answered_ends_the_connection_and_no_more(
+    tmp_path: Path, head: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    with browsed(tmp_path) as (_, browser):
+        with browser.connect() as connection:
+            connection.sendall(head)
+            assert connection.recv(9) == b"HTTP/1.1 "
+            connection.sendall(b"\x00nonsense\r\n\r\n")
+            try:
+                while connection.recv(65_536):
+                    pass
+            except ConnectionError:
+                pass
+        assert browser.get("/healthz").status == 200
+
+    assert not caplog.records  # asyncio tells of what failed in a connection
+
+
+def test_a_port_in_use_keeps_the_daemon_from_starting_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        web = web_settings(tmp_path, listen=f"127.0.0.1:{other.getsockname()[1]}")
+        with pytest.raises(ListenError, match="Address already in use"), running(tmp_path, web=web):
+            pass
+
+    assert not (tmp_path / "run" / "t.sock").exists()
+    with running(tmp_path):
+        pass
+
+
+def test_without_it_the_daemon_needs_none_of_its_packages(tmp_path: Path) -> None:
+    with DaemonProcess(tmp_path, PYTHONPROFILEIMPORTTIME="1") as daemon:
+        daemon.wait_ready()
+        os.kill(daemon.process.pid, signal.SIGTERM)
+        daemon.wait()
+
+    imported = {line.rpartition("|")[2].strip() for line in daemon.sentence.splitlines()}
+    assert "tooltap.daemon.app" in imported
+    assert not imported & {"starlette", "uvicorn", "h11", "tooltap.daemon.web.http.server"}
+
+
+def test_many_browsers_come_and_go_while_others_are_served(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A hundred at a time, which leave in the middle of whatever they asked for."""
+    with browsed(tmp_path) as (daemon, browser):
+        daemon.commit(commit(*(message("x" * 5_000) for _ in range(200))))
+        for target in ("/api/events?after=start", "/api/events", "/healthz", "/api/outputs/x"):
+            connections = [browser.connect() for _ in range(100)]
+            for number, connection in enumerate(connections):
+                accept = "text/event-stream" if number % 2 else "*/*"
+                head = f"GET {target} HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\n"
+                connection.sendall(f"{head}Authorization: Bearer {browser.token}\r\n\r\n".encode())
+            for connection in connections:
+                connection.close()
+        until(lambda: not daemon.daemon.hub.subscriptions, "the streams to end")
+        until(lambda: not daemon.stats()["web"]["connections"], "the connections to be noticed")
+
+        assert len(browser.get("/api/events").json["events"]) == 200
+
+    assert not caplog.records

@@ -1,0 +1,76 @@
+"""A page that is written while its events come, with as much in memory as a card may still be put into."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.daemon.web.cards.carding import made, result
+from tests.daemon.web.parsed import Element, parse
+from tooltap.daemon.web.page import export
+from tooltap.daemon.web.page.export import Bodies, Body, ExportedPage, body_ids
+from tooltap.protocol.events import AnyEvent
+
+
+def numbered(*events: AnyEvent) -> list[AnyEvent]:
+    for seq, event in enumerate(events, 1):
+        event.seq = seq
+    return list(events)
+
+
+def call(call_id: str) -> AnyEvent:
+    return made("tool-call", callId=call_id, name="Task", status="running", input={"prompt": "go"})
+
+
+def said(text: str, **fields: object) -> AnyEvent:
+    return made("message", role="assistant", text=text, **fields)
+
+
+def page() -> ExportedPage:
+    return ExportedPage("title", level="summary", bodies=Bodies(100, 100))
+
+
+def written(events: list[AnyEvent]) -> list[Element]:
+    """The cards that stand for themselves."""
+    exported = page()
+    html = "".join(exported.add(event, {}) for event in events) + exported.end()
+    main = parse(html.partition("\n")[2]).one("main")
+    return [one for one in main.children if isinstance(one, Element)]
+
+
+def test_a_result_is_in_the_card_of_its_call_while_that_is_held() -> None:
+    events = numbered(call("c"), said("a"), result("Task", {"content": "done"}))
+    assert [card.attributes["id"] for card in written(events)] == ["e1", "e2"]
+
+
+def test_a_result_that_comes_when_the_call_is_written_stands_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(export, "HELD_CARDS", 1)
+    events = numbered(call("c"), said("a"), result("Task", {"content": "done"}))
+    assert [card.attributes["id"] for card in written(events)] == ["e1", "e2", "e3"]
+
+
+def test_a_card_that_grows_and_grows_is_written_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(export, "HELD_BYTES", 2_000)
+    events = numbered(call("c"), *(said("word " * 20, parent="c", agent="c") for _ in range(40)))
+    cards = written(events)
+    assert cards[0].attributes["id"] == "e1"
+    assert len(cards) > 1
+    assert sum(len(card.all("article")) for card in cards) == 41
+
+
+def test_what_is_written_comes_while_the_events_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(export, "HELD_CARDS", 1)
+    exported = page()
+    first, second, third = (exported.add(event, {}) for event in numbered(said("a"), said("b"), said("c")))
+    assert first.startswith("<!doctype html>")
+    assert '<article class="card message" id="e1"' in second
+    assert '<article class="card message" id="e2"' in third
+
+
+def test_a_body_that_an_agent_calls_html_is_a_download_of_no_type() -> None:
+    event = said("see", attachments=[{"mimeType": "text/html", "outputId": "o", "bytes": 8}])
+    [(output_id, size, mime_type)] = body_ids(event)
+    assert (output_id, size, mime_type) == ("o", 8, "text/html")
+    exported = page()
+    html = exported.add(event, {"o": Body(b"<script>", mime_type)}) + exported.end()
+    assert 'href="data:application/octet-stream;base64,PHNjcmlwdD4=" download' in html
+    assert "<script" not in html

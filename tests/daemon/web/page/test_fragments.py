@@ -1,0 +1,171 @@
+"""Fragments are rendered once for each level, and kept as long as they fit."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.daemon.events import call, commit, event, message, result
+from tooltap.daemon.journal.interface import Journal, StoredEvent
+from tooltap.daemon.journal.sqlite.journal import SqliteJournal
+from tooltap.daemon.web.cards.cards import Fragment, fragment_of
+from tooltap.daemon.web.html.look import Level, Look
+from tooltap.daemon.web.page import fragments as module
+from tooltap.daemon.web.page.fragments import Fragments, Kept
+from tooltap.protocol.events import Event, ToolUpdate
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def journal(tmp_path: Path) -> AsyncIterator[Journal]:
+    journal = await SqliteJournal.open(tmp_path / "journal.db")
+    yield journal
+    await journal.close()
+
+
+@pytest.fixture
+def rendered(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int | None, Look]]:
+    """What was rendered, and how; never in the daemon's own thread."""
+    seen: list[tuple[int | None, Look]] = []
+
+    def watched(event: Event, look: Look) -> Fragment | None:
+        assert threading.current_thread() is not threading.main_thread()
+        seen.append((event.seq, look))
+        return fragment_of(event, look)
+
+    monkeypatch.setattr(module, "fragment_of", watched)
+    return seen
+
+
+async def everything(journal: Journal) -> list[StoredEvent]:
+    return (await journal.read(0))[0]
+
+
+def full(_: object) -> Level:
+    return "full"
+
+
+def title(_: object) -> Level:
+    return "title"
+
+
+async def test_an_event_is_rendered_once_for_each_level(
+    journal: Journal, rendered: list[tuple[int | None, Look]]
+) -> None:
+    await journal.commit(commit(message("a"), message("b")))
+    fragments, events = Fragments(journal, 1_000_000), await everything(journal)
+
+    for level in (full, title, full, title):
+        assert [one.seq for one in await fragments.of(events, level)] == [1, 2]
+
+    assert [(seq, look.level) for seq, look in rendered] == [(1, "full"), (2, "full"), (1, "title"), (2, "title")]
+
+
+async def test_what_is_nothing_for_the_eye_is_not_rendered_again_either(
+    journal: Journal, rendered: list[tuple[int | None, Look]]
+) -> None:
+    await journal.commit(commit(message("a", replay=True)))
+    fragments, events = Fragments(journal, 1_000_000), await everything(journal)
+
+    assert [await fragments.of(events, full) for _ in range(2)] == [[], []]
+    assert len(rendered) == 1
+
+
+async def test_what_does_not_fit_is_rendered_again(journal: Journal, rendered: list[tuple[int | None, Look]]) -> None:
+    await journal.commit(commit(*(message("x" * 1_000) for _ in range(20))))
+    fragments, events = Fragments(journal, 30_000), await everything(journal)
+
+    await fragments.of(events, full)
+    await fragments.of(events[-2:], full)
+    await fragments.of(events[:1], full)
+
+    assert [seq for seq, _ in rendered] == [*range(1, 21), 1]
+
+
+def test_as_much_is_kept_as_fits_and_the_least_recently_used_goes_first() -> None:
+    kept: Kept[str, int] = Kept(10)
+
+    for key in "abc":
+        kept.put(key, 1, 3)
+    assert kept.get("a") == (1,)
+    kept.put("d", 1, 3)
+    kept.put("d", 2, 4)
+
+    assert [kept.get(key) for key in "abcd"] == [(1,), None, (1,), (2,)]
+    assert (len(kept), kept.bytes) == (3, 10)
+
+    kept.put("large", 1, 11)
+    assert (len(kept), kept.bytes) == (0, 0)
+
+
+async def test_a_result_knows_what_was_called_with_its_last_arguments(
+    journal: Journal, rendered: list[tuple[int | None, Look]]
+) -> None:
+    late = event(ToolUpdate, call_id="1", name="Bash", input={"command": "ls"}, preview="ls")
+    await journal.commit(commit(call("1"), late, *(message("x") for _ in range(50)), result("1")))
+    events = await everything(journal)
+
+    for known in (events, events[-1:]):  # on the same page, and on a later one
+        rendered.clear()
+        await Fragments(journal, 1_000_000).of(known, full)
+        found = rendered[-1][1].call
+        assert found is not None
+        assert (found.name, found.input["command"], found.preview) == ("Bash", "ls", "ls")
+
+
+async def test_the_call_of_a_result_is_looked_for_so_far_back_and_no_farther(
+    journal: Journal, rendered: list[tuple[int | None, Look]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOOK_BACK", 5)
+    await journal.commit(commit(call("far"), *(call(str(n)) for n in range(5)), result("far"), result("3")))
+    events = await everything(journal)
+
+    await Fragments(journal, 1_000_000).of(events[-2:], full)
+
+    assert [look.call is not None for _, look in rendered] == [False, True]
+
+
+async def test_a_result_knows_its_call_though_only_the_calls_card_is_kept(
+    journal: Journal, rendered: list[tuple[int | None, Look]]
+) -> None:
+    others = [call(f"other-{n}", input={"command": "x" * 200}) for n in range(20)]
+    await journal.commit(commit(call("1"), *others, result("1")))
+    events, fragments = await everything(journal), Fragments(journal, 60_000)
+    await fragments.of(events[:1], full)
+    await fragments.of(events[1:-1], title)  # they take the place of the call, not of its card
+
+    rendered.clear()
+    await fragments.of([events[0], events[-1]], full)
+
+    assert [(seq, look.call is not None) for seq, look in rendered] == [(events[-1].seq, True)]
+
+
+async def test_a_call_of_another_stream_is_not_taken_for_it(
+    journal: Journal, rendered: list[tuple[int | None, Look]]
+) -> None:
+    await journal.commit(commit(call("1", "other"), stream="other"))
+    await journal.commit(commit(result("1")))
+
+    await Fragments(journal, 1_000_000).of(await everything(journal), full)
+
+    assert rendered[-1][1].call is None
+
+
+async def test_an_event_that_a_renderer_fails_at_is_said_to_be_one(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(event: Event, look: Look) -> Fragment | None:
+        if getattr(event, "text", "") == "bad":
+            raise KeyError("oh")
+        return fragment_of(event, look)
+
+    monkeypatch.setattr(module, "fragment_of", failing)
+    await journal.commit(commit(message("good"), message("bad"), message("good")))
+
+    found = await Fragments(journal, 1_000_000).of(await everything(journal), full)
+
+    assert [(one.seq, one.title) for one in found] == [(1, "Assistant"), (2, "not shown"), (3, "Assistant")]

@@ -1,0 +1,184 @@
+"""What the page is told as it happens: cards as HTML, pieces of what is unfinished, and where it goes on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.daemon.events import call, commit, event, message, result
+from tests.daemon.running import Running
+from tests.daemon.web.browsing import Browser, Message, Stream, browsed
+from tests.daemon.web.page.test_page import prefer, read
+from tooltap.protocol.events import Chunk, Reasoning, ToolUpdate, Turn
+
+
+def cards(stream: Stream, count: int) -> list[Message]:
+    found: list[Message] = []
+    while len(found) < count:
+        found.append(stream.until("card")[-1])
+    return found
+
+
+def opened(browser: Browser, **query: str) -> Stream:
+    """From now on, unless `after` says otherwise."""
+    stream = browser.stream(f"/live?{urlencode(query)}")
+    assert stream.response.status == 200
+    return stream
+
+
+def joined(browser: Browser, **query: str) -> Stream:
+    """It has all there was."""
+    stream = opened(browser, **query)
+    stream.until("live")
+    return stream
+
+
+def told(stream: Stream, until: str) -> list[tuple[str, str | None]]:
+    """Names and ids, without the list of sessions, whose time is its own."""
+    return [(one.event, one.id) for one in stream.until(until) if one.event != "sessions"]
+
+
+def test_a_card_comes_as_html_with_its_seq_as_id(daemon: Running, browser: Browser) -> None:
+    with joined(browser) as stream:
+        daemon.commit(commit(call("1"), message("two\nlines"), result("1")))
+        found = cards(stream, 3)
+
+    articles = [read(one.data).inside[0] for one in found]
+    assert [one.id for one in found] == ["1", "2", "3"]
+    assert [one.attributes["id"] for one in articles] == ["e1", "e2", "e3"]
+    assert articles[0].attributes["data-call"] == articles[2].attributes["data-into"] == "s 1"
+    assert articles[2].attributes["data-for"] == "output"
+
+
+def test_the_card_that_comes_is_the_card_of_the_page(daemon: Running, browser: Browser) -> None:
+    with joined(browser) as stream:
+        daemon.commit(commit(call("1"), message("# Title\n\n```py\nx = 1\n```\n\u2028\x85end")))
+        found = [one.data.strip() for one in cards(stream, 2)]
+
+    page = browser.get("/").body.decode()
+    assert all(one in page for one in found)
+
+
+def test_a_page_goes_on_after_the_last_event_it_has(daemon: Running, browser: Browser) -> None:
+    daemon.commit(commit(*(message(str(n)) for n in range(5))))
+
+    with opened(browser, after="3") as stream:
+        assert told(stream, "live") == [("card", "4"), ("card", "5"), ("live", "5")]
+    with browser.stream("/live?after=1", {"Last-Event-ID": "4"}) as stream:
+        assert told(stream, "live") == [("card", "5"), ("live", "5")]
+
+
+def test_what_is_nothing_for_the_eye_gives_no_card(daemon: Running, browser: Browser) -> None:
+    daemon.commit(commit(message("again", replay=True), event(ToolUpdate, call_id="1", name="Bash", status="running")))
+
+    with opened(browser, after="start") as stream:
+        assert told(stream, "live") == [("live", "2")]
+
+
+def test_only_what_the_filter_wants_comes(daemon: Running, browser: Browser) -> None:
+    daemon.commit(
+        commit(message("a needle"), call("1"), result("1", status="failed", is_error=True)),
+        commit(message("needle", "t", session="session-2"), stream="t"),
+    )
+
+    def found(**query: str) -> list[str | None]:
+        with opened(browser, after="start", **query) as stream:
+            return [one.id for one in stream.until("live") if one.event == "card"]
+
+    assert found(session="session-2") == ["4"]
+    assert found(kind="tool-call") == ["2"]
+    assert found(state="failed") == ["3"]
+    assert found(state="running") == ["2"]
+    assert found(text="NEEDLE") == ["1", "4"]
+    assert found(text="needle", state="failed") == []
+
+
+def test_cards_come_at_the_levels_that_are_preferred(daemon: Running, browser: Browser) -> None:
+    cookie = prefer(browser, level="title", tool="Read", tool_level="full")
+    with browser.stream("/live", {"Cookie": cookie}) as stream:
+        stream.until("live")
+        daemon.commit(commit(call("1"), call("2", name="Read")))
+        levels = [read(one.data).inside[0].attributes["data-level"] for one in cards(stream, 2)]
+
+    assert levels == ["title", "full"]
+
+
+def test_what_is_being_written_comes_in_pieces_and_is_then_said_to_be_whole(daemon: Running, browser: Browser) -> None:
+    block: dict[str, Any] = {"message_id": "m", "block": 0}
+    with joined(browser) as stream:
+        daemon.commit(
+            commit(
+                message("Hel", **block, partial=True, offset=0),
+                message("lo", **block, partial=True, offset=3),
+                event(Reasoning, text="hm", partial=True, offset=0),
+                message("Hello", **block),
+                lines=2,
+            )
+        )
+        daemon.commit(commit(event(Turn, state="completed"), base=2))
+        found = [one for one in stream.until("card") + stream.until("card") if one.event != "sessions"]
+
+    first, second, third, whole, _, ended, _ = found
+    key = first.json["key"]
+    assert [one.event for one in found] == ["piece", "piece", "piece", "whole", "card", "whole", "card"]
+    assert first.json == {"key": key, "role": "assistant", "text": "Hel", "offset": 0, "end": 3}
+    assert second.json == {"key": key, "role": "assistant", "text": "lo", "offset": 3, "end": 5}
+    assert third.json["key"] != key
+    assert (whole.json, ended.json) == ({"key": key}, {"key": third.json["key"]})
+
+
+def test_running_output_comes_in_pieces_for_the_card_of_its_call(daemon: Running, browser: Browser) -> None:
+    chunk = Chunk(stream="stdout", text="a\x1b[31mb\x1b[0m\x07", offset=4)
+    with joined(browser) as stream:
+        daemon.commit(commit(event(ToolUpdate, call_id="1", name="Bash", partial=True, chunk=chunk)))
+        piece = stream.until("piece")[-1].json
+
+    assert piece == {"into": "s 1", "stream": "stdout", "text": "ab\u2407", "offset": 4, "end": 16}
+
+
+def test_what_was_not_kept_is_said(daemon: Running, browser: Browser) -> None:
+    daemon.commit(commit(message("a"), message("b"), state="ended", updated=1), commit(message("c", "t"), stream="t"))
+    daemon.expire(before=1_000)
+
+    with opened(browser, after="1") as stream:
+        gap, *rest = (one for one in stream.until("live") if one.event != "sessions")
+    with opened(browser, after="900") as stream:
+        reset = stream.until("gap")[-1]
+
+    assert (gap.event, gap.json["from"], gap.json["to"], gap.json["reason"]) == ("gap", 2, 2, "retention")
+    assert [one.id for one in rest if one.event == "card"] == ["3"]
+    assert reset.json["reason"] == "reset"
+
+
+def test_the_list_of_sessions_follows_what_happens(daemon: Running, browser: Browser) -> None:
+    with joined(browser, session="nobody") as stream:
+        daemon.commit(commit(message("a")))
+        html = stream.until("sessions")[-1].data
+        while "session-1" not in html:
+            html = stream.until("sessions")[-1].data
+
+    assert read(html).one("li", **{"data-session": "session-1"}).text.count("1 event") == 1
+
+
+def test_an_idle_page_is_sent_a_comment(tmp_path: Path) -> None:
+    with browsed(tmp_path, {"heartbeat": 0.05}) as (_, browser), joined(browser) as stream:
+        assert stream.until("comment")
+
+
+def test_a_feed_ends_with_the_daemon(tmp_path: Path) -> None:
+    with browsed(tmp_path) as (daemon, browser), joined(browser) as stream:
+        daemon.call(daemon.daemon.stop)
+
+        assert "card" not in [one.event for one in stream]
+
+
+@pytest.mark.parametrize("after", ["yesterday", "-1", "1:2:3x"])
+def test_a_cursor_that_is_none_is_refused_in_a_sentence(browser: Browser, after: str) -> None:
+    answer = browser.get(f"/live?after={after}")
+
+    assert answer.status == 400
+    assert "`after`" in json.loads(answer.body)["error"]["message"]

@@ -1,0 +1,149 @@
+"""What belongs into the card of a call is put there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.daemon.events import call, event, message, result
+from tooltap.daemon.web.cards.cards import Fragment, Slot, fragment_of, key_of
+from tooltap.daemon.web.html.look import Look
+from tooltap.daemon.web.page.nesting import MAX_DEPTH, Card, html_of, nest
+from tooltap.normalizers.stream.bounds import Produced
+from tooltap.protocol.events import Notice, PermissionRequest, PermissionResponse, ToolUpdate
+
+
+def fragments(*produced: Produced) -> list[Fragment]:
+    """Of events with the `seq` 1, 2, 3 …"""
+    found: list[Fragment] = []
+    for seq, one in enumerate(produced, 1):
+        one.event.seq = seq
+        fragment = fragment_of(one.event, Look("full", lambda _: None))
+        assert fragment is not None
+        found.append(fragment)
+    return found
+
+
+def update(call_id: str, **fields: Any) -> Produced:
+    return event(ToolUpdate, call_id=call_id, name="Bash", **fields)
+
+
+def asked(call_id: str) -> Produced:
+    return event(PermissionRequest, permission_id="p", type="permission", call_id=call_id, name="Bash")
+
+
+def answered(call_id: str, outcome: str) -> Produced:
+    return event(PermissionResponse, permission_id="p", call_id=call_id, outcome=outcome)
+
+
+def shape(cards: list[Card]) -> list[Any]:
+    """`seq` of each, and what is inside."""
+    return [
+        (card.fragment.seq, {slot: shape(inside) for slot, inside in card.inside.items()})
+        if card.inside
+        else card.fragment.seq
+        for card in cards
+    ]
+
+
+def slots(card: Card, slot: Slot) -> list[int]:
+    return [one.fragment.seq for one in card.inside.get(slot, [])]
+
+
+def test_a_result_goes_into_the_card_of_its_call_and_says_what_has_become_of_it() -> None:
+    cards = nest(fragments(message("a"), call("1"), message("b"), result("1", status="failed", is_error=True)))
+
+    assert shape(cards) == [1, (2, {"output": [4]}), 3]
+    assert cards[1].status == "failed"
+
+
+def test_what_has_no_card_before_it_stands_for_itself() -> None:
+    assert shape(nest(fragments(result("1"), call("1"), result("2")))) == [1, 2, 3]
+
+
+def test_the_same_call_id_in_another_stream_is_another_call() -> None:
+    assert shape(nest(fragments(call("1"), call("1", "t"), result("1", "t")))) == [1, (2, {"output": [3]})]
+
+
+def test_of_late_arguments_the_last_are_shown_and_in_the_header_what_they_are_about() -> None:
+    (card,) = nest(
+        fragments(
+            call("1"),
+            update("1", input={"command": "ls /first"}, preview="ls /first"),
+            update("1", input={"command": "ls /last"}, preview="ls /last"),
+        )
+    )
+
+    assert slots(card, "input") == [3]
+    assert "ls /first" in card.fragment.preview
+    assert "ls /last" in html_of(card)
+    assert card.status == "running"
+
+
+def test_a_real_result_takes_the_place_of_the_one_it_replaces() -> None:
+    interrupted = result("1", status="interrupted", line=2)
+    (card,) = nest(fragments(call("1"), interrupted, result("1", line=3, replaces=interrupted.event.id)))
+
+    assert slots(card, "output") == [3]
+    assert card.status == "completed"
+
+
+def test_the_end_of_background_work_stands_beside_its_acknowledgement() -> None:
+    (card,) = nest(fragments(call("1"), result("1", async_=True), result("1", final=True, status="failed")))
+
+    assert slots(card, "output") == [2, 3]
+    assert card.status == "failed"
+
+
+def test_a_call_waits_for_its_permission_and_runs_when_it_is_given() -> None:
+    (waiting,) = nest(fragments(call("1"), asked("1")))
+    (running,) = nest(fragments(call("1"), asked("1"), answered("1", "allowed")))
+    (denied,) = nest(fragments(call("1"), asked("1"), answered("1", "denied"), result("1", status="denied")))
+    (ended,) = nest(fragments(call("1"), result("1"), asked("1")))
+
+    assert [waiting.status, running.status, denied.status] == ["awaiting-permission", "running", "denied"]
+    assert slots(denied, "live") == [2, 3]
+    assert ended.status == "completed"
+
+
+def test_what_a_subagent_does_is_inside_the_call_that_spawned_it() -> None:
+    cards = nest(
+        fragments(
+            call("task"),
+            call("1", parent="task", agent="a"),
+            message("here", parent="task", agent="a"),
+            result("1", parent="task", agent="a"),
+            result("task"),
+        )
+    )
+
+    assert shape(cards) == [(1, {"children": [(2, {"output": [4]}), 3], "output": [5]})]
+
+
+def test_a_call_that_names_itself_or_a_later_one_as_its_parent_is_nothing_to_trip_over() -> None:
+    cards = nest(fragments(call("1", parent="1"), call("2", parent="3"), call("3", parent="2")))
+
+    assert shape(cards) == [1, (2, {"children": [3]})]
+
+
+def test_subagents_of_subagents_are_nested_so_deep_and_no_deeper() -> None:
+    deep = [call(str(n), parent=None if n == 0 else str(n - 1)) for n in range(MAX_DEPTH + 2)]
+
+    cards = nest(fragments(*deep, result(str(MAX_DEPTH))))
+
+    assert len(cards) == 2
+    assert str(html_of(cards[0])).count("<article") == MAX_DEPTH + 2  # the last one's result as well
+
+
+def test_keys_with_signs_of_markup_stay_text() -> None:
+    hostile = '"><script>alert(1)</script>'
+    (card,) = nest(fragments(call(hostile), result(hostile)))
+
+    assert key_of("s", hostile) == card.fragment.key
+    assert "<script>" not in html_of(card)
+
+
+def test_a_notice_about_a_call_is_in_its_card_and_changes_nothing_of_its_status() -> None:
+    (card,) = nest(fragments(call("1"), event(Notice, level="error", code="hook", text="x", call_id="1")))
+
+    assert slots(card, "live") == [2]
+    assert card.status == "running"

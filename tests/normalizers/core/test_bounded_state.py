@@ -1,0 +1,35 @@
+"""However long a stream grows, and however little of it ever ends, what its parser remembers stays small.
+
+`TOOLTAP_ENDLESS_LINES` sets how many lines are fed; without it enough for every bound to be reached.
+"""
+
+import os
+
+import pytest
+
+from tests.normalizers.endless import ENDLESS, lines
+from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.core.registry import BUILTIN
+from tooltap.normalizers.stream.normalizer import StreamNormalizer
+
+LINES = int(os.environ.get("TOOLTAP_ENDLESS_LINES", "30000"))
+BOUND = 8 * 1024 * 1024
+
+
+def test_every_dialect_has_an_endless_stream() -> None:
+    assert set(ENDLESS) == set(BUILTIN)
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("dialect", sorted(ENDLESS))
+def test_the_dump_of_an_endless_stream_stays_small(dialect: str) -> None:
+    normalizer = StreamNormalizer(Context(stream="s"), dialect)
+    largest = 0
+
+    for number, line in enumerate(lines(dialect, LINES)):
+        normalizer.feed(line.data)
+        if number % 10_000 == 0:
+            largest = max(largest, len(normalizer.dump()))
+
+    assert normalizer.statistics.lines == LINES
+    assert max(largest, len(normalizer.dump())) < BOUND

@@ -1,0 +1,352 @@
+"""Turns, messages and usage of ACP agents, as their lines state them."""
+
+import base64
+from pathlib import Path
+
+import pytest
+
+from tests.normalizers.dialects.acp.helpers import (
+    AGENTS,
+    CLAUDE,
+    CODEX,
+    FIXTURES,
+    GEMINI,
+    OPENCODE,
+    SESSION,
+    agents_side,
+    answers,
+    asks,
+    chunk,
+    events,
+    line,
+    only,
+    prompt,
+    read,
+    recording,
+    set_up,
+    spoken,
+    statistics,
+    tool,
+    turns,
+    update,
+)
+from tests.normalizers.reading import of
+from tooltap.normalizers.core.items import Context, OutputPiece
+from tooltap.normalizers.stream.contract import read_recording
+from tooltap.normalizers.stream.normalizer import StreamNormalizer
+from tooltap.protocol.events import Message, Notice, Reasoning, ToolCall, ToolResult, Turn, Unparsed, Usage
+
+ALL = sorted(FIXTURES.rglob("*.jsonl"))
+
+
+@pytest.mark.parametrize("path", ALL, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_every_line_of_every_fixture_is_understood_from_both_sides_and_from_one(path: Path) -> None:
+    lines = read_recording(path.read_bytes())
+
+    for some in (lines, agents_side(lines)):
+        stats = statistics(*some)
+        assert stats.unparsed == 0
+        assert stats.with_events + sum(stats.skipped.values()) == stats.lines == len(some)
+
+
+# -- turns ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_turn_runs_from_the_prompt_to_its_answer(agent: str) -> None:
+    found = events(agent, "shell-fails")
+
+    assert turns(found) == [("t1", "started", None), ("t1", "completed", "end_turn")]
+    assert isinstance(found[-1], Turn)
+    assert isinstance(found[-2], Usage)
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_an_interrupt_is_noted_and_its_turn_cancelled(agent: str) -> None:
+    found = events(agent, "interrupted")
+
+    assert [one.code for one in of(Notice, found)] == ["interrupt"]
+    assert turns(found) == [("t1", "started", None), ("t1", "cancelled", "cancelled")]
+
+
+@pytest.mark.parametrize("agent", [CLAUDE, GEMINI])
+def test_an_answer_that_is_an_error_fails_the_turn(agent: str) -> None:
+    found = events(agent, "api-error")
+
+    notice = only(Notice, found)
+    assert (notice.level, notice.code) == ("error", "provider-error")
+    assert "scripted bad request" in notice.text
+    assert turns(found) == [("t1", "started", None), ("t1", "failed", None)]
+
+
+def test_codex_says_that_it_retries_and_that_its_thread_failed() -> None:
+    found = events(CODEX, "retries")
+
+    retry, failed = of(Notice, found)
+    assert (retry.level, retry.code) == ("warning", "retry")
+    assert "Overloaded (scripted)" in retry.text
+    assert (failed.level, failed.code) == ("error", "provider-error")
+    assert turns(found)[-1] == ("t1", "completed", "end_turn")
+
+
+@pytest.mark.parametrize(
+    ("reason", "state"),
+    [("max_tokens", "completed"), ("max_turn_requests", "failed"), ("refusal", "failed"), ("_new", "completed")],
+)
+def test_stop_reasons_say_how_a_turn_ended(reason: str, state: str) -> None:
+    found = read(*set_up(), prompt(3), chunk("x"), answers(3, stopReason=reason))
+
+    assert turns(found)[-1] == ("t1", state, reason)
+
+
+def test_each_answer_ends_the_turn_of_its_own_prompt() -> None:
+    found = read(*set_up(), prompt(3), prompt(4), answers(4, stopReason="end_turn"), answers(3, stopReason="cancelled"))
+
+    assert turns(found)[2:] == [("t2", "completed", "end_turn"), ("t1", "cancelled", "cancelled")]
+
+
+def test_what_the_agent_does_on_its_own_is_a_turn_that_the_next_prompt_ends() -> None:
+    found = read(*set_up(), chunk("by myself"), prompt(3), chunk("asked"), answers(3, stopReason="end_turn"))
+
+    assert [(one.turn, one.state, one.synthetic) for one in of(Turn, found)] == [
+        ("t1", "started", True),
+        ("t1", "completed", True),
+        ("t2", "started", False),
+        ("t2", "completed", False),
+    ]
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_without_the_clients_side_content_opens_a_turn_and_a_stop_reason_ends_it(agent: str) -> None:
+    both = events(agent, "shell-fails")
+    alone = read(*agents_side(recording(agent, "shell-fails")))
+
+    assert [(one.state, one.synthetic) for one in of(Turn, alone)] == [("started", True), ("completed", False)]
+    assert [one.status for one in of(ToolResult, alone)] == [one.status for one in of(ToolResult, both)]
+    assert spoken(alone) == spoken(both)[1:]
+    assert only(Turn, [found for found in alone if isinstance(found, Turn) and found.reason]).reason == "end_turn"
+
+
+def test_both_sides_may_use_the_same_ids_even_where_lines_have_no_direction() -> None:
+    lines = recording(GEMINI, "edit")
+    undirected = [line._replace(direction=None) for line in lines]
+
+    assert turns(read(*undirected)) == turns(read(*lines))
+    assert [(one.call_id, one.status) for one in of(ToolResult, read(*undirected))] == [
+        (one.call_id, one.status) for one in of(ToolResult, read(*lines))
+    ]
+
+
+def test_an_error_without_its_request_is_told_and_ends_the_running_turn() -> None:
+    error = line(None, id=4, error={"code": 400, "message": "bad request"})
+
+    assert [one.code for one in of(Notice, read(error))] == ["provider-error"]
+    assert turns(read(chunk("so far"), error)) == [("t1", "started", None), ("t1", "failed", None)]
+
+
+# -- messages ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_prompt_is_told_once_and_chunks_are_joined(agent: str) -> None:
+    assert spoken(events(agent, "shell-fails")) == [
+        ("user", "[[S5]] Run the failing command."),
+        ("assistant", "The command failed with exit code 3."),
+    ]
+
+
+def test_the_echo_of_a_prompt_is_no_second_message() -> None:
+    stats = statistics(*set_up(), prompt(3), chunk("go", "user_message_chunk"), answers(3, stopReason="end_turn"))
+
+    assert stats.skipped["echo"] == 1
+    assert stats.kinds["message"] == 1
+
+
+def test_an_echo_is_the_message_where_no_prompt_was_seen() -> None:
+    assert spoken(read(chunk("go", "user_message_chunk"), chunk("yes"))) == [("user", "go"), ("assistant", "yes")]
+
+
+def test_blocks_end_at_another_message_a_thought_or_a_call() -> None:
+    found = read(
+        chunk("a", messageId="m1"),
+        chunk("b", messageId="m1"),
+        chunk("c", messageId="m2"),
+        chunk("hm", "agent_thought_chunk", messageId="m2"),
+        chunk("d", messageId="m3"),
+        tool("c1", title="t", kind="read"),
+        chunk("e", messageId="m3"),
+    )
+
+    blocks = [one for one in found if isinstance(one, Message | Reasoning | ToolCall)]
+    assert [getattr(one, "text", "call") for one in blocks] == ["ab", "c", "hm", "d", "call", "e"]
+
+
+def test_usage_between_chunks_does_not_split_them() -> None:
+    assert spoken(read(chunk("a"), update("usage_update", used=1, size=10), chunk("b"))) == [("assistant", "ab")]
+
+
+def test_what_is_no_text_in_a_prompt_is_attached() -> None:
+    picture = base64.b64encode(b"\x89PNG").decode()
+    normalizer = StreamNormalizer(Context(stream="s"), "acp")
+    request = prompt(
+        3,
+        {"type": "text", "text": "look"},
+        {"type": "image", "data": picture, "mimeType": "image/png"},
+        {"type": "resource_link", "uri": "file:///a.py", "name": "a.py", "mimeType": "text/x-python"},
+        {"type": "resource", "resource": {"uri": "file:///b.md", "text": "# b", "mimeType": "text/markdown"}},
+    )
+
+    outputs = normalizer.feed(request.data, None, "in")
+
+    bodies = {one.output_id: one.data for one in outputs if isinstance(one, OutputPiece)}
+    message = next(one.event for one in outputs if not isinstance(one, OutputPiece) and isinstance(one.event, Message))
+    assert message.text == "look"
+    assert message.attachments is not None
+    assert [(one.mime_type, one.uri or bodies[str(one.output_id)]) for one in message.attachments] == [
+        ("image/png", b"\x89PNG"),
+        ("text/x-python", "file:///a.py"),
+        ("text/markdown", b"# b"),
+    ]
+
+
+def test_a_subagents_lines_carry_the_call_that_spawned_it() -> None:
+    inner = {"_meta": {"claudeCode": {"toolName": "Read", "parentToolUseId": "toolu_1"}}}
+    found = read(
+        *set_up(),
+        prompt(3),
+        tool("toolu_1", name="Agent", kind="think", rawInput={"prompt": "find it"}),
+        tool("toolu_2", name="Read", kind="read", rawInput={"file_path": "/ws/a"}, **inner),
+        answers(3, stopReason="end_turn"),
+    )
+
+    outer, child = of(ToolCall, found)
+    assert (outer.name, outer.agent) == ("Task", None)
+    assert (child.name, child.agent, child.parent) == ("Read", "toolu_1", "toolu_1")
+
+
+def test_a_subagents_session_is_part_of_its_root() -> None:
+    found = read(
+        *set_up(),
+        prompt(3),
+        update("subagent_update", sessionId="child", title="Explorer", state={"state": "running"}),
+        update("agent_message_chunk", session="child", content={"type": "text", "text": "hi"}),
+        answers(3, stopReason="end_turn"),
+    )
+
+    notice = only(Notice, found)
+    assert (notice.code, notice.text, notice.data) == ("subagent", "Explorer", {"session": "child", "state": "running"})
+    message = of(Message, found)[-1]
+    assert (message.session, message.agent, message.text) == (SESSION, "child", "hi")
+
+
+# -- usage ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("agent", "tokens"),
+    [
+        # claude-agent-acp: 2400 + 1800 + 600 is the prompt, 84 the output, 4884 the stated total.
+        (CLAUDE, (4800, 84, 1800, 600, None)),
+        # codex-acp: 600 + 1800, 84 of which 14 are thoughts, 2484.
+        (CODEX, (2400, 84, 1800, 0, 14)),
+        # Gemini states no cache.
+        (GEMINI, (2400, 84, None, None, None)),
+        # OpenCode: 300 + 900, 35 + 7 thoughts, 1242.
+        (OPENCODE, (1200, 42, 900, None, 7)),
+    ],
+)
+def test_tokens_are_added_up_as_each_agents_own_total_says(agent: str, tokens: tuple[int | None, ...]) -> None:
+    (turn,) = [one for one in of(Usage, events(agent, "shell-fails")) if one.scope == "turn"]
+
+    assert tokens == (
+        turn.input_tokens,
+        turn.output_tokens,
+        turn.cache_read_tokens,
+        turn.cache_write_tokens,
+        turn.reasoning_tokens,
+    )
+
+
+def test_the_context_window_and_the_cost_are_the_sessions() -> None:
+    session = [one for one in of(Usage, events(CLAUDE, "two-turns")) if one.scope == "session"]
+
+    assert [one.context_used for one in session] == [2401, 2442, 2442, 2401, 2442, 2401, 2442, 2442]
+    assert [one.cost_usd for one in session][-1] == pytest.approx(0.02928)
+    assert {one.context_size for one in session} == {1_000_000}
+
+
+def test_the_same_usage_again_is_no_news() -> None:
+    again = update("usage_update", used=5, size=10, cost={"amount": 0.5, "currency": "USD"})
+
+    assert statistics(again, again).skipped["unchanged"] == 1
+
+
+# -- v2 ---------------------------------------------------------------------------------------------------------------
+
+
+def test_in_v2_the_answer_accepts_the_prompt_and_idle_ends_the_turn() -> None:
+    found = read(
+        *set_up("agent", version=2),
+        prompt(3),
+        answers(3, messageId="u1"),
+        update("user_message", messageId="u1", content=[{"type": "text", "text": "go"}]),
+        update("state_update", state="running"),
+        chunk("par", messageId="m1"),
+        chunk("tial", messageId="m1"),
+        update("agent_message", messageId="m1", content=[{"type": "text", "text": "partial"}]),
+        update("agent_message", messageId="m2", content=[{"type": "text", "text": "whole"}]),
+        update("state_update", state="idle", stopReason="end_turn", usage={"inputTokens": 1, "outputTokens": 2}),
+    )
+
+    assert spoken(found) == [("user", "go"), ("assistant", "partial"), ("assistant", "whole")]
+    assert turns(found) == [("t1", "started", None), ("t1", "completed", "end_turn")]
+    assert only(Usage, found).output_tokens == 2
+
+
+def test_notices_and_compactions_are_notices() -> None:
+    found = read(
+        update("notice", severity="warning", title="Slow", description="network"),
+        update("compaction_update", compactionId="k", status="completed", summary=[{"type": "text", "text": "short"}]),
+    )
+
+    assert [(one.level, one.code, one.text) for one in of(Notice, found)] == [
+        ("warning", "agent", "Slow: network"),
+        ("info", "compaction", "short"),
+    ]
+
+
+# -- what is not known ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    [
+        update("brand_new_update", text="x"),
+        asks(1, "session/brand_new"),
+        line("out", method="_vendor/news", params={}),
+        line("out", nothing=True),
+        line("out", method="session/update", params={"sessionId": SESSION, "update": []}),
+    ],
+)
+def test_what_is_not_known_is_unparsed_never_skipped(unknown: object) -> None:
+    found = read(unknown)  # type: ignore[arg-type]
+
+    assert only(Unparsed, found).reason == "unknown-type"
+
+
+def test_an_answer_to_an_unknown_request_is_as_unknown() -> None:
+    assert statistics(asks(1, "session/brand_new"), answers(1, something=1)).unparsed == 2
+
+
+def test_what_the_client_does_for_the_agent_is_skipped_by_name() -> None:
+    stats = statistics(
+        *set_up(),
+        asks(0, "fs/read_text_file", "out", sessionId=SESSION, path="/ws/a"),
+        answers(0, "in", content="text"),
+        asks(5, "authenticate", methodId="key"),
+        answers(5),
+        asks(6, "session/list"),
+        answers(6, sessions=[]),
+    )
+
+    assert stats.skipped == {"handshake": 1, "client-fs": 2, "auth": 2, "administration": 2}

@@ -1,0 +1,237 @@
+"""The same work told by four ACP agents: the same calls, statuses and results, as far as their wire says."""
+
+from typing import Any
+
+import pytest
+
+from tests.normalizers.dialects.acp.helpers import (
+    AGENTS,
+    CLAUDE,
+    CODEX,
+    GEMINI,
+    OPENCODE,
+    agents_side,
+    events,
+    named,
+    only,
+    read,
+    recording,
+    result_of,
+    statistics,
+    tool,
+    tool_update,
+    update,
+    whole_input,
+)
+from tests.normalizers.reading import answer, of
+from tooltap.normalizers.core.items import Context, OutputPiece
+from tooltap.normalizers.stream.normalizer import StreamNormalizer
+from tooltap.protocol.events import PermissionRequest, PermissionResponse, ToolCall, ToolResult
+
+FAILING = "echo partial output; echo 'boom: something broke' >&2; exit 3"
+
+
+# -- the same work, told by different agents ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_failing_command_is_the_same_call_whatever_the_agent(agent: str) -> None:
+    found = events(agent, "shell-fails")
+
+    call, result = only(ToolCall, found), only(ToolResult, found)
+    assert (call.name, result.name) == ("Bash", "Bash")
+    assert whole_input(found, call.call_id)["command"] == FAILING
+
+
+@pytest.mark.parametrize(
+    ("agent", "output"),
+    [
+        (CLAUDE, {"stdout": "partial output\nboom: something broke", "exit_code": 3, "errorMessage": "Exit code 3"}),
+        (CODEX, {"stdout": "partial output\nboom: something broke\n", "exit_code": 3}),
+        (OPENCODE, {"stdout": "partial output\nboom: something broke\n", "exit_code": 3, "truncated": False}),
+    ],
+)
+def test_a_command_with_a_stated_exit_code_that_is_not_zero_failed(agent: str, output: dict[str, Any]) -> None:
+    result = only(ToolResult, events(agent, "shell-fails"))
+
+    assert (result.status, result.is_error) == ("failed", True)
+    assert answer(result.output) == output
+
+
+def test_gemini_states_neither_output_nor_exit_code() -> None:
+    result = only(ToolResult, events(GEMINI, "shell-fails"))
+
+    assert (result.status, result.is_error) == ("completed", False)
+    assert answer(result.output) == {}
+    assert result.assistant_view == "unknown"
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_running_command_that_was_stopped_is_cancelled_and_keeps_its_output(agent: str) -> None:
+    result = only(ToolResult, events(agent, "interrupted"))
+
+    assert (result.status, result.is_error) == ("cancelled", False)
+    stdout = {GEMINI: "tick 1\ntick 2\ntick 3\ntick 4\ntick 5\ntick 6", OPENCODE: "tick 1\ntick 2\ntick 3\ntick 4\n"}
+    stdout[CODEX] = "tick 2\ntick 3\ntick 4\ntick 5\n"  # the first tick is not on the wire
+    assert result.output.get("stdout") == stdout.get(agent)
+    words = {GEMINI: "Command cancelled by user.", OPENCODE: "User aborted the command", CODEX: None}
+    if agent in words:
+        assert result.output.get("errorMessage") == words[agent]
+    assert result.synthetic == (agent == CODEX)
+
+
+def test_output_that_comes_after_the_turn_is_late() -> None:
+    assert statistics(*recording(CODEX, "interrupted")).skipped["late-update"] == 1
+
+
+@pytest.mark.parametrize(
+    ("agent", "error"),
+    [
+        (CLAUDE, "User refused permission to run tool"),
+        (OPENCODE, "The user rejected permission to use this specific tool call."),
+        (GEMINI, None),  # no update at all
+    ],
+)
+def test_a_refused_call_is_denied(agent: str, error: str | None) -> None:
+    found = events(agent, "denied")
+
+    asked, answered, result = only(PermissionRequest, found), only(PermissionResponse, found), only(ToolResult, found)
+    assert (asked.permission_id, asked.call_id, asked.name) == ("0", result.call_id, "Bash")
+    assert (answered.permission_id, answered.outcome, answered.by) == ("0", "denied", "user")
+    assert (result.status, result.is_error, result.output.get("errorMessage")) == ("denied", False, error)
+    assert result.synthetic == (agent == GEMINI)
+
+
+def test_a_refusal_is_known_by_opencodes_words_where_the_answer_is_not_on_the_wire() -> None:
+    found = read(*agents_side(recording(OPENCODE, "denied")))
+
+    assert only(PermissionResponse, found).outcome == "expired"
+    assert only(ToolResult, found).status == "denied"
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_an_edit_has_its_path_and_texts(agent: str) -> None:
+    found = events(agent, "edit")
+
+    edit = of(ToolCall, found)[-1]
+    given = whole_input(found, edit.call_id)
+    assert edit.name == "Edit"
+    assert given["file_path"] == "/tmp/ws/src/app.py"
+    assert '"Hello, "' in given["old_string"]
+    assert given["new_string"] == given["old_string"].replace("Hello", "Howdy")
+    assert result_of(found, edit.call_id).status == "completed"
+
+
+@pytest.mark.parametrize("agent", [GEMINI, OPENCODE, CODEX])
+def test_tools_of_a_server_are_split_at_its_announced_name(agent: str) -> None:
+    found = events(agent, "mcp")
+
+    assert [call.name for call in of(ToolCall, found)] == [
+        "mcp__fixture__echo",
+        "mcp__fixture__change_title",
+        "mcp__fixture__fail",
+        "mcp__fixture__picture",
+    ]
+    inputs = [whole_input(found, call.call_id) for call in of(ToolCall, found)]
+    assert [next(iter(one.items())) for one in inputs] == [
+        ("text", "hi there"),
+        ("title", "Demo title"),
+        ("reason", "testing"),
+        ("name", "p"),
+    ]
+    answered = of(ToolResult, found)
+    assert [one.status for one in answered] == ["completed", "completed", "failed", "completed"]
+    assert answered[0].output["text"] == "echo: hi there"
+    assert "failed: testing" in answered[2].output["errorMessage"]
+
+
+def test_without_an_announced_server_a_tools_name_stays_as_it_is() -> None:
+    alone = agents_side(recording(OPENCODE, "mcp"))
+
+    assert named(read(*alone))[0] == ("fixture_echo", "fixture_echo")
+    published = Context(stream="s", mcp_servers=("fixture",))
+    assert named(read(*alone, context=published))[0] == ("fixture_echo", "mcp__fixture__echo")
+
+
+@pytest.mark.parametrize(("agent", "lists"), [(CLAUDE, 3), (CODEX, 3), (OPENCODE, 3)])
+def test_a_plan_is_a_to_do_list(agent: str, lists: int) -> None:
+    found = events(agent, "todos")
+
+    calls = of(ToolCall, found)
+    assert [call.name for call in calls] == ["TodoWrite"] * lists
+    last = whole_input(found, calls[-1].call_id)["todos"]
+    assert [item["status"] for item in last] == ["completed"] * 3
+    assert [item["content"] for item in last] == ["Read the code", "Edit the greeting", "Run the tests"]
+    if agent != OPENCODE:
+        assert [(call.call_id, call.synthetic) for call in calls] == [(f"plan-{n}", True) for n in (1, 2, 3)]
+
+
+def test_a_plan_that_repeats_the_list_of_a_call_is_no_news() -> None:
+    todos = [{"content": "a", "status": "pending", "priority": "high"}]
+    lines = [
+        tool("c1", title="todowrite", kind="other", rawInput={}),
+        tool_update("c1", status="completed", rawInput={"todos": todos}),
+        update("plan", entries=todos),
+        update("plan", entries=[{**todos[0], "status": "completed"}]),
+    ]
+
+    assert [call.call_id for call in of(ToolCall, read(*lines))] == ["c1", "plan-1"]
+    assert statistics(*lines).skipped["unchanged"] == 1
+
+
+def test_pictures_are_attached_and_kept_once() -> None:
+    normalizer = StreamNormalizer(Context(stream="s"), "acp")
+    outputs = [out for one in recording(CLAUDE, "picture") for out in normalizer.feed(one.data, None, one.direction)]
+
+    pieces = [one for one in outputs if isinstance(one, OutputPiece)]
+    (result,) = [one for one in outputs if not isinstance(one, OutputPiece) and isinstance(one.event, ToolResult)]
+    assert [len(piece.data) for piece in pieces] == [70]
+    assert isinstance(result.event, ToolResult)
+    assert result.event.attachments is not None
+    assert [one.output_id for one in result.event.attachments] == [pieces[0].output_id]
+    assert b"iVBORw0KGgo" not in result.body
+
+
+def test_a_link_in_a_result_stays_a_link() -> None:
+    result = only(ToolResult, events(CODEX, "picture"))
+
+    assert result.attachments is not None
+    assert [(one.uri, one.name) for one in result.attachments] == [("/tmp/ws/logo.png", "/tmp/ws/logo.png")]
+
+
+def test_what_gemini_shows_the_user_is_not_taken_for_the_file() -> None:
+    result = only(ToolResult, events(GEMINI, "picture"))
+
+    assert answer(result.output) == {"message": "Read image file: logo.png"}
+    assert result.assistant_view == "unknown"
+
+
+def test_a_subagents_answer_is_the_text_it_reported() -> None:
+    found = events(OPENCODE, "subagent")
+
+    call = only(ToolCall, found)
+    assert call.name == "Task"
+    assert whole_input(found, call.call_id)["subagent_type"] == "general"
+    assert answer(only(ToolResult, found).output) == {
+        "content": "greet is defined at src/app.py line 4.",
+        "sessionId": "ses_e001c9ae7ffeBFRRYT9r6DIp8f",
+    }
+
+
+def test_opencodes_read_answers_with_the_file_and_its_lines() -> None:
+    read_result = of(ToolResult, events(OPENCODE, "edit"))[0]
+
+    file = answer(read_result.output)["file"]
+    assert file["content"].startswith("import sys\n")
+    assert (file["filePath"], file["startLine"], file["numLines"], file["totalLines"]) == (
+        "/tmp/ws/src/app.py",
+        1,
+        15,
+        15,
+    )
+
+
+def test_a_call_that_fails_without_words_says_nothing_more() -> None:
+    result = only(ToolResult, events(CODEX, "write-fails"))
+
+    assert (result.name, result.status, answer(result.output)) == ("Write", "failed", {})

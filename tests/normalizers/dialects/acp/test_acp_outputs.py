@@ -1,0 +1,234 @@
+"""What the tool of an ACP call answered, wherever the agent put it."""
+
+import base64
+from typing import Any
+
+import pytest
+
+from tests.normalizers.dialects.acp.helpers import (
+    SESSION,
+    answers,
+    asks,
+    content,
+    events,
+    only,
+    prompt,
+    read,
+    set_up,
+    statistics,
+    tool,
+    tool_update,
+    update,
+)
+from tests.normalizers.reading import answer, of
+from tooltap.normalizers.core.items import Context, OutputPiece
+from tooltap.normalizers.stream.normalizer import StreamNormalizer
+from tooltap.protocol.events import ToolCall, ToolResult, ToolUpdate
+
+# -- outputs -----------------------------------------------------------------------------------------------------------
+
+
+def answered(*updates: Any, **call: Any) -> ToolResult:
+    return only(ToolResult, read(tool("c1", **{"kind": "execute", "title": "t", **call}), *updates))
+
+
+def test_an_empty_content_invents_no_output() -> None:
+    assert answer(answered(tool_update("c1", status="completed", content=[])).output) == {}
+
+
+def test_a_description_is_no_output() -> None:
+    result = answered(tool_update("c1", status="completed"), content=content("Run a command"))
+
+    assert answer(result.output) == {}
+
+
+def test_a_fence_around_the_whole_text_is_taken_off() -> None:
+    failed = answered(tool_update("c1", status="failed", content=content("```\nno such file\n```")), kind="read")
+    shown = answered(tool_update("c1", status="completed", content=content("```sh\na\n```\n")))
+
+    assert failed.output["errorMessage"] == "no such file"
+    assert shown.output["stdout"] == "a"
+
+
+def test_an_error_in_content_blocks_is_told() -> None:
+    result = answered(tool_update("c1", status="failed", content=content("one", "two")), kind="read")
+
+    assert (result.status, result.output["errorMessage"]) == ("failed", "one\ntwo")
+
+
+@pytest.mark.parametrize(
+    ("raw_output", "error"),
+    [
+        ({"error": "gone"}, "gone"),
+        ({"error": {"message": "gone"}}, "gone"),
+        ("gone", "gone"),
+        ({"message": "gone"}, "gone"),
+    ],
+)
+def test_an_error_in_the_raw_output_is_told(raw_output: Any, error: str) -> None:
+    result = answered(tool_update("c1", status="failed", rawOutput=raw_output), kind="read")
+
+    assert result.output["errorMessage"] == error
+
+
+def test_opencodes_stand_in_for_a_tool_that_does_not_exist_is_a_failure() -> None:
+    found = events("opencode-1.18.33", "tool-errors")
+    (result,) = [one for one in of(ToolResult, found) if one.name == "no_such_tool"]
+
+    assert (result.status, result.is_error) == ("failed", True)
+    assert list(answer(result.output)) == ["errorMessage"]
+    assert result.output["errorMessage"].startswith("Model tried to call unavailable tool 'no_such_tool'.")
+
+
+def test_claudes_background_command_is_only_acknowledged() -> None:
+    response = {"stdout": "", "stderr": "", "interrupted": False, "backgroundTaskId": "b1"}
+    claude = {"toolName": "Bash"}
+    found = read(
+        *set_up("@agentclientprotocol/claude-agent-acp"),
+        prompt(3),
+        tool("c1", name="Bash", rawInput={"command": "sleep 9"}, _meta={"claudeCode": claude}),
+        tool_update("c1", _meta={"claudeCode": {**claude, "toolResponse": response}}),
+        tool_update(
+            "c1",
+            status="completed",
+            rawOutput="Command running in background with ID: b1",
+            _meta={"claudeCode": claude},
+        ),
+        answers(3, stopReason="end_turn"),
+    )
+
+    acknowledged, ended = of(ToolResult, found)
+    assert (acknowledged.status, acknowledged.async_) == ("completed", True)
+    assert (ended.status, ended.final, ended.synthetic) == ("interrupted", True, True)
+
+
+# -- terminals ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_an_adapter_prints_into_a_terminal_is_the_calls_output() -> None:
+    """codex-acp and Zed's clients: the output is in `_meta` alone."""
+    terminal = {"terminal_id": "c1"}
+    found = read(
+        tool(
+            "c1",
+            kind="execute",
+            title="ls",
+            rawInput={"command": "ls"},
+            content=[{"type": "terminal", "terminalId": "c1"}],
+        ),
+        tool_update("c1", _meta={"terminal_output": {**terminal, "data": "a\n"}}),
+        tool_update("c1", _meta={"terminal_output_delta": {**terminal, "data": "é\n"}}),
+        tool_update("c1", status="completed", _meta={"terminal_exit": {**terminal, "exit_code": 0, "signal": None}}),
+        partials=True,
+    )
+
+    chunks = [one.chunk for one in of(ToolUpdate, found) if one.chunk is not None]
+    assert [(one.text, one.offset) for one in chunks] == [("a\n", 0), ("é\n", 2)]
+    assert answer(only(ToolResult, found).output) == {"stdout": "a\né\n", "exit_code": 0}
+
+
+def test_claude_tells_a_client_with_terminals_the_exit_code_in_text_and_number() -> None:
+    claude = {"toolName": "Bash"}
+    shown = [{"type": "terminal", "terminalId": "c1"}]
+    found = read(
+        tool(
+            "c1",
+            name="Bash",
+            rawInput={"command": "x"},
+            content=shown,
+            _meta={"claudeCode": claude, "terminal_info": {"terminal_id": "c1"}},
+        ),
+        tool_update("c1", _meta={"terminal_output": {"terminal_id": "c1", "data": "Exit code 3\nboom"}}),
+        tool_update(
+            "c1",
+            status="failed",
+            content=shown,
+            _meta={"claudeCode": claude, "terminal_exit": {"terminal_id": "c1", "exit_code": 3, "signal": None}},
+        ),
+    )
+
+    assert answer(only(ToolResult, found).output) == {"stdout": "boom", "exit_code": 3, "errorMessage": "Exit code 3"}
+
+
+@pytest.mark.parametrize("truncated", [False, True])
+def test_a_folder_that_was_listed_in_part_says_so(truncated: bool) -> None:
+    """OpenCode 1.18 shows `offset` and `totalEntries` of every folder; where it is whole, they tell nothing."""
+    part = {"offset": 2, "totalEntries": 3, "truncated": truncated}
+    shown = {"type": "directory", "path": "/w", "entries": ["b.py"], **part}
+    found = read(
+        *set_up("OpenCode"),
+        prompt(3),
+        tool("c1", kind="read", title="read", rawInput={"filePath": "/w"}),
+        tool_update("c1", status="completed", rawOutput={"output": "<entries>…", "metadata": {"display": shown}}),
+    )
+
+    wanted = {"entries": ["b.py"], **(part if truncated else {})}
+    assert answer(only(ToolResult, found).output) == wanted
+
+
+def test_a_clients_terminal_belongs_to_the_call_that_shows_it() -> None:
+    lines = [
+        *set_up(),
+        prompt(3),
+        tool("c1", kind="execute", title="`make`", status="in_progress"),
+        asks(0, "terminal/create", "out", sessionId=SESSION, command="make"),
+        answers(0, "in", terminalId="term-1"),
+        tool_update("c1", content=[{"type": "terminal", "terminalId": "term-1"}]),
+        asks(1, "terminal/output", "out", sessionId=SESSION, terminalId="term-1"),
+        answers(1, "in", output="one\n", truncated=False),
+        asks(2, "terminal/wait_for_exit", "out", sessionId=SESSION, terminalId="term-1"),
+        answers(2, "in", exitCode=2),
+        asks(3, "terminal/output", "out", sessionId=SESSION, terminalId="term-1"),
+        answers(3, "in", output="one\ntwo\n", truncated=False, exitStatus={"exitCode": 2}),
+        asks(4, "terminal/release", "out", sessionId=SESSION, terminalId="term-1"),
+        answers(4, "in"),
+        tool_update("c1", status="completed"),
+        answers(3, stopReason="end_turn"),
+    ]
+
+    found = read(*lines)
+    result = only(ToolResult, found)
+    assert (result.name, result.status) == ("Bash", "failed")
+    assert answer(result.output) == {"stdout": "one\ntwo\n", "exit_code": 2}
+    assert statistics(*lines).skipped["client-terminal"] == 7
+
+
+def test_an_agents_own_terminal_in_v2() -> None:
+    def encoded(text: str) -> str:
+        return base64.b64encode(text.encode()).decode()
+
+    found = read(
+        *set_up("agent", version=2),
+        tool_update(
+            "c1", kind="execute", name="bash", status="in_progress", content=[{"type": "terminal", "terminalId": "t"}]
+        ),
+        update("terminal_update", terminalId="t", command="ls", cwd="/ws"),
+        update("terminal_output_chunk", terminalId="t", data=encoded("a\n")),
+        update("terminal_output_chunk", terminalId="t", data=encoded("b\n")),
+        update("terminal_update", terminalId="t", exitStatus={"exitCode": None, "signal": "SIGTERM"}),
+        tool_update("c1", status="cancelled"),
+    )
+
+    call, result = only(ToolCall, found), only(ToolResult, found)
+    assert not call.synthetic
+    assert result.status == "cancelled"
+    assert answer(result.output) == {"stdout": "a\nb\n", "signal": "SIGTERM"}
+
+
+def test_long_output_goes_to_a_body_as_it_comes() -> None:
+    normalizer = StreamNormalizer(Context(stream="s"), "acp")
+    normalizer.feed(tool("c1", kind="execute", title="seq", rawInput={"command": "seq"}).data)
+    pieces: list[OutputPiece] = []
+    for _ in range(20):
+        printed = {"terminal_output_delta": {"terminal_id": "c1", "data": "x" * 9_999 + "\n"}}
+        outputs = normalizer.feed(tool_update("c1", _meta=printed).data)
+        pieces += [one for one in outputs if isinstance(one, OutputPiece)]
+    outputs = normalizer.feed(tool_update("c1", status="completed").data)
+
+    (produced,) = [one for one in outputs if not isinstance(one, OutputPiece)]
+    assert isinstance(produced.event, ToolResult)
+    ref = (produced.event.outputs or {})["/output/stdout"]
+    assert sum(len(one.data) for one in pieces) == ref.bytes == 200_000
+    assert ref.lines == 20
+    assert len(produced.event.output["stdout"]) == 65_536
+    assert len(normalizer.dump()) < 10_000

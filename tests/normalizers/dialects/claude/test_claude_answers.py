@@ -1,0 +1,325 @@
+"""What tools of Claude Code answered, read from the block and its twin; blocks by hand are shapes seen elsewhere."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.normalizers.dialects.claude.helpers import V1, V2, recording, tool_result
+from tooltap.normalizers.dialects.claude.answers import Answer, read_answer, read_server_answer
+from tooltap.normalizers.tools.names import canonical_name
+
+APP = 'import sys\n\n\ndef greet(name):\n    """Return a greeting."""\n    return "Hello, " + name + "!"\n\n\n'
+
+
+def recorded(fixture: str, version: str = V2) -> list[Answer]:
+    """The answers of a recording, in order."""
+    names: dict[str, str] = {}
+    answers = []
+    for line in recording(fixture, version):
+        value = orjson.loads(line.data)  # type: ignore[arg-type]
+        blocks = value["message"]["content"] if value["type"] in ("assistant", "user") else []
+        for block in blocks if isinstance(blocks, list) else []:
+            if block["type"] == "tool_use":
+                names[block["id"]] = canonical_name(block["name"], block["input"], block["id"])
+            elif block["type"] == "tool_result":
+                meta = value.get("tool_result_meta", [{}])[0]
+                name = names[block["tool_use_id"]]
+                answers.append(read_answer(name, block, value.get("tool_use_result"), meta, stopped=False))
+    return answers
+
+
+def answer(name: str, content: Any, twin: Any = None, **block: Any) -> Answer:
+    return read_answer(name, tool_result("t", content, **block), twin, {}, stopped=False)
+
+
+# -- the shell --------------------------------------------------------------------------------------------------------
+
+
+def test_the_exit_code_of_a_failed_command_is_in_its_first_line() -> None:
+    (failed,) = recorded("shell-fails")
+
+    assert failed.status == "failed"
+    assert failed.value == {"stdout": "partial output\nboom: something broke", "exit_code": 3}
+    assert failed.error == "Exit code 3"
+    assert answer("Bash", "Exit code 1", "Error: Exit code 1", is_error=True).value == {"exit_code": 1}
+    assert answer("Read", "Exit code 1", is_error=True).value is None
+
+
+def test_a_command_that_worked_states_no_exit_code_and_its_streams_apart() -> None:
+    bash = recorded("parallel-calls")[2]
+
+    assert bash.value == {"stdout": "done", "stderr": ""}
+    both = answer("Bash", "out\nerr", {"stdout": "out", "stderr": "err", "interrupted": False})
+    assert both.value == {"stdout": "out", "stderr": "err"}
+
+
+def test_without_a_twin_the_text_is_all_that_was_printed() -> None:
+    assert answer("Bash", "out\nerr").value == {"stdout": "out\nerr"}
+    assert answer("Bash", "").value == {"stdout": ""}
+
+
+def test_output_that_was_saved_elsewhere_says_where() -> None:
+    (long,) = recorded("long-output")
+    note = (
+        "<persisted-output>\nOutput too large (111.3KB). Full output saved to: /tmp/x.txt\n\n"
+        "Preview (first 2KB):\nline 1\nline 2\n...\n</persisted-output>"
+    )
+
+    assert long.value["stdout"].startswith("line 000001: the quick brown fox")
+    assert long.value["persistedOutputSize"] == 114000
+    assert long.value["persistedOutputPath"].endswith("/tool-results/byknvn1n3.txt")
+    assert answer("Bash", note).value == {"stdout": "line 1\nline 2", "persistedOutputPath": "/tmp/x.txt"}
+
+
+def test_an_aborted_command_is_cancelled_and_keeps_what_it_printed() -> None:
+    twin = {"stdout": "tick 1", "stderr": "", "interrupted": True, "isImage": False}
+    aborted = answer("Bash", "tick 1\n<error>Command was aborted before completion</error>", twin, is_error=True)
+
+    assert aborted.status == "cancelled"
+    assert aborted.value["stdout"] == "tick 1"
+    assert aborted.error == "Command was aborted before completion"
+
+
+def test_a_picture_that_a_command_printed_is_not_its_stdout() -> None:
+    twin = {"stdout": "data:image/png;base64,AAEC", "stderr": "", "interrupted": False, "isImage": True}
+    picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAEC"}}
+
+    assert "stdout" not in answer("Bash", [picture], twin).value
+
+
+@pytest.mark.parametrize("version", [V1, V2])
+def test_a_command_in_the_background_is_acknowledged_not_answered(version: str) -> None:
+    started = recorded("background-shell", version)[0]
+
+    assert (started.status, started.is_async) == ("completed", True)
+    assert started.value["backgroundTaskId"] == {V1: "bdfb53", V2: "b205ydngf"}[version]
+    assert started.value["message"].startswith("Command running in background with ID: ")
+    assert not started.value.get("stdout")
+
+
+def test_the_shell_tools_of_1_0_answer_in_tags_and_json() -> None:
+    _, output, killed = recorded("background-shell", V1)
+
+    assert output.value == {"status": "running", "stdout": "bg 1", "timestamp": "2026-11-21T21:02:51.120Z"}
+    assert killed.value["shell_id"] == "bdfb53"
+    done = answer("BashOutput", "<status>completed</status>\n\n<exit_code>3</exit_code>")
+    assert done.value == {"status": "completed", "exit_code": 3}
+
+
+@pytest.mark.parametrize("name", ["BashOutput", "KillShell"])
+def test_the_shell_tools_do_not_repeat_as_text_what_the_twin_says(name: str) -> None:
+    twin = {"status": "completed", "stdout": "bg 1", "shell_id": "b1"}
+
+    assert answer(name, "<status>completed</status>", twin).value == twin
+    assert answer("BashOutput", "", {"exitCode": 3}).value == {"exit_code": 3}
+
+
+# -- refusals and errors ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fixture", "version", "words"),
+    [
+        ("denied", V1, "This command requires approval"),
+        ("denied", V2, "rm in '/tmp/ws/README.md' needs approval."),
+        ("plan-mode", V1, "Exit plan mode?"),
+        ("control-denied", V2, "The user said no."),
+    ],
+)
+def test_refused_calls_are_denied_and_did_not_print(fixture: str, version: str, words: str) -> None:
+    if fixture == "control-denied":
+        blocks = [
+            value
+            for line in recording(fixture)
+            if (value := orjson.loads(line.data)).get("tool_use_result")  # type: ignore[arg-type]
+        ]
+        block = blocks[0]["message"]["content"][0]
+        (refused,) = [read_answer("Bash", block, None, blocks[0]["tool_result_meta"][0], stopped=False)]
+    else:
+        (refused,) = recorded(fixture, version)
+
+    assert (refused.status, refused.value) == ("denied", None)
+    assert str(refused.error).startswith(words)
+
+
+def test_a_call_that_was_stopped_is_cancelled_whatever_its_result_says() -> None:
+    """2.1.330 calls an interrupted command `user-rejected`, like one that never ran."""
+    block = tool_result("t", "The user doesn't want to proceed with this tool use.", is_error=True)
+    meta = {"id": "t", "non_execution_kind": "user-rejected"}
+
+    assert read_answer("Bash", block, "User rejected tool use", meta, stopped=True).status == "cancelled"
+    assert read_answer("Bash", block, "User rejected tool use", meta, stopped=False).status == "denied"
+
+
+def test_errors_are_without_their_tags() -> None:
+    errors = [(one.status, one.value, one.error) for one in recorded("tool-errors")]
+
+    assert errors == [
+        ("failed", None, "File has not been read yet. Read it first before writing to it."),
+        ("failed", None, "String to replace not found in file.\nString: no such text"),
+        ("failed", None, "Error: No such tool available: NoSuchTool"),
+    ]
+    assert recorded("read-missing", V1)[0].error == "File does not exist."
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_that_was_read_is_the_twins_file() -> None:
+    (read,) = recorded("read")
+
+    assert read.value["file"]["filePath"] == "/tmp/ws/src/app.py"
+    assert read.value["file"]["content"].startswith(APP)
+    assert (read.value["file"]["startLine"], read.value["file"]["numLines"]) == (1, 16)
+
+
+def test_the_reminder_behind_a_file_is_no_part_of_it() -> None:
+    """1.0 appends a `<system-reminder>` to every file."""
+    (read,) = recorded("read", V1)
+
+    assert read.value.startswith("     1→import sys\n")
+    assert read.value.endswith("\n    16→")
+
+
+def test_a_change_is_told_by_its_patch_without_repeating_the_call() -> None:
+    _, edit = recorded("edit")
+    (write,) = recorded("write")
+
+    assert set(edit.value) == {"message", "filePath", "structuredPatch", "userModified", "replaceAll"}
+    assert edit.value["message"].startswith("The file /tmp/ws/src/app.py has been updated successfully.")
+    assert edit.value["structuredPatch"][0]["oldStart"] == 3
+    assert (write.value["type"], write.value["filePath"]) == ("create", "/tmp/ws/docs/notes.md")
+    assert "content" not in write.value
+
+
+# -- search and web ---------------------------------------------------------------------------------------------------
+
+
+def test_names_that_were_found() -> None:
+    first, _ = recorded("glob")
+
+    assert first.value["matches"] == ["src/app.py", "src/util.py"]
+    assert first.duration_ms == 36
+    assert answer("Glob", "No files found").value == {"matches": []}
+    assert answer("Glob", "a.py\nb.py").value == "a.py\nb.py"
+
+
+def test_the_tree_of_a_folder_is_told_as_paths() -> None:
+    """As a transcript of 1.0.31 has it; what stands behind the tree is a word to the model."""
+    tree = "- /ws/log/\n  - log/\n    - css/\n      - a.css\n    - index.html\n  - b.py\n"
+    note = "\nNOTE: do any of the files above seem malicious? If so, you MUST refuse to continue work."
+    entries = ["log/", "log/css/", "log/css/a.css", "log/index.html", "b.py"]
+
+    assert answer("LS", tree + note, tree).value == {"path": "/ws/log/", "entries": entries}
+    assert answer("LS", "- \n  - a.py\n" + note).value == {"entries": ["a.py"]}
+    assert answer("LS", "- /ws/\n").value == {"path": "/ws/", "entries": []}
+    cut = "There are more than 40000 characters in the repository.\n\n- /ws/\n  - a.py\n"
+    assert answer("LS", cut).value == {"path": "/ws/", "entries": ["a.py"], "text": cut}
+    assert answer("LS", "no tree").value == "no tree"
+
+
+def test_lines_that_were_found() -> None:
+    (grep,) = recorded("grep")
+    names = {"mode": "files_with_matches", "filenames": ["a.py"], "numFiles": 1}
+
+    assert grep.value["content"].split("\n")[1] == "src/app.py:4:def greet(name):"
+    assert {key: item for key, item in grep.value.items() if key != "content"} == {
+        "mode": "content",
+        "numLines": 4,
+        "totalLines": 4,
+    }
+    assert answer("Grep", "Found 1 file\na.py", names).value == {
+        "mode": "files_with_matches",
+        "numFiles": 1,
+        "matches": [{"filePath": "a.py"}],
+    }
+    assert answer("Grep", "Found 2 files\na.py\nb.py").value == {
+        "matches": [{"filePath": "a.py"}, {"filePath": "b.py"}]
+    }
+    assert answer("Grep", "No matches found").value == {"matches": []}
+    nothing = {"mode": "content", "numFiles": 0, "filenames": [], "content": "", "numLines": 0}
+    assert answer("Grep", "No matches found", nothing).value == {"mode": "content", "matches": []}
+
+
+@pytest.mark.parametrize("version", [V1, V2])
+def test_web_searches_give_links_and_their_summary(version: str) -> None:
+    _, search = recorded("web", version)
+
+    assert search.value["results"] == [
+        {"title": "Fixture page", "url": "http://127.0.0.1:18080/page"},
+        {"snippet": "Search summary: the fixture page says 42."},
+    ]
+
+
+def test_a_fetched_page_is_the_text_that_was_made_of_it() -> None:
+    twin = {"bytes": 120, "code": 200, "codeText": "OK", "result": "42", "durationMs": 7, "url": "http://x"}
+    fetched = answer("WebFetch", "42", twin)
+
+    assert fetched.value == {
+        "bytes": 120,
+        "code": 200,
+        "codeText": "OK",
+        "text": "42",
+        "durationMs": 7,
+        "url": "http://x",
+    }
+    assert fetched.duration_ms == 7
+
+
+def test_tools_that_ran_at_the_api() -> None:
+    found = [{"type": "web_search_result", "title": "T", "url": "http://x"}]
+    error = {"type": "web_search_tool_result_error", "error_code": "max_uses_exceeded"}
+
+    assert read_server_answer({"type": "web_search_tool_result", "content": found}).value == {"results": found}
+    failed = read_server_answer({"type": "web_search_tool_result", "content": error})
+    assert (failed.status, failed.error) == ("failed", "max_uses_exceeded")
+    mcp = read_server_answer({"type": "mcp_tool_result", "is_error": True, "content": [{"type": "text", "text": "no"}]})
+    assert (mcp.status, mcp.error) == ("failed", "no")
+
+
+# -- others -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_subagents_report_is_its_own_words_and_figures() -> None:
+    report = recorded("subagents-parallel")[-1]
+
+    assert report.value["content"] == [{"type": "text", "text": "greet is defined at src/app.py line 4."}]
+    assert (report.value["totalTokens"], report.value["totalToolUseCount"]) == (2442, 2)
+    assert report.duration_ms == 365
+    assert "prompt" not in report.value
+
+
+def test_task_lists_keep_their_tasks_and_what_the_model_saw() -> None:
+    listed = recorded("task-list")[-1]
+
+    assert [task["status"] for task in listed.value["tasks"]] == ["completed", "in_progress", "pending"]
+    assert listed.value["content"].startswith("#1 [completed] Read the code")
+
+
+def test_todos_and_answers_of_the_user_come_from_the_twin() -> None:
+    todos = recorded("todos")[0]
+    (question,) = [read_answer("AskUserQuestion", *question_block(), {}, stopped=False)]
+
+    assert [todo["status"] for todo in todos.value["newTodos"]] == ["in_progress", "pending", "pending"]
+    assert question.value["answers"] == {"Which database?": "SQLite"}
+
+
+def question_block() -> tuple[dict[str, Any], Any]:
+    for line in recording("control-question"):
+        value = orjson.loads(line.data)  # type: ignore[arg-type]
+        if value.get("tool_use_result"):
+            return value["message"]["content"][0], value["tool_use_result"]
+    raise AssertionError("no result in the recording")
+
+
+def test_blocks_of_mcp_tools_stay_blocks() -> None:
+    echo, *_ = recorded("mcp")
+
+    assert echo.value == {"content": [{"type": "text", "text": "echo: hi there"}]}
+    assert recorded("mcp")[2].error == "failed: testing"
+
+
+def test_an_unknown_tools_answer_is_what_it_said() -> None:
+    assert answer("Frobnicate", "done").value == "done"
+    assert answer("Frobnicate", "done", {"ok": True}).value == {"ok": True, "content": "done"}

@@ -1,0 +1,159 @@
+"""Claude's control protocol: both sides of it, or the agent's alone."""
+
+from typing import Any
+
+import pytest
+
+from tests.normalizers.dialects.claude.helpers import assistant, events, init, read, recording, results, statistics, use
+from tests.normalizers.reading import answer, of
+from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.stream.contract import normalize
+from tooltap.protocol.events import (
+    Event,
+    Message,
+    Notice,
+    PermissionRequest,
+    PermissionResponse,
+    SessionEvent,
+    ToolCall,
+    ToolUpdate,
+    Turn,
+)
+
+
+def ask(request_id: str, call_id: str, name: str, **given: Any) -> dict[str, Any]:
+    request = {"subtype": "can_use_tool", "tool_name": name, "input": given, "tool_use_id": call_id}
+    return {"type": "control_request", "request_id": request_id, "request": request}
+
+
+def reply(request_id: str, **response: Any) -> dict[str, Any]:
+    return {
+        "type": "control_response",
+        "response": {"subtype": "success", "request_id": request_id, "response": response},
+    }
+
+
+def client_request(subtype: str, **more: Any) -> dict[str, Any]:
+    return {"type": "control_request", "request_id": "r", "request": {"subtype": subtype, **more}}
+
+
+def test_a_prompt_is_told_once_and_opens_its_turn() -> None:
+    """Line 2 is the client's prompt, line 4 the `init` of its turn, line 6 the agent's echo."""
+    found = events("control-question")
+
+    prompts = [(one.line, one.text, one.turn) for one in of(Message, found) if one.role == "user"]
+    assert prompts == [(2, "[[S21]] Ask me which database to use.", "t1")]
+    assert [(turn.line, turn.state, turn.synthetic) for turn in of(Turn, found)] == [
+        (2, "started", False),
+        (36, "completed", False),
+    ]
+    assert statistics(recording("control-question")).skipped["echo"] == 2
+
+
+def test_what_came_before_the_sessions_id_is_tied_to_it() -> None:
+    found = events("control-question")
+
+    assert {event.session for event in found if event.line <= 3} == {"s"}
+    aliased = [one for one in of(SessionEvent, found) if one.alias]
+    assert [(one.line, one.alias) for one in aliased] == [(4, "s")]
+    assert len({event.session for event in found if event.line >= 4}) == 1
+
+
+def test_a_denial_by_the_user_is_theirs_and_told_once() -> None:
+    """The agent repeats the client's answer (line 22), and lists the denial in its `result` (line 34)."""
+    found = events("control-denied")
+
+    (request,), (response,), (denied,) = of(PermissionRequest, found), of(PermissionResponse, found), results(found)
+    assert (request.line, request.type, request.name, request.title) == (18, "permission", "Bash", "Run a command")
+    assert request.input is not None
+    assert request.input["command"] == "rm README.md"
+    assert (response.line, response.outcome, response.by) == (19, "denied", "user")
+    assert response.permission_id == request.permission_id == "a4c4097c-9341-4095-8683-e096588af307"
+    assert response.message == "The user said no."
+    assert (denied.status, answer(denied.output)) == ("denied", {"errorMessage": "The user said no."})
+    assert [update.status for update in of(ToolUpdate, found)] == ["awaiting-permission"]
+
+
+def test_a_question_is_answered() -> None:
+    found = events("control-question")
+
+    (request,), (response,) = of(PermissionRequest, found), of(PermissionResponse, found)
+    assert request.type == "question"
+    assert request.questions is not None
+    assert [option["label"] for option in request.questions[0]["options"]] == ["SQLite", "Postgres"]
+    assert (response.outcome, response.answers) == ("answered", {"Which database?": "SQLite"})
+    assert results(found)[0].output["answers"] == {"Which database?": "SQLite"}
+
+
+def test_a_mode_that_changes_is_told() -> None:
+    """ExitPlanMode was allowed with an input that says nothing new; the mode then changes (line 21)."""
+    found = events("control-plan-mode")
+
+    modes = [(one.line, one.mode) for one in of(SessionEvent, found) if one.mode]
+    assert modes == [(3, "plan"), (4, "plan"), (21, "default")]
+    (call,) = of(ToolCall, found)
+    assert call.input["plan"] == "1. Read\n2. Edit\n3. Test"
+    assert all(update.input is None for update in of(ToolUpdate, found))
+
+
+def agents_side(name: str) -> list[Event]:
+    lines = [line for line in recording(name) if line.direction == "out"]
+    return normalize("claude-stream", lines, Context(stream="s"))
+
+
+@pytest.mark.parametrize("name", ["control-denied", "control-question", "control-plan-mode", "control-thinking"])
+def test_the_agents_side_alone_tells_the_same(name: str) -> None:
+    def gist(found: list[Event]) -> list[tuple[str, Any]]:
+        told: list[tuple[str, Any]] = []
+        for event in found:
+            match event:
+                case Message():
+                    told.append(("message", event.text))
+                case PermissionRequest() | PermissionResponse():
+                    told.append((event.permission_id, type(event)))
+                case ToolCall():
+                    told.append((event.call_id, event.name))
+        return sorted(told, key=str)
+
+    assert gist(agents_side(name)) == gist(events(name))
+
+
+def test_a_request_before_its_call_opens_the_call_and_the_block_adds_what_is_new() -> None:
+    found = read(
+        init(),
+        ask("r", "a", "Bash", command="ls"),
+        assistant(use("a", "Bash", command="ls")),
+        assistant(use("a", "Bash", command="ls -l")),
+    )
+
+    (call,) = of(ToolCall, found)
+    assert (call.line, call.synthetic) == (2, False)
+    assert [update.line for update in of(ToolUpdate, found) if update.input] == [4]
+
+
+def test_an_input_the_user_changed_is_the_calls_new_input() -> None:
+    found = read(
+        init(), ask("r", "a", "Bash", command="rm x"), reply("r", behavior="allow", updatedInput={"command": "ls"})
+    )
+
+    (update,) = [update for update in of(ToolUpdate, found) if update.input]
+    assert update.input is not None
+    assert answer(update.input) == {"command": "ls"}
+
+
+def test_requests_of_the_client() -> None:
+    found = read(
+        init(),
+        client_request("set_permission_mode", mode="plan"),
+        client_request("set_model", model="other"),
+        client_request("interrupt"),
+        client_request("mcp_toggle"),
+        {"type": "keep_alive"},
+        ask("r", "a", "Bash", command="ls"),
+        {"type": "control_cancel_request", "request_id": "r"},
+    )
+
+    updates = [(one.mode, one.model) for one in of(SessionEvent, found) if one.state == "updated"]
+    assert updates == [("plan", None), (None, "other")]
+    assert [notice.code for notice in of(Notice, found)] == ["interrupt"]
+    assert [response.outcome for response in of(PermissionResponse, found)] == ["cancelled"]

@@ -1,0 +1,203 @@
+"""How turns of Claude's stream end, and what it notices."""
+
+import pytest
+
+from tests.normalizers.dialects.claude.helpers import (
+    V1,
+    assistant,
+    events,
+    init,
+    read,
+    recording,
+    result,
+    said,
+    statistics,
+    streamed,
+    text,
+    turns,
+    use,
+    user,
+)
+from tests.normalizers.reading import of
+from tooltap.protocol.events import Message, Notice, ToolResult, Turn, Usage
+
+# -- the end of a turn ------------------------------------------------------------------------------------------------
+
+
+def test_turns_overlap_and_each_result_ends_the_turn_it_names() -> None:
+    """A background agent's end opens a second turn (line 40) before the first one's result (line 49) is printed."""
+    found = events("subagent-async")
+
+    assert [(turn.line, turn.turn, turn.state) for turn in of(Turn, found)] == [
+        (1, "t1", "started"),
+        (40, "t2", "started"),
+        (49, "t1", "completed"),
+        (50, "t2", "completed"),
+    ]
+    assert [(one.turn, one.text) for one in of(Message, found) if one.agent is None] == [
+        ("t1", "Delegating."),
+        ("t1", "The subagent found greet at src/app.py:4."),
+        ("t2", "All done."),
+    ]
+    assert [one.duration_ms for one in of(Turn, found)] == [None, None, 322, 68]
+
+
+def test_a_result_that_names_no_message_ends_the_oldest_turn() -> None:
+    assert turns(read(init(), init(), result(), result())) == [
+        ("t1", "started"),
+        ("t2", "started"),
+        ("t1", "completed"),
+        ("t2", "completed"),
+    ]
+
+
+def test_usage_counts_cached_prompts_and_costs_belong_to_the_session() -> None:
+    """1,200 new, 300 written to and 900 read from the cache."""
+    turn, session = of(Usage, events("text-only"))
+
+    assert (turn.scope, turn.input_tokens, turn.output_tokens) == ("turn", 2400, 42)
+    assert (turn.cache_read_tokens, turn.cache_write_tokens, turn.reasoning_tokens) == (900, 300, 0)
+    assert (turn.cost_usd, turn.cost_scope) == (0.007319999999999998, "session")
+    assert (session.scope, session.input_tokens, session.output_tokens) == ("session", 2400, 42)
+
+
+def test_a_sessions_usage_counts_the_subagents_and_all_models() -> None:
+    found = of(Usage, events("subagents-parallel"))
+
+    assert [(one.scope, one.input_tokens, one.output_tokens) for one in found] == [
+        ("turn", 4800, 84),
+        ("session", 19200, 336),
+    ]
+
+
+def test_a_failed_api_request_fails_the_turn_and_is_told_once() -> None:
+    """Its `result` is subtype `success` with `is_error`, and repeats the words of a message no model said."""
+    found = events("api-error")
+
+    assert said(found) == []
+    assert [(one.level, one.code, one.text) for one in of(Notice, found)] == [
+        ("error", "provider-error", "API Error: 400 scripted bad request")
+    ]
+    end = of(Turn, found)[-1]
+    assert (end.state, end.reason, end.duration_ms) == ("failed", "api_error", 269)
+
+
+def test_retries_are_notices() -> None:
+    retries = [notice for notice in of(Notice, events("retries")) if notice.code == "retry"]
+
+    assert [one.data for one in retries] == [
+        {"attempt": 1, "maxRetries": 2, "delayMs": 620, "status": 529, "error": "overloaded"},
+        {"attempt": 2, "maxRetries": 2, "delayMs": 1249, "status": 529, "error": "overloaded"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "state", "reason", "words"),
+    [
+        (result("error_max_turns", errors=["Reached maximum number of turns (1)"]), "failed", "error_max_turns",
+         "Reached maximum number of turns (1)"),
+        (result("error", error="Rate limit exceeded."), "failed", "error", "Rate limit exceeded."),
+        (result("error_during_execution", errors=["x"], terminal_reason="aborted_tools"), "cancelled", "aborted_tools",
+         None),
+    ],
+)  # fmt: skip
+def test_how_a_turn_ended(line: dict[str, object], state: str, reason: str, words: str | None) -> None:
+    found = read(init(), line)
+
+    end = of(Turn, found)[-1]
+    assert (end.state, end.reason) == (state, reason)
+    assert [notice.text for notice in of(Notice, found)] == ([words] if words else [])
+
+
+def test_the_result_is_the_answer_where_nothing_else_told_it() -> None:
+    """`--output-format json` prints nothing but the `result` line."""
+    found = events("json-result")
+
+    assert [type(event) for event in found] == [Turn, Message, Usage, Usage, Turn]
+    assert found[0].synthetic
+    assert said(read(init(), assistant(text("hi")), result(result="hi"))) == [("assistant", "hi")]
+    assert said(read(init(), result(result="Cost: $1", local_command="cost"))) == [("system", "Cost: $1")]
+
+
+def test_an_interrupted_run_is_cancelled() -> None:
+    """Line 5 says that the running command was stopped; its result (line 6) is then no denial, though it says so."""
+    found = events("interrupted")
+
+    (stopped,) = of(ToolResult, found)
+    assert stopped.status == "cancelled"
+    assert str(stopped.output["errorMessage"]).startswith("The user doesn't want to proceed with this tool use.")
+    assert [(one.code, one.text) for one in of(Notice, found)] == [
+        ("interrupt", "[Request interrupted by user for tool use]")
+    ]
+    assert turns(found) == [("t1", "started"), ("t1", "cancelled")]
+
+
+def test_an_interrupt_is_told_once_however_often_it_is_said() -> None:
+    request = {"type": "control_request", "request_id": "r", "request": {"subtype": "interrupt"}}
+    found = read(init(), request, user(text("[Request interrupted by user]")), result("error_during_execution"))
+
+    assert [notice.code for notice in of(Notice, found)] == ["interrupt"]
+    assert turns(found)[-1] == ("t1", "cancelled")
+
+
+def test_a_background_agent_opens_no_turn() -> None:
+    spawn = assistant(use("a", "Agent"))
+    started = user({"type": "tool_result", "tool_use_id": "a", "content": "ok"}, tool_use_result={"isAsync": True})
+    later = assistant(text("found it"), message_id="msg_2", parent_tool_use_id="a", agent_id="x")
+    found = read(init(), spawn, started, result(), later, init(), result())
+
+    assert turns(found) == [("t1", "started"), ("t1", "completed"), ("t2", "started"), ("t2", "completed")]
+    assert [(one.text, one.turn) for one in of(Message, found)] == [("found it", None)]
+
+
+def test_a_stream_that_just_stops_leaves_nothing_open() -> None:
+    """1.0 prints nothing any more when it is interrupted."""
+    found = events("interrupted", V1)
+
+    (closed,) = of(ToolResult, found)
+    assert (closed.status, closed.synthetic, closed.id) == ("interrupted", True, "s:16c:0")
+    end = of(Turn, found)[-1]
+    assert (end.state, end.synthetic) == ("cancelled", True)
+
+
+# -- notices ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_hook_is_one_notice_at_its_response() -> None:
+    hooks = of(Notice, events("hooks"))
+
+    assert [(one.line, one.code, one.level, one.text) for one in hooks] == [
+        (5, "hook", "info", "PreToolUse:Write"),
+        (7, "hook", "info", "PostToolUse:Write"),
+    ]
+    assert hooks[1].data == {
+        "event": "PostToolUse",
+        "name": "PostToolUse:Write",
+        "exitCode": 0,
+        "stdout": "hook ran\n",
+        "outcome": "success",
+    }
+
+
+def test_a_compaction_is_told_and_its_summary_is_not_a_prompt() -> None:
+    found = events("compaction")
+
+    assert [(one.line, one.text) for one in of(Notice, found)] == [(1, "compacting"), (4, "conversation compacted")]
+    assert of(Notice, found)[1].data == {"trigger": "manual", "preTokens": 2442, "postTokens": 2495, "durationMs": 186}
+    assert said(found) == [("system", "Compacted ")]
+    assert statistics(recording("compaction")).skipped == {"status": 1, "synthetic-prompt": 1}
+
+
+def test_rate_limits_errors_of_the_stream_and_resets_are_notices() -> None:
+    found = read(
+        init(),
+        {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "rateLimitType": "five_hour"}},
+        streamed({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}),
+        {"type": "conversation_reset", "new_conversation_id": "n"},
+    )
+
+    assert [(one.level, one.code, one.text) for one in of(Notice, found)] == [
+        ("warning", "rate-limit", "rate limit five_hour rejected"),
+        ("error", "provider-error", "Overloaded"),
+        ("info", "rewound", "conversation reset"),
+    ]

@@ -1,0 +1,300 @@
+"""Transcripts of Claude Code: sessions, turns, subagents and figures, as their lines state them."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.normalizers.dialects.claude.transcripts import (
+    FIXTURES,
+    SESSION,
+    V1,
+    V2,
+    events,
+    line,
+    read,
+    recording,
+    said,
+    statistics,
+    turns,
+)
+from tests.normalizers.reading import of
+from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.core.recognition import sniff
+from tooltap.normalizers.dialects.rules import RULES
+from tooltap.normalizers.stream.contract import Line, check_recording, normalize, read_recording
+from tooltap.normalizers.wire.decode import decode_line
+from tooltap.protocol.events import (
+    Message,
+    Notice,
+    Reasoning,
+    SessionEvent,
+    ToolCall,
+    ToolResult,
+    Turn,
+    Unparsed,
+    Usage,
+)
+
+ALL = sorted(FIXTURES.rglob("*.jsonl"))
+IDS = [f"{path.parent.name}/{path.stem}" for path in ALL]
+
+
+@pytest.mark.parametrize("path", ALL, ids=IDS)
+def test_every_line_of_every_fixture_is_understood(path: Path) -> None:
+    lines = read_recording(path.read_bytes())
+    found = check_recording("claude-transcript", lines)
+
+    assert of(Unparsed, found) == []
+
+
+@pytest.mark.parametrize("path", ALL, ids=IDS)
+def test_each_line_tells_the_dialect_by_itself_whatever_the_order_of_its_keys(path: Path) -> None:
+    for raw in path.read_bytes().splitlines():
+        if raw.count(b'}{"'):
+            continue
+        pairs = list(orjson.loads(raw).items())
+        random.Random(len(raw)).shuffle(pairs)
+        assert sniff(dict(pairs)) == "claude-transcript"
+
+
+def test_what_other_dialects_print_is_not_a_transcript() -> None:
+    for path in sorted(FIXTURES.parent.rglob("*.jsonl")):
+        if path.is_relative_to(FIXTURES):
+            continue
+        for one in read_recording(path.read_bytes()):
+            assert isinstance(one.data, bytes)
+            for value in decode_line(one.data, 200).values:
+                assert not (isinstance(value, dict) and RULES["claude-transcript"](value)), (path, value)
+
+
+# -- what is skipped ----------------------------------------------------------------------------------------------
+
+
+def test_bookkeeping_is_skipped_by_name() -> None:
+    stats = statistics(recording("subagent-async", V2))
+
+    assert stats.skipped == {
+        "queue-operation": 4,
+        "attachment": 9,
+        "atis-latch": 3,
+        "api-request": 7,
+        "last-prompt": 3,
+        "tools-used": 3,
+        "synthetic-prompt": 1,
+    }
+    assert stats.with_events == 8  # four assistant lines, three user lines, the costs
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"type": "api-request-blob", "sessionId": SESSION, "message": {"role": "user", "content": "x"}},
+        {"type": "file-history-delta", "sessionId": SESSION},
+        {
+            "parentUuid": None,
+            "isSidechain": True,
+            "agentId": "a1",
+            "attachment": {"type": "prompt_snapshot"},
+            "type": "attachment",
+        },
+    ],
+)
+def test_bookkeeping_has_the_same_class_decoded_or_not(value: dict[str, Any]) -> None:
+    glanced = statistics([Line(orjson.dumps(value))])
+    decoded = statistics([Line(orjson.dumps(dict(reversed(value.items()))))])
+
+    assert glanced.skipped == decoded.skipped
+    assert sum(glanced.skipped.values()) == 1
+
+
+def test_a_cut_line_is_not_skipped_for_how_it_begins() -> None:
+    assert statistics([Line(b'{"type":"api-request","sessionId":"s","params":{"mod')]).unparsed == 1
+
+
+def test_two_objects_torn_onto_one_line_are_both_read() -> None:
+    found = events("sidechains-and-torn-line", "claude-code-1.0.51-written")
+
+    assert of(Message, found)[-1].text == "Found both."
+    assert of(SessionEvent, found)[-1].title == "Finding A and B"
+    assert of(Message, found)[-1].line == of(SessionEvent, found)[-1].line == 13
+
+
+def test_bookkeeping_torn_from_its_newline_hides_nothing() -> None:
+    torn = b'{"type":"last-prompt","lastPrompt":"x","sessionId":"s"}{"type":"ai-title","aiTitle":"T","sessionId":"s"}'
+    found = normalize("claude-transcript", [Line(torn)], Context(stream="s"))
+
+    assert [event.title for event in of(SessionEvent, found) if event.title] == ["T"]
+
+
+def test_unknown_lines_are_unparsed_never_skipped() -> None:
+    found = read(line("new-kind", "u1"), line("system", "u2", subtype="new_kind", content="x"))
+
+    assert [event.reason for event in of(Unparsed, found)] == ["unknown-type", "unknown-type"]
+
+
+def test_a_line_that_is_written_again_is_told_once() -> None:
+    answer = said("assistant", {"type": "text", "text": "Hello."}, uuid="u1")
+
+    assert [message.text for message in of(Message, read(answer, answer))] == ["Hello."]
+
+
+# -- sessions and turns -------------------------------------------------------------------------------------------
+
+
+def test_the_first_line_of_the_conversation_says_where_the_session_runs() -> None:
+    started, model = of(SessionEvent, events("shell-fails", V2))
+
+    assert (started.state, started.cwd, started.agent_version, started.mode) == (
+        "started",
+        "/tmp/ws",
+        "2.1.330",
+        "acceptEdits",
+    )
+    assert (model.state, model.model) == ("updated", "claude-opus-5-5")
+
+
+def test_another_session_in_the_file_ends_the_turn_of_the_one_before_and_starts_anew() -> None:
+    """Before 2.1.131 a compacted session's file began with lines of the session it went on from."""
+    prompt = said("user", {"type": "text", "text": "Hi."}, uuid="u1")
+    found = read(prompt, {**prompt, "uuid": "u2", "sessionId": "other"})
+
+    assert [(event.session, event.cwd) for event in of(SessionEvent, found) if event.state == "started"] == [
+        (SESSION, "/ws"),
+        ("other", "/ws"),
+    ]
+    assert [(turn.session, turn.state) for turn in of(Turn, found)] == [
+        (SESSION, "started"),
+        (SESSION, "cancelled"),
+        ("other", "started"),
+        ("other", "cancelled"),
+    ]
+
+
+@pytest.mark.parametrize(("version", "exit_code"), [(V1, None), (V2, 3)])
+def test_a_failing_command(version: str, exit_code: int | None) -> None:
+    """The same call, result, answer and turn; 1.0 does not state the code."""
+    found = events("shell-fails", version)
+    call, result = of(ToolCall, found)[0], of(ToolResult, found)[0]
+
+    assert call.name == "Bash"
+    assert call.input["command"] == "echo partial output; echo 'boom: something broke' >&2; exit 3"
+    assert (result.status, result.is_error, result.output.get("exit_code")) == ("failed", True, exit_code)
+    assert [message.text for message in of(Message, found)] == [
+        "[[S5]] Run the failing command.",
+        "The command failed with exit code 3.",
+    ]
+    assert turns(found) == [("t1", "started", None, False), ("t1", "completed", "end_turn", True)]
+
+
+def test_turn_duration_ends_a_turn_and_says_how_long_it_was() -> None:
+    ended = of(Turn, events("interactive", "claude-code-2.1.220-written"))[1]
+
+    assert (ended.state, ended.reason, ended.duration_ms, ended.synthetic) == ("completed", "end_turn", 59902, False)
+
+
+def test_each_prompt_opens_a_turn_and_what_a_command_expands_to_opens_none() -> None:
+    assert turns(events("interactive", "claude-code-2.1.220-written")) == [
+        ("t1", "started", None, False),
+        ("t1", "completed", "end_turn", False),
+        ("t2", "started", None, False),
+        ("t2", "failed", None, True),
+    ]
+
+
+def test_the_next_prompt_ends_the_turn_before() -> None:
+    prompts = [said("user", {"type": "text", "text": text}, uuid=text) for text in ("one", "two")]
+
+    assert turns(read(*prompts)) == [
+        ("t1", "started", None, False),
+        ("t1", "completed", None, True),
+        ("t2", "started", None, False),
+        ("t2", "cancelled", None, True),
+    ]
+
+
+def test_an_interrupt_ends_its_turn() -> None:
+    found = events("interrupted")
+
+    assert [notice.code for notice in of(Notice, found)] == ["interrupt"]
+    assert turns(found)[-1] == ("t1", "cancelled", "interrupted", False)
+    assert of(ToolResult, found)[0].status == "denied"  # `toolDenialKind` is `user-rejected`
+
+
+def test_before_2_1_an_interrupted_transcript_just_stops() -> None:
+    found = events("interrupted", V1)
+
+    assert [(result.status, result.synthetic) for result in of(ToolResult, found)] == [("interrupted", True)]
+    assert turns(found)[-1] == ("t1", "cancelled", None, True)
+
+
+def test_titles_and_modes_are_told_once() -> None:
+    sessions = of(SessionEvent, events("interactive", "claude-code-2.1.220-written"))
+
+    assert [event.mode for event in sessions if event.mode] == ["default"]
+    assert [event.title for event in sessions if event.title] == ["Fix the test"]
+
+
+# -- messages -----------------------------------------------------------------------------------------------------
+
+
+def test_what_the_harness_writes_into_user_lines_is_no_prompt() -> None:
+    found = of(Message, events("interactive", "claude-code-2.1.220-written"))
+
+    assert [(message.role, message.text.partition("\n")[0]) for message in found] == [
+        ("user", "Fix the test."),
+        ("user", "And run it."),  # queued while the agent worked
+        ("assistant", "Done."),
+        ("system", "You were fixing a test."),
+        ("user", "<command-name>/review</command-name>"),
+        ("user", "<bash-input>pwd</bash-input>"),
+        ("system", "/home/user/project"),
+    ]
+
+
+def test_a_message_split_over_lines_counts_its_blocks_and_its_tokens_once() -> None:
+    found = events("interactive", "claude-code-2.1.220-written")
+    steps = [event for event in of(Usage, found) if event.scope == "step"]
+
+    assert [(event.message_id, event.block) for event in of(Reasoning, found)] == [("msg_1", 0)]
+    # 7 + 1000 from the cache + 100 to it; the second line of msg_1 says 40 where the first says 1.
+    assert [(step.input_tokens, step.output_tokens) for step in steps] == [(1107, 40), (1107, 6)]
+
+
+def test_the_costs_are_the_sessions() -> None:
+    (session,) = [event for event in of(Usage, events("shell-fails")) if event.scope == "session"]
+
+    # inputTokens 2400, cacheReadInputTokens 1800, cacheCreationInputTokens 600
+    assert (session.input_tokens, session.cache_read_tokens, session.cache_write_tokens) == (4800, 1800, 600)
+    assert (session.output_tokens, session.cost_usd) == (84, 0.014639999999999997)
+
+
+def test_hooks_retries_and_compactions_are_notices() -> None:
+    found = of(Notice, events("interactive", "claude-code-2.1.220-written"))
+
+    assert [(notice.code, notice.level) for notice in found] == [
+        ("hook", "info"),
+        ("retry", "warning"),
+        ("compaction", "info"),
+        ("provider-error", "error"),
+    ]
+    assert found[0].data == {
+        "event": "SessionStart",
+        "name": "SessionStart:startup",
+        "exitCode": 0,
+        "stdout": "ready",
+        "outcome": "success",
+    }
+    assert found[1].data == {"attempt": 1, "maxRetries": 10, "delayMs": 558.9, "status": 529, "error": "overloaded"}
+    assert found[2].data == {"trigger": "auto", "preTokens": 171705, "postTokens": 8473, "durationMs": 133190}
+
+
+def test_a_system_line_of_1_0_is_a_notice_about_its_call() -> None:
+    """Before subtypes: `Running PostToolUse:MultiEdit...`."""
+    call = {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "ls"}}
+    told = line("system", "u2", content="Running PostToolUse", toolUseID="toolu_1", level="info")
+    (notice,) = of(Notice, read(said("assistant", call, uuid="u1"), told))
+
+    assert (notice.code, notice.text, notice.call_id) == ("informational", "Running PostToolUse", "toolu_1")

@@ -1,0 +1,280 @@
+"""Cline's stream, as its lines state it."""
+
+from typing import Any
+
+import orjson
+
+from tests.normalizers.reading import answer, calls, of, outline, read, recording, results, said, turns
+from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.stream.bounds import Produced
+from tooltap.normalizers.stream.contract import Line, normalize
+from tooltap.normalizers.stream.normalizer import StreamNormalizer
+from tooltap.protocol.events import (
+    Event,
+    Message,
+    Notice,
+    Reasoning,
+    SessionEvent,
+    ToolCall,
+    ToolResult,
+    ToolUpdate,
+    Usage,
+)
+
+TS = "2026-11-21T21:05:00.812Z"
+
+
+def stream(name: str) -> list[Event]:
+    return normalize("cline-json", recording("cline-json", name, "cline-3.0.65"), Context(stream="s"))
+
+
+def event(kind: str, **more: Any) -> dict[str, Any]:
+    return {"ts": TS, "type": "agent_event", "event": {"type": kind, **more}}
+
+
+def text(piece: str, kind: str = "text", event_type: str = "content_start") -> dict[str, Any]:
+    return event(event_type, contentType=kind, **{kind: piece})
+
+
+def tool(event_type: str, **more: Any) -> dict[str, Any]:
+    return event(event_type, contentType="tool", toolCallId="c", toolName="run_commands", **more)
+
+
+START = {
+    "ts": TS,
+    "type": "hook_event",
+    "hookEventName": "agent_start",
+    "agentId": "a",
+    "taskId": "one",
+    "parentAgentId": None,
+}
+
+
+# -- sessions, turns, messages ----------------------------------------------------------------------------------------
+
+
+def test_a_run_is_one_turn_that_ends_with_its_result() -> None:
+    found = stream("shell-failing")
+
+    assert outline(found) == [
+        "session",
+        "turn started",
+        "usage",
+        "tool-call Bash",
+        "tool-result Bash failed",
+        "usage",
+        "message assistant",
+        "session",
+        "usage",
+        "turn completed",
+        "usage",
+    ]
+    started, updated = of(SessionEvent, found)
+    assert (started.session, updated.model) == ("conv_1795295100802_ilyw5qt", "fake-model")
+    ended = found[-2]
+    assert getattr(ended, "duration_ms", None) == 339
+    assert {one.protocol for one in found} == {"cline"}
+
+
+def test_usage_of_steps_turn_and_session() -> None:
+    used = [
+        (one.scope, one.input_tokens, one.cache_read_tokens, one.output_tokens) for one in of(Usage, stream("denied"))
+    ]
+
+    assert used == [
+        ("step", 1200, 900, 42),
+        ("step", 1200, 900, 42),
+        ("turn", 2400, 1800, 84),
+        ("session", 2400, 1800, 84),
+    ]
+
+
+def test_text_is_said_once() -> None:
+    assert said(stream("denied")) == [
+        ("assistant", "I need to delete it."),
+        ("assistant", "Understood, I will not delete the README."),
+    ]
+
+
+def test_a_thought_comes_before_the_text_it_led_to_though_its_end_comes_after() -> None:
+    found = stream("thinking")
+
+    assert [one.text for one in found if isinstance(one, Reasoning | Message)][:2] == [
+        "Let me think. The user wants the greeting fixed; first I should read the file.",
+        "First I will read the file.",
+    ]
+    assert [one.text for one in of(Reasoning, found)][2:] == ["Verify.", "All fine."]
+    assert len(of(Message, found)) == 3
+
+
+def test_text_that_goes_on_after_a_thought_is_told_in_pieces() -> None:
+    whole = text("One. Two.", event_type="content_end")
+    found = read("cline-json", START, text("One. "), text("Hm.", "reasoning"), text("Two."), whole)
+
+    assert [one.text for one in found if isinstance(one, Reasoning | Message)] == ["One. ", "Hm.", "Two."]
+
+
+def test_text_whose_end_never_comes_is_kept() -> None:
+    assert said(read("cline-json", START, text("Half"))) == [("assistant", "Half")]
+    assert said(read("cline-json", START, text("Whole.", event_type="content_end"))) == [("assistant", "Whole.")]
+
+
+def test_an_api_error_fails_the_turn() -> None:
+    found = stream("api-error")
+
+    assert [(one.level, one.code, one.text) for one in of(Notice, found)] == [
+        ("error", "provider-error", "scripted bad request")
+    ]
+    assert turns(found)[-1] == ("t1", "failed", False)
+
+
+def test_a_run_without_its_result_ends_as_its_agent_said() -> None:
+    found = read("cline-json", START, event("done", reason="aborted", text="", usage={}))
+
+    assert turns(found) == [("t1", "started", False), ("t1", "cancelled", False)]
+
+
+def test_a_run_that_just_stops_is_cancelled() -> None:
+    assert turns(read("cline-json", START))[-1] == ("t1", "cancelled", True)
+
+
+def test_errors_and_notices_on_the_way() -> None:
+    failed = event("error", error={"message": "rate limited"}, recoverable=True)
+    retried = event("notice", noticeType="recovery", message="Trying again", reason="api_error")
+    found = read("cline-json", START, failed, retried)
+
+    assert [(one.level, one.code, one.text) for one in of(Notice, found)] == [
+        ("warning", "provider-error", "rate limited"),
+        ("warning", "retry", "Trying again"),
+    ]
+
+
+# -- calls ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_failed_command_has_both_its_streams_and_its_code() -> None:
+    done = results(stream("shell-failing"))["run_commands"]
+
+    assert (done.name, done.status, answer(done.output)) == (
+        "Bash",
+        "failed",
+        {
+            "stdout": "partial output\n",
+            "stderr": "boom: something broke\n",
+            "exit_code": 3,
+            "errorMessage": "Command exited with code 3",
+        },
+    )
+
+
+def test_a_batch_of_commands_is_one_call() -> None:
+    found = stream("batches")
+
+    ran = calls(found)["run_commands"].input
+    assert ran["command"] == "git status --short; sleep 1; echo done\necho second"
+    assert ran["commands"] == ["git status --short; sleep 1; echo done", "echo second"]
+    assert answer(results(found)["run_commands"].output) == {
+        "stdout": "done\nsecond\n",
+        "results": [
+            {"command": "git status --short; sleep 1; echo done", "stdout": "done\n"},
+            {"command": "echo second", "stdout": "second\n"},
+        ],
+    }
+
+
+def test_one_failed_command_of_a_batch_fails_it() -> None:
+    parts = [
+        {"query": "a", "result": "fine\n", "success": True},
+        {"query": "b", "result": "[Command exited with code 2]\n[stderr]\nno\n", "error": "code 2", "success": False},
+    ]
+    started = tool("content_start", input={"commands": ["a", "b"]})
+    (done,) = of(ToolResult, read("cline-json", START, started, tool("content_end", output=parts)))
+
+    assert (done.status, done.output["errorMessage"], done.output["stdout"]) == ("failed", "code 2", "fine\n")
+    assert done.output["results"][1] == {"command": "b", "stdout": "", "stderr": "no\n", "exit_code": 2}
+    assert "exit_code" not in done.output
+
+
+def test_several_files_are_read_in_one_call() -> None:
+    found = stream("batches")
+
+    assert calls(found)["read_files"].input["file_paths"] == ["/tmp/ws/src/app.py", "/tmp/ws/src/util.py"]
+    first, second = results(found)["read_files"].output["files"]
+    assert first["content"].startswith("import sys\n\n\ndef greet(name):\n    ")
+    assert second == {
+        "filePath": "/tmp/ws/src/util.py",
+        "content": "def add(a, b):\n    return a + b",
+        "startLine": 1,
+        "numLines": 2,
+    }
+
+
+def test_a_search_has_places() -> None:
+    found = results(stream("batches"))["search_codebase"]
+
+    assert (found.name, found.output["matches"][1]) == ("Grep", {"filePath": "src/app.py", "line": 4, "column": 5})
+    assert found.output["text"].startswith("Found 3 results for pattern: greet")
+
+
+def test_one_editor_writes_and_edits() -> None:
+    written = calls(stream("write"))["editor"]
+    assert (written.name, written.input["content"]) == ("Write", "# Notes\n\n- first\n- second\n")
+    edited = calls(stream("thinking"))["editor"]
+    assert (edited.name, edited.input["old_string"], edited.input["new_string"]) == (
+        "Edit",
+        '"Hello, "',
+        '"Good day, "',
+    )
+    assert results(stream("write"))["editor"].output["message"] == (
+        "File created successfully at: /tmp/ws/docs/notes.md"
+    )
+
+
+def test_a_missing_file_fails_in_clines_words() -> None:
+    done = results(stream("missing-file"))["read_files"]
+
+    words = "Error reading file: ENOENT: no such file or directory, statx '/tmp/ws/src/missing.py'"
+    assert (done.status, answer(done.output)) == ("failed", {"errorMessage": words})
+
+
+def test_a_call_that_is_not_allowed_is_denied() -> None:
+    done = results(stream("denied"))["run_commands"]
+
+    assert (done.status, done.is_error) == ("denied", False)
+    assert done.output["errorMessage"].startswith("Tool approval requires an interactive session")
+
+
+def test_a_picture_is_an_output() -> None:
+    done = results(stream("image"))["read_files"]
+
+    assert answer(done.output) == {"filePath": "/tmp/ws/logo.png", "message": "Successfully read image"}
+    assert done.attachments is not None
+    assert [(one.mime_type, one.bytes) for one in done.attachments] == [("image/png", 70)]
+
+
+def test_what_a_command_prints_is_shown_as_it_comes_and_kept_if_it_is_broken_off() -> None:
+    lines = [
+        START,
+        tool("content_start", input={"commands": ["x"]}),
+        tool("content_update", update={"stream": "stdout", "chunk": "a\n"}),
+        tool("content_update", update={"stream": "stderr", "chunk": "b\n"}),
+    ]
+    normalizer = StreamNormalizer(Context(stream="s", partials=True), "cline-json")
+    shown = [one for line in lines for one in normalizer.feed(orjson.dumps(line))]
+    updates = [one.event for one in shown if isinstance(one, Produced) and isinstance(one.event, ToolUpdate)]
+
+    assert [(one.chunk.stream, one.chunk.text) for one in updates if one.chunk] == [
+        ("stdout", "a\n"),
+        ("stderr", "b\n"),
+    ]
+    (done,) = of(ToolResult, normalize("cline-json", [Line(orjson.dumps(line)) for line in lines]))
+    assert (done.status, answer(done.output)) == ("interrupted", {"stdout": "a\n", "stderr": "b\n"})
+
+
+def test_a_subagents_events_are_its_own() -> None:
+    child = {"agentId": "b", "parentAgentId": "a"}
+    started = event("content_start", contentType="tool", toolCallId="k", toolName="run_commands", input={}, **child)
+    found = read("cline-json", START, {**START, **child}, started)
+
+    assert [(one.call_id, one.agent) for one in of(ToolCall, found)] == [("k", "b")]
+    assert [state for _, state, _ in turns(found)] == ["started", "cancelled"]

@@ -1,0 +1,394 @@
+"""`codex app-server` as recorded, both sides and the agent's alone, and what no recording has made by hand."""
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.normalizers.dialects.codex.helpers import agents_side, calls, results, sniffed, statistics
+from tests.normalizers.reading import answer, of
+from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.stream.contract import Line, check_recording, check_survives, normalize, read_recording
+from tooltap.normalizers.stream.normalizer import StreamNormalizer
+from tooltap.protocol.events import (
+    Event,
+    Message,
+    Notice,
+    PermissionRequest,
+    PermissionResponse,
+    Reasoning,
+    SessionEvent,
+    ToolResult,
+    ToolUpdate,
+    Turn,
+    Usage,
+)
+
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "codex-app-server" / "codex-0.169"
+ALL = sorted(FIXTURES.glob("*.jsonl"))
+BOTH = {"threadId": "a", "turnId": "1"}
+
+
+def recording(name: str) -> list[Line]:
+    return read_recording((FIXTURES / f"{name}.jsonl").read_bytes())
+
+
+def events(name: str) -> list[Event]:
+    return normalize("codex-app-server", recording(name), Context(stream="s"))
+
+
+def lines(*made: dict[str, Any]) -> list[Line]:
+    """Messages as tapped lines; those of the client have `dir`."""
+    return [Line(orjson.dumps(one), None, one.pop("dir", "out")) for one in made]
+
+
+def read(*made: dict[str, Any]) -> list[Event]:
+    return check_recording("codex-app-server", lines(*made), Context(stream="s"))
+
+
+def told(method: str, **params: Any) -> dict[str, Any]:
+    return {"method": method, "params": {**BOTH, **params}}
+
+
+def item(state: str, kind: str, **keys: Any) -> dict[str, Any]:
+    return told(f"item/{state}", item={"type": kind, **keys})
+
+
+def started(thread: str = "a", turn: str = "1", root: str | None = None) -> dict[str, Any]:
+    return told("turn/started", threadId=thread, turn={"id": turn, "rootTurnId": root or turn})
+
+
+def completed(status: str = "completed", thread: str = "a", turn: str = "1") -> dict[str, Any]:
+    return told("turn/completed", threadId=thread, turn={"id": turn, "status": status, "error": None})
+
+
+def said(found: list[Event]) -> list[tuple[str, str]]:
+    return [(message.role, message.text) for message in of(Message, found)]
+
+
+def shown(result: ToolResult) -> tuple[str, str, dict[str, Any]]:
+    """A result without `content`, whose pictures lie under ids of lines."""
+    return result.call_id, result.status, {**answer(result.output), "content": None}
+
+
+@pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
+def test_the_contract_holds_and_every_line_is_understood(path: Path) -> None:
+    recorded = read_recording(path.read_bytes())
+
+    check_recording("codex-app-server", recorded)
+
+    assert statistics(recorded, "codex-app-server").unparsed == 0
+
+
+@pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
+def test_the_agents_side_alone_says_the_same_of_messages_calls_and_results(path: Path) -> None:
+    recorded = read_recording(path.read_bytes())
+    whole = normalize("codex-app-server", recorded, Context(stream="s"))
+
+    alone = check_recording("codex-app-server", agents_side(recorded), Context(stream="s"))
+
+    assert said(alone) == said(whole)
+    assert [(one.call_id, one.name, one.input) for one in calls(alone)] == [
+        (one.call_id, one.name, one.input) for one in calls(whole)
+    ]
+    assert [shown(one) for one in results(alone)] == [shown(one) for one in results(whole)]
+    assert [one.outcome for one in of(PermissionResponse, alone)] == [
+        one.outcome for one in of(PermissionResponse, whole)
+    ]
+
+
+@pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
+def test_each_line_alone_tells_the_dialect_except_answers_and_the_end_of_the_handshake(path: Path) -> None:
+    values = [orjson.loads(line) for line in path.read_bytes().splitlines()]
+    told_by = [(value["line"], sniffed(orjson.dumps(value["line"]))) for value in values]
+
+    assert {found for line, found in told_by if line.get("method") not in (None, "initialized")} == {"codex-app-server"}
+    assert {found for _, found in told_by} <= {"codex-app-server", None}
+
+
+# -- sessions and threads ---------------------------------------------------------------------------------------------
+
+
+def test_a_session_says_once_where_and_how_it_runs() -> None:
+    session = [one for one in of(SessionEvent, events("shell-fails")) if one.alias is None]
+
+    (one,) = session
+    assert (one.state, one.cwd, one.model, one.mode) == ("started", "/tmp/ws", "gpt-5.5", "untrusted/workspace-write")
+    assert one.agent_version == "0.169.0"
+
+
+def test_a_subagents_thread_is_an_agent_of_the_session_that_spawned_it() -> None:
+    found = events("subagent")
+
+    root, child = "01a1ffda-4bd9-78f1-91b6-72c607fefd3f", "01a1ffda-4c82-70e3-8ffc-18dbd22797c4"
+    spawn = calls(found)[0]
+    assert (spawn.name, spawn.agent) == ("Task", None)
+    of_child = [one for one in found if one.agent is not None]
+    assert {(one.session, one.agent, one.parent) for one in of_child} == {(root, child, spawn.call_id)}
+    assert {one.session for one in found if one.line > 6} == {root}
+    assert [(one.name, one.input["command"]) for one in calls(of_child)] == [
+        ("Bash", "rg -n 'def greet' ."),
+        ("Bash", "sed -n '1,200p' src/app.py"),
+    ]
+    assert said(of_child) == [
+        ("user", "[[S12sub]] Find where greet is defined and report the line."),
+        ("assistant", "greet is defined at src/app.py line 4."),
+    ]
+
+
+def test_turns_of_a_session_and_its_subagent_overlap_and_keep_their_own_calls() -> None:
+    found = events("subagent")
+
+    turns = [(one.agent is not None, one.turn, one.state) for one in of(Turn, found)]
+    root, child = "01a1ffda-4bf6-7290-a604-5a3e1aa300af", "01a1ffda-4c97-7aa0-b234-af036f0d01af"
+    assert turns == [
+        (False, root, "started"), (True, child, "started"), (True, child, "completed"), (False, root, "completed"),
+    ]  # fmt: skip
+    assert {(one.agent is not None, one.turn) for one in calls(found)} == {(False, root), (True, child)}
+    wait = next(one for one in results(found) if one.name == "TaskOutput")
+    assert (wait.line, wait.status, wait.synthetic) == (47, "completed", False)
+
+
+def test_a_thread_that_works_for_anothers_turn_is_its_subagents_before_the_spawning_call_says_so() -> None:
+    found = read(
+        started(), item("started", "collabAgentToolCall", id="s", tool="spawnAgent", receiverThreadIds=[]),
+        started("b", "2", root="1"), told("item/agentMessage/delta", threadId="b", turnId="2", itemId="m", delta="x"),
+        item("completed", "collabAgentToolCall", id="s", tool="spawnAgent", receiverThreadIds=["b"]),
+        completed("completed", "b", "2"), completed(),
+    )  # fmt: skip
+
+    assert [(one.session, one.agent, one.parent, one.state) for one in of(Turn, found)] == [
+        ("a", None, None, "started"), ("a", "b", None, "started"), ("a", "b", "s", "completed"),
+        ("a", None, None, "completed"),
+    ]  # fmt: skip
+    assert [(one.text, one.agent, one.turn) for one in of(Message, found)] == [("x", "b", "2")]
+
+
+def test_threads_of_the_client_are_sessions_of_their_own() -> None:
+    found = read(started("a", "1"), started("b", "2"), completed("completed", "a", "1"), completed("failed", "b", "2"))
+
+    assert [(one.session, one.turn, one.state) for one in of(Turn, found)] == [
+        ("a", "1", "started"), ("b", "2", "started"), ("a", "1", "completed"), ("b", "2", "failed"),
+    ]  # fmt: skip
+
+
+# -- calls ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_failing_command_is_called_by_its_items_type_and_states_its_code() -> None:
+    found = events("shell-fails")
+
+    (call,), (result,) = calls(found), results(found)
+    assert (call.name, call.input["_happy"]["rawToolName"]) == ("Bash", "commandExecution")
+    assert call.input["command"] == "echo partial output; echo 'boom: something broke' >&2; exit 3"
+    assert call.input["_raw"]["commandActions"][0]["type"] == "unknown"
+    assert (result.status, result.output["exit_code"], result.output["_raw"]["exitCode"]) == ("failed", 3, 3)
+
+
+def test_a_refused_command_is_asked_for_denied_and_never_run() -> None:
+    found = events("command-denied")
+
+    (request,), (response,), (result,) = of(PermissionRequest, found), of(PermissionResponse, found), results(found)
+    assert (request.permission_id, request.call_id, request.title) == ("0", result.call_id, "May I delete README.md?")
+    assert [(one["id"], one["kind"]) for one in request.options or []] == [
+        ("accept", "allow_once"),
+        ("acceptWithExecpolicyAmendment", "allow_always"),
+        ("cancel", "reject_once"),
+    ]
+    assert (response.outcome, response.by, response.option_id) == ("denied", "user", "decline")
+    assert (result.status, result.is_error) == ("denied", False)
+
+
+def test_a_patch_is_approved_applied_and_the_turns_diff_comes_once_before_its_end() -> None:
+    found = events("patch-approved")
+
+    patch, diff = calls(found)
+    assert {path: one["type"] for path, one in patch.input["changes"].items()} == {
+        "/tmp/ws/docs/new.md": "add",
+        "/tmp/ws/package.json": "delete",
+        "/tmp/ws/src/util.py": "rename",
+    }
+    assert [one.outcome for one in of(PermissionResponse, found)] == ["allowed"]
+    assert (diff.name, diff.synthetic, diff.input["unified_diff"].count("diff --git")) == ("Diff", True, 3)
+    assert [type(one).__name__ for one in found[-3:]] == ["ToolCall", "ToolResult", "Turn"]
+
+
+def test_the_question_about_an_mcp_tool_belongs_to_the_one_open_call_of_that_name() -> None:
+    found = events("mcp-approved")
+
+    asked = [(one.call_id, one.name, one.type, one.input) for one in of(PermissionRequest, found)]
+    by_name = {one.name: one.call_id for one in calls(found)}
+    assert [(call_id, name) for call_id, name, *_ in asked] == [
+        (by_name[name], name) for name in ("mcp__fixture__change_title", "mcp__fixture__fail", "mcp__fixture__picture")
+    ]
+    assert asked[0][2:] == ("permission", {"title": "Demo title"})
+    assert [one.status for one in results(found)] == ["completed", "completed", "failed", "completed"]
+    assert results(found)[2].output["errorMessage"] == "failed: testing"
+    assert [one.mime_type for one in results(found)[3].attachments or []] == ["image/png"]
+
+
+def test_what_a_stopped_command_printed_is_its_result() -> None:
+    found = events("interrupted")
+
+    (result,) = results(found)
+    assert (result.status, result.synthetic, result.line) == ("cancelled", True, 31)
+    assert answer(result.output) == {"stdout": "tick 2\ntick 3\ntick 4\n"}
+    assert [one.code for one in of(Notice, found)] == ["config", "interrupt"]
+    assert [(one.state, one.reason) for one in of(Turn, found)] == [("started", None), ("cancelled", "interrupted")]
+
+
+def test_output_is_previewed_as_it_comes() -> None:
+    normalizer = StreamNormalizer(Context(stream="s", partials=True), "codex-app-server")
+
+    outputs = [out for one in recording("interrupted") for out in normalizer.feed(one.data, one.t, one.direction)]
+
+    updates = of(ToolUpdate, [out.event for out in outputs])  # type: ignore[union-attr]
+    chunks = [(one.line, one.chunk.text, one.chunk.offset) for one in updates if one.chunk]
+    assert chunks == [(22, "tick 2\n", 0), (23, "tick 3\n", 7), (24, "tick 4\n", 14)]
+
+
+def test_a_plan_has_no_call_on_the_wire_and_gets_one_each_time() -> None:
+    found = calls(events("plan"))
+
+    assert [(one.call_id, one.name, one.synthetic, one.line) for one in found] == [
+        ("plan-1", "TodoWrite", True, 20), ("plan-2", "TodoWrite", True, 26), ("plan-3", "TodoWrite", True, 32),
+    ]  # fmt: skip
+    assert [todo["status"] for todo in found[1].input["todos"]] == ["completed", "in_progress", "pending"]
+
+
+def test_pictures_and_searches_begin_and_end_as_items() -> None:
+    (view,), (search,) = calls(events("picture")), calls(events("web-search"))
+
+    assert (view.name, view.input["file_path"], view.line) == ("Read", "/tmp/ws/logo.png", 17)
+    assert (search.name, search.input["query"], search.line) == ("WebSearch", "fixture page answer", 17)
+    assert [(one.line, one.status) for one in results(events("picture"))] == [(18, "completed")]
+
+
+def test_a_tool_that_reports_its_progress_is_updated() -> None:
+    found = read(
+        started(), item("started", "mcpToolCall", id="c", server="s", tool="t", arguments={}),
+        told("item/mcpToolCall/progress", itemId="c", message="half"),
+    )  # fmt: skip
+
+    assert [one.progress for one in of(ToolUpdate, found)] == [{"text": "half", "data": {}}]
+
+
+# -- questions --------------------------------------------------------------------------------------------------------
+
+
+def test_a_question_is_answered_by_the_client() -> None:
+    """`ToolRequestUserInputResponse` of the vendor's schema (codex-rs/app-server-protocol/src/protocol/v2)."""
+    questions = [{"id": "db", "header": "Database", "question": "Which?", "options": None}]
+    ask = {"id": 5, "method": "item/tool/requestUserInput", "params": {**BOTH, "itemId": "c", "questions": questions}}
+    found = read(started(), ask, {"id": 5, "result": {"answers": {"db": {"answers": ["SQLite"]}}}, "dir": "in"})
+
+    (request,), (response,) = of(PermissionRequest, found), of(PermissionResponse, found)
+    assert (request.permission_id, request.type, request.questions) == ("5", "question", questions)
+    assert (response.outcome, response.answers) == ("answered", {"db": {"answers": ["SQLite"]}})
+    assert [one.name for one in calls(found)] == ["AskUserQuestion"]
+
+
+@pytest.mark.parametrize(("granted", "outcome"), [({"network": {"enabled": True}}, "allowed"), ({}, "denied")])
+def test_wider_permissions_are_granted_or_not(granted: dict[str, Any], outcome: str) -> None:
+    """`PermissionsRequestApprovalResponse` of the vendor's schema: what is granted, nothing if refused."""
+    params = {**BOTH, "itemId": "c", "permissions": {"network": {"enabled": True}}, "reason": "to fetch"}
+    found = read(
+        started(), {"id": 5, "method": "item/permissions/requestApproval", "params": params},
+        {"id": 5, "result": {"permissions": granted, "scope": "turn"}, "dir": "in"},
+    )  # fmt: skip
+
+    assert [one.outcome for one in of(PermissionResponse, found)] == [outcome]
+
+
+# -- messages, usage, notices -----------------------------------------------------------------------------------------
+
+
+def test_each_message_is_said_once_with_the_agents_own_time() -> None:
+    found = of(Message, events("command-denied"))
+
+    assert said([*found]) == [
+        ("user", "[[S14]] Delete the README with rm."),
+        ("assistant", "I need to delete it."),
+        ("assistant", "Understood, I will not delete the README."),
+    ]
+    assert (found[1].message_id, found[1].ts) == ("msg_415bdf1b8b0445e3b869aea2", 1795294668205)
+
+
+def test_reasoning_comes_whole_after_its_deltas() -> None:
+    found = read(
+        started(), told("item/reasoning/summaryTextDelta", itemId="r", delta="Let me", summaryIndex=0),
+        item("completed", "reasoning", id="r", summary=["Let me think."], content=[]), completed(),
+    )  # fmt: skip
+
+    assert [(one.text, one.message_id, one.synthetic) for one in of(Reasoning, found)] == [
+        ("Let me think.", "r", False)
+    ]
+
+
+def test_tokens_are_the_sessions() -> None:
+    found = of(Usage, events("command-denied"))
+
+    assert [(one.scope, one.input_tokens, one.context_used, one.context_size) for one in found] == [
+        ("session", 1200, 1242, 258400),
+        ("session", 2400, 1242, 258400),
+    ]
+
+
+def test_an_error_that_will_be_retried_is_no_failure_and_the_last_one_is_told_once() -> None:
+    found = events("retries")
+
+    assert [(one.level, one.code) for one in of(Notice, found) if one.code != "config"] == [
+        ("warning", "retry"),
+        ("warning", "thread-status"),
+        ("error", "provider-error"),
+    ]
+    assert [(one.state, one.reason) for one in of(Turn, found)] == [
+        ("started", None),
+        ("failed", "http_connection_failed"),
+    ]
+
+
+def test_limits_and_servers_are_told_of_when_they_fail() -> None:
+    def limits(reached: str | None) -> dict[str, Any]:
+        return told("account/rateLimits/updated", rateLimits={"limitId": "codex", "rateLimitReachedType": reached})
+
+    def server(status: str, error: str | None) -> dict[str, Any]:
+        return told("mcpServer/startupStatus/updated", name="fixture", status=status, error=error)
+
+    made = [
+        limits(None), limits("primary"), limits("primary"), server("starting", None), server("failed", "no such file"),
+        told("thread/status/changed", status={"type": "systemError"}), told("thread/status/changed", status={}),
+    ]  # fmt: skip
+
+    assert [(one.code, one.text) for one in of(Notice, read(*made))] == [
+        ("rate-limit", "primary"), ("mcp-startup", "no such file"), ("thread-status", "systemError"),
+    ]  # fmt: skip
+    skipped = statistics(lines(*made), "codex-app-server").skipped
+    assert skipped == {"rate-limits": 2, "mcp-startup": 1, "status": 1}
+
+
+def test_a_refused_request_is_an_error() -> None:
+    found = read({"id": 3, "error": {"code": -32001, "message": "Server overloaded; retry later."}})
+
+    assert [(one.level, one.text) for one in of(Notice, found)] == [("error", "Server overloaded; retry later.")]
+
+
+def test_an_unknown_notification_is_shown() -> None:
+    assert statistics(lines(told("item/hologram/rotated")), "codex-app-server").unparsed == 1
+
+
+def test_garbage_is_survived() -> None:
+    check_survives(
+        "codex-app-server",
+        lines(
+            {"method": "item/started"}, {"method": "item/completed", "params": {"item": {"type": None}}},
+            {"method": 5}, {"id": [], "result": {"thread": {"id": 4}}}, {"id": 1, "result": {"decision": {}}},
+            {"id": 1, "method": "mcpServer/elicitation/request"}, told("turn/started", turn=[]),
+            item("completed", "userMessage", id="u", content=[{"type": []}, {"type": "image", "url": 3}]),
+            told("turn/completed"), told("error"), told("turn/plan/updated", plan=3), told("turn/diff/updated"),
+            told("account/rateLimits/updated", rateLimits=[1]), told("thread/tokenUsage/updated", tokenUsage=None),
+            item("completed", "collabAgentToolCall", id="x", tool=["spawnAgent"], receiverThreadIds=[{}, None]),
+            {"emittedAtMs": "soon", "method": "thread/started", "params": {"thread": {"id": "b", "turns": 4}}}, {},
+        ),
+    )  # fmt: skip

@@ -1,0 +1,357 @@
+"""Events of Codex that no recording holds: older and newer versions, failures, sessions side by side.
+
+Shapes are those of Codex's `EventMsg`, `TurnItem` and `ResponseItem` (codex-rs/protocol, 0.46 to 0.169).
+"""
+
+from typing import Any
+
+import pytest
+
+from tests.normalizers.dialects.codex.helpers import (
+    PNG,
+    THREAD,
+    calls,
+    completed,
+    event,
+    item,
+    lines,
+    raw,
+    read,
+    results,
+    said,
+    started,
+    statistics,
+    told,
+)
+from tests.normalizers.reading import of
+from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.stream.contract import normalize
+from tooltap.protocol.events import (
+    Message,
+    Notice,
+    PermissionRequest,
+    PermissionResponse,
+    Reasoning,
+    SessionEvent,
+    Turn,
+    Unparsed,
+    Usage,
+)
+
+# -- messages in other versions ---------------------------------------------------------------------------------------
+
+
+def test_a_version_without_items_says_its_messages_in_events_alone() -> None:
+    found = read(
+        started(),
+        event("user_message", message="hi"),
+        event("agent_reasoning_delta", delta="**Plan"),
+        event("agent_reasoning_delta", delta="ning**"),
+        event("agent_reasoning", text="**Planning**"),
+        event("agent_message_delta", delta="Hel"),
+        event("agent_message_delta", delta="lo"),
+        event("agent_message", message="Hello"),
+        completed(last_agent_message="Hello"),
+    )
+
+    assert said(found) == [("user", "hi", False), ("assistant", "Hello", False)]
+    assert [one.text for one in of(Reasoning, found)] == ["**Planning**"]
+
+
+def test_deltas_whose_full_form_never_comes_are_emitted_once_when_their_turn_ends() -> None:
+    delta: dict[str, Any] = {"thread_id": THREAD, "turn_id": "2", "item_id": "msg_1"}
+    found = read(
+        started(),
+        event("agent_message_content_delta", delta="Hel", **delta),
+        event("agent_message_delta", delta="Hel"),
+        event("agent_message_content_delta", delta="lo", **delta),
+        event("agent_message_delta", delta="lo"),
+        event("turn_aborted", turn_id="2", reason="interrupted"),
+    )
+
+    assert said(found) == [("assistant", "Hello", True)]
+    assert [type(one).__name__ for one in found] == ["Turn", "Message", "Turn"]
+    assert statistics(lines(started(), event("agent_message_delta", delta="x"))).skipped == {"partial": 1}
+
+
+def test_reasoning_in_several_parts_is_one_event_each_and_what_only_the_raw_item_has_is_kept() -> None:
+    found = read(
+        started(),
+        item("completed", "Reasoning", id="rs_1", summary_text=["one", "two"], raw_content=[]),
+        event("agent_reasoning", text="one"),
+        event("agent_reasoning", text="two"),
+        raw("reasoning", summary=[{"text": "one"}, {"text": "two"}], content=[{"text": "the thought itself"}]),
+        raw("reasoning", summary=[], encrypted_content="ZmFrZQ=="),
+        completed(),
+    )
+
+    assert [(one.text, one.message_id, one.block) for one in of(Reasoning, found)] == [
+        ("one", "rs_1", 0),
+        ("two", "rs_1", 1),
+        ("the thought itself", None, None),
+    ]
+
+
+def test_a_raw_message_that_still_holds_its_citations_is_no_second_message() -> None:
+    found = read(
+        started(),
+        item("completed", "AgentMessage", id="msg_1", content=[{"type": "Text", "text": "See it."}]),
+        event("agent_message", message="See it."),
+        raw("message", role="assistant", content=[{"type": "output_text", "text": "See it.<citation>x</citation>"}]),
+        completed(),
+    )
+
+    assert said(found) == [("assistant", "See it.", False)]
+
+
+def test_the_last_message_counts_where_no_other_line_of_the_turn_was_seen() -> None:
+    found = read(completed(last_agent_message="Done."))
+
+    assert said(found) == [("assistant", "Done.", False)]
+    assert [(turn.state, turn.synthetic) for turn in of(Turn, found)] == [("started", True), ("completed", False)]
+
+
+def test_pictures_of_a_prompt_are_attachments() -> None:
+    content = [
+        {"type": "text", "text": "what is this?"},
+        {"type": "image", "image_url": f"data:image/png;base64,{PNG}"},
+        {"type": "local_image", "path": "/ws/logo.png"},
+    ]
+
+    (message,) = of(Message, read(started(), item("completed", "UserMessage", id="u", content=content)))
+
+    assert message.text == "what is this?"
+    assert message.attachments is not None
+    inline, local = message.attachments
+    assert (inline.mime_type, inline.bytes, inline.output_id) == ("image/png", 8, "s:2:o0")
+    assert local.uri == "/ws/logo.png"
+
+
+# -- prompts and answers of the client --------------------------------------------------------------------------------
+
+
+def prompt(text: str, request: int = 2, **arguments: Any) -> dict[str, Any]:
+    params = {"name": "codex", "arguments": {"prompt": text, **arguments}}
+    return {"dir": "in", "id": request, "method": "tools/call", "params": params}
+
+
+def test_a_prompt_the_agent_does_not_repeat_comes_before_what_it_says() -> None:
+    found = read(prompt("go"), started(), event("agent_message", message="gone"), completed())
+
+    assert said(found) == [("user", "go", True), ("assistant", "gone", False)]
+    assert [type(one).__name__ for one in found] == ["Turn", "Message", "Message", "Turn"]
+
+
+def test_a_request_that_starts_nothing_is_a_failed_turn_with_its_prompt() -> None:
+    refused = {"id": 2, "result": {"content": [{"type": "text", "text": "Failed to start"}], "isError": True}}
+
+    found = read(prompt("go"), refused)
+
+    assert said(found) == [("user", "go", True)]
+    assert [(one.code, one.text) for one in of(Notice, found)] == [("provider-error", "Failed to start")]
+    assert [(turn.turn, turn.state) for turn in of(Turn, found)] == [("2", "started"), ("2", "failed")]
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [{"id": 2, "error": {"code": -32602, "message": "no"}}, {"id": 2, "result": {"error": "no"}}],
+)
+def test_errors_of_json_rpc_and_of_older_versions_fail_the_turn_too(refused: dict[str, Any]) -> None:
+    found = read(started(), refused)
+
+    assert [one.text for one in of(Notice, found)] == ["no"]
+    assert [turn.state for turn in of(Turn, found)] == ["started", "failed"]
+
+
+def test_a_turn_has_one_end_whatever_comes_after_its_error() -> None:
+    found = read(
+        started(),
+        event("error", message="boom", codex_error_info={"http_connection_failed": {"http_status_code": 500}}),
+        completed(),
+        {"id": 2, "result": {"content": [], "isError": True}},
+        event("error", message="not this turn's", codex_error_info="thread_rollback_failed"),
+        started("3"),
+        completed("3"),
+    )
+
+    assert [(turn.turn, turn.state, turn.reason) for turn in of(Turn, found)] == [
+        ("2", "started", None),
+        ("2", "failed", "http_connection_failed"),
+        ("3", "started", None),
+        ("3", "completed", None),
+    ]
+
+
+def test_an_error_between_turns_fails_none() -> None:
+    found = read(event("error", turn="", message="no such model"), started(), completed())
+
+    assert [turn.state for turn in of(Turn, found)] == ["started", "completed"]
+
+
+# -- sessions ---------------------------------------------------------------------------------------------------------
+
+
+def test_older_versions_name_type_and_session_elsewhere() -> None:
+    def old(kind: str, **keys: Any) -> dict[str, Any]:
+        params = {"id": "0", "msg": {"type": kind, **keys}, "conversationId": "c1"}
+        return {"method": f"codex/event/{kind}", "params": params}
+
+    found = read(old("task_started"), old("agent_message", message="hi"), old("task_complete"))
+
+    assert {one.session for one in found} == {"c1"}
+    assert [(turn.turn, turn.state) for turn in of(Turn, found)] == [("0", "started"), ("0", "completed")]
+
+
+def test_sessions_side_by_side_keep_their_turns_calls_and_usage_apart_though_turn_ids_repeat() -> None:
+    def of_thread(thread: str) -> list[dict[str, Any]]:
+        keys: dict[str, Any] = {"thread": thread, "turn": "0", "request": 0}
+        total = {"total_token_usage": {"input_tokens": 5, "output_tokens": 1}}
+        return [
+            event("task_started", **keys),
+            event("exec_command_begin", call_id=f"call_{thread}", command=["ls"], cwd="/ws", **keys),
+            event("token_count", info=total, **keys),
+            event("task_complete", **keys),
+        ]
+
+    found = read(*(line for pair in zip(of_thread("a"), of_thread("b"), strict=True) for line in pair))
+
+    for thread in ("a", "b"):
+        kinds = [type(one).__name__ for one in found if one.session == thread]
+        assert kinds == ["Turn", "ToolCall", "Usage", "ToolResult", "Turn"]
+    assert [(one.session, one.call_id, one.line) for one in results(found)] == [("a", "call_a", 7), ("b", "call_b", 8)]
+
+
+def test_a_session_changes_its_name_and_model_and_ends() -> None:
+    found = read(
+        event("session_configured", turn="", session_id=THREAD, model="m", cwd="/ws", approval_policy="never"),
+        event("thread_name_updated", thread_id=THREAD, thread_name="Greetings"),
+        event("model_reroute", from_model="m", to_model="n"),
+        event("shutdown_complete"),
+    )
+
+    assert [(one.state, one.title, one.model, one.mode) for one in of(SessionEvent, found)] == [
+        ("started", None, "m", "never"),
+        ("updated", "Greetings", None, None),
+        ("updated", None, "n", None),
+        ("ended", None, None, None),
+    ]
+
+
+# -- questions and approvals ------------------------------------------------------------------------------------------
+
+
+def test_a_question_is_asked_and_answered() -> None:
+    questions = [{"id": "db", "question": "Which database?"}]
+    found = read(
+        started(),
+        raw("function_call", name="request_user_input", call_id="c1", arguments='{"questions": []}'),
+        event("request_user_input", call_id="c1", questions=questions),
+        told("c1", '{"answers": {"db": {"answers": ["SQLite"]}}}'),
+    )
+    (request,), (response,), (result,) = of(PermissionRequest, found), of(PermissionResponse, found), results(found)
+
+    assert (request.type, request.call_id, request.questions) == ("question", "c1", questions)
+    assert (response.outcome, response.answers) == ("answered", {"db": {"answers": ["SQLite"]}})
+    assert result.output["answers"] == {"db": "SQLite"}
+
+
+def elicitation(request: int = 0, **codex: Any) -> dict[str, Any]:
+    params = {"message": "Allow Codex to run `ls`?", "threadId": THREAD, "codex_event_id": "2", **codex}
+    return {"id": request, "method": "elicitation/create", "params": params}
+
+
+DENY = {"network_policy_amendment": {"host": "x", "action": "deny"}}
+
+
+@pytest.mark.parametrize(
+    ("given", "outcome", "option"),
+    [
+        ({"result": {"decision": "approved"}}, "allowed", "approved"),
+        ({"result": {"decision": {"approved_execpolicy_amendment": {}}}}, "allowed", "approved_execpolicy_amendment"),
+        ({"result": {"decision": {"network_policy_amendment": DENY}}}, "denied", "deny"),
+        ({"result": {"decision": "abort"}}, "denied", "abort"),
+        ({"result": {"decision": "timed_out"}}, "expired", "timed_out"),
+        ({"result": {"action": "accept"}}, "allowed", "accept"),
+        ({"result": {"action": "cancel"}}, "cancelled", "cancel"),
+        ({"error": {"code": 1, "message": "no"}}, "denied", None),
+    ],
+)
+def test_a_clients_answer(given: dict[str, Any], outcome: str, option: str | None) -> None:
+    found = read(
+        started(),
+        elicitation(codex_elicitation="exec-approval", codex_call_id="c1", codex_command=["ls"]),
+        {"dir": "in", "id": 0, **given},
+    )
+    (request,), (response,) = of(PermissionRequest, found), of(PermissionResponse, found)
+
+    assert [(call.call_id, call.name, call.synthetic) for call in calls(found)] == [("c1", "Bash", False)]
+    assert (request.permission_id, request.title) == ("c1", "Allow Codex to run `ls`?")
+    assert (response.permission_id, response.outcome, response.option_id) == ("c1", outcome, option)
+
+
+def test_an_elicitation_that_is_no_approval_is_one() -> None:
+    (request,) = of(PermissionRequest, read(started(), elicitation(7)))
+
+    assert (request.type, request.permission_id, request.call_id) == ("elicitation", "7", None)
+
+
+# -- notices ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "level", "code", "text"),
+    [
+        ("warning", {"message": "low disk"}, "warning", "warning", "low disk"),
+        ("stream_error", {"message": "Reconnecting... 1/5"}, "warning", "retry", "Reconnecting... 1/5"),
+        ("background_event", {"message": "indexing"}, "info", "background", "indexing"),
+        ("deprecation_notice", {"summary": "use x"}, "warning", "deprecation", "use x"),
+        ("thread_rolled_back", {"num_turns": 2}, "info", "rewound", "thread_rolled_back"),
+        ("hook_completed", {"run": {"event_name": "stop", "status": "blocked"}}, "warning", "hook", "stop"),
+    ],
+)
+def test_what_is_only_to_be_noticed(kind: str, keys: dict[str, Any], level: str, code: str, text: str) -> None:
+    (notice,) = of(Notice, read(event(kind, **keys)))
+
+    assert (notice.level, notice.code, notice.text) == (level, code, text)
+
+
+def test_a_compaction_is_noticed_once() -> None:
+    compacted = (item("completed", "ContextCompaction", id="x"), event("context_compacted"))
+
+    assert [one.code for one in of(Notice, read(started(), *compacted, *compacted))] == ["compaction"] * 2
+
+
+def test_a_server_that_does_not_start_is_told_once() -> None:
+    found = read(
+        event("mcp_startup_update", turn="", server="a", status={"state": "ready"}),
+        event("mcp_startup_update", turn="", server="b", status={"state": "failed", "error": "no such file"}),
+        event("mcp_startup_complete", turn="", ready=["a"], failed=[{"server": "b", "error": "no such file"}]),
+    )
+
+    assert [(one.code, one.text, one.data) for one in of(Notice, found)] == [
+        ("mcp-startup", "no such file", {"server": "b"})
+    ]
+
+
+def test_a_limit_is_told_when_it_is_reached() -> None:
+    reached = {"limit_id": "codex", "rate_limit_reached_type": "rate_limit_reached"}
+    made = [event("token_count", info=None, rate_limits=limits) for limits in ({"limit_id": "codex"}, reached, reached)]
+
+    assert [one.code for one in of(Notice, read(*made))] == ["rate-limit"]
+    assert of(Usage, read(*made)) == []
+    assert statistics(lines(*made)).skipped == {"no-usage": 2}
+
+
+def test_what_is_not_known_is_shown_and_not_skipped() -> None:
+    made = [
+        event("brand_new_event", x=1),
+        item("completed", "BrandNewItem", id="x"),
+        raw("brand_new_item"),
+        {"id": 9, "method": "brand/new"},
+        {"neither": "request nor answer"},
+    ]
+
+    found = normalize("codex-mcp", lines(*made), Context(stream="s"))
+
+    assert [one.reason for one in of(Unparsed, found)] == ["unknown-type"] * 5
+    assert "brand_new_event" in of(Unparsed, found)[0].text

@@ -1,0 +1,313 @@
+"""Tools in events of Codex that no recording holds; shapes as in `test_codex_mcp_events.py`."""
+
+from typing import Any
+
+import pytest
+
+from tests.normalizers.dialects.codex.helpers import (
+    ONE_SECOND,
+    PNG,
+    THREAD,
+    begin,
+    calls,
+    completed,
+    end,
+    ends,
+    event,
+    item,
+    lines,
+    piece,
+    raw,
+    read,
+    results,
+    started,
+    told,
+)
+from tests.normalizers.reading import answer, of
+from tooltap.normalizers.core.items import Context, OutputPiece
+from tooltap.normalizers.stream.normalizer import StreamNormalizer
+from tooltap.protocol.events import ToolUpdate
+
+# -- commands ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_command_that_goes_on_in_the_background_ends_when_it_does() -> None:
+    running = "Chunk ID: a\nWall time: 1.0006 seconds\nProcess running with session ID 92193\nOutput:\nbg 1\n"
+    exited = "Chunk ID: b\nWall time: 2.9 seconds\nProcess exited with code 0\nOutput:\nbg 2\n"
+    found = read(
+        started(),
+        raw("function_call", name="exec_command", call_id="c1", arguments='{"cmd": "slow"}'),
+        begin("c1", "slow"),
+        told("c1", running),
+        raw("function_call", name="write_stdin", call_id="c2", arguments='{"session_id": 92193, "chars": "y"}'),
+        event("terminal_interaction", call_id="c1", process_id="92193", stdin="y"),
+        told("c2", exited),
+        completed(),
+        end("c1", stdout="bg 1\nbg 2\n", stderr="", exit_code=0, duration={"secs": 3, "nanos": 900_260_626}),
+    )
+    first, typed, last = results(found)
+
+    assert (first.call_id, first.async_, first.final, answer(first.output)) == ("c1", True, False, {"stdout": "bg 1\n"})
+    assert (typed.call_id, answer(typed.output)) == ("c2", {"stdout": "bg 2\n", "exit_code": 0})
+    assert (last.call_id, last.final, last.output["stdout"], last.duration_ms) == ("c1", True, "bg 1\nbg 2\n", 3900)
+    assert [one.progress for one in of(ToolUpdate, found) if one.progress] == [
+        {"data": {"stdin": "y", "process_id": "92193"}}
+    ]
+
+
+def test_a_result_that_comes_after_its_turn_replaces_the_one_we_made_up() -> None:
+    found = read(
+        started(),
+        begin("c1", "ls"),
+        piece("c1", b"a.py\n"),
+        completed(),
+        end("c1", stdout="a.py\nb.py\n", exit_code=0),
+        end("c1", stdout="a.py\nb.py\n", exit_code=0),
+    )
+    made_up, real = results(found)
+
+    assert (made_up.status, made_up.synthetic, answer(made_up.output)) == ("interrupted", True, {"stdout": "a.py\n"})
+    assert (real.replaces, real.output["stdout"], real.turn) == (made_up.id, "a.py\nb.py\n", "2")
+
+
+def test_pieces_may_part_a_character_and_may_be_no_text() -> None:
+    made = [started(), begin("c1", "x"), piece("c1", b"caf\xc3"), piece("c1", b"\xa9\xff"), piece("c1", b"!", "stderr")]
+    normalizer = StreamNormalizer(Context(stream="s", partials=True), "codex-mcp")
+    found = [
+        output.event
+        for line in lines(*made)
+        for output in normalizer.feed(line.data, line.t, line.direction)
+        if not isinstance(output, OutputPiece)
+    ]
+
+    chunks = [update.chunk for update in of(ToolUpdate, found) if update.chunk is not None]
+    assert [(chunk.stream, chunk.text, chunk.offset) for chunk in chunks] == [
+        ("stdout", "caf", 0),
+        ("stdout", "é\ufffd", 3),
+        ("stderr", "!", 0),
+    ]
+
+
+def test_output_of_a_broken_off_command_is_whole_however_long_it_was() -> None:
+    made = [started(), begin("c1", "x"), *(piece("c1", b"x" * 40_000) for _ in range(3)), told("c1", "aborted by user")]
+    normalizer = StreamNormalizer(Context(stream="s"), "codex-mcp")
+    outputs = [output for line in lines(*made) for output in normalizer.feed(line.data)]
+
+    body = b"".join(output.data for output in outputs if isinstance(output, OutputPiece))
+    (result,) = results([output.event for output in outputs if not isinstance(output, OutputPiece)])
+    assert body == b"x" * 120_000
+    assert result.outputs is not None
+    assert result.outputs["/output/stdout"].bytes == 120_000
+    assert len(result.output["stdout"]) == 65_536
+
+
+def test_a_declined_command_is_denied() -> None:
+    said_no = "exec command rejected by user"
+    found = read(
+        started(),
+        begin("c1", "rm x"),
+        end("c1", stdout="", stderr=said_no, formatted_output=said_no, exit_code=-1, status="declined"),
+        completed(),
+    )
+
+    (result,) = results(found)
+    assert (result.status, result.output["errorMessage"]) == ("denied", said_no)
+
+
+def test_commands_as_items_are_the_same_calls() -> None:
+    running = {"id": "c1", "command": ["/bin/bash", "-lc", "ls"], "cwd": "file:///ws", "source": "agent"}
+    found = read(
+        started(),
+        item("started", "CommandExecution", status="inProgress", **running),
+        begin("c1", "ls", source="agent"),
+        item("completed", "CommandExecution", status="failed", aggregated_output="no", exit_code=2, **running),
+        end("c1", stdout="no", exit_code=2, status="failed"),
+        completed(),
+    )
+    (call,), (result,) = calls(found), results(found)
+
+    assert (call.name, call.input["command"], call.input["cwd"]) == ("Bash", "ls", "/ws")
+    assert (result.status, result.output["stdout"], result.output["exit_code"]) == ("failed", "no", 2)
+    assert of(ToolUpdate, found) == []
+
+
+def test_a_local_shell_call_is_a_command_too() -> None:
+    action = {"type": "exec", "command": ["bash", "-lc", "ls"], "working_directory": "/ws"}
+
+    (call,) = calls(read(started(), raw("local_shell_call", call_id="c1", status="completed", action=action)))
+
+    assert (call.name, call.input["command"], call.input["cwd"]) == ("Bash", "ls", "/ws")
+
+
+# -- patches ----------------------------------------------------------------------------------------------------------
+
+CHANGES = {"/ws/a.py": {"type": "add", "content": "x\n"}}
+
+
+def test_a_shell_command_that_turns_out_to_be_a_patch_becomes_one() -> None:
+    found = read(
+        started(),
+        raw("function_call", name="shell", call_id="c1", arguments='{"command": ["apply_patch", "…"]}'),
+        event("patch_apply_begin", call_id="c1", auto_approved=True, changes=CHANGES),
+        event("patch_apply_end", call_id="c1", stdout="", stderr="no such file", success=False),
+        completed(),
+    )
+    (call,), (update,), (result,) = calls(found), of(ToolUpdate, found), results(found)
+
+    assert (call.name, update.name, result.name) == ("Bash", "Patch", "Patch")
+    assert result.output["_happy"]["rawToolName"] == "shell"
+    assert (result.status, result.output["errorMessage"], result.output["applied"]) == ("failed", "no such file", False)
+
+
+@pytest.mark.parametrize(
+    ("output", "status", "expected"),
+    [
+        ("Exit code: 0\nWall time: 0.1 seconds\nOutput:\nDone\n", "completed", {"success": True, "stdout": "Done\n"}),
+        ('{"output": "bad hunk", "metadata": {"exit_code": 1}}', "failed", {"errorMessage": "bad hunk"}),
+        ("apply_patch verification failed: no", "failed", {"errorMessage": "apply_patch verification failed: no"}),
+        ("patch rejected by user", "denied", {"errorMessage": "patch rejected by user"}),
+    ],
+)
+def test_a_patch_that_only_the_model_is_told_of(output: str, status: str, expected: dict[str, Any]) -> None:
+    call = raw("custom_tool_call", name="apply_patch", call_id="c1", input="*** Begin Patch\n*** End Patch")
+
+    (result,) = results(read(started(), call, told("c1", output)))
+
+    assert result.status == status
+    assert expected.items() <= answer(result.output).items()
+
+
+def test_a_declined_file_change_is_denied() -> None:
+    change = {"id": "c1", "changes": CHANGES}
+    found = read(
+        started(),
+        item("started", "FileChange", status="inProgress", **change),
+        item("completed", "FileChange", status="declined", stderr="patch rejected by user", **change),
+    )
+
+    assert ends(found) == [("c1", "denied")]
+
+
+def test_only_the_last_diff_of_a_turn_counts_and_a_long_one_is_kept_aside() -> None:
+    long = "diff --git a/x b/x\n" + "+x\n" * 40_000
+    outputs: list[Any] = []
+    normalizer = StreamNormalizer(Context(stream="s"), "codex-mcp")
+    for line in lines(
+        started(), event("turn_diff", unified_diff="short"), event("turn_diff", unified_diff=long), completed()
+    ):
+        outputs += normalizer.feed(line.data)
+
+    (body,) = [output for output in outputs if isinstance(output, OutputPiece)]
+    (call,) = calls([output.event for output in outputs if not isinstance(output, OutputPiece)])
+    assert body.data.decode() == long
+    assert call.outputs is not None
+    assert call.outputs["/input/unified_diff"].output_id == body.output_id
+    assert long.startswith(call.input["unified_diff"])
+
+
+def test_a_turn_whose_changes_were_undone_has_no_diff() -> None:
+    diffs = [event("turn_diff", unified_diff=diff) for diff in ("@@", "")]
+
+    found = read(started(), *diffs, completed())
+
+    assert calls(found) == []
+
+
+# -- other tools ------------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_without_a_call_is_a_call_of_its_own() -> None:
+    plan = [{"step": "Read", "status": "completed"}]
+    found = read(started(), event("plan_update", plan=plan), event("plan_update", plan=plan), completed())
+
+    assert [(call.call_id, call.name, call.synthetic) for call in calls(found)] == [
+        ("plan-1", "TodoWrite", True),
+        ("plan-2", "TodoWrite", True),
+    ]
+    assert ends(found) == [("plan-1", "completed"), ("plan-2", "completed")]
+
+
+@pytest.mark.parametrize(
+    ("result", "status", "expected"),
+    [
+        ({"Ok": {"content": [{"type": "text", "text": "hi"}]}}, "completed", {"text": "hi"}),
+        ({"Ok": {"content": [{"type": "text", "text": "no"}], "isError": True}}, "failed", {"errorMessage": "no"}),
+        ({"Err": "connection closed"}, "failed", {"errorMessage": "connection closed"}),
+        ({"Err": "user rejected MCP tool call"}, "denied", {"errorMessage": "user rejected MCP tool call"}),
+    ],
+)
+def test_an_mcp_tools_end(result: dict[str, Any], status: str, expected: dict[str, Any]) -> None:
+    invocation = {"server": "fixture", "tool": "echo", "arguments": {"text": "hi"}}
+    found = read(
+        started(),
+        event("mcp_tool_call_begin", call_id="c1", invocation=invocation),
+        event("mcp_tool_call_end", call_id="c1", invocation=invocation, result=result, **ONE_SECOND),
+    )
+    (call,), (ended,) = calls(found), results(found)
+
+    assert (call.name, call.input["text"]) == ("mcp__fixture__echo", "hi")
+    assert (ended.status, ended.duration_ms) == (status, 1000)
+    assert expected.items() <= answer(ended.output).items()
+
+
+def test_an_mcp_tool_as_item_and_in_a_namespace_is_the_same_tool_and_its_picture_an_attachment() -> None:
+    content = [{"type": "image", "data": PNG, "mimeType": "image/png"}, {"type": "text", "text": "a picture"}]
+    found = read(
+        started(),
+        raw("function_call", name="picture", namespace="mcp__fixture", call_id="c1", arguments='{"name": "p"}'),
+        item(
+            "completed",
+            "McpToolCall",
+            id="c1",
+            server="fixture",
+            tool="picture",
+            arguments={"name": "p"},
+            status="completed",
+            result={"content": content, "isError": False},
+        ),
+        told("c1", [{"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"}]),
+    )
+    (call,), (result,) = calls(found), results(found)
+
+    assert call.name == "mcp__fixture__picture"
+    assert result.attachments is not None
+    assert [(one.mime_type, one.bytes) for one in result.attachments] == [("image/png", 8)]
+    assert result.output["text"] == "a picture"
+    assert PNG not in str(result.output)
+
+
+def test_a_viewed_image_is_read_and_what_the_model_sees_is_its_result() -> None:
+    path = "/ws/logo.png"
+    shown = told("c1", [{"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"}])
+    whole = read(
+        started(),
+        raw("function_call", name="view_image", call_id="c1", arguments='{"path": "logo.png"}'),
+        event("view_image_tool_call", call_id="c1", path=path),
+        shown,
+    )
+    alone = read(started(), event("view_image_tool_call", call_id="c1", path=path))
+
+    assert [(call.name, call.input["file_path"]) for call in calls(whole)] == [("Read", "logo.png")]
+    assert results(whole)[0].attachments is not None
+    assert [(call.name, call.input["file_path"]) for call in calls(alone)] == [("Read", path)]
+    assert ends(alone) == [("c1", "completed")]
+
+
+def test_a_search_that_only_the_raw_item_tells_of_is_a_call() -> None:
+    search = {"type": "search", "query": "tapir"}
+    found = read(started(), raw("web_search_call", status="completed", action=search), completed())
+
+    assert [(call.call_id, call.name) for call in calls(found)] == [("web_search-1", "WebSearch")]
+    assert ends(found) == [("web_search-1", "completed")]
+
+
+def test_another_agent_is_a_task() -> None:
+    sender: dict[str, Any] = {"call_id": "c1", "sender_thread_id": THREAD}
+    found = read(
+        started(),
+        event("collab_agent_spawn_begin", prompt="Find greet", model="m", **sender),
+        event("collab_agent_spawn_end", prompt="Find greet", model="m", new_thread_id="t2", status="running", **sender),
+    )
+    (call,), (result,) = calls(found), results(found)
+
+    assert (call.name, call.input["prompt"], result.output["new_thread_id"]) == ("Task", "Find greet", "t2")

@@ -1,0 +1,279 @@
+"""Copilot CLI's stream, as its lines state it."""
+
+from typing import Any
+
+from tests.normalizers.reading import answer, calls, of, outline, read, recording, results, said, turns
+from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.stream.contract import normalize
+from tooltap.protocol.events import (
+    Event,
+    Message,
+    Notice,
+    PermissionRequest,
+    PermissionResponse,
+    Reasoning,
+    SessionEvent,
+    ToolCall,
+    ToolResult,
+    ToolUpdate,
+    Usage,
+)
+
+PROMPT_ID = "i"
+
+
+def stream(name: str) -> list[Event]:
+    return normalize("copilot-json", recording("copilot-json", name, "copilot-1.0.102"), Context(stream="s"))
+
+
+def line(kind: str, **data: Any) -> dict[str, Any]:
+    return {"type": kind, "data": data, "id": "x", "timestamp": "2026-11-21T20:58:06.444Z", "parentId": None}
+
+
+def start(name: str, **arguments: Any) -> dict[str, Any]:
+    return line("tool.execution_start", toolCallId="c", toolName=name, arguments=arguments)
+
+
+def done(content: str, **more: Any) -> dict[str, Any]:
+    return line("tool.execution_complete", toolCallId="c", success=True, result={"content": content}, **more)
+
+
+PROMPT = line("user.message", content="Go.", interactionId=PROMPT_ID, delivery="idle")
+IDLE = line("assistant.idle")
+RESULT = {"type": "result", "timestamp": "2026-11-21T20:58:06.444Z", "sessionId": "one", "exitCode": 0, "usage": {}}
+
+
+# -- sessions, turns, messages ----------------------------------------------------------------------------------------
+
+
+def test_a_run_goes_from_the_prompt_to_idle_and_names_its_session_last() -> None:
+    found = stream("shell")
+
+    assert outline(found) == [
+        "session",
+        "session",
+        "turn started",
+        "message user",
+        "message assistant",
+        "tool-call Bash",
+        "tool-update",
+        "tool-result Bash completed",
+        "usage",
+        "message assistant",
+        "turn completed",
+        "session",
+    ]
+    assert turns(found) == [
+        ("9a4b44b8-7028-41d3-a9df-dd2ca7473739", "started", False),
+        ("9a4b44b8-7028-41d3-a9df-dd2ca7473739", "completed", False),
+    ]
+    last = of(SessionEvent, found)[-1]
+    assert (last.session, last.alias, last.state) == ("5d1b7905-fffe-4268-bf91-10617e2b9695", "s", "updated")
+    assert found[0].session == "s"
+    assert {event.protocol for event in found} == {"copilot"}
+
+
+def test_the_session_has_its_servers_and_model() -> None:
+    servers, model, _ = of(SessionEvent, stream("shell"))
+
+    assert {"name": "fixture", "status": "connected"} in (servers.mcp_servers or [])
+    assert model.model == "gpt-5.1"
+
+
+def test_text_is_said_once() -> None:
+    assert said(stream("shell")) == [
+        ("user", "[[S4]] Run a shell command that lists src."),
+        ("assistant", "Running it."),
+        ("assistant", "src has app.py and util.py."),
+    ]
+
+
+def test_text_whose_whole_never_comes_is_kept() -> None:
+    found = read("copilot-json", PROMPT, line("assistant.message_delta", messageId="m", deltaContent="Half"))
+
+    assert [(one.text, one.synthetic) for one in of(Message, found)] == [("Go.", False), ("Half", True)]
+
+
+def test_reasoning_comes_before_what_it_led_to() -> None:
+    message = line("assistant.message", messageId="m", content="Yes.", reasoningText="Hm.", toolRequests=[])
+    found = read("copilot-json", PROMPT, message)
+
+    assert [type(event) for event in found if isinstance(event, Reasoning | Message)] == [Message, Reasoning, Message]
+
+
+def test_an_api_error_fails_the_turn() -> None:
+    found = stream("api-error")
+
+    assert [(one.level, one.code, one.text) for one in of(Notice, found)][1] == (
+        "error",
+        "provider-error",
+        "400 scripted bad request",
+    )
+    assert turns(found)[-1][1] == "failed"
+
+
+def test_each_retry_is_a_notice_beside_the_error_it_follows() -> None:
+    codes = [(one.code, one.text) for one in of(Notice, stream("overload"))]
+
+    assert codes[1] == ("retry", "api_error")
+    assert [code for code, _ in codes].count("retry") == 5
+    assert "Overloaded (scripted)" in codes[0][1]
+    assert codes[-1][1].startswith("Failed to get response from the AI model; retried 5 times")
+
+
+def test_usage_of_a_request_is_a_step() -> None:
+    used = line("assistant.usage", model="m", inputTokens=100, outputTokens=7, cacheReadTokens=60)
+    (usage,) = of(Usage, read("copilot-json", PROMPT, used))
+
+    assert (usage.scope, usage.input_tokens, usage.output_tokens, usage.cache_read_tokens) == ("step", 100, 7, 60)
+
+
+def test_the_context_is_told_when_it_grows() -> None:
+    assert [(one.scope, one.context_used, one.context_size) for one in of(Usage, stream("listing"))] == [
+        ("session", 10875, 128000),
+        ("session", 10942, 128000),
+    ]
+
+
+def test_an_aborted_turn_is_cancelled() -> None:
+    found = read("copilot-json", PROMPT, line("abort", reason="user initiated"), IDLE)
+
+    assert turns(found)[-1] == (PROMPT_ID, "cancelled", False)
+    assert [(one.code, one.text) for one in of(Notice, found)] == [("interrupt", "user initiated")]
+
+
+# -- calls ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_command_has_its_output_without_the_line_below_it() -> None:
+    ran = results(stream("shell"))["bash"]
+
+    assert answer(ran.output) == {"stdout": "hello from shell\napp.py\nutil.py\n", "exit_code": 0}
+    assert calls(stream("shell"))["bash"].title == "Running command"
+
+
+def test_a_command_that_ends_with_a_code_has_failed_whatever_success_says() -> None:
+    lines = (
+        start("bash", command="x"),
+        done("boom\n<shellId: 0 completed with exit code 3>", shellExecution={"exitCode": 3}),
+    )
+    (ran,) = of(ToolResult, read("copilot-json", PROMPT, *lines))
+
+    assert (ran.status, answer(ran.output)) == (
+        "failed",
+        {"stdout": "boom\n", "exit_code": 3, "errorMessage": "shellId: 0 completed with exit code 3"},
+    )
+
+
+def test_output_too_large_for_the_result_is_what_came_while_it_ran() -> None:
+    printed = [line("tool.shell_output", toolCallId="c", stream="stdout", text=text) for text in ("a" * 50_000, "b")]
+    note = done("Output too large to read at once (50 KB). Saved to: /tmp/x", shellExecution={"exitCode": 0})
+    (ran,) = of(ToolResult, read("copilot-json", PROMPT, start("bash", command="x"), *printed, note))
+
+    assert (ran.output["stdout"], ran.output["exit_code"]) == ("a" * 50_000 + "b", 0)
+    assert ran.output["message"].startswith("Output too large")
+
+
+def test_a_broken_off_command_has_printed_what_came() -> None:
+    printed = line("tool.shell_output", toolCallId="c", stream="stderr", text="oh\n")
+    (ran,) = of(ToolResult, read("copilot-json", PROMPT, start("bash", command="x"), printed))
+
+    assert (ran.status, ran.synthetic, answer(ran.output)) == ("interrupted", True, {"stderr": "oh\n"})
+
+
+def test_a_command_left_in_the_background_is_only_acknowledged() -> None:
+    lines = start("bash", command="x", mode="async"), done("<command started in background with shellId: 1>")
+    first, last = of(ToolResult, read("copilot-json", PROMPT, *lines, IDLE))
+
+    assert (first.status, first.async_) == ("completed", True)
+    assert (last.status, last.final, last.synthetic) == ("interrupted", True, True)
+
+
+def test_a_refused_call_is_denied() -> None:
+    refused = results(stream("denied"))["bash"]
+
+    assert (refused.status, refused.is_error) == ("denied", False)
+    assert refused.output["errorMessage"].startswith("Permission denied because no interactive user response")
+    assert "stdout" not in refused.output
+
+
+def test_errors_are_the_tools_words() -> None:
+    assert [(one.status, one.output["errorMessage"]) for one in of(ToolResult, stream("tool-errors"))] == [
+        ("failed", "No match found"),
+        ("failed", "Tool 'no_such_tool' does not exist."),
+    ]
+
+
+def test_a_picture_is_an_output_and_the_user_saw_its_path() -> None:
+    seen = results(stream("image"))["view"]
+
+    assert answer(seen.output) == {"message": "Viewed image file successfully."}
+    assert seen.attachments is not None
+    assert [(one.mime_type, one.bytes) for one in seen.attachments] == [("image/png", 70)]
+    assert seen.display is not None
+    assert seen.display.text == "Viewed image file at path /tmp/ws/logo.png"
+
+
+def test_a_directory_that_is_viewed_has_entries() -> None:
+    found = results(stream("listing"))
+
+    assert answer(found["view"].output) == {"entries": ["app.py", "util.py"]}
+    assert answer(found["glob"].output) == {"matches": ["./src/app.py", "./src/util.py"]}
+    assert results(stream("search"))["grep"].output["matches"][1]["line"] == 4
+
+
+def test_a_subagents_calls_belong_to_it() -> None:
+    found = stream("subagent")
+
+    spawn = calls(found)["task"]
+    assert (spawn.name, spawn.agent, spawn.input["subagent_type"]) == ("Task", None, "explore")
+    children = [one for one in of(ToolCall, found) if one.agent is not None]
+    assert [(one.name, one.agent, one.parent) for one in children] == [
+        ("Grep", "413c0e57-f9b0-4c4f-9b02-136d5212fdf5", spawn.call_id),
+        ("Read", "413c0e57-f9b0-4c4f-9b02-136d5212fdf5", spawn.call_id),
+    ]
+    assert [one.role for one in of(Message, found) if one.agent is not None] == ["user", "assistant"]
+    assert results(found)["task"].output["content"] == "greet is defined at src/app.py line 4."
+    progress = [one.progress for one in of(ToolUpdate, found) if one.progress]
+    assert progress[-1]["data"] == {
+        "agentName": "explore",
+        "model": "gpt-5.1",
+        "totalToolCalls": 2,
+        "totalTokens": 3726,
+        "durationMs": 131,
+    }
+
+
+def test_an_mcp_tool_is_known_by_the_server_that_was_announced() -> None:
+    servers = line("session.mcp_servers_loaded", servers=[{"name": "fixture", "status": "connected"}])
+    found = read("copilot-json", servers, PROMPT, start("fixture-echo", text="hi"), done("echo: hi"))
+
+    (call,) = of(ToolCall, found)
+    assert (call.name, call.input["_happy"]["rawToolName"]) == ("mcp__fixture__echo", "fixture-echo")
+    (told,) = of(ToolResult, found)
+    assert told.output["text"] == "echo: hi"
+    (other,) = of(ToolCall, read("copilot-json", PROMPT, start("other-echo", text="hi")))
+    assert other.name == "other-echo"
+
+
+def test_sql_passes_through() -> None:
+    query = "INSERT INTO todos (id, title) VALUES ('a', 'Read the code')"
+    (call,) = of(ToolCall, read("copilot-json", PROMPT, start("sql", description="plan", query=query)))
+
+    assert (call.name, answer(call.input)) == ("sql", {"description": "plan", "query": query})
+
+
+def test_a_permission_is_asked_and_answered() -> None:
+    asked = line("permission.requested", requestId="p", permissionRequest={"kind": "shell", "toolCallId": "c"})
+    refused = line("permission.completed", requestId="p", result={"kind": "denied-interactively-by-user"})
+    found = read("copilot-json", PROMPT, start("bash", command="x"), asked, refused)
+
+    assert [(one.permission_id, one.call_id) for one in of(PermissionRequest, found)] == [("p", "c")]
+    assert [(one.outcome, one.by) for one in of(PermissionResponse, found)] == [("denied", "user")]
+    assert results(found)["bash"].status == "denied"
+
+
+def test_a_run_that_never_idles_ends_with_its_process() -> None:
+    found = read("copilot-json", PROMPT, {**RESULT, "exitCode": 1})
+
+    assert turns(found)[-1] == (PROMPT_ID, "failed", False)

@@ -1,0 +1,319 @@
+"""Gemini CLI's saved chats, as their lines state them."""
+
+from typing import Any
+
+import pytest
+
+from tests.normalizers.dialects.gemini.helpers import HEADER, RECORDED, WRITTEN, call, chat, message, response
+from tests.normalizers.reading import FIXTURES, calls, of, outline, read, recording, results, said, statistics, turns
+from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.stream.contract import check_recording, check_survives, normalize, read_recording
+from tooltap.normalizers.stream.normalizer import StreamNormalizer
+from tooltap.protocol.events import (
+    Message,
+    Notice,
+    Reasoning,
+    SessionEvent,
+    ToolCall,
+    ToolResult,
+    Turn,
+    Unparsed,
+    Usage,
+)
+
+ALL = sorted((FIXTURES / "gemini-chat").rglob("*.json*"))
+
+
+@pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
+def test_every_line_of_every_fixture_is_understood(path: Any) -> None:
+    lines = read_recording(path.read_bytes())
+    stats = statistics("gemini-chat", lines)
+
+    assert stats.unparsed == 0
+    assert stats.with_events + sum(stats.skipped.values()) == stats.lines == len(lines)
+
+
+def test_what_is_left_out_is_counted_by_reason() -> None:
+    stats = statistics("gemini-chat", recording("gemini-chat", "read", RECORDED))
+
+    # The context for the model; four changes of `lastUpdated`; the result once more, as the model was given it.
+    assert stats.skipped == {"prompt-context": 1, "metadata": 4, "duplicate-result": 1}
+
+
+# -- sessions and turns -----------------------------------------------------------------------------------------------
+
+
+def test_a_chat_is_a_session_with_a_turn_for_each_prompt() -> None:
+    found = chat("read")
+
+    assert outline(found) == [
+        "session",
+        "turn started",
+        "message user",
+        "session",
+        "message assistant",
+        "usage",
+        "tool-call Read",
+        "tool-result Read completed",
+        "message assistant",
+        "usage",
+        "turn completed",
+    ]
+    assert {event.session for event in found} == {"a774addb-e820-460e-877b-2418090c3cb4"}
+    started, updated = of(SessionEvent, found)
+    assert (started.state, started.ts) == ("started", 1795293911233)
+    assert (updated.state, updated.model) == ("updated", "gemini-2.5-flash")
+
+
+def test_no_line_ends_a_turn_so_we_do() -> None:
+    assert turns(chat("read"))[-1] == ("t1", "completed", True)
+    assert turns(chat("overload"))[-1] == ("t1", "cancelled", True)
+    assert turns(chat("document.json", WRITTEN)) == [
+        ("t1", "started", False),
+        ("t1", "cancelled", True),
+        ("t2", "started", False),
+        ("t2", "completed", True),
+    ]
+
+
+def test_a_request_that_the_user_cancelled_ends_its_turn() -> None:
+    found = chat("rewind-and-compaction", WRITTEN)
+
+    ended = next(turn for turn in of(Turn, found) if turn.turn == "t3" and turn.state != "started")
+    assert (ended.state, ended.reason, ended.synthetic) == ("cancelled", "Request cancelled.", False)
+
+
+def test_an_error_at_the_end_of_a_turn_fails_it() -> None:
+    assert turns(chat("rewind-and-compaction", WRITTEN))[-1] == ("t4", "failed", True)
+
+
+def test_a_chat_taken_up_again_is_resumed_and_named_by_its_summary() -> None:
+    sessions = of(SessionEvent, chat("rewind-and-compaction", WRITTEN))
+
+    assert [(one.state, one.model, one.title) for one in sessions] == [
+        ("started", None, None),
+        ("updated", "gemini-3-pro-preview", None),
+        ("resumed", None, None),
+        ("updated", None, "Name the project Harbor"),
+    ]
+
+
+# -- messages ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_prompt_is_what_the_user_typed_with_the_pictures_it_names() -> None:
+    found = chat("rewind-and-compaction", WRITTEN)
+
+    prompt = of(Message, found)[0]
+    assert prompt.text == "Look at @sketch.png, then name the project Harbor"
+    assert prompt.message_id == "m-u1"
+    assert prompt.attachments is not None
+    assert [(one.mime_type, one.bytes) for one in prompt.attachments] == [("image/png", 70)]
+
+
+def test_the_context_for_the_model_is_no_prompt() -> None:
+    assert said(chat("read"))[0] == ("user", "[[S1]] Read src/app.py and tell me what it does.")
+
+
+def test_a_message_written_again_gives_only_what_is_new() -> None:
+    # `m-g1` comes twice: with text, thought and tokens, and again with its call.
+    found = chat("rewind-and-compaction", WRITTEN)
+
+    assert [one.text for one in of(Reasoning, found)] == ["Renaming\nOne line of the README has to change."]
+    assert [one.text for one in of(Message, found) if one.message_id == "m-g1"] == [
+        "A harbour, drawn by hand. I rename the project."
+    ]
+    blocks = [one.block for one in of(Reasoning, found)] + [one.block for one in of(Message, found)[1:2]]
+    assert blocks == [0, 1]
+    assert len(of(ToolCall, found)) == 1
+
+
+def test_a_text_that_grows_gives_its_rest() -> None:
+    found = read(
+        "gemini-chat",
+        HEADER,
+        message("u", "user", "Go."),
+        message("g", "gemini", "One"),
+        message("g", "gemini", [{"text": "One"}, {"text": " two"}]),
+        message("g", "gemini", "Masked"),
+    )
+
+    assert [(one.text, one.block) for one in of(Message, found)[1:]] == [("One", 0), (" two", 1)]
+
+
+def test_thoughts_come_before_the_text_they_lead_to() -> None:
+    found = chat("document.json", WRITTEN)
+
+    assert [one.text.split("\n")[0] for one in of(Reasoning, found)] == ["Running the Tests", "Looking Around"]
+    assert outline(found)[4:7] == ["reasoning", "reasoning", "tool-call Bash"]
+    assert [one.ts for one in of(Reasoning, found)] == [1791361804000, 1791361804500]
+
+
+def test_thoughts_among_the_parts_are_no_text() -> None:
+    parts = [{"text": "Hm.", "thought": True}, {"text": "Yes."}]
+    found = read("gemini-chat", HEADER, message("u", "user", "Go."), message("g", "gemini", parts))
+
+    assert [one.text for one in of(Reasoning, found)] == ["Hm."]
+    assert said(found) == [("user", "Go."), ("assistant", "Yes.")]
+
+
+def test_notes_of_the_cli_are_notices() -> None:
+    notices = of(Notice, chat("rewind-and-compaction", WRITTEN))
+
+    assert [(one.level, one.code, one.text) for one in notices if one.code not in ("rewound", "compaction")] == [
+        ("info", "info", "Server harbour is ready."),
+        ("warning", "warning", "Approaching the token limit."),
+        ("info", "interrupt", "Request cancelled."),
+        ("error", "provider-error", "[API Error: Quota exceeded]"),
+    ]
+
+
+def test_tokens_are_a_steps_and_add_up_to_the_stated_total() -> None:
+    # input 1000, output 30, cached 600, thoughts 12, tool 5: total 1047.
+    used = of(Usage, chat("rewind-and-compaction", WRITTEN))[0]
+
+    assert (used.scope, used.input_tokens, used.output_tokens) == ("step", 1005, 42)
+    assert (used.cache_read_tokens, used.reasoning_tokens) == (600, 12)
+
+
+def test_tokens_that_come_late_are_told_once() -> None:
+    # `m-g2` is written with `tokens: null` first.
+    used = of(Usage, chat("rewind-and-compaction", WRITTEN))
+
+    assert [one.input_tokens for one in used] == [1005, 1100, 1005]
+
+
+# -- what the model remembers -----------------------------------------------------------------------------------------
+
+
+def test_a_rewind_is_a_notice_and_takes_nothing_back() -> None:
+    found = chat("rewind-and-compaction", WRITTEN)
+
+    rewound = next(one for one in of(Notice, found) if one.code == "rewound")
+    assert rewound.data == {"messageId": "m-u3", "messages": 2}
+    assert ("user", "Add tests") in said(found)
+
+
+def test_a_compaction_is_a_notice_and_its_copies_are_no_messages() -> None:
+    found = chat("rewind-and-compaction", WRITTEN)
+
+    assert [one.text for one in of(Notice, found) if one.code == "compaction"] == [
+        "Chat history compressed from 9000 to 1200 tokens.",
+        "history summed up",
+    ]
+    assert [text for _, text in said(found)].count("Sum up what we did") == 1
+    assert not any("state_snapshot" in text or text.startswith("Got it.") for _, text in said(found))
+
+
+def test_a_prompt_taken_back_after_an_api_error_is_a_notice() -> None:
+    found = chat("api-error")
+
+    (notice,) = of(Notice, found)
+    assert (notice.code, notice.data) == ("rewound", {"messages": 1})
+    assert said(found) == [("user", "[[S19]] Trigger an API error.")]
+
+
+def test_messages_left_out_are_a_notice_and_masked_ones_nothing() -> None:
+    masked = {"$patch": {"updates": [{"id": "g", "content": "…"}]}}
+    removed = {"$patch": {"removeIds": ["u", "unknown"]}}
+    found = read("gemini-chat", HEADER, message("u", "user", "Go."), message("g", "gemini", "Yes."), masked, removed)
+
+    assert [one.data for one in of(Notice, found)] == [{"messages": 1}]
+
+
+def test_a_history_that_is_the_only_carrier_is_told() -> None:
+    first = [message("u", "user", "Yes"), message("g", "gemini", "Done.", toolCalls=[call("c", "glob")])]
+    second = [*first, message("u2", "user", "Yes"), message("g2", "gemini", "Done again.")]
+    found = read("gemini-chat", HEADER, {"$set": {"messages": first}}, {"$set": {"messages": second}})
+
+    assert said(found) == [("user", "Yes"), ("assistant", "Done."), ("user", "Yes"), ("assistant", "Done again.")]
+    assert len(of(ToolCall, found)) == len(of(ToolResult, found)) == 1
+    assert not of(Notice, found)
+
+
+def test_calls_in_the_parts_alone_are_calls() -> None:
+    asked = {"functionCall": {"id": "c", "name": "read_file", "args": {"file_path": "x.py"}}}
+    found = read(
+        "gemini-chat",
+        HEADER,
+        message("u", "user", "Go."),
+        message("g", "gemini", [{"text": "Reading."}, asked]),
+        message("r", "user", [response("c", "read_file", output="x = 1")]),
+    )
+
+    assert calls(found)["read_file"].input["file_path"] == "x.py"
+    assert results(found)["read_file"].output["file"]["content"] == "x = 1"
+
+
+# -- documents --------------------------------------------------------------------------------------------------------
+
+
+def test_a_document_over_many_lines_keeps_the_contract() -> None:
+    check_recording("gemini-chat", recording("gemini-chat", "document.json", WRITTEN))
+
+
+def test_a_document_is_told_with_its_last_line() -> None:
+    lines = recording("gemini-chat", "document.json", WRITTEN)
+    found = normalize("gemini-chat", lines, Context(stream="s"))
+
+    assert {event.line for event in found} == {len(lines)}
+    assert of(SessionEvent, found)[0].ts == 1791361800000
+
+
+def test_a_document_without_its_end_is_shown_when_the_stream_ends() -> None:
+    lines = recording("gemini-chat", "document.json", WRITTEN)[:-1]
+
+    (found,) = normalize("gemini-chat", lines, Context(stream="s"))
+
+    assert isinstance(found, Unparsed)
+    assert (found.reason, found.bytes) == ("truncated", sum(len(line.data) + 1 for line in lines))
+    check_survives("gemini-chat", lines)
+
+
+def test_lines_after_a_document_without_its_end_are_read() -> None:
+    begun = recording("gemini-chat", "document.json", WRITTEN)[:9]
+    lines = [*begun, *recording("gemini-chat", "read", RECORDED)]
+
+    found = normalize("gemini-chat", lines, Context(stream="s"))
+
+    assert [one.reason for one in of(Unparsed, found)] == ["truncated"]
+    assert said(found) == said(chat("read"))
+
+
+def test_a_document_read_again_gives_only_what_is_new() -> None:
+    lines = recording("gemini-chat", "document.json", WRITTEN)
+
+    once = normalize("gemini-chat", lines, Context(stream="s"))
+    twice = normalize("gemini-chat", [*lines, *lines], Context(stream="s"))
+
+    assert outline(twice) == outline(once)
+
+
+def test_auto_knows_a_document_by_its_first_lines() -> None:
+    lines = recording("gemini-chat", "document.json", WRITTEN)
+    normalizer = StreamNormalizer(Context(stream="s"))
+
+    decided = None
+    for number, line in enumerate(lines, 1):
+        normalizer.feed(line.data)
+        decided = decided or (number if normalizer.dialect == "gemini-chat" else None)
+
+    assert decided == 3  # `{`, `sessionId`, `projectHash`
+    assert normalizer.statistics.lines == normalizer.statistics.with_events == len(lines)
+
+
+# -- what is not understood -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"something": "else"},
+        message("m", "mystery", "x"),
+        {"id": 7, "type": "user", "content": "a number is no id"},
+        {"$set": {"messages": [7]}},
+        message("g", "gemini", "", toolCalls=[{"name": "glob"}]),
+    ],
+)
+def test_a_line_of_an_unknown_form_is_unparsed(line: dict[str, Any]) -> None:
+    assert {one.reason for one in of(Unparsed, read("gemini-chat", HEADER, line))} == {"unknown-type"}

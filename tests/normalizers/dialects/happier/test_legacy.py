@@ -1,0 +1,226 @@
+"""What Happier's server stored: three kinds of wrapper, with payloads as they were before they were normalized."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.dialects.happier.legacy import Legacy
+from tooltap.normalizers.stream.contract import check_recording, read_recording
+from tooltap.protocol.events import Event, Message, Notice, PermissionResponse, Reasoning, ToolCall, ToolResult, Turn
+
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "legacy" / "happy-written"
+
+
+def recorded(name: str) -> list[Event]:
+    return check_recording("legacy", read_recording((FIXTURES / f"{name}.jsonl").read_bytes()))
+
+
+def run(*values: dict[str, Any]) -> tuple[list[Any], list[str]]:
+    parser = Legacy(Context(stream="s"))
+    events: list[Any] = []
+    classes = []
+    for value in values:
+        line_class, items = parser.feed(orjson.dumps(value))
+        classes.append(line_class)
+        events += items
+    return events + parser.close("end"), classes
+
+
+def call(name: str, value: Any, call_id: str = "c") -> dict[str, Any]:
+    return {"type": "tool-call", "callId": call_id, "name": name, "input": value, "id": "m"}
+
+
+def result(output: Any, call_id: str = "c") -> dict[str, Any]:
+    return {"type": "tool-result", "callId": call_id, "output": output, "id": "m"}
+
+
+def acp(data: dict[str, Any], provider: str = "gemini") -> dict[str, Any]:
+    return {"role": "agent", "content": {"type": "acp", "provider": provider, "data": data}}
+
+
+def names(events: list[Any]) -> dict[str, str]:
+    return {event.call_id: event.name for event in events if isinstance(event, ToolCall)}
+
+
+def results(events: list[Any]) -> dict[str, ToolResult]:
+    return {event.call_id: event for event in events if isinstance(event, ToolResult)}
+
+
+# -- ACP and Codex ------------------------------------------------------------------------------------------------
+
+
+def test_acp_calls_and_how_they_end() -> None:
+    events = recorded("acp")
+
+    assert {call_id: (one.name, one.status) for call_id, one in results(events).items()} == {
+        "call_todo": ("TodoWrite", "completed"),
+        "call_ls": ("Bash", "completed"),
+        "call_cat": ("Bash", "completed"),
+        "call_ed": ("Edit", "failed"),
+        "fe1": ("Patch", "completed"),
+        "call_v2": ("Read", "completed"),
+    }
+    assert {event.protocol for event in events if isinstance(event, ToolCall)} == {"acp"}
+    assert [event.provider for event in events if isinstance(event, ToolCall)][-1] == "gemini"
+    assert [event.state for event in events if isinstance(event, Turn)] == ["started", "completed"]
+    assert [event.text for event in events if isinstance(event, Reasoning)] == ["The list first."]
+    assert [event.text for event in events if isinstance(event, Notice)] == ["Session was archived."]
+
+
+def test_strings_of_json_are_decoded_where_they_are_no_output() -> None:
+    events = recorded("acp")
+
+    commands = {event.call_id: event.input.get("command") for event in events if isinstance(event, ToolCall)}
+    outputs = results(events)
+    assert commands["call_ls"] == "ls src"
+    assert (outputs["call_ls"].output["stdout"], outputs["call_ls"].output["exit_code"]) == ("a.py\n", 0)
+    assert outputs["call_cat"].output["stdout"] == '{"name":"demo","version":"1.0.0"}'
+    assert outputs["call_todo"].output["todos"] == [{"content": "Fix", "status": "pending"}]
+
+
+def test_edits_keep_their_whitespace_and_originals() -> None:
+    edit = next(one for one in recorded("acp") if isinstance(one, ToolCall) and one.call_id == "call_ed")
+
+    assert (edit.input["old_string"], edit.input["new_string"]) == ("  x = 1\n", "  x = 2\n")
+    assert edit.input["filePath"] == "/w/a.py"
+
+
+def test_what_was_normalized_is_kept_as_it_was_stored() -> None:
+    lines = [orjson.loads(line) for line in (FIXTURES / "acp.jsonl").read_bytes().splitlines()]
+    stored = {line["content"]["data"]["type"]: line["content"]["data"] for line in lines[16:18]}
+    events = recorded("acp")
+
+    kept = next(one for one in events if isinstance(one, ToolCall) and one.call_id == "call_v2")
+    assert kept.input == stored["tool-call"]["input"]
+    assert results(events)["call_v2"].output == stored["tool-result"]["output"]
+
+
+def test_a_stored_canonical_name_wins() -> None:
+    happy = {"v": 2, "protocol": "acp", "provider": "x", "rawToolName": "thing", "canonicalToolName": "CodeSearch"}
+
+    events, _ = run(acp(call("thing", {"q": "a", "_happy": happy, "_raw": {}})), acp(result({"matches": []})))
+
+    assert names(events) == {"c": "CodeSearch"}
+    assert results(events)["c"].name == "CodeSearch"
+    assert events[0].input == {"q": "a", "_happy": happy, "_raw": {}}
+
+
+def test_a_call_without_a_name_is_named_by_what_is_said_beside_it() -> None:
+    events, _ = run(
+        acp(call("unknown", {"_acp": {"kind": "execute"}, "command": "ls"}, "kind")),
+        acp(call("other", {"permission": {"toolName": "read"}}, "permission")),
+        acp(call("", {"description": "glob"}, "description")),
+        acp(call("other", {"description": "Moves on to other things"}, "sentence")),
+        acp(call("save_memory", {"description": "glob"}, "named")),
+    )
+
+    assert names(events) == {
+        "kind": "Bash",
+        "permission": "Read",
+        "description": "Glob",
+        "sentence": "other",
+        "named": "save_memory",
+    }
+
+
+def test_codex_calls_and_prompts() -> None:
+    events = recorded("codex")
+
+    ends = {call_id: (one.name, one.status, one.output.get("exit_code")) for call_id, one in results(events).items()}
+    assert ends == {"call_1": ("Bash", "failed", 3), "call_2": ("Patch", "failed", None)}
+    assert results(events)["call_2"].output["errorMessage"] == "patch does not apply"
+    texts = [(event.role, event.text) for event in events if isinstance(event, Message)]
+    assert texts == [
+        ("user", "Run the failing command."),
+        ("assistant", "It failed with code 3."),
+        ("user", "Thanks."),
+        ("assistant", "You are welcome."),
+    ]
+    turns = [event.state for event in events if isinstance(event, Turn)]
+    assert turns == ["started", "completed", "started", "cancelled"]
+
+
+# -- Claude -------------------------------------------------------------------------------------------------------
+
+
+def test_transcript_lines_are_read_as_such() -> None:
+    events = recorded("claude")
+
+    assert {(event.protocol, event.provider, event.dialect) for event in events} == {("claude", "claude", "legacy")}
+    assert [event.text for event in events if isinstance(event, Message)] == [
+        "I run both.",
+        "and this",
+        "Done.",
+        "Thanks.",
+        "You are welcome.",
+    ]
+    assert [event.text for event in events if isinstance(event, Reasoning)] == ["Two calls."]
+
+
+def test_each_result_of_a_line_is_its_own() -> None:
+    outputs = results(recorded("claude"))
+
+    assert (outputs["toolu_1"].status, outputs["toolu_1"].output["exit_code"]) == ("failed", 3)
+    assert (outputs["toolu_2"].status, outputs["toolu_2"].output["file"]["content"]) == ("completed", "x = 1\n")
+    assert (outputs["call_g"].name, outputs["call_g"].output["stdout"]) == ("Bash", "a.py\n")
+
+
+def test_what_the_user_decided_stands_in_the_result() -> None:
+    events = recorded("claude")
+
+    answers = [(one.call_id, one.outcome, one.by, one.ts) for one in events if isinstance(one, PermissionResponse)]
+    assert answers == [("toolu_3", "denied", "user", 1795293892000)]
+    assert results(events)["toolu_3"].status == "denied"
+
+
+# -- wrappers -----------------------------------------------------------------------------------------------------
+
+
+def test_a_message_is_read_in_the_servers_envelope_and_without_any() -> None:
+    envelope = {"id": "1", "seq": 1, "createdAt": 1795293851000, "content": acp(call("read", {"path": "a"}, "e"))}
+
+    events, _ = run(envelope, call("read", {"path": "a"}, "b"))
+
+    assert [(one.call_id, one.name, one.ts) for one in events if isinstance(one, ToolCall)] == [
+        ("e", "Read", 1795293851000),
+        ("b", "Read", None),
+    ]
+
+
+def test_a_transcript_line_alone_is_read() -> None:
+    line = {"type": "user", "uuid": "u", "sessionId": "x", "message": {"role": "user", "content": "hi"}}
+
+    assert [event.text for event in run(line)[0] if isinstance(event, Message)] == ["hi"]
+
+
+def test_ids_are_one_sequence_over_all_kinds() -> None:
+    line = {"type": "user", "uuid": "u", "sessionId": "x", "message": {"role": "user", "content": "hi"}}
+    wrapped = {"role": "agent", "content": {"type": "output", "data": line}}
+
+    events, _ = run(wrapped, acp({"type": "message", "message": "yes"}))
+
+    assert len({event.id for event in events}) == len(events)
+    assert {event.id.split(":")[1] for event in events} == {"1", "2", "2c"}
+
+
+def test_what_no_version_stored_is_unparsed() -> None:
+    classes = run({"hello": 1}, acp({"type": "tool-call"}), acp({"type": "dance"}), {"role": "agent", "content": 1})[1]
+
+    assert classes == ["unparsed"] * 4
+
+
+def test_a_turn_that_nobody_ends_ends_as_its_agents() -> None:
+    events, _ = run(
+        acp({"type": "task_started", "id": "m"}, "gemini"), acp({"type": "message", "message": "Hi."}, "gemini")
+    )
+
+    assert [
+        (event.state, event.synthetic, event.protocol, event.provider) for event in events if isinstance(event, Turn)
+    ] == [
+        ("started", False, "acp", "gemini"),
+        ("cancelled", True, "acp", "gemini"),
+    ]

@@ -1,0 +1,310 @@
+"""OpenAI's Responses API: requests, whole responses, streamed events."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.dialects.openai.responses import OpenAIResponses
+from tooltap.normalizers.stream.contract import check_recording, read_recording
+from tooltap.normalizers.stream.normalizer import StreamNormalizer
+from tooltap.protocol.events import (
+    Event,
+    Message,
+    Notice,
+    PermissionRequest,
+    PermissionResponse,
+    Reasoning,
+    ToolCall,
+    ToolResult,
+    ToolUpdate,
+    Turn,
+    Unparsed,
+    Usage,
+)
+
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "openai-responses" / "responses-written"
+
+
+def recorded(name: str) -> list[Event]:
+    return check_recording("openai-responses", read_recording((FIXTURES / f"{name}.jsonl").read_bytes()))
+
+
+def run(*values: Any) -> tuple[list[Any], list[str]]:
+    parser = OpenAIResponses(Context(stream="s"))
+    events: list[Any] = []
+    classes = []
+    for value in values:
+        line_class, items = parser.feed(value if isinstance(value, bytes) else orjson.dumps(value))
+        classes.append(line_class)
+        events += items
+    return events + parser.close("end"), classes
+
+
+def request(*items: Any, **keys: Any) -> dict[str, Any]:
+    return {"model": "m", "input": list(items), **keys}
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def response(*output: Any, status: str = "completed", **keys: Any) -> dict[str, Any]:
+    return {"object": "response", "status": status, "model": "m", "output": list(output), **keys}
+
+
+def function_call(call_id: str) -> dict[str, Any]:
+    return {"type": "function_call", "id": f"fc_{call_id}", "call_id": call_id, "name": "shell", "arguments": "{}"}
+
+
+def function_output(call_id: str) -> dict[str, Any]:
+    return {"type": "function_call_output", "call_id": call_id, "output": "ok"}
+
+
+def said(text: str) -> dict[str, Any]:
+    return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+
+
+def texts(events: list[Any], role: str) -> list[str]:
+    return [event.text for event in events if isinstance(event, Message) and event.role == role]
+
+
+def turns(events: list[Any]) -> list[tuple[str, str | None]]:
+    return [(event.state, event.reason) for event in events if isinstance(event, Turn)]
+
+
+def ends(events: list[Any]) -> dict[str, tuple[str, str]]:
+    return {event.call_id: (event.name, event.status) for event in events if isinstance(event, ToolResult)}
+
+
+# -- whole files --------------------------------------------------------------------------------------------------
+
+
+def test_a_turn_goes_over_as_many_responses_as_its_calls_take() -> None:
+    events = recorded("streamed")
+
+    assert turns(events) == [("started", None), ("completed", "completed"), ("started", None), ("cancelled", None)]
+    assert ends(events) == {"call_S5a": ("Bash", "failed"), "call_S5b": ("Read", "completed")}
+    assert [event.input_tokens for event in events if isinstance(event, Usage)] == [1200, 1500]
+
+
+def test_what_comes_four_times_is_told_once() -> None:
+    events = recorded("streamed")
+
+    assert texts(events, "user") == ["Run the failing command.", "Thanks."]
+    assert texts(events, "assistant") == ["The command failed with exit code 3.", "You are welcome"]
+    assert [event.text for event in events if isinstance(event, Reasoning)] == [
+        "**Running it**",
+        "I run the command first.",
+    ]
+
+
+def test_text_that_breaks_off_is_told_as_inferred() -> None:
+    last = [event for event in recorded("streamed") if isinstance(event, Message)][-1]
+
+    assert (last.text, last.synthetic, last.message_id) == ("You are welcome", True, "msg_03")
+
+
+def test_a_streamed_call_is_told_at_once_and_its_arguments_when_they_are_whole() -> None:
+    about = [event for event in recorded("streamed") if getattr(event, "call_id", None) == "call_S5a"]
+
+    assert [type(event).__name__ for event in about] == ["ToolCall", "ToolUpdate", "ToolResult"]
+    assert isinstance(about[0], ToolCall)
+    assert isinstance(about[1], ToolUpdate)
+    assert isinstance(about[2], ToolResult)
+    assert about[1].input is not None
+    assert about[0].status == "pending"
+    assert about[1].input["command"] == "echo partial output; echo 'boom: something broke' >&2; exit 3"
+    assert about[2].output["stdout"] == "partial output\nboom: something broke\n"
+    assert about[2].output["exit_code"] == 3
+    assert about[2].output["_raw"]["type"] == "function_call_output"
+
+
+def test_tools_that_openai_runs_have_their_results_in_the_response() -> None:
+    events = recorded("hosted-tools")
+
+    assert ends(events) == {
+        "mcpr_01": ("mcp__zip1__create_short_url", "completed"),
+        "mcp_02": ("mcp__zip1__validate_url", "failed"),
+        "ws_01": ("WebSearch", "completed"),
+        "fs_01": ("CodeSearch", "completed"),
+        "ci_01": ("code_interpreter_call", "completed"),
+        "ig_01": ("image_generation_call", "completed"),
+        "call_sh01": ("Bash", "failed"),
+        "tsc_01": ("ToolSearch", "completed"),
+        "mcpr_02": ("mcp__zip1__create_short_url", "denied"),
+    }
+    results = {event.call_id: event for event in events if isinstance(event, ToolResult)}
+    assert results["mcp_02"].output["errorMessage"] == "Invalid URL"
+    assert [one["url"] for one in results["ws_01"].output["results"]] == [
+        "https://example.org/blog",
+        "https://example.org/docs",
+    ]
+    assert (results["call_sh01"].output["stdout"], results["call_sh01"].output["exit_code"]) == ("hello\n", 1)
+    assert texts(events, "assistant") == ["Done: https://zip1.example/a1", "I left the second alone."]
+
+
+def test_a_picture_is_kept_aside() -> None:
+    about = [
+        one for one in recorded("hosted-tools") if isinstance(one, ToolCall | ToolResult) and one.call_id == "ig_01"
+    ]
+    call, result = about
+
+    assert isinstance(call, ToolCall)
+    assert {key: value for key, value in call.input.items() if key[0] != "_"} == {
+        "output_format": "png",
+        "size": "1024x1024",
+    }
+    assert isinstance(result, ToolResult)
+    assert result.attachments is not None
+    assert result.output["outputId"] == result.attachments[0].output_id
+    assert [(one.mime_type, one.bytes) for one in result.attachments] == [("image/png", 8)]
+    assert "iVBORw0KGgo" not in repr(about)
+
+
+def test_an_approval_and_the_call_it_is_for_are_one_call() -> None:
+    events = recorded("hosted-tools")
+
+    asked = [event.call_id for event in events if isinstance(event, PermissionRequest)]
+    answered = [(event.call_id, event.outcome) for event in events if isinstance(event, PermissionResponse)]
+    assert asked == ["mcpr_01", "mcpr_02"]
+    assert answered == [("mcpr_01", "allowed"), ("mcpr_02", "denied")]
+    assert [event.call_id for event in events if isinstance(event, ToolCall)][:3] == ["mcpr_01", "mcpr_02", "mcp_02"]
+
+
+def test_calls_for_the_client_are_answered_in_the_next_request() -> None:
+    events = recorded("client-tools")
+
+    assert ends(events) == {
+        "call_p1": ("Patch", "completed"),
+        "call_l1": ("Bash", "completed"),
+        "call_p2": ("Patch", "failed"),
+    }
+    updates = {event.call_id: event.input for event in events if isinstance(event, ToolUpdate) and event.input}
+    assert updates["call_p1"]["changes"]["src/a.py"]["modify"] == {"old_content": "x = 1", "new_content": "x = 2"}
+    assert updates["call_l1"]["command"] == "ls -a src"
+    assert updates["call_p2"]["changes"]["list.md"]["add"] == {"content": "## List\n\n- [ ] Milk\n"}
+    assert turns(events) == [("started", None), ("completed", "max_output_tokens")]
+
+
+def test_an_error_is_told_once_and_fails_its_turn() -> None:
+    events = recorded("errors")
+
+    assert [event.data for event in events if isinstance(event, Notice)] == [
+        {"type": "insufficient_quota", "code": "insufficient_quota"},
+        {"type": "invalid_request_error", "param": "tool_choice"},
+        {"code": "rate_limit_exceeded"},
+    ]
+    assert turns(events) == [
+        ("started", None),
+        ("failed", "insufficient_quota"),
+        ("started", None),
+        ("failed", "rate_limit_exceeded"),
+    ]
+    assert texts(events, "user") == ["Hello?", "Still there?"]
+
+
+def test_items_are_known_by_their_place_where_ids_change() -> None:
+    events = recorded("ids-change")
+
+    assert texts(events, "assistant") == ["There are **3**."]
+    assert len([event for event in events if isinstance(event, ToolCall)]) == 1
+
+
+# -- single lines -------------------------------------------------------------------------------------------------
+
+
+def test_history_is_not_repeated() -> None:
+    first, second = request(user("a")), request(user("a"), said("b"), user("c"))
+
+    events, classes = run(first, response(said("b")), second, second)
+
+    assert texts(events, "user") == ["a", "c"]
+    assert classes[-1] == "skipped.history"
+
+
+def test_the_same_prompt_again_is_a_new_one() -> None:
+    again = request(user("go on"), said("b"), user("go on"))
+
+    assert texts(run(request(user("go on")), response(said("b")), again)[0], "user") == ["go on", "go on"]
+    continued = request(user("go on"), previous_response_id="r")
+    assert texts(run(request(user("go on")), response(said("b")), continued)[0], "user") == ["go on", "go on"]
+
+
+def test_a_conversation_tapped_in_the_middle_begins_with_what_is_new() -> None:
+    history = [user("a"), function_call("old"), function_output("old"), said("b"), user("c"), function_call("new")]
+
+    events, _ = run(request(*history, function_output("new")))
+
+    assert ends(events) == {"new": ("Bash", "completed")}
+    assert texts(events, "user") == []
+
+
+def test_parallel_calls_answered_one_by_one_keep_their_results() -> None:
+    calls = [function_call("a"), function_call("b")]
+    answers = [calls[0], function_output("a"), calls[1], function_output("b")]
+
+    events, _ = run(request(user("x")), response(*calls), request(user("x"), *answers))
+
+    assert ends(events) == {"a": ("Bash", "completed"), "b": ("Bash", "completed")}
+
+
+def test_a_new_prompt_breaks_off_calls_that_wait() -> None:
+    later = request(user("x"), function_call("a"), user("stop"))
+
+    events, _ = run(request(user("x")), response(function_call("a")), later)
+
+    assert ends(events) == {"a": ("Bash", "interrupted")}
+    assert turns(events)[:3] == [("started", None), ("cancelled", None), ("started", None)]
+
+
+def test_a_response_polled_until_it_is_done_is_told_once() -> None:
+    done = response(said("b"), id="r")
+
+    events, classes = run(response(id="r", status="queued"), response(id="r", status="in_progress"), done, done)
+
+    assert texts(events, "assistant") == ["b"]
+    assert classes == ["skipped.progress", "skipped.progress", "withEvents", "skipped.unchanged"]
+
+
+def test_a_conversation_names_the_session() -> None:
+    events, _ = run(response(said("b"), conversation={"id": "conv_1"}))
+
+    assert {event.session for event in events if isinstance(event, Message)} == {"conv_1"}
+
+
+def test_new_kinds_of_calls_pass_through() -> None:
+    item = {"type": "teleport_call", "call_id": "t", "id": "tp_1", "action": {"to": "moon"}, "status": "completed"}
+    answer = {"type": "teleport_call_output", "call_id": "t", "output": "arrived"}
+
+    events, _ = run(response(item), request(answer, previous_response_id="r"))
+
+    assert [(one.name, one.input["to"]) for one in events if isinstance(one, ToolCall)] == [("teleport_call", "moon")]
+    assert ends(events) == {"t": ("teleport_call", "completed")}
+
+
+def test_what_is_no_event_of_the_api_is_unparsed() -> None:
+    events, classes = run({"type": "response.teleported", "response": {}}, {"hello": 1}, response({"type": "dream"}))
+
+    assert classes[:2] == ["unparsed", "unparsed"]
+    assert [event.reason for event in events if isinstance(event, Unparsed)] == ["unknown-type"] * 3
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"model": "text-embedding-3", "input": "hello"},
+        {"type": "response.created", "event_id": "event_1", "response": {"object": "realtime.response"}},
+        {"type": "response_item", "payload": {"type": "message"}, "timestamp": "x"},
+        {"object": "chat.completion", "choices": []},
+    ],
+)
+def test_relatives_are_not_taken_for_it(value: dict[str, Any]) -> None:
+    normalizer = StreamNormalizer(Context(stream="s"))
+    normalizer.feed(orjson.dumps(value))
+
+    assert normalizer.dialect != "openai-responses"

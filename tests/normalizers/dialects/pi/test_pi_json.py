@@ -1,0 +1,290 @@
+"""Pi's stream, as its lines state it."""
+
+from typing import Any
+
+import orjson
+
+from tests.normalizers.reading import answer, calls, of, outline, read, recording, results, said, statistics, turns
+from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.stream.bounds import Produced
+from tooltap.normalizers.stream.contract import Line, normalize
+from tooltap.normalizers.stream.normalizer import StreamNormalizer
+from tooltap.protocol.events import (
+    Event,
+    Message,
+    Notice,
+    Reasoning,
+    SessionEvent,
+    ToolCall,
+    ToolResult,
+    ToolUpdate,
+    Usage,
+)
+
+START = {"type": "agent_start"}
+
+
+def stream(name: str) -> list[Event]:
+    return normalize("pi-json", recording("pi-json", name, "pi-0.73.1"), Context(stream="s"))
+
+
+def message(*content: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"type": "message_end", "message": {"role": "assistant", "content": list(content), **more}}
+
+
+def began(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"type": "tool_execution_start", "toolCallId": "c", "toolName": name, "args": arguments}
+
+
+def result(text: str, name: str = "bash", is_error: bool = False) -> dict[str, Any]:
+    content = {"content": [{"type": "text", "text": text}]}
+    return {
+        "type": "tool_execution_end",
+        "toolCallId": "c",
+        "toolName": name,
+        "result": content,
+        "isError": is_error,
+    }
+
+
+def update(text: str) -> dict[str, Any]:
+    partial = {"content": [{"type": "text", "text": text}]}
+    return {"type": "tool_execution_update", "toolCallId": "c", "toolName": "bash", "partialResult": partial}
+
+
+def delta(text: str, kind: str = "text_delta", index: int = 0) -> dict[str, Any]:
+    return {"type": "message_update", "assistantMessageEvent": {"type": kind, "contentIndex": index, "delta": text}}
+
+
+def ended(text: str) -> ToolResult:
+    (done,) = of(ToolResult, read("pi-json", began("bash", command="x"), result(text, is_error=True)))
+    return done
+
+
+# -- sessions, turns, messages ----------------------------------------------------------------------------------------
+
+
+def test_a_run_is_one_turn_and_its_requests_are_steps() -> None:
+    found = stream("edit")
+
+    assert outline(found) == [
+        "session",
+        "turn started",
+        "message user",
+        "session",
+        "tool-call Read",
+        "usage",
+        "tool-update",
+        "tool-result Read completed",
+        "message assistant",
+        "tool-call MultiEdit",
+        "usage",
+        "tool-update",
+        "tool-result MultiEdit completed",
+        "message assistant",
+        "usage",
+        "turn completed",
+    ]
+    assert turns(found) == [("t1", "started", False), ("t1", "completed", False)]
+    started, updated = of(SessionEvent, found)
+    assert (started.session, started.cwd, updated.model) == (
+        "01a1ffe5-79d7-710e-922d-7e06fc36e4f9",
+        "/tmp/ws",
+        "fake-model",
+    )
+    assert {event.protocol for event in found} == {"pi"}
+
+
+def test_what_is_told_again_is_told_once() -> None:
+    found = stream("tool-errors")
+
+    assert said(found) == [("user", "[[S24]] Make some tool errors."), ("assistant", "Errors seen.")]
+    assert len(of(ToolResult, found)) == 2
+    stats = statistics("pi-json", recording("pi-json", "tool-errors", "pi-0.73.1"))
+    assert (stats.unparsed, stats.skipped["repeated"]) == (0, 2)
+
+
+def test_the_prompt_counts_what_came_from_the_cache() -> None:
+    # {"input":300,"output":42,"cacheRead":900,"cacheWrite":0,"totalTokens":1242}
+    (first, *_) = of(Usage, stream("image"))
+
+    assert (first.scope, first.input_tokens, first.cache_read_tokens, first.output_tokens) == ("step", 1200, 900, 42)
+
+
+def test_deltas_are_dropped_for_the_whole_and_kept_where_it_never_comes() -> None:
+    whole = message({"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "Yes."}, responseId="r")
+    found = read("pi-json", START, delta("H", "thinking_delta"), delta("Ye", index=1), whole, delta("And th"))
+
+    assert [(type(one), one.text, one.block, one.message_id, one.synthetic) for one in of(Reasoning, found)] == [
+        (Reasoning, "Hm.", 0, "r", False)
+    ]
+    assert [(one.text, one.synthetic) for one in of(Message, found)] == [("Yes.", False), ("And th", True)]
+
+
+def test_an_api_error_fails_the_turn_in_the_providers_words() -> None:
+    failed = message(stopReason="error", errorMessage="400 bad request")
+    found = read("pi-json", START, failed, {"type": "agent_end", "messages": [failed["message"]]})
+
+    assert [(one.level, one.code, one.text) for one in of(Notice, found)] == [
+        ("error", "provider-error", "400 bad request")
+    ]
+    assert turns(found)[-1] == ("t1", "failed", False)
+
+
+def test_a_run_that_will_be_tried_again_goes_on() -> None:
+    again = {"type": "auto_retry_start", "attempt": 1, "maxAttempts": 3, "delayMs": 2000, "errorMessage": "overloaded"}
+    end = {"type": "agent_end", "messages": [], "willRetry": True}
+    found = read("pi-json", START, end, again, START, {"type": "agent_end", "messages": []})
+
+    assert turns(found) == [("t1", "started", False), ("t1", "completed", False)]
+    (notice,) = of(Notice, found)
+    assert (notice.code, notice.text) == ("retry", "overloaded")
+    assert notice.data == {"attempt": 1, "maxAttempts": 3, "delayMs": 2000}
+
+
+def test_a_run_the_user_stops_is_cancelled_and_its_half_call_never_made() -> None:
+    half = {"type": "toolCall", "id": "c", "name": "bash", "arguments": {"command": "rm -r"}}
+    stopped = message(half, stopReason="aborted")
+    found = read("pi-json", START, stopped, {"type": "agent_end", "messages": [stopped["message"]]})
+
+    assert of(ToolCall, found) == []
+    assert turns(found)[-1] == ("t1", "cancelled", False)
+
+
+def test_compaction_is_a_notice() -> None:
+    done = {"type": "compaction_end", "reason": "threshold", "result": {"summary": "So far."}, "aborted": False}
+    (notice,) = of(Notice, read("pi-json", {"type": "compaction_start", "reason": "threshold"}, done))
+
+    assert (notice.code, notice.text, notice.data) == (
+        "compaction",
+        "So far.",
+        {"reason": "threshold", "aborted": False},
+    )
+
+
+# -- calls ------------------------------------------------------------------------------------------------------------
+
+
+def test_parallel_calls_wait_until_each_begins() -> None:
+    found = stream("parallel")
+
+    assert [(one.name, one.status) for one in of(ToolCall, found)] == [
+        ("Read", "pending"),
+        ("Read", "pending"),
+        ("Bash", "pending"),
+    ]
+    assert [one.status for one in of(ToolUpdate, found)] == ["running"] * 3
+    assert answer(results(found)["bash"].output) == {"stdout": "done\n"}
+
+
+def test_an_edit_has_its_pieces_and_shows_its_diff() -> None:
+    found = stream("edit")
+
+    edit = answer(calls(found)["edit"].input)
+    assert (edit["file_path"], len(edit["edits"])) == ("src/app.py", 1)
+    assert edit["edits"][0]["new_string"] == '    return "Howdy, " + name + "!"'
+    done = results(found)["edit"]
+    assert done.output["message"] == "Successfully replaced 1 block(s) in src/app.py."
+    assert done.display is not None
+    assert '+ 6     return "Howdy, " + name + "!"' in (done.display.text or "")
+
+
+def test_matches_are_told_without_the_space_that_pi_puts_before_them() -> None:
+    """`README.md:5: - greet people`; lines of context, which have none of the form, are in the text alone."""
+    (found,) = [one for one in stream("search") if isinstance(one, ToolResult) and one.name == "Grep"]
+    text = "a.py-3- before\na.py:4:     hit"
+    asked = {"type": "tool_execution_start", "toolCallId": "c", "toolName": "grep", "args": {"pattern": "hit"}}
+    told = {"type": "tool_execution_end", "toolCallId": "c", "toolName": "grep", "isError": False}
+    with_context = read("pi-json", asked, {**told, "result": {"content": [{"type": "text", "text": text}]}})
+
+    assert [match["excerpt"] for match in found.output["matches"]] == [
+        "- greet people",
+        "def greet(name):",
+        '    """Return a greeting."""',
+        "    print(greet(who))",
+    ]
+    assert answer(results(with_context)["grep"].output) == {
+        "matches": [{"filePath": "a.py", "line": 4, "excerpt": "    hit"}],
+        "text": text,
+    }
+
+
+def test_searches_and_listings() -> None:
+    assert results(stream("search"))["grep"].output["matches"][1] == {
+        "filePath": "src/app.py",
+        "line": 4,
+        "excerpt": "def greet(name):",
+    }
+    found = stream("listing")
+    assert results(found)["ls"].output["entries"] == ["app.py", "util.py"]
+    failed = results(found)["find"]
+    assert (failed.name, failed.status, answer(failed.output)) == (
+        "Glob",
+        "failed",
+        {"errorMessage": "fd is not available and could not be downloaded"},
+    )
+
+
+def test_a_picture_is_an_output() -> None:
+    done = results(stream("image"))["read"]
+
+    assert answer(done.output) == {"message": "Read image file [image/png]"}
+    assert done.attachments is not None
+    assert [(one.mime_type, one.bytes) for one in done.attachments] == [("image/png", 70)]
+
+
+def test_a_failed_commands_exit_code_stands_below_what_it_printed() -> None:
+    done = ended("partial output\nboom\n\n\nCommand exited with code 3")
+
+    assert (done.status, answer(done.output)) == (
+        "failed",
+        {"stdout": "partial output\nboom\n", "exit_code": 3, "errorMessage": "Command exited with code 3"},
+    )
+    assert answer(ended("(no output)\n\nCommand exited with code 1").output)["stdout"] == ""
+    assert answer(ended("Command exited with code 1").output)["exit_code"] == 1
+
+
+def test_other_ends_of_a_command() -> None:
+    assert (ended("x\n\nCommand aborted").status, ended("x\n\nCommand timed out after 5 seconds").status) == (
+        "cancelled",
+        "failed",
+    )
+    blocked = ended("Tool execution was blocked")
+    assert (blocked.status, answer(blocked.output)) == ("denied", {"errorMessage": "Tool execution was blocked"})
+
+
+def test_an_interrupted_command_has_printed_what_was_last_shown() -> None:
+    done = results(stream("interrupted"))["bash"]
+
+    assert (done.status, done.synthetic, answer(done.output)) == (
+        "interrupted",
+        True,
+        {"stdout": "tick 1\ntick 2\ntick 3\n"},
+    )
+
+
+def test_output_that_is_sent_again_and_again_is_shown_once() -> None:
+    assert chunks("a\n", "a\nb\n", "a\nb\n", "a\nb\nb\n") == [("a\n", 0), ("b\n", 2), ("b\n", 4)]
+
+
+def test_output_whose_beginning_is_left_out_goes_on_where_it_was() -> None:
+    lines = [f"line {number:06}\n" for number in range(100)]
+
+    assert chunks("".join(lines[:50]), "".join(lines[30:60])) == [
+        ("".join(lines[:50]), 0),
+        ("".join(lines[50:60]), 600),
+    ]
+
+
+def chunks(*outputs: str) -> list[tuple[str, int]]:
+    normalizer = StreamNormalizer(Context(stream="s", partials=True), "pi-json")
+    lines = [Line(orjson.dumps(line)) for line in (began("bash", command="x"), *map(update, outputs))]
+    found = [out.event for line in lines for out in normalizer.feed(line.data) if isinstance(out, Produced)]
+    pieces = [event.chunk for event in found if isinstance(event, ToolUpdate) and event.chunk is not None]
+    return [(piece.text, piece.offset) for piece in pieces]
+
+
+def test_a_result_whose_call_was_missed_has_a_name() -> None:
+    found = read("pi-json", result("a\nb", name="ls"))
+
+    assert [(one.name, one.synthetic) for one in of(ToolCall, found)] == [("LS", True)]

@@ -1,0 +1,244 @@
+"""Mistral Vibe's stream, as its lines state it."""
+
+from typing import Any
+
+from tests.normalizers.reading import answer, calls, of, outline, read, recording, results, said, statistics, turns
+from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.core.recognition import sniff
+from tooltap.normalizers.stream.contract import normalize
+from tooltap.protocol.events import (
+    Event,
+    Message,
+    PermissionRequest,
+    PermissionResponse,
+    ToolCall,
+    ToolResult,
+    ToolUpdate,
+)
+
+
+def stream(name: str) -> list[Event]:
+    return normalize("vibe-json", recording("vibe-json", name, "vibe-3.0.2"), Context(stream="s"))
+
+
+def entry(entry_id: str, kind: str, status: str = "completed", turn: str = "t", **more: Any) -> dict[str, Any]:
+    common = {"id": entry_id, "sessionId": "one", "turnId": turn, "createdAt": 1_000, "updatedAt": 2_000}
+    return {**common, "type": kind, "generationStatus": status, **more}
+
+
+def message(
+    entry_id: str, text: str, status: str = "completed", role: str = "assistant", **more: Any
+) -> dict[str, Any]:
+    return entry(entry_id, "message", status, role=role, content=[{"type": "text", "text": text}], **more)
+
+
+def effect(status: str, state: dict[str, Any], name: str = "file_system.bash") -> dict[str, Any]:
+    detail = {"toolName": name, "kind": "shell", "input": {"command": "x"}}
+    return entry("effect-1", "effect", status, detail=detail, state=state)
+
+
+# -- sessions, turns, messages ----------------------------------------------------------------------------------------
+
+
+def test_a_turn_that_ends_with_what_the_model_said_is_complete() -> None:
+    found = stream("read")
+
+    assert outline(found) == [
+        "turn started",
+        "message user",
+        "message assistant",
+        "tool-call Read",
+        "tool-result Read completed",
+        "message assistant",
+        "turn completed",
+    ]
+    turn = "turn-0dcb67565a7a3395d67d558533ce671f"
+    assert turns(found) == [(turn, "started", False), (turn, "completed", True)]
+    assert {event.session for event in found} == {"ff57c8b1-9dd5-091f-fb58-4f76bb9c699e"}
+    assert {event.protocol for event in found} == {"vibe"}
+    assert [event.ts for event in found][:2] == [1795295021278, 1795295021278]
+
+
+def test_a_turn_that_ends_with_the_prompt_is_cancelled() -> None:
+    assert [state for _, state, _ in turns(stream("api-error"))] == ["started", "cancelled"]
+
+
+def test_the_next_turn_ends_the_one_before() -> None:
+    found = read("vibe-json", message("a", "Go.", role="user"), message("b", "Done."), message("c", "More.", turn="u"))
+
+    assert turns(found) == [
+        ("t", "started", False),
+        ("t", "completed", True),
+        ("u", "started", False),
+        ("u", "completed", True),
+    ]
+
+
+def test_a_message_that_grows_is_told_once_and_whole() -> None:
+    lines = [
+        message("m", "Hel", "in_progress"),
+        message("m", "Hello", "in_progress"),
+        message("m", "Hello."),
+        message("m", "Hello."),
+    ]
+    found = read("vibe-json", *lines)
+
+    assert [(one.text, one.message_id, one.synthetic) for one in of(Message, found)] == [("Hello.", "m", False)]
+
+
+def test_a_message_that_never_ends_is_kept() -> None:
+    found = read("vibe-json", message("m", "Hel", "in_progress"), message("m", "Hello", "in_progress"))
+
+    assert [(one.text, one.synthetic) for one in of(Message, found)] == [("Hello", True)]
+
+
+# -- calls ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_command_has_both_its_streams() -> None:
+    found = stream("shell")
+
+    call, done = calls(found)["file_system.bash"], results(found)["file_system.bash"]
+    assert (call.name, call.title) == ("Bash", "bash: echo hello from shell; ls src; git status --short")
+    assert answer(done.output) == {"stdout": "hello from shell\napp.py\nutil.py\n", "stderr": "", "truncated": False}
+    assert done.ts == 1795295042123
+
+
+def test_an_effect_that_comes_again_is_one_call() -> None:
+    lines = [
+        effect("in_progress", {"status": "pending"}),
+        effect("in_progress", {"status": "running"}),
+        effect("in_progress", {"status": "running"}),
+        effect("completed", {"status": "completed", "output": {"stdout": "a", "stderr": ""}}),
+        effect("completed", {"status": "completed", "output": {"stdout": "a", "stderr": ""}}),
+    ]
+    found = read("vibe-json", *lines)
+
+    assert [one.status for one in of(ToolCall, found)] == ["pending"]
+    assert [one.status for one in of(ToolUpdate, found)] == ["running"]
+    assert [(one.status, one.output["stdout"]) for one in of(ToolResult, found)] == [("completed", "a")]
+
+
+def test_a_failed_commands_code_stands_in_its_error() -> None:
+    words = "Command failed: 'x'\nReturn code: 3\nStderr: boom\nStdout: partial"
+    state = {"status": "failed", "outputText": "", "error": {"message": words, "code": "tool_failed"}}
+    (done,) = of(ToolResult, read("vibe-json", effect("completed", state)))
+
+    assert (done.status, answer(done.output)) == (
+        "failed",
+        {"stdout": "partial", "stderr": "boom", "exit_code": 3, "errorMessage": words},
+    )
+
+
+def test_a_long_answer_is_the_note_where_it_was_saved() -> None:
+    note = '<system>The tool output is large.</system>\n<truncated-output>\n{\n  "returncode": 0,\n  "stdout": "a"'
+    (done,) = of(ToolResult, read("vibe-json", effect("completed", {"status": "completed", "outputText": note})))
+
+    assert answer(done.output) == {"message": note, "exit_code": 0}
+
+
+def test_a_cancelled_effect_is_cancelled() -> None:
+    (done,) = of(ToolResult, read("vibe-json", effect("cancelled", {"status": "running"})))
+
+    assert (done.status, done.synthetic) == ("cancelled", False)
+
+
+def test_files() -> None:
+    file = results(stream("read"))["file_system.read_file"].output["file"]
+    assert (file["filePath"], file["startLine"], file["numLines"]) == ("/tmp/ws/src/app.py", 1, 15)
+    assert file["content"].startswith("import sys\n\n\ndef greet(name):")
+    found = stream("write")
+    assert calls(found)["file_system.write_file"].input["content"] == "# Notes\n\n- first\n- second\n"
+    assert answer(results(found)["file_system.write_file"].output) == {
+        "filePath": "/tmp/ws/docs/notes.md",
+        "fileExisted": False,
+    }
+
+
+def test_a_replacement_has_its_pieces() -> None:
+    edit = calls(stream("edit"))["file_system.search_replace"]
+
+    assert (edit.name, edit.input["file_path"]) == ("MultiEdit", "src/app.py")
+    assert edit.input["edits"][0]["old_string"] == '    return "Hello, " + name + "!"'
+
+
+def test_searches_and_to_do_lists() -> None:
+    assert results(stream("search"))["grep"].output["matches"][0] == {
+        "filePath": "src/app.py",
+        "line": 4,
+        "excerpt": "def greet(name):",
+    }
+    found = stream("todo-list")
+    assert [[todo["status"] for todo in one.input["todos"]] for one in of(ToolCall, found)] == [
+        ["in_progress", "pending", "pending"],
+        ["completed", "in_progress", "pending"],
+        ["completed", "completed", "completed"],
+    ]
+    assert [one.name for one in of(ToolResult, found)] == ["TodoWrite"] * 3
+
+
+def test_the_user_saw_a_line() -> None:
+    shown = results(stream("read"))["file_system.read_file"].display
+
+    assert shown is not None
+    assert (shown.origin, shown.text) == ("provider", "Read 15 lines from src/app.py")
+
+
+def test_a_missing_file_fails_in_the_tools_words() -> None:
+    done = results(stream("missing-file"))["file_system.read_file"]
+
+    assert (done.status, answer(done.output)) == (
+        "failed",
+        {"errorMessage": "File not found at: /tmp/ws/src/missing.py"},
+    )
+
+
+def test_tools_of_vibes_own_keep_their_names() -> None:
+    assert [one.name for one in of(ToolCall, stream("tool-discovery"))] == ["search_tool_functions"]
+
+
+def test_a_permission_is_asked_before_the_entry_of_its_call() -> None:
+    found = stream("denied")
+
+    (call,) = of(ToolCall, found)
+    assert (call.line, call.synthetic, call.status, call.input["command"]) == (3, False, "pending", "rm README.md")
+    (asked,) = of(PermissionRequest, found)
+    assert (asked.permission_id, asked.call_id) == ("approval-call_d38645c23aa84e90a9002962", call.call_id)
+    assert [option["id"] for option in asked.options or []] == [
+        "approve",
+        "approve_for_session",
+        "approve_permanently",
+        "deny",
+        "cancel_turn",
+    ]
+    (answered,) = of(PermissionResponse, found)
+    assert (answered.outcome, answered.option_id) == ("denied", "deny")
+    (done,) = of(ToolResult, found)
+    assert (done.status, answer(done.output)) == (
+        "denied",
+        {"errorMessage": "Tool execution denied by approval callback"},
+    )
+
+
+def test_a_kind_of_entry_nobody_knows_is_unparsed() -> None:
+    stats = statistics("vibe-json", recording("vibe-json", "denied", "vibe-3.0.2"))
+    assert (stats.unparsed, stats.skipped) == (0, {})
+    assert outline(read("vibe-json", entry("x", "new"))) == ["unparsed"]
+    assert said(stream("denied"))[0] == ("user", "[[S14]] Delete the README with rm.")
+
+
+def test_messages_as_versions_before_3_print_them_are_taken_for_nobody_elses() -> None:
+    """After `core/output_formatters.py` and `LLMMessage` in `core/types.py` of mistralai/mistral-vibe: chat messages
+    with every field, so that none is Kimi's. No recording of them is known."""
+    fields = ("tool_calls", "name", "tool_call_id", "reasoning_content", "message_id")
+    blank: dict[str, Any] = {"injected": False, **dict.fromkeys(fields)}
+    called = {"id": "c", "index": 0, "type": "function", "function": {"name": "bash", "arguments": "{}"}}
+    lines = [
+        {"role": "system", "content": "…", **blank},
+        {"role": "user", "content": "Go.", **blank},
+        {"role": "assistant", "content": "", **blank, "tool_calls": [called]},
+        {"role": "tool", "content": "x", **blank, "name": "bash", "tool_call_id": "c"},
+        {"role": "assistant", "content": "Done.", **blank},
+    ]
+
+    assert [sniff(line) for line in lines] == [None] * 5

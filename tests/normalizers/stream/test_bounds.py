@@ -1,0 +1,111 @@
+"""No string and no event is longer than its bound; the whole is kept aside."""
+
+import itertools
+from typing import Any
+
+import orjson
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tooltap.normalizers.core.items import Limits, OutputPiece
+from tooltap.normalizers.stream.bounds import bound
+from tooltap.protocol.events import Message, SessionEvent, ToolResult, decode
+
+ENVELOPE: dict[str, Any] = {
+    "v": 2,
+    "id": "s:1:0",
+    "stream": "s",
+    "line": 1,
+    "session": "s",
+    "protocol": "p",
+    "provider": "p",
+    "dialect": "d",
+}
+META = {"_happy": {"v": 2}, "_raw": {}}
+
+
+def run(event: Any, **limits: int) -> tuple[dict[str, Any], list[OutputPiece]]:
+    numbers = itertools.count()
+    produced, pieces = bound(event, Limits(**limits), lambda: f"o{next(numbers)}")
+    assert decode(produced.body) == produced.event
+    return orjson.loads(produced.body), pieces
+
+
+def result(output: dict[str, Any]) -> ToolResult:
+    return ToolResult(**ENVELOPE, call_id="c", name="Bash", output=output, status="completed", is_error=False)
+
+
+def test_a_short_event_is_left_alone() -> None:
+    event = Message(**ENVELOPE, role="user", text="hi")
+
+    produced, pieces = bound(event, Limits(), lambda: "never")
+
+    assert produced.event is event
+    assert pieces == []
+
+
+def test_a_long_string_is_cut_at_a_code_point_and_kept_whole() -> None:
+    text = "a\n" + "é" * 100
+
+    data, (piece,) = run(result({"stdout": text, "exit_code": 0, **META}), string_bytes=101)
+
+    assert data["output"]["stdout"] == "a\n" + "é" * 49
+    assert data["output"]["exit_code"] == 0
+    assert piece.data.decode() == text
+    assert data["outputs"] == {
+        "/output/stdout": {"outputId": "o0", "bytes": 202, "lines": 2, "mimeType": "text/plain"},
+    }
+
+
+def test_pointers_escape_keys() -> None:
+    data, _ = run(result({"a/b~c": [{"": "x" * 300}], **META}), string_bytes=200)
+
+    assert list(data["outputs"]) == ["/output/a~1b~0c/0/"]
+
+
+def test_a_crowd_of_small_values_is_moved_out_as_json() -> None:
+    items = [{"n": n} for n in range(1_000)]
+
+    data, (piece,) = run(result({"matches": items, "count": 1_000, **META}), string_bytes=500, event_bytes=4_000)
+
+    assert len(orjson.dumps(data)) <= 4_000
+    assert orjson.loads(piece.data) == items
+    assert data["outputs"]["/output/matches"]["mimeType"] == "application/json"
+    assert data["output"]["count"] == 1_000
+
+
+def test_a_list_of_the_events_own_stays_a_list() -> None:
+    servers = [{"name": f"server-{n}"} for n in range(1_000)]
+    event = SessionEvent(**ENVELOPE, state="started", mcp_servers=servers)
+
+    data, (piece,) = run(event, string_bytes=500, event_bytes=4_000)
+
+    assert data["mcpServers"] == []
+    assert orjson.loads(piece.data) == servers
+    assert data["outputs"]["/mcpServers"]["mimeType"] == "application/json"
+
+
+def test_a_string_cut_twice_has_one_body() -> None:
+    output = {f"k{n}": "x" * 9_000 for n in range(10)}
+
+    data, pieces = run(result({**output, **META}), string_bytes=8_000, event_bytes=20_000)
+
+    assert len(orjson.dumps(data)) <= 20_000
+    assert [len(piece.data) for piece in pieces] == [9_000] * 10
+
+
+@given(st.dictionaries(st.text(max_size=5), st.text(max_size=300) | st.lists(st.text(max_size=50)), max_size=8))
+def test_what_is_cut_can_always_be_put_together_again(output: dict[str, Any]) -> None:
+    output = {key: value for key, value in output.items() if key not in META}
+
+    data, pieces = run(result({**output, **META}), string_bytes=100, event_bytes=100_000)
+
+    bodies = {piece.output_id: piece.data.decode() for piece in pieces}
+    for pointer, ref in data.get("outputs", {}).items():
+        container, *path = data, *(part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:])
+        *above, last = path
+        for part in above:
+            container = container[int(part) if isinstance(container, list) else part]
+        container[int(last) if isinstance(container, list) else last] = bodies[ref["outputId"]]
+    data["output"].pop("_happy"), data["output"].pop("_raw")
+    assert data["output"] == output

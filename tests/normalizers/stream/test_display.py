@@ -1,0 +1,301 @@
+"""The display projection: one display event for what is worth showing, the same kinds for every provider."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import msgspec
+import orjson
+import pytest
+
+from tests.same_task import EDIT, FIXTURES, PROVIDERS, SHELL_FAILS, Session
+from tooltap.normalizers.core.items import Limits
+from tooltap.normalizers.stream.bounds import bound
+from tooltap.normalizers.stream.contract import normalize, read_recording
+from tooltap.normalizers.stream.display import PROJECTIONS, display_body, display_events, display_of, display_text
+from tooltap.protocol.display import DisplayText, DisplayToolResult, DisplayToolUse, decode_display, encode_display
+from tooltap.protocol.events import AnyEvent, Event, Message, decode, encode
+
+PREVIEW = "echo partial output; echo 'boom: somethi"
+SAID = "The command failed with exit code 3."
+STATUS = {"gemini": "completed", "openai-compatible": "completed"}
+"""Where the wire does not say that the command failed."""
+ENVELOPE = {
+    "v": 2,
+    "id": "s:1:0",
+    "stream": "s",
+    "line": 1,
+    "session": "session",
+    "protocol": "acp",
+    "provider": "gemini",
+    "dialect": "acp",
+}
+CALL = {"callId": "c", "name": "Bash"}
+LISTED = "List " + "x" * 35
+HALF = {"text": "50%"}
+VIEW = {"origin": "rewriter", "text": "one line"}
+NOTICE = {"kind": "notice", "code": "turn", "text": "x"}
+HAPPY = {"_happy": {"v": 2}, "_raw": {"title": "x"}}
+
+
+def event(kind: str, **fields: Any) -> Event:
+    return decode(orjson.dumps({**ENVELOPE, "kind": kind, **fields}))
+
+
+def of(kind: str, **fields: Any) -> dict[str, Any] | None:
+    """What is shown of an event, as it stands on the wire, save the envelope."""
+    shown = display_of(event(kind, **fields))
+    return None if shown is None else _without_envelope(orjson.loads(encode_display(shown)))
+
+
+def _without_envelope(line: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in line.items() if key not in ENVELOPE}
+
+
+def steps(session: Session) -> Iterator[tuple[str, ...]]:
+    """Tools and texts in their order: what is shown in every provider's session."""
+    for shown in display_events(session.events()):
+        match shown:
+            case DisplayToolUse():
+                yield "tool_use", shown.name, shown.arg
+            case DisplayToolResult():
+                yield "tool_result", shown.name, shown.status
+            case DisplayText():
+                yield "text", shown.text
+
+
+# -- the same for every provider ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_sc003_a_recorded_session_gives_exactly_these_display_events(provider: str) -> None:
+    assert list(steps(SHELL_FAILS[provider])) == [
+        ("tool_use", "Bash", PREVIEW),
+        ("tool_result", "Bash", STATUS.get(provider, "failed")),
+        ("text", SAID),
+    ]
+
+
+@pytest.mark.parametrize("name", SHELL_FAILS)
+def test_every_way_to_tap_an_agent_gives_the_same_kinds_in_the_same_order(name: str) -> None:
+    assert [step[:2] for step in steps(SHELL_FAILS[name])] == [
+        ("tool_use", "Bash"),
+        ("tool_result", "Bash"),
+        ("text", SAID),
+    ]
+
+
+@pytest.mark.parametrize("name", EDIT)
+def test_text_between_tools_stands_between_them(name: str) -> None:
+    """Agents read and edit with tools of their own."""
+    found = list(steps(EDIT[name]))
+
+    assert [kind for kind, *_ in found] == ["tool_use", "tool_result", "text", "tool_use", "tool_result", "text"]
+    assert [step[1] for step in found if step[0] == "text"] == [
+        "Now the edit.",
+        "Changed Hello to Howdy in src/app.py.",
+    ]
+
+
+def test_us1_blocks_of_one_line_keep_their_order() -> None:
+    """Claude may say and call several things in one line."""
+    blocks = [
+        {"type": "text", "text": "One."},
+        {"type": "tool_use", "id": "a", "name": "Read", "input": {"file_path": "/w/a.py"}},
+        {"type": "text", "text": "Two."},
+        {"type": "tool_use", "id": "b", "name": "Grep", "input": {"pattern": "x"}},
+        {"type": "text", "text": "Three."},
+    ]
+    message = {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": blocks}
+    line = orjson.dumps({"type": "assistant", "message": message, "session_id": "s"})
+    shown = list(display_events(normalize("claude-stream", read_recording(line + b"\n"))))
+
+    assert [type(one).__name__ for one in shown[:5]] == ["DisplayText", "DisplayToolUse"] * 2 + ["DisplayText"]
+    assert [getattr(one, "text", "") or getattr(one, "name", "") for one in shown[:5]] == [
+        "One.",
+        "Read",
+        "Two.",
+        "Grep",
+        "Three.",
+    ]
+
+
+@pytest.mark.parametrize("name", SHELL_FAILS)
+def test_the_text_of_a_session_is_its_messages_byte_for_byte(name: str) -> None:
+    events = SHELL_FAILS[name].events()
+    said = "".join(one.text for one in events if isinstance(one, Message) and one.role == "assistant")
+
+    assert display_text(display_events(events)) == said == SAID
+
+
+@pytest.mark.parametrize("path", sorted(FIXTURES.glob("*/*/unicode.jsonl")), ids=lambda path: path.parts[-3])
+def test_no_field_has_glyphs_or_escapes_of_a_renderer(path: Any) -> None:
+    """The recordings hold ANSI, emoji and combining characters; text stays as the agent gave it."""
+    events = normalize(path.parts[-3], read_recording(path.read_bytes()))
+    shown = list(display_events(events))
+
+    assert [one.text for one in shown if isinstance(one, DisplayText)] == [
+        one.text for one in events if isinstance(one, Message) and one.role == "assistant"
+    ]
+    for one in shown:
+        if isinstance(one, DisplayToolUse):
+            assert re.fullmatch(r"[^\x00-\x1f\x7f▸✓✗■]{0,40}", one.arg)
+            assert re.fullmatch(r"[\w.-]+", one.name)
+
+
+# -- kind by kind -------------------------------------------------------------------------------------------------
+
+
+RUNNING = {**CALL, "input": {}, "status": "running"}
+ASKED = {"permissionId": "p", "type": "permission", **CALL, "title": "ls"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "shown"),
+    [
+        ("message", {"role": "assistant", "text": "a\r\n\x1b[1mb"}, {"kind": "text", "text": "a\r\n\x1b[1mb"}),
+        ("message", {"role": "user", "text": "do"}, {"kind": "prompt", "role": "user", "text": "do"}),
+        ("reasoning", {"text": "Hm."}, {"kind": "reasoning", "text": "Hm."}),
+        ("tool-call", {**RUNNING, "preview": "ls", "title": "List"}, {"kind": "tool_use", **CALL, "arg": "ls"}),
+        ("tool-call", {**RUNNING, "title": "List\x1b[31m\n" + "x" * 99}, {"kind": "tool_use", **CALL, "arg": LISTED}),
+        ("tool-call", {**RUNNING, "title": "bash"}, {"kind": "tool_use", **CALL}),
+        ("tool-call", {**RUNNING, "title": "Terminal", "status": "pending"}, {"kind": "tool_use", **CALL}),
+        ("tool-update", {**CALL, "preview": "ls"}, {"kind": "tool_update", **CALL, "arg": "ls"}),
+        ("tool-update", {**CALL, "status": "running"}, {"kind": "tool_update", **CALL, "status": "running"}),
+        ("tool-update", {**CALL, "progress": HALF}, {"kind": "tool_update", **CALL, "progress": HALF}),
+        ("tool-update", {**CALL, "display": VIEW}, {"kind": "tool_update", **CALL, "display": VIEW}),
+        (
+            "permission-request",
+            ASKED,
+            {"kind": "permission", "permissionId": "p", "state": "requested", **CALL, "title": "ls"},
+        ),
+        (
+            "permission-request",
+            {"permissionId": "p", "type": "question"},
+            {"kind": "permission", "permissionId": "p", "state": "requested", "name": "question"},
+        ),
+        (
+            "permission-response",
+            {"permissionId": "p", "outcome": "denied", "by": "user", "message": "no"},
+            {"kind": "permission", "permissionId": "p", "state": "denied", "by": "user", "message": "no"},
+        ),
+        ("notice", {"level": "info", "code": "hook", "text": "x"}, NOTICE | {"level": "info", "code": "hook"}),
+        ("turn", {"state": "failed", "reason": "limit"}, NOTICE | {"level": "error", "text": "failed: limit"}),
+        ("turn", {"state": "cancelled"}, NOTICE | {"level": "warning", "text": "cancelled"}),
+        (
+            "unparsed",
+            {"reason": "not-json", "text": "x", "bytes": 1},
+            NOTICE | {"level": "warning", "code": "unparsed", "text": "not-json: x"},
+        ),
+        ("turn", {"state": "completed"}, None),
+        ("tool-update", {**CALL, "input": {}}, None),
+        ("session", {"state": "started"}, None),
+        ("usage", {"scope": "turn"}, None),
+        ("message", {"role": "assistant", "text": "again", "replay": True}, None),
+    ],
+)
+def test_what_is_shown_of_an_event(kind: str, fields: dict[str, Any], shown: dict[str, Any] | None) -> None:
+    assert of(kind, **fields) == shown
+
+
+@pytest.mark.parametrize(
+    ("fields", "shown"),
+    [
+        ({"output": {"stdout": "a", "exit_code": 0}}, {"exitCode": 0, "output": {"stdout": "a", "exit_code": 0}}),
+        (
+            {"output": {"stdout": "a"}, "display": {"origin": "rule", "text": "1 line"}},
+            {"display": {"origin": "rule", "text": "1 line"}},
+        ),
+        (
+            {"output": {"stdout": "a"}, "display": {"origin": "rewriter", "outputId": "o"}},
+            {"display": {"origin": "rewriter", "outputId": "o"}},
+        ),
+        ({"output": {"stdout": "a", "exit_code": 0}, "silent": True}, {"silent": True}),
+        ({"output": {"stdout": "a"}, "display": VIEW, "ask": True, "durationMs": 5}, {"ask": True, "durationMs": 5}),
+        (
+            {"output": {"stdout": "a"}, "assistantView": "unknown"},
+            {"output": {"stdout": "a"}, "assistantView": "unknown"},
+        ),
+        (
+            {"output": {"errorMessage": "no way"}, "status": "denied", "durationMs": 5},
+            {"status": "denied", "durationMs": 5, "error": "no way", "output": {"errorMessage": "no way"}},
+        ),
+        ({"output": {}, "async": True}, {"async": True, "output": {}}),
+        ({"output": {}, "final": True, "replaces": "s:0:0"}, {"final": True, "replaces": "s:0:0", "output": {}}),
+    ],
+)
+def test_of_a_result_the_user_sees_its_display_else_its_output_and_nothing_of_a_silent_one(
+    fields: dict[str, Any], shown: dict[str, Any]
+) -> None:
+    result = {**CALL, "status": "completed", "isError": False, **fields, "output": {**fields["output"], **HAPPY}}
+
+    assert of("tool-result", **result) == {"kind": "tool_result", **CALL, "status": "completed", **shown}
+
+
+def test_a_preview_is_marked_as_one() -> None:
+    chunk = {"stream": "stdout", "text": "a", "offset": 3}
+
+    said = {"text": "He", "partial": True, "offset": 2}
+
+    assert of("message", role="assistant", **said) == {"kind": "text", **said}
+    assert of("tool-update", **CALL, chunk=chunk, partial=True) == {
+        "kind": "tool_update",
+        **CALL,
+        "chunk": chunk,
+        "partial": True,
+    }
+    assert display_text(display_events([event("message", role="assistant", **said)])) == ""
+
+
+def test_whose_it_is_is_kept() -> None:
+    whose = {"seq": 7, "ts": 5, "agent": "sub", "parent": "c1", "turn": "t1"}
+    shown = display_of(event("message", role="assistant", text="x", **whose))
+
+    assert shown is not None
+    assert orjson.loads(encode_display(shown)) == {
+        "kind": "text",
+        "text": "x",
+        **{key: ENVELOPE[key] for key in ("id", "stream", "session", "provider")},
+        **whose,
+    }
+
+
+def test_what_was_cut_leads_to_its_whole_where_it_is_shown() -> None:
+    long = "x" * 100
+    result = event(
+        "tool-result", **CALL, status="completed", isError=False, output={"stdout": long, "_raw": {"text": long}}
+    )
+    produced, _ = bound(result, Limits(string_bytes=50), iter("ab").__next__)
+    cut = produced.event
+    shown = display_of(cut)
+    hidden = display_of(msgspec.structs.replace(cut, silent=True))
+
+    assert cut.outputs is not None
+    assert len(cut.outputs) == 2
+    assert shown is not None
+    assert shown.outputs == {"/output/stdout": cut.outputs["/output/stdout"]}
+    assert isinstance(hidden, DisplayToolResult)
+    assert hidden.outputs is None
+
+
+def test_an_encoded_event_gives_an_encoded_display_event() -> None:
+    said = event("message", role="assistant", text="x")
+    shown = display_of(said)
+
+    assert shown is not None
+    assert display_body(encode(said)) == encode_display(shown)
+    assert decode_display(encode_display(shown)) == shown
+    assert display_body(encode(event("usage", scope="turn"))) is None
+
+
+def test_what_a_newer_version_made_is_left_out() -> None:
+    assert display_body(orjson.dumps({**ENVELOPE, "kind": "telepathy"})) is None
+    assert decode_display(orjson.dumps({**ENVELOPE, "kind": "telepathy"})) is None
+
+
+def test_every_kind_of_event_is_shown_or_left_out_on_purpose() -> None:
+    shown = {str(kind.__struct_config__.tag) for kind in PROJECTIONS}
+
+    assert {str(kind.__struct_config__.tag) for kind in get_args(AnyEvent)} - shown == {"session", "usage"}

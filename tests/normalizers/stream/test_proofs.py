@@ -1,0 +1,61 @@
+"""What each row of the coverage page proves: the call and the result, as clients get them, cut to a reviewable size."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from tooltap.normalizers.core.registry import BUILTIN
+from tooltap.normalizers.stream.contract import normalize, read_recording
+from tooltap.protocol.events import ToolCall, ToolResult, ToolUpdate
+from tooltap.traces.checks.coverage import MCP, proofs, tells
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+ROWS = [
+    pytest.param(dialect, tool, path, id=f"{dialect}-{tool}")
+    for dialect in sorted(BUILTIN)
+    for tool, path in sorted(proofs(FIXTURES / dialect).items())
+]
+STRING = 160
+ITEMS = 2
+
+
+@pytest.mark.parametrize(("dialect", "tool", "path"), ROWS)
+def test_a_tool_is_called_and_answered(dialect: str, tool: str, path: Path, snapshot: SnapshotAssertion) -> None:
+    assert first_call(dialect, tool, path) == snapshot
+
+
+def first_call(dialect: str, tool: str, path: Path) -> dict[str, Any]:
+    """The first answered call of the tool, one that tells something if there is one: its input with all updates, its
+    result."""
+    calls: dict[str, dict[str, Any]] = {}
+    answered: list[tuple[bool, dict[str, Any]]] = []
+    for event in normalize(dialect, read_recording(path.read_bytes())):
+        if isinstance(event, ToolCall):
+            calls[event.call_id] = {"rawName": event.input["_happy"]["rawToolName"], "input": payload(event.input)}
+        elif isinstance(event, ToolUpdate) and event.input is not None:
+            calls[event.call_id]["input"] = payload(event.input)
+        elif isinstance(event, ToolResult) and not event.synthetic and is_of(event.name, tool):
+            result = {"status": event.status, "output": payload(event.output)}
+            answered.append((tells(event), {**calls[event.call_id], **result}))
+    _, first = max(answered, key=lambda one: one[0])
+    return {"fixture": f"{path.parent.name}/{path.stem}", **first}
+
+
+def is_of(name: str, tool: str) -> bool:
+    return name.startswith("mcp__") if tool == MCP else name == tool
+
+
+def payload(value: dict[str, Any]) -> dict[str, Any]:
+    return {key: cut(item) for key, item in value.items() if key not in ("_happy", "_raw")}
+
+
+def cut(value: Any) -> Any:
+    if isinstance(value, str):
+        return value if len(value) <= STRING else f"{value[:STRING]}… ({len(value)})"
+    if isinstance(value, list):
+        return [cut(item) for item in value[:ITEMS]] + ([f"… ({len(value)})"] if len(value) > ITEMS else [])
+    if isinstance(value, dict):
+        return {key: cut(item) for key, item in value.items()}
+    return value

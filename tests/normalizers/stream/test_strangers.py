@@ -1,0 +1,94 @@
+"""What `auto` answers to agents nobody wrote a dialect for: the nearest dialect if their lines fit it, else why not."""
+
+import pytest
+
+from tests.normalizers.reading import outline
+from tests.normalizers.stream.strangers import STRANGERS
+from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.stream.contract import Line, check_survives, normalize
+from tooltap.normalizers.stream.normalizer import AUTO, StreamNormalizer
+from tooltap.protocol.events import Event, Unparsed
+
+FITTING = {
+    "amp": (
+        "claude-stream",
+        [
+            "session",
+            "turn started",
+            "message user",
+            "tool-call Bash",
+            "tool-result Bash completed",
+            "message assistant",
+            "turn completed",
+        ],
+    ),
+    "auggie": ("claude-stream", ["turn started", "message assistant", "turn completed"]),
+    "grok-cli": (
+        "kimi-json",
+        [
+            "message user",
+            "turn started",
+            "message assistant",
+            "tool-call Bash",
+            "tool-result Bash completed",
+            "message assistant",
+            "turn completed",
+        ],
+    ),
+    "trae": (
+        "claude-stream",
+        ["session", "turn started", "unparsed", "message assistant", "turn completed"],
+    ),
+}
+"""Agent -> the dialect that is chosen, and what comes of its lines."""
+
+TEXT = {"aider": {"not-json", "truncated"}, "amazon-q": {"not-json"}}
+"""Agent that prints text -> the reasons its lines are unparsed for; a lone `{` may have been the start of an object."""
+
+
+def read(agent: str) -> tuple[StreamNormalizer, list[Event]]:
+    normalizer = StreamNormalizer(Context(stream="s"))
+    for line in lines(agent):
+        normalizer.feed(line.data)
+    return normalizer, normalize(AUTO, lines(agent), Context(stream="s"))
+
+
+def lines(agent: str) -> list[Line]:
+    return [Line(line.encode()) for line in STRANGERS[agent].lines]
+
+
+@pytest.mark.parametrize("agent", FITTING)
+def test_lines_that_fit_a_dialect_are_read_by_it(agent: str) -> None:
+    normalizer, found = read(agent)
+
+    assert (normalizer.dialect, outline(found)) == FITTING[agent]
+    check_survives(FITTING[agent][0], lines(agent))
+
+
+@pytest.mark.parametrize("agent", sorted(STRANGERS.keys() - FITTING.keys()))
+def test_lines_that_fit_none_are_shown_with_the_reason(agent: str) -> None:
+    normalizer, found = read(agent)
+
+    assert normalizer.dialect is None
+    assert {event.reason for event in found if isinstance(event, Unparsed)} == TEXT.get(agent, {"unknown-dialect"})
+    assert [event.line for event in found] == list(range(1, len(lines(agent)) + 1))
+    assert {(event.dialect, event.provider) for event in found} == {("unknown", "unknown")}
+
+
+@pytest.mark.parametrize("agent", STRANGERS)
+def test_a_publisher_names_the_agent_that_speaks_anothers_dialect(agent: str) -> None:
+    found = normalize(AUTO, lines(agent), Context(stream="s", provider=agent))
+
+    assert {event.provider for event in found} == {agent}
+
+
+@pytest.mark.parametrize("agent", STRANGERS)
+def test_every_line_of_a_stranger_is_accounted_for(agent: str) -> None:
+    normalizer = StreamNormalizer(Context(stream="s"))
+    for line in lines(agent):
+        normalizer.feed(line.data)
+    normalizer.close("end")
+    statistics = normalizer.statistics
+
+    assert statistics.lines == len(lines(agent))
+    assert statistics.lines == statistics.with_events + statistics.unparsed + sum(statistics.skipped.values())

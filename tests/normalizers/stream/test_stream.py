@@ -1,0 +1,220 @@
+"""From lines to events: sniffing, envelope, sessions, accounting, and a state that survives a restart."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.normalizers.toy import Toy
+from tooltap.normalizers.core.items import Context, Item, Limits
+from tooltap.normalizers.core.registry import UnknownDialectError
+from tooltap.normalizers.stream.bounds import Produced
+from tooltap.normalizers.stream.contract import Line, check_recording, check_survives
+from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
+from tooltap.normalizers.wire.framing import LongLine
+from tooltap.protocol.events import Message, Notice, SessionEvent, Unparsed
+
+NOISE = b'{"hello":"world"}'
+SAY = orjson.dumps({"do": "say", "text": "hi"})
+
+
+def events(outputs: list[Output]) -> list[Any]:
+    return [output.event for output in outputs if isinstance(output, Produced)]
+
+
+def test_the_envelope_says_where_an_event_comes_from(toy: str) -> None:
+    normalizer = StreamNormalizer(Context(stream="run/1", session="mine"), toy)
+
+    (event,) = events(normalizer.feed(SAY, 1_795_293_851_000))
+
+    assert orjson.loads(normalizer.feed(SAY)[0].body) == {  # type: ignore[union-attr]
+        "kind": "message",
+        "v": 2,
+        "id": "run/1:2:0",
+        "stream": "run/1",
+        "line": 2,
+        "session": "mine",
+        "protocol": "toy",
+        "provider": "toymaker",
+        "dialect": "toy",
+        "role": "assistant",
+        "text": "hi",
+    }
+    assert event.ts == 1_795_293_851_000
+
+
+def test_a_dialect_that_does_not_exist_is_named_with_those_that_do() -> None:
+    with pytest.raises(UnknownDialectError, match="no dialect 'nope'; known are auto, acp"):
+        StreamNormalizer(Context(stream="s"), "nope")
+
+
+def test_held_lines_are_parsed_as_if_the_dialect_had_been_known(toy: str) -> None:
+    known = StreamNormalizer(Context(stream="s"), toy)
+    auto = StreamNormalizer(Context(stream="s"))
+    lines = [NOISE, b"", b"not json", SAY, SAY]
+
+    wanted = [output for line in lines for output in known.feed(line)]
+    assert [auto.feed(line) for line in lines[:3]] == [[], [], []]
+    assert (auto.lines, auto.statistics.lines, auto.dialect) == (3, 0, None)
+    got = auto.feed(lines[3]) + auto.feed(lines[4])
+
+    assert [one.body for one in got] == [one.body for one in wanted]  # type: ignore[union-attr]
+    assert auto.statistics == known.statistics
+    assert auto.dialect == "toy"
+
+
+@pytest.mark.parametrize("limits", [Limits(held_lines=3), Limits(held_bytes=40)])
+def test_a_stream_nobody_knows_is_unparsed_until_a_decisive_line_comes(toy: str, limits: Limits) -> None:
+    normalizer = StreamNormalizer(Context(stream="s", limits=limits))
+
+    given_up = events([output for _ in range(4) for output in normalizer.feed(NOISE)])
+    after = events(normalizer.feed(SAY)) + events(normalizer.feed(NOISE))
+
+    assert [(one.reason, one.dialect, one.line) for one in given_up] == [
+        ("unknown-dialect", "unknown", line) for line in (1, 2, 3, 4)
+    ]
+    assert [(type(one), one.id, one.dialect) for one in after] == [
+        (Message, "s:5:0", "toy"),
+        (Unparsed, "s:6:0", "toy"),
+    ]
+    assert normalizer.statistics.unparsed == 5
+
+
+def test_a_short_stream_that_decides_nothing_is_unparsed_at_its_end() -> None:
+    normalizer = StreamNormalizer(Context(stream="s"))
+
+    assert normalizer.feed(NOISE) == []
+    (event,) = events(normalizer.close("end"))
+
+    assert (event.reason, event.text, event.bytes) == ("unknown-dialect", NOISE.decode(), len(NOISE))
+    assert normalizer.statistics.lines == 1
+
+
+def test_an_empty_stream_says_nothing() -> None:
+    assert StreamNormalizer(Context(stream="s")).close("end") == []
+
+
+def test_a_session_id_that_comes_late_is_tied_to_the_name_before(toy: str) -> None:
+    normalizer = StreamNormalizer(Context(stream="s", session="mine"), toy)
+    outputs = normalizer.feed(SAY) + normalizer.feed(orjson.dumps({"do": "session", "id": "theirs"}))
+
+    said, updated, _ = events(outputs)
+    assert said.session == "mine"
+    assert isinstance(updated, SessionEvent)
+    assert (updated.session, updated.state, updated.alias) == ("theirs", "updated", "mine")
+
+
+def test_a_session_id_that_comes_first_needs_no_alias(toy: str) -> None:
+    normalizer = StreamNormalizer(Context(stream="s"), toy)
+
+    (notice,) = events(normalizer.feed(orjson.dumps({"do": "session", "id": "theirs"})))
+
+    assert (type(notice), notice.session) == (Notice, "theirs")
+
+
+def test_lost_lines_are_counted_and_said(toy: str) -> None:
+    normalizer = StreamNormalizer(Context(stream="s"), toy)
+    normalizer.feed(SAY)
+
+    (notice,) = events(normalizer.lost(5, 900, "spool full"))
+    (after,) = events(normalizer.feed(SAY))
+
+    assert (notice.id, notice.code, notice.data) == (
+        "s:6:0",
+        "lost",
+        {"lines": 5, "bytes": 900, "reason": "spool full"},
+    )
+    assert after.line == 7
+    assert normalizer.statistics.skipped == {"lost": 5}
+    assert normalizer.statistics.lines == 7
+
+
+def test_a_line_that_is_too_long_is_unparsed_and_the_stream_goes_on(toy: str) -> None:
+    normalizer = StreamNormalizer(Context(stream="s"), toy)
+
+    (event,) = events(normalizer.feed(LongLine(b"x" * 4_096, 10**8)))
+
+    assert (event.reason, event.bytes, len(event.text)) == ("too-long", 10**8, 2_000)
+    assert len(events(normalizer.feed(SAY))) == 1
+
+
+def test_a_bug_in_a_dialect_costs_one_line(toy: str) -> None:
+    normalizer = StreamNormalizer(Context(stream="s"), toy)
+
+    (event,) = events(normalizer.feed(b'{"do":"fail"}'))
+
+    assert event.reason == "parser-error: RuntimeError"
+    assert len(events(normalizer.feed(SAY))) == 1
+
+
+def test_two_objects_torn_onto_one_line_are_both_read(toy: str) -> None:
+    normalizer = StreamNormalizer(Context(stream="s"), toy)
+
+    first, second = events(normalizer.feed(SAY + b'{"do":"call","id":"a","name":"X"}'))
+
+    assert (first.id, second.id) == ("s:1:0", "s:1:1")
+    assert (normalizer.statistics.with_events, normalizer.statistics.repaired) == (1, 1)
+
+
+COMMANDS = st.fixed_dictionaries(
+    {"do": st.sampled_from(["say", "chunk", "call", "result", "ask", "answer", "begin", "finish", "session", "quiet"])},
+    optional={
+        "id": st.sampled_from("abc"),
+        "call": st.sampled_from("abc"),
+        "agent": st.sampled_from(["sub", "other"]),
+        "parent": st.sampled_from("abc"),
+        "in_session": st.sampled_from(["one", "two"]),
+        "is_async": st.booleans(),
+        "status": st.sampled_from(["completed", "failed", "cancelled"]),
+        "turn": st.sampled_from(["t1", "t2"]),
+        "outcome": st.sampled_from(["completed", "failed", "cancelled"]),
+    },
+)
+DEFAULTS = {"text": "x", "name": "X", "id": "a", "outcome": "allowed"}
+
+
+def prepared(command: dict[str, Any]) -> bytes:
+    command = {**DEFAULTS, **command}
+    if command["do"] == "finish" and command["outcome"] == "allowed":
+        command["outcome"] = "completed"
+    if command["do"] == "answer":
+        command["outcome"] = "denied" if command["outcome"] == "failed" else "allowed"
+    return orjson.dumps(command)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(COMMANDS, max_size=25))
+def test_any_order_of_things_keeps_the_contract(commands: list[dict[str, Any]]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(__import__("tooltap.normalizers.core.registry", fromlist=["BUILTIN"]).BUILTIN, "toy", "")
+        patch.setattr("tooltap.normalizers.stream.normalizer.parser_class", lambda name: Toy)
+        patch.setattr("tooltap.normalizers.stream.contract.parser_class", lambda name: Toy)
+        check_recording("toy", [Line(prepared(command)) for command in commands])
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.binary(max_size=40), max_size=30))
+def test_garbage_of_nobody_is_accounted_for(lines: list[bytes]) -> None:
+    check_survives("auto", [Line(line.replace(b"\n", b"")) for line in lines])
+
+
+def test_a_line_that_is_told_elsewhere_is_seen_and_gives_nothing(toy: str) -> None:
+    """Only what gives something is asked about, and ids go on as if nothing had been left out."""
+    normalizer = StreamNormalizer(Context(stream="s"), toy)
+    asked: list[int] = []
+
+    def leave_out(items: Sequence[Item]) -> bool:
+        asked.append(len(items))
+        return True
+
+    outputs = [normalizer.feed(line, leave_out=leave_out) for line in (SAY, b"")]
+    (event,) = events(normalizer.feed(SAY))
+
+    assert outputs == [[], []]
+    assert asked == [1]
+    assert event.id == "s:3:0"
+    assert normalizer.statistics.skipped == {"told-elsewhere": 1, "blank": 1}
+    assert (normalizer.statistics.lines, normalizer.statistics.events) == (3, 1)

@@ -1,0 +1,146 @@
+"""A line is read even where it is not quite JSON, and what cannot be read is told apart by reason."""
+
+import json
+from typing import Any, NamedTuple
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tooltap.normalizers.wire.decode import Decoded, decode_line
+
+DEPTH = 200
+
+
+@pytest.mark.parametrize(
+    ("line", "values", "repaired"),
+    [
+        (b'{"a":1}', [{"a": 1}], False),
+        (b'{ "a" : 1 }', [{"a": 1}], False),
+        (b'{"a":1}\r', [{"a": 1}], False),
+        (b'{"text":"he said \\":\\" twice \\":\\""}', [{"text": 'he said ":" twice ":"'}], False),
+        (b'{"a":"caf\xff"}', [{"a": "caf\ufffd"}], True),
+        (b'{"a":"\\ud800"}', [{"a": "\ufffd"}], True),
+        (b'{"a":"\\ud83d\\ude00"}', [{"a": "\U0001f600"}], False),
+        (b'{"a":NaN,"b":-Infinity}', [{"a": None, "b": None}], True),
+        (b'{"a":1,"a":2}', [{"a": 2}], True),
+        (b'{"x":{"id":"1","k":0,"id":"2"}}', [{"x": {"id": "2", "k": 0}}], True),
+        (b'\xef\xbb\xbf{"a":1}', [{"a": 1}], True),
+        (b'\x00\x00{"a":1}\x00', [{"a": 1}], True),
+        (b'{"a":1}{"b":2}', [{"a": 1}, {"b": 2}], True),
+        (b'{"a":"raw\ttab"}', [{"a": "raw\ttab"}], True),
+    ],
+)
+def test_reads_what_can_be_read(line: bytes, values: list[Any], repaired: bool) -> None:
+    decoded = decode_line(line, DEPTH)
+
+    assert decoded.values == values
+    assert decoded.repaired is repaired
+    assert orjson.dumps(decoded.values)
+
+
+def test_a_number_beyond_every_range_is_not_lost_as_an_error() -> None:
+    decoded = decode_line(b'{"a":NaN,"big":' + b"9" * 400 + b',"n":' + b"9" * 30 + b"}", DEPTH)
+
+    assert decoded.values == [{"a": None, "big": None, "n": 1e30}]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"", "blank"),
+        (b"  \t\r", "blank"),
+        (b"\x00\x00\x00", "blank"),
+        (b"[DONE]", "framing"),
+        (b"# App-server events log", "not-json"),
+        (b"\x7fELF\x02\x01\x01", "not-json"),
+        (b'{"a":', "truncated"),
+        (b'{"a":"cut in a str', "truncated"),
+        (b'{"a" 1}', "not-json"),
+        (b'{"a":1}{"b":', "torn"),
+        (b"[" * 10_000, "too-deep"),
+        (b"[" * 10_000 + b"]" * 10_000, "too-deep"),
+        (b"[" * 201 + b"]" * 201, "too-deep"),
+        (b'{"k":' * 201 + b"1" + b"}" * 201, "too-deep"),
+        (b"[" * 201 + b"NaN" + b"]" * 201, "too-deep"),
+    ],
+)
+def test_says_why_a_line_cannot_be_read(line: bytes, reason: str) -> None:
+    decoded = decode_line(line, DEPTH)
+
+    assert decoded.values == []
+    assert decoded.reason == reason
+
+
+def test_wide_is_not_deep() -> None:
+    line = b"[" + b",".join([b"[{}]"] * 1_000) + b"]"
+
+    assert decode_line(line, 3).values == [[[{}]] * 1_000]
+    assert decode_line(line, 2).reason == "too-deep"
+
+
+def test_the_data_of_a_server_sent_event_is_read() -> None:
+    assert decode_line(b'data: {"a":1}', 200) == Decoded([{"a": 1}])
+    assert decode_line(b'data:{"a":1}', 200).values == [{"a": 1}]
+
+
+@pytest.mark.parametrize("line", [b"event: message", b"id: 7", b"retry: 100", b": ping", b"data: [DONE]", b"[DONE]"])
+def test_what_frames_server_sent_events_is_told_apart_from_noise(line: bytes) -> None:
+    assert decode_line(line, 200) == Decoded([], reason="framing")
+
+
+def test_a_line_of_many_prefixes_is_no_json() -> None:
+    assert decode_line(b"data:" * 100_000, 200).reason == "not-json"
+
+
+class Written(NamedTuple):
+    """JSON as some agent may write it, and what only walking over it would tell."""
+
+    text: str
+    depth: int = 0
+    repeats: bool = False
+
+
+def _string(word: str, quote: str) -> str:
+    return '"' + "".join(quote if char == '"' else json.dumps(char)[1:-1] for char in word) + '"'
+
+
+_words = st.builds(_string, st.text('ab":{[\\é', max_size=4), st.sampled_from(['\\"', "\\u0022"]))
+_atoms = st.one_of(_words, st.sampled_from(["null", "true", "17", "-2"])).map(Written)
+
+
+def _array(items: list[Written]) -> Written:
+    text = ", ".join(one.text for one in items)
+    return Written(f"[{text}]", 1 + max((one.depth for one in items), default=0), any(one.repeats for one in items))
+
+
+def _object(members: list[tuple[str, str, Written]]) -> Written:
+    text = ",".join(f"{key}{colon}{one.text}" for key, colon, one in members)
+    repeats = len({json.loads(key) for key, _, _ in members}) < len(members)
+    below = [one for _, _, one in members]
+    return Written(
+        f"{{{text}}}", 1 + max((one.depth for one in below), default=0), repeats or any(one.repeats for one in below)
+    )
+
+
+_members = st.tuples(_words, st.sampled_from([":", ": ", " : ", "\t:"]))
+_values = st.recursive(
+    _atoms,
+    lambda below: st.one_of(
+        st.lists(below, max_size=3).map(_array),
+        st.lists(st.builds(lambda member, one: (*member, one), _members, below), max_size=3).map(_object),
+    ),
+)
+
+
+@given(_values.filter(lambda value: value.depth > 0), st.integers(1, 6))
+def test_depth_and_repeated_keys_are_told_as_by_walking_over_all(written: Written, max_depth: int) -> None:
+    decoded = decode_line(written.text.encode(), max_depth)
+
+    if written.repeats:  # what a key said before does not count for the depth
+        assert decoded.repaired or decoded.reason == "too-deep"
+    elif written.depth > max_depth:
+        assert decoded == Decoded([], reason="too-deep")
+    else:
+        assert decoded == Decoded([json.loads(written.text)])

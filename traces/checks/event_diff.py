@@ -1,0 +1,200 @@
+"""What differs between two versions of the same streams' events: those a journal holds, and those of a replay.
+
+Events are paired line by line: those of one kind about the same call, in their order. Left out is what is not said by
+the lines: `seq`, the position within the line that `id` ends with, and times where the trace does not have them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+import orjson
+
+from tooltap.traces.recording.replay import Covered
+from tooltap.traces.recording.secrets import mask_secrets
+
+__all__ = ["Change", "EventDiff", "FieldChange", "Tally"]
+
+What: TypeAlias = Literal["added", "removed", "changed"]
+Event: TypeAlias = dict[str, Any]
+
+NEVER_COMPARED = frozenset({"seq", "id"})
+TIMES = frozenset({"ts", "durationMs"})
+
+
+class FieldChange(msgspec.Struct, frozen=True, omit_defaults=True):
+    path: str
+    """JSON pointer into the event."""
+    change: What
+    before: Any = None
+    after: Any = None
+
+
+class Change(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One event that differs."""
+
+    change: What
+    stream: str
+    line: int
+    kind: str
+    about: str
+    """The tool, state, role or code: what tells events of a kind apart."""
+    fields: list[FieldChange] = []
+    whole: Event | None = None
+    """An added or removed one."""
+
+
+class Tally(msgspec.Struct):
+    """How many events, of one kind and tool."""
+
+    same: int = 0
+    added: int = 0
+    removed: int = 0
+    changed: int = 0
+
+
+class _Head(msgspec.Struct):
+    stream: str
+    line: int
+    id: str
+
+    @property
+    def mark(self) -> str:
+        """`c` or `d` for an event made by no line."""
+        middle = self.id.removeprefix(f"{self.stream}:").split(":")[0]
+        return middle[-1] if middle[-1:].isalpha() else ""
+
+
+_heads = msgspec.json.Decoder(_Head)
+
+
+class _Stream:
+    def __init__(self) -> None:
+        self.lines: dict[int, tuple[list[bytes], list[bytes]]] = {}
+        """Line -> its events before and after, until both sides have gone on."""
+        self.at = [0, 0]
+
+
+class EventDiff:
+    """Takes both sides turn by turn: they come in about the same order, so that little is held in memory. A line is
+    compared when both sides have gone beyond it.
+
+    `covered`: what the trace holds of each stream; the journal's events of other lines are left alone. `replayed`: the
+    events of what is covered.
+    """
+
+    def __init__(self, covered: Mapping[str, Covered], replayed: Iterator[bytes]) -> None:
+        self.covered = covered
+        self._replayed = replayed
+        self._streams: dict[str, _Stream] = defaultdict(_Stream)
+        self.seen: set[str] = set()
+        """Streams the journal holds events of."""
+        self.changes: list[Change] = []
+        self.tallies: dict[str, Tally] = defaultdict(Tally)
+
+    def take(self, body: bytes) -> None:
+        """The journal's next event. Raises what `replayed` does."""
+        head = _heads.decode(body)
+        covered = self.covered.get(head.stream)
+        if covered is None:
+            return
+        self.seen.add(head.stream)
+        at_end = head.line == covered.last and head.mark == "c"
+        if not covered.first <= head.line <= covered.last or (at_end and not covered.closed):
+            return
+        self._add(0, head, mask_secrets(body) if covered.masked else body)
+        if (other := next(self._replayed, None)) is not None:
+            self._add(1, _heads.decode(other), other)
+
+    def finish(self) -> None:
+        """The journal has no more. Raises what `replayed` does."""
+        for body in self._replayed:
+            self._add(1, _heads.decode(body), body)
+        for name, stream in self._streams.items():
+            for line in sorted(stream.lines) if name in self.seen else ():
+                self._settle(name, *stream.lines[line])
+        self._streams.clear()
+        self.changes.sort(key=lambda one: (one.stream, one.line))
+
+    @property
+    def total(self) -> Tally:
+        tallies = self.tallies.values()
+        return Tally(*(sum(getattr(one, name) for one in tallies) for name in Tally.__struct_fields__))
+
+    def _add(self, side: int, head: _Head, body: bytes) -> None:
+        if head.mark == "d":  # made when a daemon took the stream up again, not by a line
+            return
+        stream = self._streams[head.stream]
+        stream.lines.setdefault(head.line, ([], []))[side].append(body)
+        if head.line > stream.at[side]:
+            stream.at[side] = head.line
+            for done in [number for number in stream.lines if number < min(stream.at)]:
+                self._settle(head.stream, *stream.lines.pop(done))
+
+    def _settle(self, name: str, before: list[bytes], after: list[bytes]) -> None:
+        """Compare the events of one line."""
+        pairs: dict[Any, tuple[list[Event], list[Event]]] = defaultdict(lambda: ([], []))
+        for side, bodies in enumerate((before, after)):
+            for body in bodies:
+                event: Event = orjson.loads(body)
+                pairs[_identity(event, _heads.decode(body).mark)][side].append(event)
+        for olds, news in pairs.values():
+            for old, new in zip(olds, news, strict=False):
+                self._compare(name, old, new)
+            for old in olds[len(news) :]:
+                self._report("removed", old, whole=old)
+            for new in news[len(olds) :]:
+                self._report("added", new, whole=new)
+
+    def _compare(self, name: str, old: Event, new: Event) -> None:
+        ignored = NEVER_COMPARED if self.covered[name].timed else NEVER_COMPARED | TIMES
+        if fields := list(_differences(_without(old, ignored), _without(new, ignored))):
+            self._report("changed", new, fields=fields)
+        else:
+            self.tallies[_sort(new)].same += 1
+
+    def _report(self, change: What, event: Event, **details: Any) -> None:
+        tally = self.tallies[_sort(event)]
+        setattr(tally, change, getattr(tally, change) + 1)
+        place = {"stream": event["stream"], "line": event["line"], "kind": event["kind"], "about": _about(event)}
+        self.changes.append(Change(change=change, **place, **details))
+
+
+def _identity(event: Event, mark: str) -> tuple[Any, ...]:
+    return (mark, event["kind"], event.get("callId"), event.get("permissionId"))
+
+
+def _about(event: Event) -> str:
+    return str(next((event[key] for key in ("name", "state", "role", "code", "reason", "scope") if key in event), ""))
+
+
+def _sort(event: Event) -> str:
+    return f"{event['kind']} {_about(event)}".rstrip()
+
+
+def _without(event: Event, keys: frozenset[str]) -> Event:
+    return {key: value for key, value in event.items() if key not in keys}
+
+
+def _differences(before: Any, after: Any, path: str = "") -> Iterator[FieldChange]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in sorted({*before, *after}):
+            yield from _member(before, after, key, f"{path}/{key.replace('~', '~0').replace('/', '~1')}")
+    elif isinstance(before, list) and isinstance(after, list):
+        olds, news = dict(enumerate(before)), dict(enumerate(after))
+        for index in range(max(len(before), len(after))):
+            yield from _member(olds, news, index, f"{path}/{index}")
+    elif type(before) is not type(after) or before != after:
+        yield FieldChange(path, "changed", before, after)
+
+
+def _member(before: dict[Any, Any], after: dict[Any, Any], key: Any, path: str) -> Iterator[FieldChange]:
+    if key not in after:
+        yield FieldChange(path, "removed", before=before[key])
+    elif key not in before:
+        yield FieldChange(path, "added", after=after[key])
+    else:
+        yield from _differences(before[key], after[key], path)

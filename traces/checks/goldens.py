@@ -1,0 +1,290 @@
+"""Holds our payloads against those of the ancestor, case by case: `python -m tooltap.traces.checks.goldens FILE`.
+
+FILE has a JSON object a line: `event` (a V1 trace record), `canonicalToolName` and `normalized` (what the ancestor made
+of it). The records go through the happier-trace dialect in their order; a tool must get the same name, and every field
+of the ancestor's payload must be in ours with the same value, but for the differences named below.
+
+Exit code 0: all is the same or explained; 1: something is not, or an entry explains nothing any more; 2: no such file,
+or not such a file.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.core.registry import parser_class
+from tooltap.protocol.events import PermissionRequest, ToolCall, ToolResult, ToolUpdate
+
+__all__ = ["ABSENT", "DIFFERENCES", "Case", "Difference", "Mismatch", "compare", "main", "read_cases"]
+
+ABSENT = "(absent)"
+SHOWN = 160
+"""Characters of a value in the report."""
+
+
+class Case(msgspec.Struct, rename="camel"):
+    event: dict[str, Any]
+    canonical_tool_name: str
+    normalized: dict[str, Any]
+
+    @property
+    def kind(self) -> str:
+        return str(self.event.get("kind"))
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        payload = self.event.get("payload")
+        return payload if isinstance(payload, dict) else {}
+
+
+class Payload(NamedTuple):
+    """What we made of a record."""
+
+    name: str
+    payload: dict[str, Any]
+
+
+class Mismatch(NamedTuple):
+    line: int
+    case: Case
+    ours: Payload
+    pointer: str
+    """Into the payload; `name` is the canonical name itself."""
+    expected: Any
+    found: Any
+    """`ABSENT` where we have no such field."""
+
+    @property
+    def key(self) -> str:
+        """The last part of the pointer."""
+        return self.pointer.rpartition("/")[2]
+
+    def __str__(self) -> str:
+        return (
+            f"line {self.line}, {self.case.kind} of {self.ours.name}, {self.pointer}: the ancestor has "
+            f"{_shown(self.expected)}, we have {_shown(self.found)}"
+        )
+
+
+# -- the named differences ----------------------------------------------------------------------------------------
+
+
+class Difference(NamedTuple):
+    name: str
+    why: str
+    explains: Callable[[Mismatch], bool]
+
+
+def _is_acp_envelope(mismatch: Mismatch) -> bool:
+    options = mismatch.case.payload.get("options")
+    tool_call = options.get("toolCall") if isinstance(options, dict) else None
+    key = mismatch.pointer.removeprefix("/_raw").removeprefix("/").partition("/")[0]
+    return mismatch.case.kind == "permission-request" and isinstance(tool_call, dict) and key in tool_call
+
+
+def _is_named_by_permission(mismatch: Mismatch) -> bool:
+    return _is_about_name(mismatch) and mismatch.case.canonical_tool_name == "Unknown"
+
+
+def _is_named_by_call(mismatch: Mismatch) -> bool:
+    return _is_about_name(mismatch) and mismatch.case.kind == "permission-request"
+
+
+def _is_named_by_title(mismatch: Mismatch) -> bool:
+    return _is_about_name(mismatch) and mismatch.case.canonical_tool_name == "other"
+
+
+def _is_about_name(mismatch: Mismatch) -> bool:
+    return mismatch.pointer in ("name", "/_happy/rawToolName", "/_happy/canonicalToolName")
+
+
+def _is_decoded_list(mismatch: Mismatch) -> bool:
+    said = mismatch.expected
+    return mismatch.pointer == "/value" and isinstance(said, str) and "todos" in mismatch.ours.payload
+
+
+def _is_counted_line(mismatch: Mismatch) -> bool:
+    if mismatch.pointer == "/file/content":
+        return isinstance(mismatch.found, str) and mismatch.found.rstrip() == mismatch.expected
+    content = mismatch.ours.payload.get("file", {}).get("content", "")
+    return mismatch.pointer == "/file/numLines" and mismatch.found == content.count("\n") + 1
+
+
+def _is_kind_of_change(mismatch: Mismatch) -> bool:
+    is_change = mismatch.pointer.startswith("/changes/") and mismatch.key == "type"
+    return is_change and (mismatch.expected, mismatch.found) in (("update", "modify"), ("update", "rename"))
+
+
+def _is_null(mismatch: Mismatch) -> bool:
+    return mismatch.expected is None and mismatch.found is ABSENT
+
+
+DIFFERENCES = (
+    Difference(
+        "acp-envelope",
+        "the cases take the whole ACP `toolCall` of a permission for the tool's input; ours is its `rawInput`",
+        _is_acp_envelope,
+    ),
+    Difference(
+        "named-by-permission",
+        "the ancestor forgets the name that a permission gave to a call (weak spot 14)",
+        _is_named_by_permission,
+    ),
+    Difference(
+        "named-by-call",
+        "the ancestor names a permission by what the request shows; ours has the name of the call it is about",
+        _is_named_by_call,
+    ),
+    Difference(
+        "named-by-title",
+        "the ancestor leaves a call `other` whose ACP title is the tool's name (weak spot 12)",
+        _is_named_by_title,
+    ),
+    Difference(
+        "json-decoded",
+        "the ancestor keeps a to-do list that came as JSON as a string (weak spot 12)",
+        _is_decoded_list,
+    ),
+    Difference(
+        "numbered-lines",
+        "the ancestor counts the blank lines after OpenCode's numbered ones, and trims the text of blank last lines",
+        _is_counted_line,
+    ),
+    Difference(
+        "kinds-of-change",
+        "the ancestor keeps Codex's word; a change is add, modify, delete or rename for every provider",
+        _is_kind_of_change,
+    ),
+    Difference("null", "null is never written for absent", _is_null),
+)
+
+
+# -- the check ----------------------------------------------------------------------------------------------------
+
+
+class Report(NamedTuple):
+    cases: int
+    fields: int
+    explained: dict[str, list[Mismatch]]
+    """Name of a difference -> what it explains."""
+    unexplained: list[Mismatch]
+
+    @property
+    def idle(self) -> list[str]:
+        """Differences that explain nothing."""
+        return [name for name, mismatches in self.explained.items() if not mismatches]
+
+    @property
+    def is_good(self) -> bool:
+        return not self.unexplained and not self.idle
+
+
+def read_cases(data: bytes) -> list[Case]:
+    """Raises `ValueError` with a sentence that names the line."""
+    cases = []
+    for number, line in enumerate(data.splitlines(), 1):
+        try:
+            cases.append(msgspec.json.decode(line, type=Case))
+        except msgspec.DecodeError as error:
+            raise ValueError(f"line {number} is not a case: {error}") from None
+    if not cases:
+        raise ValueError("there are no cases in it")
+    return cases
+
+
+def compare(cases: Sequence[Case], differences: Sequence[Difference] = DIFFERENCES) -> Report:
+    report = Report(len(cases), 0, {difference.name: [] for difference in differences}, [])
+    fields = 0
+    for (number, case), ours in zip(enumerate(cases, 1), _normalized(cases), strict=True):
+        fields += sum(1 for _ in _leaves(case.normalized))
+        for mismatch in _mismatches(number, case, ours):
+            found = next((one for one in differences if one.explains(mismatch)), None)
+            (report.unexplained if found is None else report.explained[found.name]).append(mismatch)
+    return report._replace(fields=fields)
+
+
+def _normalized(cases: Sequence[Case]) -> Iterator[Payload]:
+    """Of each record our payload: the result's output, or the call's input as it stands after it."""
+    parser = parser_class("happier-trace")(Context(stream="goldens"))
+    inputs: dict[str, Payload] = {}
+    for case in cases:
+        line_class, items = parser.feed(msgspec.json.encode(case.event))
+        about = _call_id(case.payload)
+        made = Payload(f"no events ({line_class})", {})
+        for event in items:
+            if isinstance(event, ToolCall | ToolUpdate):
+                inputs[event.call_id] = Payload(event.name, event.input or inputs[event.call_id].payload)
+            elif isinstance(event, PermissionRequest):
+                about = event.call_id
+            elif isinstance(event, ToolResult):
+                made = Payload(event.name, event.output)
+        yield made if made.payload else inputs.get(str(about), made)
+
+
+def _call_id(payload: dict[str, Any]) -> Any:
+    return payload.get("callId") or payload.get("id")
+
+
+def _mismatches(line: int, case: Case, ours: Payload) -> Iterator[Mismatch]:
+    if ours.name != case.canonical_tool_name:
+        yield Mismatch(line, case, ours, "name", case.canonical_tool_name, ours.name)
+    for pointer, expected, found in _differing(case.normalized, ours.payload, ""):
+        yield Mismatch(line, case, ours, pointer, expected, found)
+
+
+def _differing(expected: Any, found: Any, pointer: str) -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(expected, dict) and isinstance(found, dict):
+        for key, value in expected.items():
+            yield from _differing(value, found.get(key, ABSENT), f"{pointer}/{key}")
+    elif isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
+        for number, (one, other) in enumerate(zip(expected, found, strict=True)):
+            yield from _differing(one, other, f"{pointer}/{number}")
+    elif expected != found or isinstance(expected, bool) != isinstance(found, bool):
+        yield pointer, expected, found
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(item)
+    else:
+        yield value
+
+
+# -- the command --------------------------------------------------------------------------------------------------
+
+
+def main(arguments: Sequence[str]) -> int:
+    if len(arguments) != 1:
+        print("usage: python -m tooltap.traces.checks.goldens FILE", file=sys.stderr)
+        return 2
+    try:
+        cases = read_cases(Path(arguments[0]).read_bytes())
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        print(f"goldens: cannot read {arguments[0]}: {reason}", file=sys.stderr)
+        return 2
+    report = compare(cases)
+    print(f"{report.cases} cases, {report.fields} fields of the ancestor's")
+    for difference in DIFFERENCES:
+        print(f"{len(report.explained[difference.name]):6d} differ: {difference.name}: {difference.why}")
+    for mismatch in report.unexplained:
+        print(f"unexplained: {mismatch}")
+    for name in report.idle:
+        print(f"explains nothing any more: {name}")
+    return 0 if report.is_good else 1
+
+
+def _shown(value: Any) -> str:
+    text = value if value is ABSENT else repr(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

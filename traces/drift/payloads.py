@@ -1,0 +1,83 @@
+"""What of an event a provider can change: its key (`fixture_keys.py`) and its payload.
+
+The payload of a call or a permission request is its `input`, that of a result its `output`, without what we put in; no
+other event has one. The payload of a canonical tool has to fit the tool's struct.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from tooltap.protocol.events import Event, PermissionRequest, ToolCall, ToolResult, ToolUpdate
+from tooltap.protocol.payloads import OpenStruct
+from tooltap.protocol.tools import TOOLS
+from tooltap.traces.drift.shapes import OBJECT, Shape, shape_of
+from tooltap.traces.fixtures.keys import RawNames
+
+__all__ = ["fields_of", "key_of", "misfits", "payload_of", "payload_shape"]
+
+OURS = frozenset({"_happy", "_raw", "_acp"})
+
+
+def key_of(event: Event, names: RawNames) -> str:
+    """The key of the event's fixtures. `names`: of its stream, which is to see all its events in order."""
+    parts = {
+        "kind": str(type(event).__struct_config__.tag),
+        "callId": getattr(event, "call_id", None),
+        **{name: getattr(event, name, None) for name in ("protocol", "provider", "name", "input", "output")},
+    }
+    return names.key(parts)
+
+
+def payload_of(event: Event) -> dict[str, Any] | None:
+    """None for an event that has none."""
+    payload: dict[str, Any] | None = None
+    if isinstance(event, ToolCall | ToolUpdate | PermissionRequest):
+        payload = event.input
+    elif isinstance(event, ToolResult):
+        payload = event.output
+    return None if payload is None else {key: value for key, value in payload.items() if key not in OURS}
+
+
+def payload_shape(event: Event) -> Shape:
+    """What a tool that is not canonical takes and gives is its own: an object."""
+    payload = payload_of(event)
+    if payload is None:
+        return Shape()
+    return shape_of(payload) if getattr(event, "name", None) in TOOLS else Shape({OBJECT})
+
+
+def fields_of(event: Event) -> frozenset[str]:
+    """The keys that the canonical tool has a field for."""
+    struct = _struct_of(event)
+    return frozenset(field.encode_name for field in msgspec.structs.fields(struct)) if struct else frozenset()
+
+
+def misfits(event: Event) -> list[str]:
+    """Where the payload is not what the struct of its canonical tool says, as paths: `$.todos[].status`."""
+    payload, struct = payload_of(event), _struct_of(event)
+    if payload is None or struct is None:
+        return []
+    return list(dict.fromkeys(_misfits(struct.from_payload(payload), "$")))
+
+
+def _struct_of(event: Event) -> type[OpenStruct] | None:
+    types = TOOLS.get(getattr(event, "name", None) or "")
+    if types is None:
+        return None
+    return types.result if isinstance(event, ToolResult) else types.input
+
+
+def _misfits(value: Any, path: str) -> Iterator[str]:
+    if isinstance(value, OpenStruct):
+        for field in msgspec.structs.fields(value):
+            if field.name != "extra":
+                if value.extra.get(field.encode_name) is not None:
+                    yield f"{path}.{field.encode_name}"
+                yield from _misfits(getattr(value, field.name), f"{path}.{field.encode_name}")
+    elif isinstance(value, list):
+        for item in value:
+            yield from _misfits(item, f"{path}[]")

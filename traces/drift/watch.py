@@ -1,0 +1,280 @@
+"""Looks at one stream for `Drift`, beside its normalizer.
+
+Per line there is little to do: whether a line with these keys is due to be walked over, and a look at the kinds of its
+events. All else is done for the few lines that are due, and once per commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+import orjson
+
+from tooltap.normalizers.stream.bounds import Produced
+from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
+from tooltap.normalizers.tools.tool_names import CANONICAL_TOOLS, LATER_TOOLS
+from tooltap.protocol.events import (
+    Event,
+    Message,
+    PermissionRequest,
+    Reasoning,
+    SessionEvent,
+    ToolCall,
+    ToolResult,
+    ToolUpdate,
+    Turn,
+    Unparsed,
+)
+from tooltap.protocol.tapped import Direction
+from tooltap.traces.drift.baselines import UNKNOWN, Agent, normalizer_of
+from tooltap.traces.drift.drift import AgentSeen, Drift, Severity
+from tooltap.traces.drift.payloads import fields_of, key_of, misfits, payload_of, payload_shape
+from tooltap.traces.drift.shapes import Change, example, shape_of
+from tooltap.traces.fixtures.keys import RawNames
+from tooltap.traces.recording.streams import TracedStream
+
+__all__ = ["StreamWatch", "look_at"]
+
+WHILE_OPEN = 4
+"""A stream that has not ended is given so many times as long to give something."""
+BROKEN = 0.1
+"""Share of lines that cannot be read from which that is an alarm, whatever the reason, of at least …"""
+BROKEN_LINES = 20
+"""… so many."""
+ALARMING_REASONS = ("unknown-type", "parser-error")
+YIELD = frozenset({"message", "reasoning", "tool-call"})
+NAMED = frozenset({*CANONICAL_TOOLS, *LATER_TOOLS})
+
+OfTool: TypeAlias = ToolCall | ToolUpdate | ToolResult | PermissionRequest
+
+
+def look_at(drift: Drift, stream: TracedStream, *, provider: str | None = None, version: str | None = None) -> None:
+    """Look at a whole recorded stream. `provider` and `version`: what the caller knows, before what the stream says."""
+    normalizer = normalizer_of(stream, provider)
+    watch = StreamWatch(drift, normalizer, version or stream.agent_version)
+    for line in stream.lines:
+        watch.took(normalizer.feed(line.data, line.t, line.direction))
+    watch.took(normalizer.close("end"))
+    watch.close()
+
+
+class StreamWatch:
+    """`took` is called with what each line gave, `account` from time to time, `close` at the end. `version`: of the
+    agent, if it is known."""
+
+    def __init__(self, drift: Drift, normalizer: StreamNormalizer, version: str | None) -> None:
+        self._drift = drift
+        self._normalizer = normalizer
+        self._version = version
+        self._due: list[dict[str, Any]] = []
+        """Objects of this line to be walked over, when it is known what the line gave: who printed it may be in it."""
+        self._unanswered: list[ToolResult] = []
+        """Results we made up for calls of a turn that is ending."""
+        self._names = RawNames()
+        self._has_yielded = not YIELD.isdisjoint(normalizer.statistics.kinds)
+        """Or it is known why not."""
+        self._seen: AgentSeen | None = None
+        self._dropped = 0
+        self._accounted = (0, 0, 0)
+        self._accounted = self._figures()
+        normalizer.watch(self._look)
+
+    @property
+    def waits(self) -> bool:
+        """For what the line gave whose object it was shown: `took` is to be called though that is nothing."""
+        return bool(self._due)
+
+    def took(self, outputs: Iterable[Output]) -> None:
+        """What a line gave."""
+        for output in outputs:
+            if type(output) is Produced and (count := COUNTS.get(type(output.event))) is not None:
+                count(self, output.event)
+        if self._due:
+            due, self._due = self._due, []
+            is_unknown = any(type(one) is Produced and type(one.event) is Unparsed for one in outputs)
+            for value in due:
+                self._compare_line(value, is_unknown)
+
+    def account(self) -> None:
+        """Put what has been seen to the account of the agent, which a stream may name late."""
+        if self._normalizer.holds_lines:
+            return
+        seen = self._drift.seen(self._agent())
+        if seen is not self._seen:
+            if self._seen is not None:
+                self._seen.streams -= 1
+            seen.streams += 1
+            self._seen = seen
+        before, self._accounted = self._accounted, self._figures()
+        lines, unparsed, calls = (now - then for now, then in zip(self._accounted, before, strict=True))
+        seen.lines += lines
+        seen.unparsed += unparsed
+        seen.calls += calls
+        seen.dropped += self._dropped
+        self._dropped = 0
+        self._look_for_silence(WHILE_OPEN * self._drift.silent_lines)
+
+    def close(self) -> None:
+        """The stream has ended."""
+        self.account()
+        self._look_for_silence(self._drift.silent_lines)
+
+    # -- for each line ------------------------------------------------------------------------------------------
+
+    def _look(self, value: dict[str, Any], direction: Direction | None) -> None:
+        if direction not in (None, "out"):  # what a client says is not drift
+            return
+        word = value.get("type")
+        keys = (self._version, word if type(word) is str else None, *value)
+        if self._drift.is_sampled(keys) and self._drift.is_due(_signature(value)):
+            self._due.append(value)
+
+    def _count_session(self, event: SessionEvent) -> None:
+        self._version = self._version or event.agent_version
+
+    def _count_message(self, event: Message) -> None:
+        self._has_yielded |= event.role == "assistant"
+
+    def _count_reasoning(self, event: Reasoning) -> None:
+        self._has_yielded = True
+
+    def _count_turn(self, event: Turn) -> None:
+        if event.state == "started":
+            return
+        self._has_yielded |= event.state == "failed" and not event.synthetic
+        for result in self._unanswered if event.state == "completed" and not event.synthetic else ():
+            self._dropped += 1
+            text = "a call has no result, and its turn was completed"
+            self._add("alarm", "dropped-result", result.name, text, result.call_id, event)
+        self._unanswered.clear()
+
+    def _count_unparsed(self, event: Unparsed) -> None:
+        statistics = self._normalizer.statistics
+        is_broken = statistics.lines >= BROKEN_LINES and statistics.unparsed > BROKEN * statistics.lines
+        severity: Severity = "alarm" if is_broken or event.reason.startswith(ALARMING_REASONS) else "notice"
+        self._add(severity, "unparsed", event.reason, "lines that cannot be read", event.text, event)
+
+    def _count_call(self, event: ToolCall) -> None:
+        self._has_yielded = True
+        self._count_input(event)
+
+    def _count_input(self, event: ToolCall | ToolUpdate | PermissionRequest) -> None:
+        if event.input is not None and self._drift.is_due((type(event), event.provider, event.name, *event.input)):
+            self._compare_payload(event)
+
+    def _count_result(self, event: ToolResult) -> None:
+        if event.synthetic:
+            if event.status == "interrupted":
+                self._unanswered.append(event)
+        elif self._drift.is_due((type(event), event.provider, event.name, *event.output)):
+            self._compare_payload(event)
+
+    # -- for the few that are due -------------------------------------------------------------------------------
+
+    def _compare_line(self, value: dict[str, Any], is_unknown: bool) -> None:
+        for change in self._drift.changes(self._agent(), shape_of(value)):
+            shown = _shown(example(value, change.path))
+            self._add(_severity(change, is_unknown), change.kind, change.path, _text(change), shown)
+
+    def _compare_payload(self, event: OfTool) -> None:
+        payload = payload_of(event)
+        if payload is None or event.name is None or event.replay:
+            return
+        key = key_of(event, self._names)
+        for path in misfits(event):
+            text = "is not what the canonical tool has there"
+            self._add("alarm", "misfit", f"{key} {path}", text, _shown(example(payload, path)), event)
+        must_be_there = fields_of(event)
+        if isinstance(event, ToolResult) and event.status != "completed":
+            must_be_there = frozenset()
+        for change in self._drift.changes(self._agent(), payload_shape(event), key):
+            if change.kind == "vanished-key" and change.path.rpartition(".")[2] not in must_be_there:
+                continue  # what else a tool has to say depends on what it did
+            shown = _shown(example(payload, change.path))
+            self._add(_severity(change, False), change.kind, f"{key} {change.path}", _text(change), shown, event)
+        if isinstance(event, ToolCall) and not self._is_named(event, key):
+            self._add("notice", "unnamed-tool", event.name, "a tool without a canonical name", _shown(payload), event)
+
+    def _is_named(self, event: ToolCall, key: str) -> bool:
+        """Or known to have no canonical name."""
+        is_known = key in self._drift.known(self._agent()).payloads
+        return is_known or event.name in NAMED or event.name.startswith("mcp__")
+
+    def _look_for_silence(self, lines: int) -> None:
+        statistics = self._normalizer.statistics
+        if not self._has_yielded and statistics.lines >= lines:
+            self._has_yielded = True  # said once
+            skipped = ", ".join(f"{number} {reason}" for reason, number in statistics.skipped.items())
+            text = f"{statistics.lines} lines gave no message and no call"
+            self._add("alarm", "zero-yield", "$", text, f"{statistics.unparsed} unparsed, skipped {skipped or 'none'}")
+
+    def _agent(self) -> Agent:
+        normalizer = self._normalizer
+        return Agent(normalizer.dialect or UNKNOWN, normalizer.statistics.provider, self._version or UNKNOWN)
+
+    def _figures(self) -> tuple[int, int, int]:
+        statistics = self._normalizer.statistics
+        return statistics.lines, statistics.unparsed, statistics.kinds.get("tool-call", 0)
+
+    def _add(
+        self, severity: Severity, kind: str, place: str, text: str, shown: str, event: Event | None = None
+    ) -> None:
+        line = self._normalizer.lines if event is None else event.line
+        first = f"{self._normalizer.context.stream}:{line}"
+        self._drift.add(self._agent(), severity, kind, place, text, shown, first)
+
+
+COUNTS: dict[type, Callable[[StreamWatch, Any], None]] = {
+    SessionEvent: StreamWatch._count_session,
+    Message: StreamWatch._count_message,
+    Reasoning: StreamWatch._count_reasoning,
+    Turn: StreamWatch._count_turn,
+    Unparsed: StreamWatch._count_unparsed,
+    ToolCall: StreamWatch._count_call,
+    ToolUpdate: StreamWatch._count_input,
+    PermissionRequest: StreamWatch._count_input,
+    ToolResult: StreamWatch._count_result,
+}
+
+
+def _signature(value: dict[str, Any]) -> int:
+    """Tells apart, cheaply, lines with other keys at the first three levels, or of another type."""
+    parts: list[Any] = []
+    _collect(value, parts, 2)
+    return hash(tuple(parts))
+
+
+def _collect(value: dict[str, Any], parts: list[Any], depth: int) -> None:
+    parts += value
+    if type(word := value.get("type") or value.get("sessionUpdate") or value.get("method")) is str:
+        parts.append(word)
+    for item in value.values():
+        if type(item) is dict and depth:
+            _collect(item, parts, depth - 1)
+        elif type(item) is list and item and type(item[0]) is dict and type(word := item[0].get("type")) is str:
+            parts.append(word)
+
+
+def _severity(change: Change, is_unknown: bool) -> Severity:
+    if change.kind == "vanished-key":
+        return "alarm"
+    if change.kind == "other-type":
+        return "notice" if "null" in (change.known, change.found) else "alarm"
+    return "alarm" if change.kind == "new-variant" and is_unknown else "notice"
+
+
+def _text(change: Change) -> str:
+    match change.kind:
+        case "vanished-key":
+            return f"always was there, is missing: {change.known}"
+        case "other-type":
+            return f"was {change.known}, is {change.found}"
+        case "new-variant":
+            return f"a type never seen: {change.found}"
+        case _:
+            return f"a key never seen: {change.found}"
+
+
+def _shown(value: Any) -> str:
+    return orjson.dumps(value).decode()

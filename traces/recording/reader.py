@@ -1,0 +1,34 @@
+"""Reads traces of raw lines, also of a process that was killed while it wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from tooltap.traces.recording.record import TraceRecord
+
+__all__ = ["TraceReader"]
+
+_decoder = msgspec.json.Decoder(TraceRecord)
+
+
+class TraceReader:
+    """Iterates over the lines in a file. A torn record is left out and counted in `damaged`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.damaged = 0
+
+    def __iter__(self) -> Iterator[TraceRecord]:
+        return (record for record in self.records() if record.op is None)
+
+    def records(self) -> Iterator[TraceRecord]:
+        """The lines, and the marks between them. Raises `OSError`."""
+        with open(self.path, "rb") as file:
+            for line in file:
+                try:
+                    yield _decoder.decode(line)
+                except msgspec.DecodeError:
+                    self.damaged += 1

@@ -1,0 +1,216 @@
+"""Writes the JSONL trace of raw lines, where the environment asks for one.
+
+`HAPPIER_STACK_TOOL_TRACE` (1, true, yes, on) switches it on. The file is `HAPPIER_STACK_TOOL_TRACE_FILE`, else a new
+one in `HAPPIER_STACK_TOOL_TRACE_DIR`, else in `$HAPPIER_HOME_DIR/tool-traces` (home `~/.happier`).
+
+One record (`record.py`) per raw line, full size, with secrets masked. Masking, encoding and writing are done in a
+thread, a batch at a time. A trace is a convenience: what it cannot take (the disk is full, or too slow) is left out,
+counted and said once, and never an exception or a delay.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tooltap.traces.recording.record import TraceRecord
+from tooltap.traces.recording.rotation import RotatingFile
+from tooltap.traces.recording.secrets import mask_lines
+
+__all__ = ["TraceWriter", "trace_path"]
+
+ON = frozenset({"1", "true", "yes", "on"})
+PERIOD = 0.1
+"""Seconds for which records are collected, unless many come …"""
+BATCH = 256 * 1024
+"""… which is this many bytes."""
+TOGETHER = 256
+"""Records masked and written at once."""
+RETRY = 10.0
+"""Seconds until a trace that could not be written is tried again."""
+CLOSING = 2.0
+"""Seconds the end of the daemon waits for a disk."""
+
+
+def trace_path(environ: Mapping[str, str], now: datetime, pid: int) -> Path | None:
+    """Where the environment wants the trace; None where it wants none."""
+    if environ.get("HAPPIER_STACK_TOOL_TRACE", "").lower() not in ON:
+        return None
+    if file := environ.get("HAPPIER_STACK_TOOL_TRACE_FILE"):
+        return Path(file).expanduser()
+    if not (folder := environ.get("HAPPIER_STACK_TOOL_TRACE_DIR")):
+        folder = f"{environ.get('HAPPIER_HOME_DIR') or '~/.happier'}/tool-traces"
+    time = now.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return Path(folder).expanduser() / f"tooltap-{time.replace(':', '-').replace('.', '-')}-pid-{pid}.jsonl"
+
+
+class _Handed(NamedTuple):
+    records: Iterable[TraceRecord]
+    size: int
+
+
+class TraceWriter:
+    """`warn` is called with a sentence when records begin to be left out.
+
+    `file_bytes`, `total_bytes`: of one file, and of all that share the trace's budget. `buffer_bytes`: of records that
+    wait for the disk; beyond, the newest are left out.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        warn: Callable[[str], None],
+        *,
+        file_bytes: int,
+        total_bytes: int,
+        buffer_bytes: int,
+    ) -> None:
+        self.path = path
+        self._warn = warn
+        self._disk = RotatingFile(path, file_bytes, total_bytes)
+        self._buffer_bytes = buffer_bytes
+        self._lock = threading.Lock()
+        self._waiting: deque[_Handed] = deque()
+        self._waiting_bytes = 0
+        self._wake = threading.Event()
+        self._closing = threading.Event()
+        self._records = self._bytes = self._dropped = 0
+        self._problem: str | None = None
+        """Why the disk does not take records at present."""
+        self._said: set[str] = set()
+        self._retry_at = 0.0
+        self._thread = threading.Thread(target=self._run, name="trace-writer", daemon=True)
+        self._thread.start()
+
+    @classmethod
+    def from_environment(
+        cls, environ: Mapping[str, str], warn: Callable[[str], None], **bounds: int
+    ) -> TraceWriter | None:
+        path = trace_path(environ, datetime.now(UTC), os.getpid())
+        return None if path is None else cls(path, warn, **bounds)
+
+    def write(self, records: Iterable[TraceRecord], count: int, size: int) -> None:
+        """Hand over `count` records with together about `size` bytes, each with its raw line in `b64`. They are
+        iterated over in another thread: nothing they are made from may change any more."""
+        with self._lock:
+            fits = self._waiting_bytes + size <= self._buffer_bytes or not self._waiting_bytes
+            if fits:
+                self._waiting.append(_Handed(records, size))
+                self._waiting_bytes += size
+            else:
+                self._dropped += count
+        if not fits:
+            self._say_once("is written too slowly: lines are left out of it")
+        if not self._wake.is_set():
+            self._wake.set()
+
+    def close(self) -> None:
+        """Returns when everything is written, or the disk does not answer."""
+        self._closing.set()
+        self._wake.set()
+        self._thread.join(CLOSING)
+
+    def statistics(self) -> dict[str, Any]:
+        """For `stats`: the file; records and bytes written, records dropped; files rotated and removed by this process;
+        bytes of all files of the budget; `problem`, while the disk takes none."""
+        disk = self._disk
+        return {
+            "path": str(self.path),
+            "records": self._records,
+            "bytes": self._bytes,
+            "dropped": self._dropped,
+            "rotated": disk.rotated,
+            "removed": disk.removed,
+            "totalBytes": disk.others + disk.size,
+            "problem": self._problem,
+        }
+
+    # -- the thread ---------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            self._wake.wait()
+            if self._waiting_bytes < BATCH:
+                self._closing.wait(PERIOD)
+            self._wake.clear()
+            self._write_waiting()
+        self._write_waiting()
+        self._disk.close()
+
+    def _write_waiting(self) -> None:
+        while self._waiting:
+            with self._lock:
+                handed = list(self._waiting)
+                self._waiting.clear()
+            records = (record for one in handed for record in one.records)
+            while together := list(islice(records, TOGETHER)):
+                self._write_together(together)
+            with self._lock:  # till here it is in memory
+                self._waiting_bytes -= sum(one.size for one in handed)
+
+    def _write_together(self, records: list[TraceRecord]) -> None:
+        if self._problem is not None and time.monotonic() < self._retry_at:
+            self._drop(len(records))
+            return
+        pending = deque(_encode(records))
+        while pending:
+            data, count = self._take(pending)
+            if len(data) > self._disk.file_bytes:
+                self._drop(count)
+                self._say_once(f"takes no line longer than {self._disk.file_bytes} bytes: it is left out")
+                continue
+            try:
+                self._disk.write(data)
+            except OSError as error:
+                self._drop(count + len(pending))
+                self._retry_at = time.monotonic() + RETRY
+                if self._problem is None:
+                    self._warn(f"the trace {self.path} cannot be written, lines are left out of it: {error.strerror}")
+                self._problem = error.strerror
+                return
+            self._records += count
+            self._bytes += len(data)
+            self._problem = None
+
+    def _take(self, pending: deque[bytes]) -> tuple[bytes, int]:
+        """As many of the first records as fit into a file, at least one; and how many they are."""
+        taken = [pending.popleft()]
+        size = len(taken[0])
+        while pending and size + len(pending[0]) <= min(BATCH, self._disk.file_bytes):
+            size += len(pending[0])
+            taken.append(pending.popleft())
+        return b"".join(taken), len(taken)
+
+    def _drop(self, count: int) -> None:
+        with self._lock:
+            self._dropped += count
+
+    def _say_once(self, problem: str) -> None:
+        if problem not in self._said:
+            self._said.add(problem)
+            self._warn(f"the trace {self.path} {problem}")
+
+
+_encoder = msgspec.json.Encoder()
+
+
+def _encode(records: list[TraceRecord]) -> Iterator[bytes]:
+    """The records as they stand in the file: secrets masked, text where it is text."""
+    lines = [record.b64 or b"" for record in records]
+    for record, line, masked in zip(records, lines, mask_lines(lines), strict=True):
+        if record.op is None:
+            record.masked = masked is not line
+            try:
+                record.line, record.b64 = masked.decode(), None
+            except UnicodeDecodeError:
+                record.b64 = masked
+        yield _encoder.encode(record) + b"\n"
