@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tooltap.normalizers.core.registry import BUILTIN
+from tooltap.normalizers.core.registry import builtin
 from tooltap.traces.checks.coverage import page
 
 ROOT = Path(__file__).parent.parent
@@ -15,6 +15,6 @@ def test_the_coverage_page_is_fresh() -> None:
 def test_every_dialect_proves_a_shell_command_or_says_nothing_of_it() -> None:
     text = (ROOT / "docs" / "coverage.md").read_text()
 
-    for dialect in BUILTIN:
+    for dialect in builtin():
         section = text.split(f"## {dialect}\n")[1].split("\n## ")[0]
         assert section.count("| `") > 0, f"{dialect} proves no tool at all"

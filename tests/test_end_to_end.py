@@ -17,7 +17,7 @@ import pytest
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import TIMEOUT, Wire
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.registry import BUILTIN
+from tooltap.normalizers.core.registry import builtin
 from tooltap.normalizers.stream.bounds import Produced
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.tapped import TappedLine, looks_tapped, read_tapped
@@ -123,7 +123,7 @@ def seq(line: bytes) -> int:
 
 
 def test_every_dialect_has_recordings() -> None:
-    assert {one.dialect for one in RECORDINGS} == set(BUILTIN)
+    assert {one.dialect for one in RECORDINGS} == set(builtin())
 
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=lambda one: one.stream)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.same_task import FIXTURES
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.registry import BUILTIN
+from tooltap.normalizers.core.registry import builtin
 from tooltap.normalizers.stream.contract import normalize, read_recording
 from tooltap.normalizers.stream.display import display_of
 from tooltap.protocol.display import DisplayEvent, DisplayText, DisplayToolUse
@@ -54,10 +54,10 @@ def shown(events: list[Event]) -> list[tuple[int, DisplayEvent]]:
 
 
 def test_every_dialect_has_a_row_and_nothing_else_has() -> None:
-    assert set(ROWS) == set(BUILTIN)
+    assert set(ROWS) == set(builtin())
 
 
-@pytest.mark.parametrize("dialect", sorted(BUILTIN))
+@pytest.mark.parametrize("dialect", sorted(builtin()))
 def test_what_is_said_not_to_be_told_is_in_no_recording(dialect: str) -> None:
     events = [event for run in events_of(dialect) for event in run]
     stated = ROWS[dialect].not_told.partition(";")[0].split(", ")
@@ -66,7 +66,7 @@ def test_what_is_said_not_to_be_told_is_in_no_recording(dialect: str) -> None:
     assert not [name for name in stated if name in TOLD and any(map(TOLD[name], events))]
 
 
-@pytest.mark.parametrize("dialect", sorted(BUILTIN))
+@pytest.mark.parametrize("dialect", sorted(builtin()))
 def test_text_comes_in_pieces_exactly_where_it_is_said_to(dialect: str) -> None:
     pieces = any(isinstance(one, DisplayText) and one.partial for run in events_of(dialect) for _, one in shown(run))
 

@@ -25,7 +25,7 @@ from tests.http_server import HttpServer
 from tests.test_layout import FOLDERS, ROOT
 from tooltap.cli.main import COMMANDS
 from tooltap.cli.tap.gateway import LISTEN
-from tooltap.normalizers.core.registry import BUILTIN
+from tooltap.normalizers.core.registry import builtin
 from tooltap.protocol.events import ToolCall, decode
 
 README = (ROOT / "README.md").read_text()
@@ -273,7 +273,7 @@ def test_every_dialect_and_folder_and_no_other_is_named() -> None:
     tables = README.split("| dialect |")[1].split("\n\n")[0]
 
     assert set(re.findall(r"`([\w-]+)`", "".join(line.split("|")[1] for line in tables.splitlines()[2:]))) == set(
-        BUILTIN
+        builtin()
     )
     for folder in FOLDERS:
         assert f"| `{folder}/` |" in README

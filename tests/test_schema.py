@@ -18,7 +18,7 @@ from tests.schema import FILES, SNAPSHOT, broken_promises
 from tooltap.cli.schema.model import Schema, definitions, json_schema
 from tooltap.cli.schema.schema import write
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.registry import BUILTIN
+from tooltap.normalizers.core.registry import builtin
 from tooltap.normalizers.stream.contract import normalize, read_recording
 from tooltap.protocol.events import AnyEvent, encode
 from tooltap.protocol.filters import Filter
@@ -56,7 +56,7 @@ def test_the_schema_is_one() -> None:
     Draft202012Validator.check_schema(json_schema())
 
 
-@pytest.mark.parametrize("dialect", BUILTIN)
+@pytest.mark.parametrize("dialect", builtin())
 def test_every_recorded_event_is_as_the_schema_says(dialect: str) -> None:
     seen = 0
     for path in sorted((FIXTURES / dialect).rglob("*.json*")):

@@ -12,7 +12,7 @@ from tooltap.cli.common.commands import Command
 from tooltap.cli.common.inputs import STDIN, UnreadableError
 from tooltap.cli.common.options import dialect_option, provider_option
 from tooltap.cli.common.progress import progress
-from tooltap.normalizers.core.registry import BUILTIN
+from tooltap.normalizers.core.registry import builtin
 
 __all__ = ["command"]
 
@@ -26,7 +26,7 @@ __all__ = ["command"]
     ),
 )
 @click.argument("files", nargs=-1, type=click.Path(allow_dash=True), metavar="[FILE]...")
-@dialect_option(f"One of auto, {', '.join(sorted(BUILTIN))}, and what plugins add.", known_here=True)
+@dialect_option(f"One of auto, {', '.join(sorted(builtin()))}, and what plugins add.", known_here=True)
 @provider_option
 @click.option("--partials", is_flag=True, help="Previews of unfinished text too.")
 @click.option(

@@ -15,7 +15,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from tooltap.normalizers.core.agents import AGENTS
+from tooltap.normalizers.core.registry import agents
 
 __all__ = ["agent_commands", "cursors", "dialects", "followed", "kinds", "providers", "sessions", "tools"]
 
@@ -37,7 +37,7 @@ def dialects(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
 def providers(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Those of the journal's newest sessions, and all we know."""
     seen = (session.get("provider") for session in _sessions(ctx))
-    known = {agent.provider or name for name, agent in AGENTS.items()}
+    known = {agent.provider or name for name, agent in agents().items()}
     return _beginning(incomplete, sorted(known | {name for name in seen if name and _PLAIN.fullmatch(name)}))
 
 
@@ -76,9 +76,9 @@ def followed(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
 
 def agent_commands(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """First an agent that is installed, or another program; then its arguments, which may be files."""
-    installed = [] if ctx.params.get("command") else [name for name in AGENTS if shutil.which(name)]
-    agents = [CompletionItem(name) for name in _beginning(incomplete, installed)]
-    return agents or [CompletionItem(incomplete, type="file")]
+    installed = [] if ctx.params.get("command") else [name for name in agents() if shutil.which(name)]
+    found = [CompletionItem(name) for name in _beginning(incomplete, installed)]
+    return found or [CompletionItem(incomplete, type="file")]
 
 
 def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:

@@ -10,7 +10,7 @@ import click
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import socket_option
 from tooltap.cli.common.render import one_line, wants_colour
-from tooltap.normalizers.core.agents import AGENTS
+from tooltap.normalizers.core.registry import agents
 
 __all__ = ["command"]
 
@@ -57,7 +57,7 @@ def command(context: click.Context, as_json: bool, config: Path | None, timeout:
     found = examine(
         config_file=config,
         socket_place=socket,
-        commands={name: agent.provider or name for name, agent in AGENTS.items()},
+        commands={name: agent.provider or name for name, agent in agents().items()},
         timeout=timeout,
     )
     counts = dict.fromkeys(COLOURS, 0)

@@ -19,8 +19,8 @@ from tooltap.daemon.journal.interface import Journal, StoredStream, StreamInfo, 
 from tooltap.daemon.views.results import StreamViews
 from tooltap.normalizers.core.calls_state import Call
 from tooltap.normalizers.core.items import Limits
-from tooltap.normalizers.core.permissions import PendingPermission
 from tooltap.normalizers.core.registry import UnknownDialectError
+from tooltap.normalizers.core.state import PendingPermission
 from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer
 from tooltap.normalizers.stream.reset import LeftOpen
 from tooltap.normalizers.wire.framing import LongLine

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from tooltap.normalizers.core.parser import Parser
+from tooltap.normalizers.core.writer import Writer
 from tooltap.protocol.events import Attachment
 
 __all__ = ["Bodies"]
@@ -23,8 +23,8 @@ _UNKNOWN = "application/octet-stream"
 class Bodies:
     """Takes the bodies out of the objects of one line."""
 
-    def __init__(self, parser: Parser) -> None:
-        self._parser = parser
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
         self._kept: dict[str, Attachment] = {}
 
     @property
@@ -65,6 +65,6 @@ class Bodies:
         except ValueError:
             return None
         mime_type = mime_type if isinstance(mime_type, str) and "/" in mime_type else _UNKNOWN
-        output_id = self._parser.put_output(data, mime_type)
+        output_id = self._writer.put_output(data, mime_type)
         self._kept[body] = Attachment(mime_type=mime_type, output_id=output_id, bytes=len(data))
         return self._kept[body]

@@ -1,38 +1,46 @@
-"""Which call an id on the wire means, where a provider uses its ids again: the newest that has it.
+"""Which call an id on the wire means, where a provider reuses ids: the newest call that has it.
 
-The first call keeps the wire's id, others are `<turn>/<id>`, or `<turn>/<id>-<n>` where the turn has that, too, and
-`<id>-<n>` outside of turns.
+The first call keeps the wire's id. A later one is `<turn>/<id>`, or `<turn>/<id>-<n>` where the turn has that one too,
+and `<id>-<n>` outside of turns.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from tooltap.normalizers.core.calls_state import CallsState, Tombstone
-
-if TYPE_CHECKING:
-    from tooltap.normalizers.core.parser import Parser
 
 __all__ = ["CallIds"]
 
 
+class _Scope(Protocol):
+    """What decides which call is meant: the session and turn of the line being read."""
+
+    session: str
+
+    @property
+    def turn(self) -> str | None: ...
+
+
 class CallIds:
-    def __init__(self, parser: Parser) -> None:
-        self._parser = parser
-        self._state: CallsState = parser.state.calls
+    def __init__(self, scope: _Scope, state: CallsState) -> None:
+        self._scope = scope
+        self._state = state
 
     def of(self, wire_id: str) -> str:
         """The id, in events, of the newest call with this id on the wire."""
-        return self._state.renamed.get(self._key(wire_id), wire_id)
+        renamed = self._state.renamed
+        return renamed.get(self._key(wire_id), wire_id) if renamed else wire_id
 
     def another(self, wire_id: str) -> str:
-        """A new id for another call under an id that one has."""
+        """A new id for another call under an id that is taken."""
         state = self._state
         state.reused += 1
-        turn = self._parser.turn
+        turn = self._scope.turn
         newest = self.of(wire_id)
         known = state.open.get(newest) or state.done[newest]
-        number = max(2, state.reused)  # no fewer have that id: few are tried, however often it comes
+        # At least as many calls have such an id, so few are tried however often the id is reused.
+        number = max(2, state.reused)
         first = call_id = f"{turn}/{wire_id}" if turn is not None else wire_id
         if turn is None or (known.turn == turn and known.wire_id is not None):
             call_id = f"{first}-{number}"
@@ -43,7 +51,7 @@ class CallIds:
         return call_id
 
     def forget(self, call_id: str, tomb: Tombstone) -> None:
-        """Nothing is remembered of a call any longer."""
+        """Drop the id of a call of which nothing else is remembered."""
         key = f"{tomb.session}/{tomb.wire_id}"
         if tomb.wire_id is not None and self._state.renamed.get(key) == call_id:
             del self._state.renamed[key]
@@ -54,4 +62,4 @@ class CallIds:
             renamed[after + key.removeprefix(before)] = renamed.pop(key)
 
     def _key(self, wire_id: str) -> str:
-        return f"{self._parser.session}/{wire_id}"
+        return f"{self._scope.session}/{wire_id}"

@@ -1,38 +1,64 @@
 """Tool calls: identity, updates, results, and what is left open.
 
-A call is known by its id within the stream, never by order. Whatever the provider forgets is made good here: a result
-whose call was not seen yet gets a synthetic call, which the real one completes if it comes after all; a call whose
-result never comes is closed when its turn or the stream ends; a second terminal report is not a second result; and a
-real result after a synthetic one says what it replaces.
+A call is identified by its id within the stream, never by order. Each call goes through these states:
+
+    (unknown) ── open ──▶ open ── answer ──▶ done
+        │                  │ ▲                │
+        │                  │ └ answer(is_async): acknowledged, still open
+        └── answer ──▶ done, with a synthetic call before it (`made_up`)
+                           └── its turn or the stream ends ──▶ done, with a synthetic result
+
+Providers skip steps, so every transition repairs what is missing:
+
+- A result whose call was not seen gets a synthetic call. If the call comes after all, it is an update of that one.
+- A call whose result never comes is closed when its turn or the stream ends. If the result comes after all, it names
+  the synthetic result it `replaces`.
+- A second final result of a call is a duplicate, and skipped.
+- A call that is acknowledged runs in the background: its turn's end does not close it, and its next result is final.
+
+A call that is done leaves a `Tombstone`, so that late lines about it are recognised. Tombstones are bounded; the oldest
+goes first.
 
 Every `call_id` that dialects pass is the wire's, and means the newest call that has it (`call_ids.py`). A line that
-shows a call under the id of one that has ended says that once more, or begins another: `repeats` has the rule
+shows a call under the id of one that is done either repeats that call or begins another: `repeats` has the rule
 (`known_calls.py`).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import msgspec
 
-from tooltap.normalizers.core.calls_state import Call, Tombstone
+from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.core.calls_state import Call, CallsState, Tombstone
 from tooltap.normalizers.core.known_calls import KnownCalls, digests
+from tooltap.normalizers.core.lines import Skip
 from tooltap.normalizers.core.truncate import truncate_raw
+from tooltap.normalizers.core.writer import Writer
 from tooltap.normalizers.tools import tool_input, tool_output
 from tooltap.normalizers.tools.audiences import by_audience
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.tools.preview import preview
-from tooltap.protocol.events import Attachment, Display, OutputRef, ToolCall, ToolResult, ToolUpdate
+from tooltap.protocol.events import Display, OutputRef, ToolCall, ToolResult, ToolUpdate
 
 __all__ = ["DUPLICATE_RESULT", "UNKNOWN_TOOL", "Calls"]
 
-DUPLICATE_RESULT = "skipped.duplicate-result"
+DUPLICATE_RESULT = "duplicate-result"
 UNKNOWN_TOOL = "unknown"
 """Raw name of a call of which only the result is on the wire; canonical `Unknown`."""
 
 
+Unfinished: TypeAlias = Callable[[Call], tuple[Any, dict[str, OutputRef] | None]]
+"""What is known of the output of a call that ends without a result: (value, output bodies by JSON pointer)."""
+
+
 class Calls(KnownCalls):
+    def __init__(self, writer: Writer, state: CallsState, unfinished: Unfinished) -> None:
+        super().__init__(writer, state)
+        self._unfinished = unfinished
+
     def rename_session(self, before: str, after: str) -> None:
         """The session's own id comes late."""
         for known in (*self._state.open.values(), *self._state.done.values()):
@@ -41,6 +67,32 @@ class Calls(KnownCalls):
         self._ids.rename_session(before, after)
 
     # -- opening and updating -----------------------------------------------------------------------------------
+
+    def show(
+        self,
+        call_id: str,
+        raw_name: str,
+        value: Any,
+        *,
+        raw: Any,
+        name: str | None = None,
+        status: str | None = None,
+        title: str | None = None,
+        memory: dict[str, Any] | None = None,
+        repeated: str = "unchanged",
+    ) -> Skip:
+        """Read a line that shows a call: open the call, or emit what the line changes of it.
+
+        The fields are those of `open`. `repeated`: the reason to skip a line that only repeats a call that is done."""
+        call = self.get(call_id)
+        if call is not None:
+            changed = self.update(call, value, raw=raw, raw_name=raw_name, name=name, status=status, title=title)
+            return None if changed else "unchanged"
+        if self.repeats(call_id, raw_name, value, name=name):
+            return repeated
+        status = status or "running"
+        self.open(call_id, raw_name, value, raw=raw, name=name, status=status, title=title, memory=memory)
+        return None
 
     def open(
         self,
@@ -62,7 +114,7 @@ class Calls(KnownCalls):
         of the wire opens it, where only that can tell of another.
 
         A call whose result came before it is that result's: what it says is an update of the one made up for it."""
-        parser = self._parser
+        writer = self._writer
         state = self._state
         new_id = self.id_of(call_id)
         tomb = state.done.get(new_id)
@@ -75,14 +127,14 @@ class Calls(KnownCalls):
             id=new_id,
             raw_name=raw_name,
             name=name,
-            session=parser.session,
+            session=writer.session,
             status=status,
-            agent=parser.agent,
-            parent=self.id_of(parser.parent) if parser.parent is not None else None,
-            turn=parser.turn,
-            origin=parser.origin,
+            agent=writer.agent,
+            parent=self.id_of(writer.parent) if writer.parent is not None else None,
+            turn=writer.turn,
+            origin=writer.origin,
             title=title,
-            preview=preview(name, payload, parser.state.cwd),
+            preview=preview(name, payload, writer.state.cwd),
             wire_id=call_id if call_id != new_id else None,
             source=source,
             told=(told,),
@@ -94,7 +146,7 @@ class Calls(KnownCalls):
         self._add(call)
         if memory:
             self.remember(call, memory)
-        parser.emit(
+        writer.emit(
             ToolCall,
             call_id=new_id,
             parent=call.parent,
@@ -111,7 +163,7 @@ class Calls(KnownCalls):
 
     def _add(self, call: Call) -> None:
         state = self._state
-        while len(state.open) >= self._parser.context.limits.open_calls:
+        while len(state.open) >= self._writer.context.limits.open_calls:
             self._close(next(iter(state.open.values())), "interrupted")
         state.open[call.id] = call
         if call.parent is not None:
@@ -161,7 +213,7 @@ class Calls(KnownCalls):
                 call.digest = digest
                 call.told = (*call.told[:1], told)
                 changes["input"] = self._with_meta(payload, call, raw)
-                shown = preview(call.name, payload, self._parser.state.cwd)
+                shown = preview(call.name, payload, self._writer.state.cwd)
                 if shown is not None and shown != call.preview:
                     call.preview = changes["preview"] = shown
         if title is not None and title != call.title:
@@ -189,7 +241,7 @@ class Calls(KnownCalls):
         call.memory, call.memory_bytes = memory, size
         if memory:
             state.remembered[call.id] = None
-        while state.memory_bytes > self._parser.context.limits.call_bytes and state.remembered:
+        while state.memory_bytes > self._writer.context.limits.call_bytes and state.remembered:
             oldest = next(iter(state.remembered))
             del state.remembered[oldest]
             if (other := state.open.get(oldest)) is not None:
@@ -198,42 +250,34 @@ class Calls(KnownCalls):
 
     # -- results ------------------------------------------------------------------------------------------------
 
-    def result(
+    def answer(
         self,
         of: Call | str,
-        value: Any,
+        answer: Answer,
         *,
         raw: Any,
-        status: str = "completed",
-        error: str | None = None,
         raw_name: str = UNKNOWN_TOOL,
-        duration_ms: int | None = None,
-        attachments: list[Attachment] | None = None,
-        display: Display | None = None,
-        assistant_view: str | None = None,
-        is_async: bool = False,
         final: bool = False,
         synthetic: bool = False,
-        outputs: dict[str, OutputRef] | None = None,
-    ) -> str:
-        """Emit the result of a call, or of what has this id on the wire; gives the class of a line that says just this.
+    ) -> Skip:
+        """Emit the result of a call, or of the one that has this id on the wire.
 
-        `value` is what the tool answered, as its family understands it; `error` the provider's words where it failed;
-        `status` what the provider calls it, which a denied permission or a stated exit code may correct.
+        `raw`: the provider's whole object for the result; `raw_name`: the tool's name on the line, for a call that was
+        not seen; `final`: the call was acknowledged before, though its parser may not have seen that.
         """
         call, replaces = (of, None) if isinstance(of, Call) else self._of_result(of, raw_name)
         if call is None:
             return DUPLICATE_RESULT
-        value, shown = by_audience(value)
+        value, shown = by_audience(answer.value)
         output = tool_output(call.name, value, call.raw_name)
-        status = self._status(call, output, status)
+        status = self._status(call, output, answer.status)
         if status == "completed":
             output.pop("errorMessage", None)
-        elif error:
-            output["errorMessage"] = error
-            if output.get("stdout") == error:
+        elif answer.error:
+            output["errorMessage"] = answer.error
+            if output.get("stdout") == answer.error:
                 del output["stdout"]
-        if not is_async:
+        if not answer.is_async:
             self._state.open.pop(call.id, None)  # before its children: calls may name each other as parent
             self._close_children(call.id)
         event = self._emit_of(
@@ -244,23 +288,37 @@ class Calls(KnownCalls):
             output=self._with_meta(output, call, raw),
             status=status,
             is_error=status == "failed",
-            duration_ms=duration_ms,
-            attachments=attachments,
-            display=display or shown,
-            assistant_view=assistant_view,
-            async_=is_async,
-            final=final or (call.acknowledged and not is_async),
+            duration_ms=answer.duration_ms,
+            attachments=answer.attachments,
+            display=answer.display or shown,
+            assistant_view=answer.assistant_view,
+            async_=answer.is_async,
+            final=final or (call.acknowledged and not answer.is_async),
             replaces=replaces,
             synthetic=synthetic,
-            outputs=outputs,
+            outputs=answer.outputs,
         )
-        if is_async:
+        if answer.is_async:
             call.acknowledged = True
-            if self._state.done.pop(call.id, None) is not None:  # said too late: it had been closed
+            if self._state.done.pop(call.id, None) is not None:  # the acknowledgement came after the call was closed
                 self._add(call)
         else:
             self._bury(call, event.id if synthetic else None)
-        return "withEvents"
+        return None
+
+    def result(
+        self,
+        of: Call | str,
+        value: Any,
+        *,
+        raw: Any,
+        raw_name: str = UNKNOWN_TOOL,
+        final: bool = False,
+        synthetic: bool = False,
+        **fields: Any,
+    ) -> str:
+        outcome = self.answer(of, Answer(value, **fields), raw=raw, raw_name=raw_name, final=final, synthetic=synthetic)
+        return "withEvents" if outcome is None else f"skipped.{outcome}"
 
     def _of_result(self, wire_id: str, raw_name: str) -> tuple[Call | None, str | None]:
         call_id = self.id_of(wire_id)
@@ -303,8 +361,8 @@ class Calls(KnownCalls):
 
     def _close(self, call: Call, status: str) -> None:
         if call.id in self._state.open:
-            value, outputs = self._parser.unfinished(call)
-            self.result(call, value, raw=None, status=status, synthetic=True, outputs=outputs)
+            value, outputs = self._unfinished(call)
+            self.answer(call, Answer(value, status, outputs=outputs), raw=None, synthetic=True)
 
     def _close_children(self, call_id: str) -> None:
         for child in list(self._state.children.get(call_id, ())):
@@ -323,7 +381,7 @@ class Calls(KnownCalls):
                 state.children.pop(call.parent, None)
         state.done.pop(call.id, None)
         state.done[call.id] = Tombstone(*call.shared(), synthetic_result=synthetic_result)
-        while len(state.done) > self._parser.context.limits.tombstones:
+        while len(state.done) > self._writer.context.limits.tombstones:
             oldest = next(iter(state.done))
             self._ids.forget(oldest, state.done.pop(oldest))
 
@@ -333,12 +391,12 @@ class Calls(KnownCalls):
         """An event about a call belongs where the call does, whatever line it came from."""
         if call.origin is not None:
             fields["protocol"], fields["provider"] = call.origin
-        return self._parser.emit(
+        return self._writer.emit(
             kind, session=call.session, agent=call.agent, parent=call.parent, turn=call.turn, **fields
         )
 
     def _with_meta(self, payload: dict[str, Any], call: Call, raw: Any) -> dict[str, Any]:
-        protocol, provider = call.origin or self._parser.origin_of_line()
+        protocol, provider = call.origin or self._writer.origin_of_line()
         payload["_happy"] = {
             "v": 2,
             "protocol": protocol,

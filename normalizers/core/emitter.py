@@ -1,144 +1,180 @@
-"""What the line being read gives: events with their numbers and their envelope, and bodies kept aside.
+"""What a dialect emits with: sessions, turns, texts, calls, permissions and notices of one stream.
 
-Whose a line is, and when it was said, is its scope: reset before each line, and set by dialects where it differs.
+A parser is an emitter that reads lines. The helpers of a dialect get the emitter and their part of the state, never the
+parser: they cannot feed lines, and no import leads back to who calls them.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
+
+import msgspec
 
 from tooltap.normalizers.core.calls import Calls
-from tooltap.normalizers.core.items import Context, Item, OutputPiece
-from tooltap.normalizers.core.numbers import Numbers
+from tooltap.normalizers.core.calls_state import Call
+from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.core.lines import UNPARSED
+from tooltap.normalizers.core.permissions import Permissions
 from tooltap.normalizers.core.state import OpenTurn, State
-from tooltap.protocol.events import Event
+from tooltap.normalizers.core.texts import Texts
+from tooltap.normalizers.core.writer import Writer
+from tooltap.protocol.events import Event, Notice, OutputRef, SessionEvent, Turn, Unparsed
 
 __all__ = ["Emitter"]
 
-E = TypeVar("E", bound=Event)
+UNPARSED_TEXT = 2_000
+"""Code points of an unreadable line that its event shows."""
 
 
-class Emitter:
-    """What dialects emit events with, and read the scope of."""
+class Emitter(Writer):
+    state_type: ClassVar[type[State]] = State
+    """The struct that holds everything the dialect remembers between lines."""
 
-    dialect: ClassVar[str]
-    protocol: ClassVar[str]
-    default_provider: ClassVar[str]
+    def __init__(self, context: Context, state: State | None = None) -> None:
+        super().__init__(context, self.state_type() if state is None else state)
+        self.calls = Calls(self, self.state.calls, lambda call: self.unfinished(call))
+        self.permissions = Permissions(self, self.calls, self.state.permissions)
+        self.texts = Texts(self, self.state.texts)
 
-    calls: Calls
-    session: str
-    agent: str | None
-    parent: str | None
-    replay: bool
-    ts: int | None
-    origin: tuple[str, str] | None
-    """(protocol, provider), where one stream holds what several agents said; None: the stream's own."""
+    # -- for dialects to override -------------------------------------------------------------------------------
 
-    def __init__(self, context: Context, state: State) -> None:
-        self.context = context
-        self.state: Any = state
-        self.items: list[Item] = []
-        self.partials = context.partials
-        """Whether previews are wanted; may change at any time, and changes nothing else."""
-        self.provider = context.provider or state.provider or self.default_provider
-        self._publishers_name = context.session or context.stream
-        self._numbers = Numbers(context.stream, state.line)
-        self._is_guest = False
-        self._reset_scope(None)
+    def before_turn_end(self) -> None:
+        """A turn is ending and its calls are closed: emit what comes before its usage and its own event."""
 
-    def be_guest_of(self, host: Emitter) -> None:
-        """Read a part of the host's lines: what this parser gives is numbered as the host's."""
-        self._numbers = host._numbers
-        self._is_guest = True
+    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
+        """What is known of the output of a call that ends without a result: (value, output bodies by JSON pointer)."""
+        return None, None
 
-    def begin_between_lines(self, index: int, t: int | None) -> None:
-        """What is emitted next is made by no line; its ids are numbered from `index`."""
-        self._reset_scope(t)
-        self._restart_numbers("d", index)
+    # -- lines --------------------------------------------------------------------------------------------------
 
-    # -- for dialects to use ------------------------------------------------------------------------------------
+    def unparsed(self, reason: str, value: Any) -> str:
+        """Emit an object that this dialect does not know, or cannot take apart."""
+        text = msgspec.json.encode(value)
+        return self.unreadable(reason, text, len(text))
 
-    def origin_of_line(self) -> tuple[str, str]:
-        """(protocol, provider) of the line's events."""
-        return self.origin or (self.protocol, self.provider)
+    def unreadable(self, reason: str, line: bytes, size: int) -> str:
+        """Emit the head of a line of `size` bytes that cannot be read."""
+        text = line[: UNPARSED_TEXT * 4].decode("utf-8", "replace")[:UNPARSED_TEXT]
+        self.emit(Unparsed, reason=reason, text=text, bytes=size)
+        return UNPARSED
 
-    def set_provider(self, provider: str) -> None:
-        """The stream says whose it is; what the publisher says wins."""
-        self.state.provider = provider
-        self.provider = self.context.provider or provider or self.default_provider
+    def notice(self, code: str, text: str | None, level: str = "info", data: Any = None) -> None:
+        """Emit something the agent reports beside the conversation. `level`: info, warning or error."""
+        self.emit(Notice, level=level, code=code, text=text or "", data=data)
 
-    @property
-    def turn(self) -> str | None:
-        """The newest open turn of the session the line belongs to: its agent's own, where agents have turns."""
-        newest = None
-        turns: list[OpenTurn] = self.state.turns
-        for turn in reversed(turns):
-            if turn.session == self.session:
-                if turn.agent == self.agent:
-                    return turn.id
-                newest = newest or turn.id
-        return newest
+    # -- sessions -----------------------------------------------------------------------------------------------
 
-    def emit(self, kind: type[E], **fields: Any) -> E:
-        """Append an event of the line being read; envelope keys may be overridden by name."""
-        event = self._make(kind, self._numbers.event(), fields)
-        if self.state.session is None and event.session == self._publishers_name:
-            self.state.named = True
-        return event
+    def set_session(self, session: str) -> None:
+        """Set the provider's id of the root session. An `alias` ties earlier events under another name to it."""
+        state = self.state
+        if state.session == session:
+            self.session = session
+            return
+        before = self._publishers_name if state.session is None else session
+        named, state.named = state.named, False
+        state.session = self.session = session
+        if before != session:
+            for holder in (*state.turns, *state.permissions.pending.values()):
+                if holder.session == before:
+                    holder.session = session
+            self.calls.rename_session(before, session)
+            self.texts.rename_session(before, session)
+            if named:
+                self.emit(SessionEvent, state="updated", alias=before)
 
-    def emit_partial(self, kind: type[E], **fields: Any) -> None:
-        """A live preview. Costs no event index, so that ids are the same whether previews are wanted or not."""
-        if self.partials:
-            self._make(kind, self._numbers.partial(), {**fields, "partial": True})
+    def begin_session(self, session: Any, **fields: Any) -> None:
+        """Emit the start of a session, or that it was resumed. `session`: its id, if the line has one.
 
-    def put_output(self, data: bytes, mime_type: str) -> str:
-        """Keep a whole body aside; gives its id."""
-        output_id = self.new_output_id()
-        self.items.append(OutputPiece(output_id, 0, data, mime_type))
-        return output_id
+        For dialects whose state has a field `started`, the session that was started last."""
+        if isinstance(session, str) and session:
+            self.set_session(session)
+        resumed = self.state.started == self.session
+        self.state.started = self.session
+        self.emit(SessionEvent, state="resumed" if resumed else "started", **fields)
 
-    def new_output_id(self) -> str:
-        return self._numbers.output()
+    def uses_model(self, model: str | None) -> bool:
+        """Emit that the session uses another model than before, if it does; returns whether.
 
-    # -- inner workings -----------------------------------------------------------------------------------------
+        For dialects whose state has a field `model`."""
+        if model is None or model == self.state.model:
+            return False
+        self.state.model = model
+        self.emit(SessionEvent, state="updated", model=model)
+        return True
 
-    def _restart_numbers(self, mark: str = "", events: int = 0) -> None:
-        if not self._is_guest:
-            self._numbers.restart(self.state.line, mark, events)
+    # -- turns --------------------------------------------------------------------------------------------------
 
-    def _reset_scope(self, t: int | None) -> None:
-        context = self.context
-        self.session = self.state.session or self._publishers_name
-        self.agent = context.agent
-        self.parent = context.parent
-        self.replay = False
-        self.ts = t
-        self.origin = None
+    def start_turn(self, turn_id: str | None = None, *, synthetic: bool = False) -> str:
+        state = self.state
+        state.turn_count += 1
+        turn_id = turn_id or f"t{state.turn_count}"
+        while len(state.turns) >= self.context.limits.open_turns:
+            self._give_up(state.turns[0])
+        state.turns.append(OpenTurn(turn_id, self.session, self.agent, self.origin))
+        self.emit(Turn, state="started", synthetic=synthetic)
+        return turn_id
 
-    def _take(self) -> list[Item]:
-        items, self.items = self.items, []
-        return items
+    def ensure_turn(self) -> None:
+        """Open a synthetic turn for content that comes outside of any."""
+        if self.turn is None:
+            self.start_turn(synthetic=True)
 
-    def _make(self, kind: type[E], event_id: str, fields: dict[str, Any]) -> E:
-        protocol, provider = self.origin or (self.protocol, self.provider)
-        if "turn" not in fields:
-            fields["turn"] = self.turn
-        event = kind(
-            **{
-                "v": 2,
-                "id": event_id,
-                "stream": self.context.stream,
-                "line": self._numbers.line,
-                "ts": self.ts,
-                "session": self.session,
-                "agent": self.agent,
-                "parent": self.calls.id_of(self.parent) if self.parent is not None else None,
-                "protocol": protocol,
-                "provider": provider,
-                "dialect": self.dialect,
-                "replay": self.replay,
-                **fields,
-            }
+    def end_turn(
+        self,
+        outcome: str,
+        *,
+        turn_id: str | None = None,
+        reason: str | None = None,
+        duration_ms: int | None = None,
+        synthetic: bool = False,
+        before: tuple[tuple[type[Event], dict[str, Any]], ...] = (),
+    ) -> None:
+        """End the named turn, else the oldest open one of this session: texts, open calls, `before`, then the turn.
+
+        `outcome`: completed, failed or cancelled. `before`: events (diff, usage) between the closed calls and the
+        turn's own event.
+        """
+        turns = self.state.turns
+        turn = next((one for one in turns if one.session == self.session and turn_id in (None, one.id)), None)
+        if turn is None:
+            turn = OpenTurn(turn_id or f"t{max(self.state.turn_count, 1)}", self.session, origin=self.origin)
+        self.texts.flush_turn(self.session, turn.id)
+        self.permissions.expire_turn(turn.session, turn.id)
+        stopped = outcome == "cancelled" and not synthetic  # stated by the provider, not concluded by us
+        self.calls.close_turn(turn.session, turn.id, turn.agent, "cancelled" if stopped else "interrupted")
+        self.before_turn_end()
+        for kind, fields in before:
+            self.emit(kind, turn=turn.id, **fields)
+        if turn in turns:
+            turns.remove(turn)
+        origin = {} if turn.origin is None else {"protocol": turn.origin[0], "provider": turn.origin[1]}
+        self.emit(
+            Turn,
+            turn=turn.id,
+            state=outcome,
+            reason=reason,
+            duration_ms=duration_ms,
+            synthetic=synthetic,
+            agent=turn.agent,
+            **origin,
         )
-        self.items.append(event)
-        return event
+
+    def give_up_turns(self) -> None:
+        """End every open turn: the process that would have ended them is gone."""
+        for turn in list(self.state.turns):
+            self.session = turn.session
+            self.end_turn("cancelled", turn_id=turn.id, synthetic=True)
+
+    def _give_up(self, turn: OpenTurn) -> None:
+        """End a turn whose end is not on the wire."""
+        scope = self.session, self.agent, self.origin
+        self.session, self.agent, self.origin = turn.session, turn.agent, turn.origin
+        self.end_turn("cancelled", turn_id=turn.id, synthetic=True)
+        self.session, self.agent, self.origin = scope
+
+    def _end_everything(self) -> None:
+        self.texts.flush_all()
+        while self.state.turns:
+            self._give_up(self.state.turns[0])
+        self.permissions.expire_all()
+        self.calls.close_all()

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.core.call_ids import CallIds
 from tooltap.normalizers.core.calls_state import Call, CallsState, Tombstone
+from tooltap.normalizers.core.writer import Writer
 from tooltap.normalizers.tools import tool_input
 from tooltap.normalizers.tools.names import canonical_name
-
-if TYPE_CHECKING:
-    from tooltap.normalizers.core.parser import Parser
 
 __all__ = ["KnownCalls", "digests"]
 
@@ -21,14 +18,14 @@ __all__ = ["KnownCalls", "digests"]
 class KnownCalls:
     """Looks calls up."""
 
-    def __init__(self, parser: Parser) -> None:
-        self._parser = parser
-        self._state: CallsState = parser.state.calls
-        self._ids = CallIds(parser)
+    def __init__(self, writer: Writer, state: CallsState) -> None:
+        self._writer = writer
+        self._state = state
+        self._ids = writer.call_ids
 
     def id_of(self, call_id: str) -> str:
         """The id, in events, of the call that an id on the wire means."""
-        return self._ids.of(call_id) if self._state.renamed else call_id
+        return self._ids.of(call_id)
 
     def get(self, call_id: str) -> Call | None:
         """The open call of this id."""
@@ -70,9 +67,9 @@ class KnownCalls:
         tomb = self._state.done.get(self.id_of(call_id))
         if tomb is None or tomb.made_up:
             return False
-        if self._parser.replay:
+        if self._writer.replay:
             return True
-        if not retold and self._parser.turn not in (None, tomb.turn):
+        if not retold and self._writer.turn not in (None, tomb.turn):
             return False
         name = name or canonical_name(raw_name, value, call_id)
         return name == tomb.name and digests(tool_input(name, value, raw_name))[1] in tomb.told

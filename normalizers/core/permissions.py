@@ -2,47 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import msgspec
-
+from tooltap.normalizers.core.calls import Calls
+from tooltap.normalizers.core.state import PendingPermission, PermissionsState
+from tooltap.normalizers.core.writer import Writer
 from tooltap.protocol.events import PermissionRequest, PermissionResponse
 
-if TYPE_CHECKING:
-    from tooltap.normalizers.core.parser import Parser
-
-__all__ = ["Permissions", "PermissionsState"]
+__all__ = ["Permissions"]
 
 _ALLOW_KINDS = ("allow_once", "allow_always")
 
 
-class PendingPermission(msgspec.Struct, omit_defaults=True):
-    session: str
-    call_id: str | None = None
-    turn: str | None = None
-    agent: str | None = None
-    origin: tuple[str, str] | None = None
-    allowing: list[str] = []
-    """Ids of the options that allow."""
-
-
-class PermissionsState(msgspec.Struct, omit_defaults=True):
-    pending: dict[str, PendingPermission] = {}
-
-
 class Permissions:
-    def __init__(self, parser: Parser) -> None:
-        self._parser = parser
-
-    @property
-    def _pending(self) -> dict[str, PendingPermission]:
-        return self._parser.state.permissions.pending  # type: ignore[no-any-return]
+    def __init__(self, writer: Writer, calls: Calls, state: PermissionsState) -> None:
+        self._writer = writer
+        self._calls = calls
+        self._state = state
 
     def is_pending(self, permission_id: str) -> bool:
-        return permission_id in self._pending
+        return permission_id in self._state.pending
 
     def call_of(self, permission_id: str) -> str | None:
-        pending = self._pending.get(permission_id)
+        pending = self._state.pending.get(permission_id)
         return pending.call_id if pending else None
 
     def ask(
@@ -58,22 +40,22 @@ class Permissions:
         name: str | None = None,
     ) -> None:
         """Emit the request. A call it is about must have been opened before, and waits from here on."""
-        parser = self._parser
-        call_id = parser.calls.id_of(call_id) if call_id is not None else None
-        while len(self._pending) >= parser.context.limits.open_permissions:
-            self._expire(next(iter(self._pending)))
-        call = parser.calls.get(call_id) if call_id is not None else None
-        self._pending[permission_id] = PendingPermission(
-            session=parser.session,
+        writer = self._writer
+        call_id = writer.call_ids.of(call_id) if call_id is not None else None
+        while len(self._state.pending) >= writer.context.limits.open_permissions:
+            self._expire(next(iter(self._state.pending)))
+        call = self._calls.get(call_id) if call_id is not None else None
+        self._state.pending[permission_id] = PendingPermission(
+            session=writer.session,
             call_id=call_id,
-            turn=parser.turn,
-            agent=parser.agent,
-            origin=parser.origin,
+            turn=writer.turn,
+            agent=writer.agent,
+            origin=writer.origin,
             allowing=[str(one.get("id")) for one in options or [] if one.get("kind") in _ALLOW_KINDS],
         )
         if call is not None and type == "permission":
-            parser.calls.set_status(call, "awaiting-permission")
-        parser.emit(
+            self._calls.set_status(call, "awaiting-permission")
+        writer.emit(
             PermissionRequest,
             permission_id=permission_id,
             type=type,
@@ -87,7 +69,7 @@ class Permissions:
 
     def allows(self, permission_id: str, option_id: str | None) -> bool:
         """Whether the chosen option is one that allows."""
-        pending = self._pending.get(permission_id)
+        pending = self._state.pending.get(permission_id)
         return pending is not None and option_id in pending.allowing
 
     def answer(
@@ -103,18 +85,18 @@ class Permissions:
         synthetic: bool = False,
     ) -> None:
         """Emit the response, and remember a denial for the call's result. Works without a request, too."""
-        parser = self._parser
-        pending = self._pending.pop(permission_id, None)
+        writer = self._writer
+        pending = self._state.pending.pop(permission_id, None)
         if call_id is not None:
-            call_id = parser.calls.id_of(call_id)
+            call_id = writer.call_ids.of(call_id)
         elif pending is not None:
             call_id = pending.call_id
-        call = parser.calls.get(call_id) if call_id is not None else None
+        call = self._calls.get(call_id) if call_id is not None else None
         if call is not None and outcome == "denied":
             call.denied = True
         elif call is not None and outcome == "allowed":
-            parser.calls.set_status(call, "running")
-        parser.emit(
+            self._calls.set_status(call, "running")
+        writer.emit(
             PermissionResponse,
             permission_id=permission_id,
             call_id=call_id,
@@ -128,19 +110,19 @@ class Permissions:
 
     def expire_turn(self, session: str, turn_id: str) -> None:
         """What nobody answered when its turn ended."""
-        for permission_id, pending in list(self._pending.items()):
+        for permission_id, pending in list(self._state.pending.items()):
             if (pending.session, pending.turn) == (session, turn_id):
                 self._expire(permission_id)
 
     def expire_all(self) -> None:
         """What nobody answered when the stream ended."""
-        for permission_id in list(self._pending):
+        for permission_id in list(self._state.pending):
             self._expire(permission_id)
 
     def _expire(self, permission_id: str) -> None:
-        pending = self._pending[permission_id]
-        parser = self._parser
-        scope = parser.session, parser.agent, parser.origin
-        parser.session, parser.agent, parser.origin = pending.session, pending.agent, pending.origin
+        pending = self._state.pending[permission_id]
+        writer = self._writer
+        scope = writer.session, writer.agent, writer.origin
+        writer.session, writer.agent, writer.origin = pending.session, pending.agent, pending.origin
         self.answer(permission_id, "expired", synthetic=True)
-        parser.session, parser.agent, parser.origin = scope
+        writer.session, writer.agent, writer.origin = scope

@@ -1,46 +1,24 @@
-"""Dialect name -> parser class, imported when first used.
+"""The dialects and agents there are, and their parsers, imported when first used.
 
-Built-in dialects are a plain table; a third-party package adds its own with an entry point of the group
-`tooltap.dialects` (name = dialect, value = `module:ParserClass`).
+A folder in `dialects/` is all that a built-in dialect needs (`dialect.py`). A third-party package adds its own with an
+entry point of the group `tooltap.dialects` (name = dialect, value = `module:ParserClass`).
 """
 
 from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
+
+from tooltap.normalizers.core.dialect import Agent, Dialect
 
 if TYPE_CHECKING:
     from tooltap.normalizers.core.parser import Parser
 
-__all__ = ["BUILTIN", "UnknownDialectError", "dialects", "parser_class"]
+__all__ = ["UnknownDialectError", "agents", "builtin", "dialects", "load", "parser_class"]
 
-BUILTIN = {
-    "acp": "tooltap.normalizers.dialects.acp.parser:Acp",
-    "claude-stream": "tooltap.normalizers.dialects.claude.stream:ClaudeStream",
-    "claude-transcript": "tooltap.normalizers.dialects.claude.transcript:ClaudeTranscript",
-    "cline-json": "tooltap.normalizers.dialects.cline.parser:ClineJson",
-    "codex-app-server": "tooltap.normalizers.dialects.codex.app_server:CodexAppServer",
-    "codex-exec": "tooltap.normalizers.dialects.codex.exec:CodexExec",
-    "codex-mcp": "tooltap.normalizers.dialects.codex.mcp:CodexMcp",
-    "codex-rollout": "tooltap.normalizers.dialects.codex.rollout:CodexRollout",
-    "copilot-json": "tooltap.normalizers.dialects.copilot.parser:CopilotJson",
-    "cursor-stream": "tooltap.normalizers.dialects.cursor.stream:CursorStream",
-    "display-tools": "tooltap.normalizers.dialects.tooltap.display_tools:DisplayTools",
-    "gemini-chat": "tooltap.normalizers.dialects.gemini.chat:GeminiChat",
-    "gemini-stream": "tooltap.normalizers.dialects.gemini.stream:GeminiStream",
-    "happier-trace": "tooltap.normalizers.dialects.happier.trace:HappierTrace",
-    "kimi-json": "tooltap.normalizers.dialects.kimi.parser:KimiJson",
-    "legacy": "tooltap.normalizers.dialects.happier.legacy:Legacy",
-    "openai-chat": "tooltap.normalizers.dialects.openai.chat:OpenaiChat",
-    "openai-responses": "tooltap.normalizers.dialects.openai.responses:OpenAIResponses",
-    "opencode-bus": "tooltap.normalizers.dialects.opencode.bus:OpencodeBus",
-    "opencode-run": "tooltap.normalizers.dialects.opencode.run:OpencodeRun",
-    "pi-json": "tooltap.normalizers.dialects.pi.parser:PiJson",
-    "qwen-stream": "tooltap.normalizers.dialects.qwen.stream:QwenStream",
-    "tooltap-trace": "tooltap.normalizers.dialects.tooltap.trace:TooltapTrace",
-    "vibe-json": "tooltap.normalizers.dialects.vibe.parser:VibeJson",
-}
+FOLDER = "tooltap.normalizers.dialects"
 ENTRY_POINTS = "tooltap.dialects"
 
 
@@ -49,27 +27,58 @@ class UnknownDialectError(ValueError):
         super().__init__(f"there is no dialect {name!r}; known are auto, {', '.join(dialects())}")
 
 
-def dialects() -> list[str]:
-    """Names of all dialects, built in and installed."""
-    return sorted({*BUILTIN, *_plugins()})
+@cache
+def builtin() -> dict[str, Dialect]:
+    """Name -> description of every built-in dialect, by name."""
+    found = (dialect for module in _families() for dialect in _described(module))
+    return {dialect.name: dialect for dialect in sorted(found, key=lambda dialect: dialect.name)}
 
 
 @cache
-def _plugins() -> dict[str, Any]:
-    """Name -> entry point of the dialects that other packages bring."""
-    from importlib.metadata import entry_points  # most streams need no plugin, and no time to look for one
+def agents() -> dict[str, Agent]:
+    """Command -> every agent we know."""
+    return {agent.command: agent for module in _families() for agent in module.AGENTS}
 
-    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+
+def dialects() -> list[str]:
+    """Names of all dialects, built in and installed."""
+    return sorted({*builtin(), *_plugins()})
 
 
 @cache
 def parser_class(name: str) -> type[Parser]:
     """Raises `UnknownDialectError`."""
-    if name in BUILTIN:
-        module, _, attribute = BUILTIN[name].partition(":")
-        found: type[Parser] = getattr(import_module(module), attribute)
+    if name in builtin():
+        found: type[Parser] = load(builtin()[name].parser)
         return found
     if name in _plugins():
         loaded: type[Parser] = _plugins()[name].load()
         return loaded
     raise UnknownDialectError(name)
+
+
+def load(place: str) -> Any:
+    """What `module:name` in a dialect's folder is."""
+    module, _, attribute = place.partition(":")
+    return getattr(import_module(module), attribute)
+
+
+@cache
+def _families() -> list[Any]:
+    """The packages in `dialects/`, one for each folder."""
+    folder = import_module(FOLDER)
+    return [import_module(f"{FOLDER}.{one.name}") for one in iter_modules(folder.__path__) if one.ispkg]
+
+
+def _described(family: Any) -> list[Dialect]:
+    """The dialects of a folder; paths of modules in it become absolute."""
+    inside = f"{family.__name__}."
+    return [one._replace(parser=inside + one.parser, endless=inside + one.endless) for one in family.DIALECTS]
+
+
+@cache
+def _plugins() -> dict[str, Any]:
+    """Name -> entry point of the dialects of other packages."""
+    from importlib.metadata import entry_points  # most streams need no plugin, and no time to look for one
+
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}

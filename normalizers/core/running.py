@@ -7,16 +7,14 @@ it where the call is broken off. Kept by its head only: a longer output goes to 
 from __future__ import annotations
 
 import codecs
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from tooltap.normalizers.core.bounded import make_room
 from tooltap.normalizers.core.calls_state import Call
-from tooltap.normalizers.core.texts import TextBuffer
+from tooltap.normalizers.core.text_buffer import TextBuffer
+from tooltap.normalizers.core.writer import Writer
 from tooltap.protocol.events import Chunk, OutputRef, ToolUpdate
-
-if TYPE_CHECKING:
-    from tooltap.normalizers.core.parser import Parser
 
 __all__ = ["Running", "RunningState"]
 
@@ -37,23 +35,22 @@ class RunningState(msgspec.Struct, omit_defaults=True):
 
 
 class Running:
-    def __init__(self, parser: Parser, state: RunningState) -> None:
-        self._parser = parser
+    def __init__(self, writer: Writer, state: RunningState) -> None:
+        self._writer = writer
         self._calls = state.calls
 
     def append(self, call: Call, stream: str, data: bytes) -> None:
         """A piece of what an open call prints; bytes that are not UTF-8 become U+FFFD."""
         output = self._calls.get(call.id)
         if output is None:
-            while len(self._calls) >= MANY_CALLS:
-                del self._calls[next(iter(self._calls))]
+            make_room(self._calls, MANY_CALLS)
             output = self._calls[call.id] = RunningOutput()
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         decoder.setstate((output.tails.get(stream, b""), 0))
         text = decoder.decode(data)
         output.tails[stream] = decoder.getstate()[0]
         buffer = output.buffers.setdefault(stream, TextBuffer())
-        self._parser.emit_partial(
+        self._writer.emit_partial(
             ToolUpdate,
             session=call.session,
             agent=call.agent,
@@ -63,7 +60,7 @@ class Running:
             name=call.name,
             chunk=Chunk(stream=stream, text=text, offset=buffer.chars),
         )
-        buffer.append(text, self._parser, "text/plain")
+        buffer.append(text, self._writer, "text/plain")
 
     def catch_up(self, call: Call, stream: str, whole: str) -> None:
         """All that an open call printed so far, said again with every line."""
@@ -73,7 +70,7 @@ class Running:
 
     def take(self, call_id: str) -> tuple[dict[str, str] | None, dict[str, OutputRef] | None]:
         """What came so far, as a result's fields, and where the whole of each lies if that is only its head."""
-        output = self._calls.pop(self._parser.calls.id_of(call_id), None)
+        output = self._calls.pop(self._writer.call_ids.of(call_id), None)
         if output is None:
             return None, None
         refs = {f"/output/{stream}": buffer.ref("text/plain") for stream, buffer in output.buffers.items()}

@@ -166,7 +166,7 @@ def _check_accounting(normalizer: StreamNormalizer, lines: int) -> None:
 def _check_skips(normalizer: StreamNormalizer) -> None:
     if normalizer.dialect is None:
         return
-    unknown = set(normalizer.statistics.skipped) - parser_class(normalizer.dialect).SKIPS
+    unknown = set(normalizer.statistics.skipped) - parser_class(normalizer.dialect).skip_reasons()
     if unknown:
         raise ContractError(f"skip reasons outside the dialect's table: {sorted(unknown)}")
 

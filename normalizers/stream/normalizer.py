@@ -1,4 +1,4 @@
-"""One stream from its first line to its end: sniffing, parsing, bounds and accounting in one object.
+"""One stream from its first line to its end: recognition, parsing, bounds and accounting in one object.
 
 This is what the daemon and `tooltap normalize` drive. With dialect `auto`, lines are held until one of them decides;
 then all are parsed in order, so that ids are as if the dialect had been known from line 1. If too many lines decide
@@ -17,7 +17,7 @@ import msgspec
 
 from tooltap.normalizers.core.items import Context, Item, Limits, OutputPiece
 from tooltap.normalizers.core.parser import Parser, Watch
-from tooltap.normalizers.core.recognition import sniff
+from tooltap.normalizers.core.recognition import recognise
 from tooltap.normalizers.core.registry import parser_class
 from tooltap.normalizers.stream.bounds import Produced, bound
 from tooltap.normalizers.stream.reset import LeftOpen, go_on
@@ -75,24 +75,24 @@ class StreamNormalizer:
         self.context = context
         self._held = Held()
         self._partials = context.partials
-        self._sniffing = dialect == AUTO
+        self._recognising = dialect == AUTO
         self._parser: Parser = Unknown(context) if dialect == AUTO else parser_class(dialect)(context)
         self.left_out = False
         """Whether the last line's events were left out."""
         self.statistics = Statistics(
             stream=context.stream,
-            dialect=AUTO if self._sniffing else dialect,
+            dialect=AUTO if self._recognising else dialect,
             provider=self._parser.provider,
         )
 
     @property
     def dialect(self) -> str | None:
         """The dialect in force; None while it is not known."""
-        return None if self._sniffing else self._parser.dialect
+        return None if self._recognising else self._parser.dialect
 
     @property
     def lines(self) -> int:
-        """Lines taken in, those held for sniffing included."""
+        """Lines taken in, those held for recognition included."""
         return int(self._parser.state.line) + len(self._held.lines)
 
     @property
@@ -121,7 +121,7 @@ class StreamNormalizer:
         `leave_out`: whether what the line gives is told already; the parser has seen it then, and nothing else comes
         of it. Only for streams whose dialect was named: what `auto` holds is always told.
         """
-        if not self._sniffing:
+        if not self._recognising:
             return self._parse(line, t, direction, leave_out)
         head, size = (line.head, line.size) if isinstance(line, LongLine) else (line, None)
         self._held.add(HeldLine(head, size, t, direction))
@@ -132,7 +132,7 @@ class StreamNormalizer:
             parser.partials = self._partials
             parser.watch = self._parser.watch
             self._parser = parser
-            self._sniffing = False
+            self._recognising = False
             self.statistics.dialect = chosen
         elif self._parser.state.line == 0 and self._held.may_grow(self.context.limits):
             return []
@@ -170,20 +170,20 @@ class StreamNormalizer:
         return normalizer
 
     def _decide(self, line: bytes) -> str | None:
-        if (name := self._sniff(line)) is not None:
+        if (name := self._recognise(line)) is not None:
             return name
         documents = self._held.documents
         if documents.is_broken_by(line):
             documents.drop()
         whole = documents.take(line, objects=True)
         if documents.in_array:
-            return self._sniff(whole) if whole else None
+            return self._recognise(whole) if whole else None
         document = beginning([one.line for one in self._held.lines])
-        name = sniff(document) if document is not None else None
+        name = recognise(document) if document is not None else None
         return name if name is not None and parser_class(name).DOCUMENTS else None
 
-    def _sniff(self, line: bytes) -> str | None:
-        found = map(sniff, decode_line(line, self.context.limits.depth).values)
+    def _recognise(self, line: bytes) -> str | None:
+        found = map(recognise, decode_line(line, self.context.limits.depth).values)
         return next((name for name in found if name is not None), None)
 
     def _release(self) -> list[Output]:

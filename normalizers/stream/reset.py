@@ -12,7 +12,7 @@ import msgspec
 
 from tooltap.normalizers.core.calls_state import Call
 from tooltap.normalizers.core.items import Item
-from tooltap.normalizers.core.permissions import PendingPermission
+from tooltap.normalizers.core.state import PendingPermission
 from tooltap.protocol.events import Notice
 from tooltap.protocol.stats import Statistics
 

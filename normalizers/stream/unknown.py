@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.protocol.tapped import Direction
 
 __all__ = ["Unknown"]
 
@@ -14,8 +12,7 @@ class Unknown(Parser):
     dialect = "unknown"
     protocol = "unknown"
     default_provider = "unknown"
-    SKIPS = frozenset({"blank", "lost"})
     ARRAYS = False
 
-    def read(self, value: dict[str, Any], direction: Direction | None) -> str:
+    def read(self, value: Line) -> Skip:
         return self.unparsed("unknown-dialect", value)

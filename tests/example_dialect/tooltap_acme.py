@@ -8,58 +8,62 @@ from __future__ import annotations
 
 from typing import Any
 
-from tooltap.normalizers.core.parser import WITH_EVENTS, Parser, skip
+from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import State
-from tooltap.protocol.events import Message, SessionEvent, Usage
-from tooltap.protocol.tapped import Direction
+from tooltap.protocol.events import Message, Usage
 
 
 class AcmeState(State, kw_only=True):
-    """All that is remembered from line to line; it is dumped and loaded, so nothing may be kept elsewhere."""
+    """All that is remembered from line to line. It is dumped and loaded, so nothing may be stored elsewhere."""
 
+    started: str | None = None
+    """The session that was started last."""
     tokens: int = 0
 
 
 class AcmeJson(Parser):
     dialect = "acme-json"
-    protocol = "acme"
-    default_provider = "acme"
-    SKIPS = frozenset({"blank", "lost", "duplicate-result", "ping", "unchanged"})
+    protocol = default_provider = "acme"
+    SKIPS = frozenset({"unchanged"})
+    line = Lines("acme", skip={"ping": "ping"})
     state_type = AcmeState
     state: AcmeState
 
     @staticmethod
-    def sniff(value: dict[str, Any]) -> bool:
+    def recognises(value: dict[str, Any]) -> bool:
         """Whether only this agent prints such a line; asked of lines that no built-in dialect claims."""
         return isinstance(value.get("acme"), str)
 
-    def read(self, value: dict[str, Any], direction: Direction | None) -> str:
-        match value:
-            case {"acme": "ping"}:
-                return skip("ping")
-            case {"acme": "hello", "session": str(session)}:
-                self.set_session(session)
-                self.emit(SessionEvent, state="started")
-            case {"acme": "prompt", "text": str(text)}:
-                self.start_turn()
-                self.emit(Message, role="user", text=text)
-            case {"acme": "says", "text": str(text)}:
-                self.ensure_turn()
-                self.emit(Message, role="assistant", text=text)
-            case {"acme": "tool", "id": str(call_id), "name": str(name)}:
-                self.ensure_turn()
-                if (known := self.calls.get(call_id)) is not None:
-                    return WITH_EVENTS if self.calls.update(known, value.get("with"), raw=value) else skip("unchanged")
-                self.calls.open(call_id, name, value.get("with"), raw=value)
-            case {"acme": "answer", "id": str(call_id)}:
-                self.ensure_turn()
-                status = "failed" if value.get("failed") is True else "completed"
-                return self.calls.result(call_id, value.get("value"), raw=value, status=status)
-            case {"acme": "done", "tokens": int(total)}:
-                self.ensure_turn()
-                used = {"scope": "turn", "output_tokens": total - self.state.tokens}
-                self.state.tokens = total
-                self.end_turn("completed", before=((Usage, used),))
-            case _:
-                return self.unparsed("unknown-type", value)
-        return WITH_EVENTS
+    @line("hello", session=str)
+    def _hello(self, value: Line) -> None:
+        self.begin_session(value["session"])
+
+    @line("prompt", text=str)
+    def _prompt(self, value: Line) -> None:
+        self.start_turn()
+        self.emit(Message, role="user", text=value["text"])
+
+    @line("says", text=str)
+    def _says(self, value: Line) -> None:
+        self.ensure_turn()
+        self.emit(Message, role="assistant", text=value["text"])
+
+    @line("tool", id=str, name=str)
+    def _tool(self, value: Line) -> Skip:
+        self.ensure_turn()
+        return self.calls.show(value["id"], value["name"], value.get("with"), raw=value)
+
+    @line("answer", id=str)
+    def _answer(self, value: Line) -> Skip:
+        self.ensure_turn()
+        status = "failed" if value.get("failed") is True else "completed"
+        return self.calls.answer(value["id"], Answer(value.get("value"), status), raw=value)
+
+    @line("done", tokens=int)
+    def _done(self, value: Line) -> None:
+        self.ensure_turn()
+        used = {"scope": "turn", "output_tokens": value["tokens"] - self.state.tokens}
+        self.state.tokens = value["tokens"]
+        self.end_turn("completed", before=((Usage, used),))

@@ -12,7 +12,7 @@ import pytest
 
 from tests.normalizers.stream.test_contract import RECORDINGS, SMALL, dialect_of, name_of
 from tests.traces.tracing import record, trace
-from tooltap.normalizers.core.registry import BUILTIN
+from tooltap.normalizers.core.registry import builtin
 from tooltap.normalizers.stream.contract import read_recording
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.normalizers.wire.recording import Line
@@ -339,7 +339,7 @@ def test_what_is_curated_here_is_of_every_recorded_dialect() -> None:
         "tooltap-trace",
     }
 
-    assert {example.dialect for example in Fixtures.load(CURATED).examples} == set(BUILTIN) - written
+    assert {example.dialect for example in Fixtures.load(CURATED).examples} == set(builtin()) - written
 
 
 def test_what_is_curated_here_is_small_and_redacted() -> None:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tooltap.normalizers.core.registry import BUILTIN
+from tooltap.normalizers.core.registry import builtin
 from tooltap.normalizers.stream.contract import normalize, read_recording
 from tooltap.normalizers.tools.tool_names import CANONICAL_TOOLS, LATER_TOOLS
 from tooltap.protocol.events import ToolCall, ToolResult
@@ -32,35 +32,11 @@ runs of the agents and versions that are named; those marked \\* are written ane
 source or in others' recordings, and wait for a recording of ours. No cell: no fixture has that tool in that dialect.
 """
 
-UNPROVEN = {
-    "acp": "v2 and unstable updates, elicitations, terminals run by the client; agents other than the recorded four",
-    "claude-stream": "`redacted_thinking`, `conversation_reset`, control requests beyond the recorded, SDK notices",
-    "claude-transcript": "`progress` lines, `api_error`, `compact_boundary`, `queued_command`, hook attachments",
-    "codex-app-server": "questions, permission profiles, the older approvals, MCP progress",
-    "codex-exec": "the generations before 0.120",
-    "codex-mcp": "`codex/event/<type>` methods with `conversationId`, collaboration, review mode, questions by request",
-    "codex-rollout": "the generations before 0.120; forked sessions of users",
-    "copilot-json": "exit codes other than 0, permission and hook events, background shells, to-do lists as SQL",
-    "cline-json": "notices, errors, subagents",
-    "cursor-stream": "all of it",
-    "gemini-chat": "`$rewindTo`, `$patch`, compaction, subagents, background shells",
-    "gemini-stream": "denials by policy, cancelled streams",
-    "kimi-json": "background tasks, notifications, rejections",
-    "legacy": "everything: shapes from public schemas of the ancestor",
-    "openai-chat": "everything of ours: shapes from public recordings of many servers",
-    "openai-responses": "everything of ours: shapes from public recordings; by the schema alone `file_search_call`",
-    "opencode-bus": "subagents, retries, `permission.updated`, `sync` envelopes, aborts",
-    "pi-json": "exit codes, retries, compaction, aborts",
-    "qwen-stream": "`tool_progress`, `active_goal`, the control protocol, subagents",
-    "vibe-json": "entries that grow, texts of failing commands, questions",
-}
-"""Dialect -> what is read by the vendor's source or schema, or by others' recordings, and by no recording of ours."""
-
 
 def page(fixtures: Path) -> str:
     """The whole page."""
     parts = [HEAD, "## Agents and versions\n", "| dialect | recorded | written anew |", "|---|---|---|"]
-    for dialect in sorted(BUILTIN):
+    for dialect in sorted(builtin()):
         folders = sorted(path.name for path in (fixtures / dialect).iterdir() if path.is_dir())
         recorded = ", ".join(name for name in folders if not name.endswith(WRITTEN))
         written = ", ".join(name.removesuffix(WRITTEN) for name in folders if name.endswith(WRITTEN))
@@ -70,8 +46,8 @@ def page(fixtures: Path) -> str:
         "Read after the vendor's source or schema, or others' recordings.\n",
         "| dialect | what |",
     ]
-    parts += ["|---|---|", *(f"| `{dialect}` | {what} |" for dialect, what in sorted(UNPROVEN.items()))]
-    for dialect in sorted(BUILTIN):
+    parts += ["|---|---|", *(f"| `{one.name}` | {one.unproven} |" for one in builtin().values() if one.unproven)]
+    for dialect in sorted(builtin()):
         found = proofs(fixtures / dialect)
         parts.append(f"\n## {dialect}\n\n| tool | proven by |\n|---|---|")
         parts += [f"| `{tool}` | {_cell(found[tool])} |" for tool in TOOLS if tool in found]

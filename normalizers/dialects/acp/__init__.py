@@ -1,0 +1,39 @@
+"""Agents that speak the Agent Client Protocol."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tooltap.normalizers.core.dialect import Agent, Dialect
+
+__all__ = ["AGENTS", "DIALECTS"]
+
+
+def _is_acp(value: dict[str, Any]) -> bool:
+    method = value.get("method")
+    params = value.get("params")
+    if isinstance(method, str):
+        if method.startswith(("session/", "fs/", "terminal/")):
+            return True
+        return method == "initialize" and isinstance(params, dict) and "clientCapabilities" in params
+    result = value.get("result")
+    if not isinstance(result, dict) or "id" not in value:
+        return False
+    return "agentCapabilities" in result or "stopReason" in result or ("sessionId" in result and "modes" in result)
+
+
+DIALECTS = (
+    Dialect(
+        "acp",
+        "parser:Acp",
+        _is_acp,
+        reads="JSON-RPC of ACP agents: Gemini CLI, OpenCode, `claude-agent-acp`, `codex-acp` and others",
+        tapped_with="`tooltap proxy -- AGENT`",
+        arrives="streams text",
+        omits="–; Gemini CLI ends shell, read and search without their output",
+        unproven="v2 and unstable updates, elicitations, terminals run by the client; "
+        "agents other than the recorded four",
+    ),
+)
+
+AGENTS: tuple[Agent, ...] = ()

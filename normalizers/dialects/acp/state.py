@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from tooltap.normalizers.core.state import State
-from tooltap.normalizers.core.texts import TextBuffer
+from tooltap.normalizers.core.text_buffer import TextBuffer
 
 __all__ = ["AcpState", "Asked", "SessionInfo", "Terminal", "keep_newest"]
 

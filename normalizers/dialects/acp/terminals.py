@@ -11,7 +11,7 @@ import base64
 from typing import Any
 
 from tooltap.normalizers.core.parser import WITH_EVENTS, Parser, skip
-from tooltap.normalizers.core.texts import TextBuffer
+from tooltap.normalizers.core.text_buffer import TextBuffer
 from tooltap.normalizers.dialects.acp.content import terminal_ids
 from tooltap.normalizers.dialects.acp.inputs import ToolUse
 from tooltap.normalizers.dialects.acp.state import AcpState, Terminal, keep_newest

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.core.lines import Skip
 from tooltap.normalizers.core.parser import WITH_EVENTS, skip
 from tooltap.normalizers.core.state import State
 from tooltap.normalizers.dialects.claude.answers import text_of
@@ -85,8 +86,8 @@ class ClaudeTranscript(ClaudeParser):
             "user": self._user,
         }
 
-    def read_line(self, line: bytes, t: int | None, direction: Direction | None) -> str:
-        return glance(line) or super().read_line(line, t, direction)
+    def read_line(self, line: bytes, t: int | None) -> Skip:
+        return glance(line) or super().read_line(line, t)
 
     def read(self, value: dict[str, Any], direction: Direction | None) -> str:
         if (known := bookkeeping(value)) is not None:

@@ -18,7 +18,7 @@ from tooltap.normalizers.core.calls_state import Call
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.parser import WITH_EVENTS, Parser, skip
 from tooltap.normalizers.core.running import Running
-from tooltap.normalizers.core.texts import TextBuffer
+from tooltap.normalizers.core.text_buffer import TextBuffer
 from tooltap.normalizers.dialects.codex.approvals import CodexApprovals
 from tooltap.normalizers.dialects.codex.calls import CodexCalls
 from tooltap.normalizers.dialects.codex.messages import CodexMessages

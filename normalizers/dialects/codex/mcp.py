@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from tooltap.normalizers.core.parser import WITH_EVENTS, skip
-from tooltap.normalizers.core.texts import TextBuffer
+from tooltap.normalizers.core.text_buffer import TextBuffer
 from tooltap.normalizers.dialects.codex.base import CODEX_SKIPS, CodexParser
 from tooltap.normalizers.dialects.codex.state import CodexState, Msg, object_of, text_of
 from tooltap.normalizers.tools.payload import blocks_text

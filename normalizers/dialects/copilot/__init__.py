@@ -1,0 +1,42 @@
+"""Copilot CLI."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tooltap.normalizers.core.dialect import Agent, Dialect
+
+__all__ = ["AGENTS", "DIALECTS"]
+
+
+def _is_copilot_json(value: dict[str, Any]) -> bool:
+    kind = value.get("type")
+    if kind == "result":
+        return value.keys() >= {"sessionId", "exitCode", "usage"}
+    return isinstance(kind, str) and isinstance(value.get("data"), dict) and value.keys() >= _COPILOT_JSON_KEYS
+
+
+_COPILOT_JSON_KEYS = {"id", "timestamp", "parentId"}
+
+
+DIALECTS = (
+    Dialect(
+        "copilot-json",
+        "parser:CopilotJson",
+        _is_copilot_json,
+        reads="Copilot CLI's JSON output",
+        tapped_with="`tooltap run -- copilot -p … --output-format json`",
+        arrives="streams text",
+        omits="cost; the session's id comes last",
+        unproven="exit codes other than 0, permission and hook events, background shells, to-do lists as SQL",
+    ),
+)
+
+AGENTS = (
+    Agent(
+        "copilot",
+        ("--output-format json", "--acp"),
+        "-p … --output-format json",
+        package="@github/copilot",
+    ),
+)

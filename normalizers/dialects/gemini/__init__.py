@@ -1,0 +1,88 @@
+"""Gemini CLI: what it prints, and the chats it saves."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tooltap.normalizers.core.dialect import Agent, Dialect, Store
+
+__all__ = ["AGENTS", "DIALECTS"]
+
+
+def _is_gemini_stream(value: dict[str, Any]) -> bool:
+    kind = str(value.get("type"))
+    keys = _GEMINI_STREAM_KEYS.get(kind)
+    if keys is None or not isinstance(value.get("timestamp"), str) or not value.keys() >= keys:
+        return False
+    return kind != "message" or (value["role"] in ("user", "assistant") and "id" not in value)
+
+
+_GEMINI_STREAM_KEYS = {
+    "init": {"session_id", "model"},
+    "message": {"role", "content"},
+    "tool_use": {"tool_name", "tool_id"},
+    "tool_result": {"tool_id", "status"},
+    "error": {"severity", "message"},
+    "result": {"status", "stats"},
+}
+
+
+def _is_gemini_chat(value: dict[str, Any]) -> bool:
+    if isinstance(value.get("$rewindTo"), str) or any(isinstance(value.get(key), dict) for key in ("$set", "$patch")):
+        return True
+    if isinstance(value.get("sessionId"), str) and isinstance(value.get("projectHash"), str):
+        return True
+    kind = value.get("type")
+    if not value.keys() >= {"id", "timestamp", "type", "content"}:
+        return False
+    return kind == "gemini" or (kind in _GEMINI_CHAT_KINDS and value.keys() <= _GEMINI_CHAT_KEYS)
+
+
+_GEMINI_CHAT_KINDS = ("user", "info", "warning", "error")
+
+
+_GEMINI_CHAT_KEYS = {"id", "timestamp", "type", "content", "displayContent"}
+
+
+DIALECTS = (
+    Dialect(
+        "gemini-stream",
+        "stream:GeminiStream",
+        _is_gemini_stream,
+        reads="`gemini --output-format stream-json`",
+        tapped_with="`tooltap run -- gemini -p … --output-format stream-json`",
+        arrives="streams text",
+        omits="reasoning, permission requests, cost; what the model saw of a result, what a file holds, exit codes",
+        unproven="denials by policy, cancelled streams",
+        endless="endless:gemini_stream",
+    ),
+    Dialect(
+        "gemini-chat",
+        "chat:GeminiChat",
+        _is_gemini_chat,
+        reads="the chats Gemini CLI saves",
+        tapped_with="`tooltap serve --follow gemini`",
+        arrives="streams blocks",
+        omits="permission requests, cost; calls come with their results",
+        unproven="`$rewindTo`, `$patch`, compaction, subagents, background shells",
+        endless="endless:gemini_chat",
+    ),
+)
+
+AGENTS = (
+    Agent(
+        "gemini",
+        ("--output-format stream-json", "-o stream-json", "--acp", "--experimental-acp"),
+        "-p … --output-format stream-json",
+        package="@google/gemini-cli",
+        store=Store(
+            "gemini-chat",
+            "GEMINI_CLI_HOME",
+            "",
+            ".gemini/tmp",
+            # A subagent's chat names only itself, and lies in a folder named after its session.
+            re.compile(r"[^/]+/chats/(?:(?P<session>[^/]+)/)?[^/]+\.jsonl?"),
+        ),
+    ),
+)

@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 
+from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.bodies import Bodies
 from tooltap.normalizers.core.calls import DUPLICATE_RESULT, UNKNOWN_TOOL
 from tooltap.normalizers.core.parser import UNPARSED, WITH_EVENTS, Parser, skip
 from tooltap.normalizers.dialects.gemini.parts import records
 from tooltap.normalizers.dialects.gemini.results import mcp_name, read_call, read_response
-from tooltap.normalizers.dialects.gemini.texts import Answer
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.wire.times import milliseconds
 

@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.dialects.gemini.parts import text_of
-from tooltap.normalizers.dialects.gemini.texts import Answer, read_shown_shell, read_text, unwrap
+from tooltap.normalizers.dialects.gemini.texts import read_shown_shell, read_text, unwrap
 from tooltap.normalizers.tools import FAMILIES
 from tooltap.protocol.events import Display
 

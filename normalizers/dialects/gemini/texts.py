@@ -9,21 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
-from tooltap.protocol.events import Display
+from tooltap.normalizers.core.answer import Answer
 
-__all__ = ["Answer", "read_shown_shell", "read_text", "unwrap"]
-
-
-class Answer(NamedTuple):
-    value: Any = None
-    """As the tool's family reads it; None where the wire states nothing but the error."""
-    status: str = "completed"
-    error: str | None = None
-    is_async: bool = False
-    display: Display | None = None
-    assistant_view: Literal["unknown"] | None = None
+__all__ = ["read_shown_shell", "read_text", "unwrap"]
 
 
 _TAGS = ("<untrusted_context>\n", "\n</untrusted_context>")

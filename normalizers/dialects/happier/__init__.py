@@ -1,0 +1,55 @@
+"""Happier, tooltap's ancestor: its tool traces, and stored messages from before them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tooltap.normalizers.core.dialect import Agent, Dialect
+
+__all__ = ["AGENTS", "DIALECTS"]
+
+
+def _is_happier_trace(value: dict[str, Any]) -> bool:
+    return (
+        value.get("v") == 1
+        and isinstance(value.get("kind"), str)
+        and isinstance(value.get("payload"), dict)
+        and value.get("direction") in ("inbound", "outbound")
+    )
+
+
+def _is_legacy(value: dict[str, Any]) -> bool:
+    """Only by the wrapper: what is in it may be any dialect's."""
+    content = value.get("content")
+    if isinstance(content, dict) and "role" in content:  # as the server gives it, with an id and a time
+        return _is_legacy(content)
+    if not isinstance(content, dict) or value.get("role") not in ("agent", "user"):
+        return False
+    return content.get("type") in ("acp", "codex", "output", "event") and isinstance(content.get("data"), dict)
+
+
+DIALECTS = (
+    Dialect(
+        "happier-trace",
+        "trace:HappierTrace",
+        _is_happier_trace,
+        reads="tool traces of Happier (V1)",
+        tapped_with="`tooltap ingest FILE`",
+        arrives="recorded",
+        omits="prompts, reasoning, tokens, cost; tools and permissions are all it has",
+        endless="endless:happier_trace",
+    ),
+    Dialect(
+        "legacy",
+        "legacy:Legacy",
+        _is_legacy,
+        reads="stored tool messages from before payloads carried `_happy`; has to be named",
+        tapped_with="`tooltap normalize --dialect legacy FILE`",
+        arrives="recorded",
+        omits="–",
+        unproven="everything: shapes from public schemas of the ancestor",
+        endless="endless:legacy",
+    ),
+)
+
+AGENTS: tuple[Agent, ...] = ()

@@ -14,9 +14,10 @@ from typing import Any
 
 from tooltap.normalizers.core.calls_state import Call
 from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.core.lines import Skip
 from tooltap.normalizers.core.parser import WITH_EVENTS, Parser, skip
 from tooltap.normalizers.core.state import State
-from tooltap.normalizers.core.texts import TextBuffer
+from tooltap.normalizers.core.text_buffer import TextBuffer
 from tooltap.normalizers.dialects.opencode.asking import Asking
 from tooltap.normalizers.dialects.opencode.errors import notice_failure, outcome_of_reason
 from tooltap.normalizers.dialects.opencode.parts import Parts
@@ -144,9 +145,9 @@ class OpencodeBus(Parser):
         self.sessions.enter(_session(kind, properties, info))
         return handler(properties)
 
-    def read_other(self, value: Any, direction: Direction | None) -> str | None:
+    def read_other(self, value: Any, line: bytes, t: int | None) -> Skip:
         """Answers may be `true` or `null`."""
-        return self._requests.answered(value) if direction == "reply" else None
+        return self._requests.answered(value) if self.direction == "reply" else super().read_other(value, line, t)
 
     def unfinished(self, call: Call) -> tuple[Any, Any]:
         return self._tools.output_so_far(call)

@@ -8,7 +8,7 @@ import msgspec
 
 from tooltap.normalizers.core.running import RunningState
 from tooltap.normalizers.core.state import State
-from tooltap.normalizers.core.texts import TextBuffer
+from tooltap.normalizers.core.text_buffer import TextBuffer
 
 __all__ = [
     "MESSAGES",

@@ -1,0 +1,54 @@
+"""Pi."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tooltap.normalizers.core.dialect import Agent, Dialect
+
+__all__ = ["AGENTS", "DIALECTS"]
+
+
+def _is_pi_json(value: dict[str, Any]) -> bool:
+    kind = value.get("type")
+    if kind in ("agent_start", "turn_start"):
+        return len(value) == 1
+    if kind in ("message_start", "message_end"):
+        message = value.get("message")
+        # The events of Anthropic's API have these types, too, and a message with a type of its own.
+        return isinstance(message, dict) and "role" in message and "type" not in message
+    key = _PI_JSON_KEYS.get(str(kind))
+    return key is not None and key in value
+
+
+_PI_JSON_KEYS = {
+    "agent_end": "messages",
+    "message_update": "assistantMessageEvent",
+    "session": "version",
+    "tool_execution_end": "toolCallId",
+    "tool_execution_start": "toolCallId",
+    "tool_execution_update": "toolCallId",
+    "turn_end": "toolResults",
+}
+
+
+DIALECTS = (
+    Dialect(
+        "pi-json",
+        "parser:PiJson",
+        _is_pi_json,
+        reads="Pi's JSON mode",
+        tapped_with="`tooltap run -- pi --mode json …`",
+        arrives="streams text",
+        omits="permission requests; exit code 0",
+        unproven="exit codes, retries, compaction, aborts",
+    ),
+)
+
+AGENTS = (
+    Agent(
+        "pi",
+        ("--mode json", "--mode rpc"),
+        "--mode json",
+    ),
+)

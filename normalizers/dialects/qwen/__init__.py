@@ -1,0 +1,72 @@
+"""Qwen Code: Claude Code's lines with small marks of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tooltap.normalizers.core.dialect import Agent, Dialect
+from tooltap.normalizers.wire.values import record
+
+__all__ = ["AGENTS", "DIALECTS"]
+
+
+def _is_qwen_stream(value: dict[str, Any]) -> bool:
+    if "session_id" not in value or "uuid" not in value:
+        return False
+    message = record(value.get("message"))
+    match value.get("type"):
+        case "system":
+            return "qwen_code_version" in value
+        case "assistant":
+            return bool(message.get("id") == value["uuid"])  # Claude's lines have an id of their own
+        case "user":
+            return not _CLAUDE_USER_KEYS & value.keys() and _are_qwen_results(message.get("content"))
+        case "stream_event":
+            event = record(value.get("event"))
+            started = record(event.get("message"))
+            return event.get("type") == "goal_state" or ("id" in started and "type" not in started)
+        case "result":
+            return "permission_denials" in value and not _CLAUDE_RESULT_KEYS & value.keys()
+    return False
+
+
+_CLAUDE_USER_KEYS = {"timestamp", "tool_use_result", "isReplay", "isSynthetic", "agent_id"}
+
+
+_CLAUDE_RESULT_KEYS = {"total_cost_usd", "cost_usd"}
+
+
+def _are_qwen_results(content: Any) -> bool:
+    """Results that always say whether they are errors, of calls whose ids are not Anthropic's."""
+    blocks = content if isinstance(content, list) else []
+    return bool(blocks) and all(
+        isinstance(block, dict)
+        and block.get("type") == "tool_result"
+        and isinstance(block.get("is_error"), bool)
+        and not str(block.get("tool_use_id")).startswith("toolu_")
+        for block in blocks
+    )
+
+
+DIALECTS = (
+    Dialect(
+        "qwen-stream",
+        "stream:QwenStream",
+        _is_qwen_stream,
+        reads="`qwen --output-format stream-json`",
+        tapped_with="`tooltap run -- qwen -p … --output-format stream-json`",
+        arrives="streams text",
+        omits="prompts, permission requests, cost; text in pieces only with `--include-partial-messages`",
+        unproven="`tool_progress`, `active_goal`, the control protocol, subagents",
+        takes_from=("claude-stream",),
+    ),
+)
+
+AGENTS = (
+    Agent(
+        "qwen",
+        ("--output-format stream-json", "-o stream-json", "--acp"),
+        "-p … --output-format stream-json",
+        package="@qwen-code/qwen-code",
+    ),
+)

@@ -1,0 +1,49 @@
+"""tooltap itself: its traces, and what `tooltap mcp` shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tooltap.normalizers.core.dialect import Agent, Dialect
+
+__all__ = ["AGENTS", "DIALECTS"]
+
+
+def _is_tooltap_trace(value: dict[str, Any]) -> bool:
+    return (
+        value.get("v") == 1
+        and "kind" not in value
+        and isinstance(value.get("stream"), str)
+        and isinstance(value.get("n"), int)
+        and ("line" in value or "b64" in value)
+    )
+
+
+def _is_display_tools(value: dict[str, Any]) -> bool:
+    return value.get("type") in ("display/session", "display/call", "display/result")
+
+
+DIALECTS = (
+    Dialect(
+        "tooltap-trace",
+        "trace:TooltapTrace",
+        _is_tooltap_trace,
+        reads="tooltap's own traces",
+        tapped_with="`tooltap ingest FILE`",
+        arrives="recorded",
+        omits="–",
+        endless="endless:tooltap_trace",
+    ),
+    Dialect(
+        "display-tools",
+        "display_tools:DisplayTools",
+        _is_display_tools,
+        reads="what `tooltap mcp` has shown to the user",
+        tapped_with="`tooltap mcp`",
+        arrives="streams blocks",
+        omits="prompts, reasoning, permission requests, tokens, cost; calls of its own tools are all it has",
+        endless="endless:display_tools",
+    ),
+)
+
+AGENTS: tuple[Agent, ...] = ()

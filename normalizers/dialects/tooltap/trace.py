@@ -16,7 +16,7 @@ import msgspec
 
 from tooltap.normalizers.core.items import Context, Item, OutputPiece
 from tooltap.normalizers.core.parser import WITH_EVENTS, Parser, skip
-from tooltap.normalizers.core.recognition import sniff
+from tooltap.normalizers.core.recognition import recognise
 from tooltap.normalizers.core.registry import UnknownDialectError, dialects, parser_class
 from tooltap.normalizers.core.state import State
 from tooltap.normalizers.wire.decode import decode_line
@@ -157,7 +157,7 @@ class TooltapTrace(Parser):
                 return None
         if name in self.state.streams:
             return str(self.state.streams[name].dialect)
-        found = map(sniff, decode_line(line.line, self.context.limits.depth).values)
+        found = map(recognise, decode_line(line.line, self.context.limits.depth).values)
         return next((dialect for dialect in found if dialect is not None), None)
 
     def _context_of(self, name: str, provider: str | None) -> Context:

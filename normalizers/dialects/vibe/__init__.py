@@ -1,0 +1,35 @@
+"""Mistral Vibe."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tooltap.normalizers.core.dialect import Agent, Dialect
+
+__all__ = ["AGENTS", "DIALECTS"]
+
+
+def _is_vibe_json(value: dict[str, Any]) -> bool:
+    return value.keys() >= {"id", "sessionId", "turnId", "generationStatus", "type"}
+
+
+DIALECTS = (
+    Dialect(
+        "vibe-json",
+        "parser:VibeJson",
+        _is_vibe_json,
+        reads="Mistral Vibe's streaming output",
+        tapped_with="`tooltap run -- vibe -p … --output streaming`",
+        arrives="streams blocks",
+        omits="tokens, cost; calls come with their results",
+        unproven="entries that grow, texts of failing commands, questions",
+    ),
+)
+
+AGENTS = (
+    Agent(
+        "vibe",
+        ("--output streaming",),
+        "-p … --output streaming",
+    ),
+)

@@ -6,7 +6,8 @@ import shlex
 
 import pytest
 
-from tooltap.normalizers.core.agents import AGENTS, missing_flags
+from tooltap.normalizers.core.agents import missing_flags
+from tooltap.normalizers.core.registry import agents
 
 
 @pytest.mark.parametrize(
@@ -50,8 +51,8 @@ def test_not_tapped(command: str, advice: str) -> None:
     assert missing_flags(shlex.split(command)) == advice
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", sorted(agents()))
 def test_following_the_advice_helps(name: str) -> None:
-    advice = AGENTS[name].advice.replace("…", "prompt")
+    advice = agents()[name].advice.replace("…", "prompt")
 
     assert missing_flags([name, *advice.split()]) is None

@@ -13,12 +13,12 @@ import pytest
 from tests.cli.command import CLAUDE, CODEX, DEMO, here, sentence, tooltap
 from tests.daemon.running import Running, running
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.registry import BUILTIN
+from tooltap.normalizers.core.registry import builtin
 from tooltap.protocol.events import ToolCall
 from tooltap.traces.recording.files import parts
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
-ONE_OF_EACH = [min((FIXTURES / dialect).glob("*/*.jsonl")) for dialect in BUILTIN]
+ONE_OF_EACH = [min((FIXTURES / dialect).glob("*/*.jsonl")) for dialect in builtin()]
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from tests.daemon.taps.following import CLAUDE, CODEX
 from tests.test_layout import ROOT
 from tooltap import __version__
 from tooltap.daemon.doctor.installation import EXTRAS
-from tooltap.normalizers.core.agents import AGENTS
+from tooltap.normalizers.core.registry import agents
 
 WELCOME = {
     "op": "welcome",
@@ -92,7 +92,7 @@ def test_on_a_bare_machine_nothing_is_wrong(home: Path) -> None:
     assert daemon.level == "note"
     assert daemon.text == f"no daemon is listening at {home / 'run' / 'tooltap.sock'}"
     assert "`tooltap serve`" in daemon.advice
-    assert [one.text for one in found.findings["agents"]] == [f"none of {', '.join(AGENTS)} is on the PATH"]
+    assert [one.text for one in found.findings["agents"]] == [f"none of {', '.join(agents())} is on the PATH"]
     assert [one.level for one in found.findings["sessions"]] == ["note"] * 3
     assert [one.text for one in found.findings["journal"]][1].startswith("there is no journal yet")
     assert list((home / "data").iterdir()) == []  # it has changed nothing

@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 from tests.daemon.publishing import Clock, Publisher, daemon, events, journal_of, publish
-from tests.normalizers.toy import Toy
+from tests.normalizers.toy import TOY, Toy
 from tooltap.daemon.ingest import live_stream
 from tooltap.normalizers.core.items import Limits
-from tooltap.normalizers.dialects import rules as sniff_rules
-from tooltap.protocol.events import Notice
+from tooltap.normalizers.core.lines import Line, Skip
+from tooltap.normalizers.core.registry import builtin
 from tooltap.protocol.frames import Done, Ingesting
-from tooltap.protocol.tapped import Direction
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("toy")]
 
@@ -253,9 +252,9 @@ async def test_a_snapshot_of_an_unknown_version_is_a_parser_reset(
 class Upgraded(Toy):
     """Gives one more event per line than it used to."""
 
-    def read(self, value: dict[str, Any], direction: Direction | None) -> str:
-        self.emit(Notice, level="info", code="config", text="new")
-        return super().read(value, direction)
+    def read(self, value: Line) -> Skip:
+        self.notice("config", "new")
+        return super().read(value)
 
 
 async def test_a_tail_that_gives_other_ids_than_the_committed_ones_is_a_parser_reset(
@@ -320,14 +319,14 @@ async def test_lines_that_were_held_are_read_when_a_newer_sniffer_knows_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "journal.db"
-    monkeypatch.setitem(sniff_rules.RULES, "toy", lambda value: False)
+    monkeypatch.setitem(builtin(), "toy", TOY._replace(recognises=lambda value: False))
     async with daemon(path, snapshot_bytes=0) as streams:
         publisher = await publish(streams, dialect="auto")
         await publisher.lines({"do": "say", "text": "a"}, {"do": "say", "text": "b"})
         await publisher.session.finish()
         assert await events(journal_of(streams)) == []
 
-    monkeypatch.setitem(sniff_rules.RULES, "toy", lambda value: "do" in value)
+    monkeypatch.setitem(builtin(), "toy", TOY)
     for text in ("c", "d"):
         async with daemon(path, snapshot_bytes=1_000_000) as streams:
             publisher = await publish(streams, dialect="auto")

@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.registry import BUILTIN
+from tooltap.normalizers.core.registry import builtin
 from tooltap.normalizers.stream.contract import Line, check_recording, check_survives, read_recording
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
-RECORDINGS = sorted(path for dialect in BUILTIN for path in (FIXTURES / dialect).rglob("*.jsonl"))
+RECORDINGS = sorted(path for dialect in builtin() for path in (FIXTURES / dialect).rglob("*.jsonl"))
 SMALL = [path for path in RECORDINGS if path.stat().st_size < 20_000]
 
 
@@ -30,8 +30,8 @@ def name_of(path: Path) -> str:
 
 
 def test_every_dialect_has_fixtures_and_every_fixture_a_dialect() -> None:
-    assert {dialect_of(path) for path in RECORDINGS} == set(BUILTIN)
-    assert {path.name for path in FIXTURES.iterdir() if path.is_dir()} == {*BUILTIN, "curated"}
+    assert {dialect_of(path) for path in RECORDINGS} == set(builtin())
+    assert {path.name for path in FIXTURES.iterdir() if path.is_dir()} == {*builtin(), "curated"}
 
 
 def test_the_fixtures_stay_small() -> None:
@@ -78,7 +78,7 @@ def _shuffled(value: Any, source: random.Random) -> Any:
     return value
 
 
-@pytest.mark.parametrize("dialect", sorted(BUILTIN))
+@pytest.mark.parametrize("dialect", sorted(builtin()))
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())
 def test_damaged_recordings_are_survived(dialect: str, data: st.DataObject) -> None:

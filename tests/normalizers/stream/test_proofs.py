@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from tooltap.normalizers.core.registry import BUILTIN
+from tooltap.normalizers.core.registry import builtin
 from tooltap.normalizers.stream.contract import normalize, read_recording
 from tooltap.protocol.events import ToolCall, ToolResult, ToolUpdate
 from tooltap.traces.checks.coverage import MCP, proofs, tells
@@ -14,7 +14,7 @@ from tooltap.traces.checks.coverage import MCP, proofs, tells
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 ROWS = [
     pytest.param(dialect, tool, path, id=f"{dialect}-{tool}")
-    for dialect in sorted(BUILTIN)
+    for dialect in sorted(builtin())
     for tool, path in sorted(proofs(FIXTURES / dialect).items())
 ]
 STRING = 160

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.normalizers.toy import Toy
+from tests.normalizers.toy import TOY, Toy
 from tooltap.normalizers.core.items import Context, Item, Limits
-from tooltap.normalizers.core.registry import UnknownDialectError
+from tooltap.normalizers.core.registry import UnknownDialectError, builtin
 from tooltap.normalizers.stream.bounds import Produced
 from tooltap.normalizers.stream.contract import Line, check_recording, check_survives
 from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
@@ -189,7 +189,7 @@ def prepared(command: dict[str, Any]) -> bytes:
 @given(st.lists(COMMANDS, max_size=25))
 def test_any_order_of_things_keeps_the_contract(commands: list[dict[str, Any]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(__import__("tooltap.normalizers.core.registry", fromlist=["BUILTIN"]).BUILTIN, "toy", "")
+        patch.setitem(builtin(), "toy", TOY)
         patch.setattr("tooltap.normalizers.stream.normalizer.parser_class", lambda name: Toy)
         patch.setattr("tooltap.normalizers.stream.contract.parser_class", lambda name: Toy)
         check_recording("toy", [Line(prepared(command)) for command in commands])

@@ -12,7 +12,7 @@ import pytest
 from tests.normalizers.dialects.gemini.helpers import RECORDED, WRITTEN
 from tests.normalizers.reading import FIXTURES, outline, recording
 from tooltap.normalizers.core.items import Context, Limits
-from tooltap.normalizers.core.registry import BUILTIN
+from tooltap.normalizers.core.registry import builtin
 from tooltap.normalizers.dialects.gemini.chat import GeminiChat
 from tooltap.normalizers.stream.bounds import Produced
 from tooltap.normalizers.stream.contract import Line, check_recording, read_recording
@@ -84,7 +84,7 @@ def test_auto_chooses_only_dialects_that_may_come_as_documents() -> None:
 
 SMALLEST = {
     dialect: min((FIXTURES / dialect).rglob("*.jsonl"), key=lambda path: (path.stat().st_size, path))
-    for dialect in sorted(BUILTIN)
+    for dialect in sorted(builtin())
 }
 LAYOUTS: dict[str, Callable[[list[object]], str]] = {
     "one line": json.dumps,

@@ -22,8 +22,8 @@ from tests.normalizers.dialects.claude.transcripts import (
 )
 from tests.normalizers.reading import of
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.recognition import sniff
-from tooltap.normalizers.dialects.rules import RULES
+from tooltap.normalizers.core.recognition import recognise
+from tooltap.normalizers.core.registry import builtin
 from tooltap.normalizers.stream.contract import Line, check_recording, normalize, read_recording
 from tooltap.normalizers.wire.decode import decode_line
 from tooltap.protocol.events import (
@@ -57,7 +57,7 @@ def test_each_line_tells_the_dialect_by_itself_whatever_the_order_of_its_keys(pa
             continue
         pairs = list(orjson.loads(raw).items())
         random.Random(len(raw)).shuffle(pairs)
-        assert sniff(dict(pairs)) == "claude-transcript"
+        assert recognise(dict(pairs)) == "claude-transcript"
 
 
 def test_what_other_dialects_print_is_not_a_transcript() -> None:
@@ -67,7 +67,7 @@ def test_what_other_dialects_print_is_not_a_transcript() -> None:
         for one in read_recording(path.read_bytes()):
             assert isinstance(one.data, bytes)
             for value in decode_line(one.data, 200).values:
-                assert not (isinstance(value, dict) and RULES["claude-transcript"](value)), (path, value)
+                assert not (isinstance(value, dict) and builtin()["claude-transcript"].recognises(value)), (path, value)
 
 
 # -- what is skipped ----------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import orjson
 from tests.normalizers import reading
 from tests.normalizers.reading import of
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.recognition import sniff
+from tooltap.normalizers.core.recognition import recognise
 from tooltap.normalizers.stream.contract import Line, check_events, normalize, read_recording
 from tooltap.protocol.events import Event, Message, ToolCall, ToolResult
 from tooltap.protocol.stats import Statistics
@@ -52,8 +52,8 @@ def sniffed(line: bytes) -> str | None:
     """What one line alone is taken for, whatever the order of its keys."""
     value = orjson.loads(line)
     shuffled = dict(reversed(value.items())) if isinstance(value, dict) else value
-    assert sniff(value) == sniff(shuffled)
-    return sniff(value)
+    assert recognise(value) == recognise(shuffled)
+    return recognise(value)
 
 
 def lines(*made: dict[str, Any]) -> list[Line]:

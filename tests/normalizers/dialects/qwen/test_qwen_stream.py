@@ -8,8 +8,8 @@ import pytest
 
 from tests.normalizers.reading import answer, of
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.recognition import sniff
-from tooltap.normalizers.dialects.rules import RULES
+from tooltap.normalizers.core.recognition import recognise
+from tooltap.normalizers.core.registry import builtin
 from tooltap.normalizers.stream.contract import Line, check_recording, normalize, read_recording
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import (
@@ -69,7 +69,7 @@ def test_each_line_but_those_that_claude_prints_alike_tells_the_dialect() -> Non
         for raw in path.read_bytes().splitlines():
             value = orjson.loads(raw)
             expected = None if value.get("event", {}).get("type") in alike else "qwen-stream"
-            assert sniff(dict(reversed(value.items()))) == expected
+            assert recognise(dict(reversed(value.items()))) == expected
 
 
 @pytest.mark.parametrize("dialect", ["claude-stream", "claude-transcript"])
@@ -77,7 +77,7 @@ def test_claudes_lines_are_not_qwens(dialect: str) -> None:
     for path in sorted((FIXTURES / dialect).rglob("*.jsonl")):
         for raw in path.read_bytes().splitlines():
             if b"}{" not in raw and raw.strip():
-                assert not RULES["qwen-stream"](orjson.loads(raw)), (path, raw)
+                assert not builtin()["qwen-stream"].recognises(orjson.loads(raw)), (path, raw)
 
 
 def test_the_session_names_qwen_and_its_version() -> None:

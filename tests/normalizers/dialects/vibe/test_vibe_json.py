@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.normalizers.reading import answer, calls, of, outline, read, recording, results, said, statistics, turns
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.recognition import sniff
+from tooltap.normalizers.core.recognition import recognise
 from tooltap.normalizers.stream.contract import normalize
 from tooltap.protocol.events import (
     Event,
@@ -241,4 +241,4 @@ def test_messages_as_versions_before_3_print_them_are_taken_for_nobody_elses() -
         {"role": "assistant", "content": "Done.", **blank},
     ]
 
-    assert [sniff(line) for line in lines] == [None] * 5
+    assert [recognise(line) for line in lines] == [None] * 5

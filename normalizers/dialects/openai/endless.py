@@ -1,4 +1,6 @@
-"""Endless streams of what agents and their models say to each other, and of what was recorded of it."""
+"""Endless streams, in which everything that could be remembered is new on every line."""
+
+from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
@@ -6,22 +8,7 @@ from typing import Any
 
 import orjson
 
-__all__ = ["TEXT", "happier_trace", "openai_chat", "openai_responses"]
-
-TEXT = "x" * 200
-
-
-def happier_trace() -> Iterator[Any]:
-    for n in itertools.count():
-        common = {"v": 1, "ts": 10**12 + n, "direction": "outbound", "sessionId": f"s{n // 50}", "protocol": "acp"}
-        common["provider"] = "gemini"
-        call = {"type": "tool-call", "callId": f"c{n}", "name": "execute", "input": {"command": TEXT * 10}}
-        yield {**common, "kind": "tool-call", "payload": call}
-        asked = {"type": "permission-request", "permissionId": f"p{n}", "toolName": "edit"}
-        hint = {"toolCall": {"toolCallId": f"p{n}", "rawInput": {"x": TEXT * 10}}}
-        yield {**common, "kind": "permission-request", "payload": {**asked, "options": hint}}
-        answer = {"type": "tool-result", "callId": f"r{n}", "output": TEXT}
-        yield {**common, "kind": "tool-result", "payload": answer}
+from tooltap.normalizers.core.endless import TEXT
 
 
 def openai_chat() -> Iterator[Any]:

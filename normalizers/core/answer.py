@@ -1,0 +1,31 @@
+"""What a tool answered, as a dialect reads it from the wire."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tooltap.protocol.events import Attachment, Display, OutputRef
+
+__all__ = ["Answer"]
+
+
+class Answer(NamedTuple):
+    """One result. `Calls.answer` makes the canonical output of it."""
+
+    value: Any = None
+    """The tool's output in a form its tool family reads; None where the wire states nothing but an error."""
+    status: str = "completed"
+    """What the provider calls it: completed, failed, denied, cancelled or interrupted. A denied permission or a stated
+    exit code may correct it."""
+    error: str | None = None
+    """The provider's words about what failed."""
+    duration_ms: int | None = None
+    display: Display | None = None
+    """What the user saw, where it is not the output."""
+    assistant_view: str | None = None
+    """`unknown` where the wire does not say what the model saw."""
+    attachments: list[Attachment] | None = None
+    outputs: dict[str, OutputRef] | None = None
+    """JSON pointer -> the output body that holds the whole of a truncated string."""
+    is_async: bool = False
+    """The call runs on in the background; its final result is still to come."""

@@ -1,0 +1,66 @@
+"""What the folder of a dialect says about it: how it is recognised, which agents print it, how it is documented.
+
+`dialects/<family>/__init__.py` holds `DIALECTS` and `AGENTS`, tuples of what is defined here; `registry.py` collects
+them. These modules are imported whenever a dialect is looked up, so they import no parser.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+__all__ = ["Agent", "Dialect", "Store"]
+
+
+class Dialect(NamedTuple):
+    name: str
+    parser: str
+    """`module:Class`; the module is in the dialect's folder."""
+    recognises: Callable[[dict[str, Any]], bool]
+    """Whether a decoded line is of this dialect. It looks at the telling keys of every common line, not only of the
+    first one: a stream may be tapped from the middle."""
+    reads: str
+    """What the dialect is, for the table of dialects."""
+    tapped_with: str
+    """The command that taps it."""
+    arrives: str
+    """When its events arrive; `docs/providers.md` explains the words."""
+    omits: str
+    """What the wire never states: of prompts, reasoning, permission requests, tokens and cost; then, behind `;`, what
+    else. `–`: nothing."""
+    unproven: str | None = None
+    """What is read after the vendor's source or others' recordings, and is in no recording of ours."""
+    takes_from: tuple[str, ...] = ()
+    """Dialects whose rule also accepts lines of this one; such lines are this one's."""
+    endless: str = "endless:lines"
+    """`module:function` that returns an endless stream in which everything that could be remembered is new on every
+    line: what a parser stores must stay bounded."""
+
+
+class Store(NamedTuple):
+    """Where an agent keeps the files of its sessions."""
+
+    dialect: str
+    variable: str
+    """The environment variable that names the folder which holds `below`, where it is not `home`."""
+    home: str
+    """Relative to the user's home directory."""
+    below: str
+    files: re.Pattern[str]
+    """Paths of session files, relative to `below`. Group `session`: the session, where the file does not say it."""
+
+
+class Agent(NamedTuple):
+    """A program that prints a dialect. In its interactive mode an agent needs the terminal for itself."""
+
+    command: str
+    machine_readable: tuple[str, ...]
+    """Any of these, in its command line, makes it print a stream; `…` stands for anything between."""
+    advice: str
+    """The arguments to add where they are missing."""
+    provider: str | None = None
+    """The provider of its events, where that is not the command's name."""
+    package: str | None = None
+    """Its name for npx and the like."""
+    store: Store | None = None

@@ -1,0 +1,100 @@
+"""Tables of readers: which method of a parser reads which kind of line.
+
+    class AcmeJson(Parser):
+        line = Lines("type", skip={"ping": "ping"})
+
+        @line("tool", id=str, name=str)
+        def _tool(self, value: Line) -> Skip:
+            ...
+
+A table is made once, when its class is. The decorator names the kinds of lines a method reads, and the fields a line
+must hold, each with its type; a line that lacks one is `unparsed`, as is one of an unknown kind. A method that emitted
+events returns None; one that did not returns the reason why the line is skipped.
+
+Objects inside a line (a block, an item, a notification's parameters) have tables of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+__all__ = ["UNPARSED", "Line", "Lines", "Skip"]
+
+Line: TypeAlias = dict[str, Any]
+"""A decoded line, or an object inside one."""
+Skip: TypeAlias = str | None
+"""What a reader returns. None: it emitted events. A reason out of the dialect's closed table: it emitted none, because
+of that. `UNPARSED`: what `unparsed` returned."""
+UNPARSED = "unparsed"
+"""The class of a line that this dialect cannot read."""
+
+Method = TypeVar("Method", bound=Callable[..., Skip])
+
+
+class _Reader(NamedTuple):
+    owner: str | None
+    """The attribute of the parser that holds the object with the method; None: the parser itself."""
+    method: str
+    """By name, so that a subclass may override it."""
+    fields: tuple[tuple[str, Any], ...]
+
+
+class Lines:
+    """Kinds of lines, by the value of one key.
+
+    `skip`: kind -> reason, for kinds that carry no event. Keyword arguments: tables of helpers, by the attribute under
+    which a parser holds the helper.
+    """
+
+    def __init__(self, key: str = "type", skip: Mapping[str, str] | None = None, **helpers: Lines) -> None:
+        self.key = key
+        self.skip: Mapping[str, str] = dict(skip or {})
+        self._readers: dict[str, _Reader] = {}
+        for owner, table in helpers.items():
+            self.skip = {**self.skip, **table.skip}
+            self._readers.update({kind: one._replace(owner=owner) for kind, one in table._readers.items()})
+
+    def __call__(self, *kinds: str, **fields: Any) -> Callable[[Method], Method]:
+        """Register a method for these kinds. `fields`: name -> type, or tuple of types, that the value must have."""
+
+        def register(method: Method) -> Method:
+            for kind in kinds:
+                self._readers[kind] = _Reader(None, method.__name__, tuple(fields.items()))
+            return method
+
+        return register
+
+    def copy(self) -> Lines:
+        """The table of a subclass, which adds kinds of its own."""
+        table = Lines(self.key, self.skip)
+        table._readers = dict(self._readers)
+        return table
+
+    def knows(self, kind: Any) -> bool:
+        """Whether the table has the kind, to read or to skip."""
+        return isinstance(kind, str) and (kind in self._readers or kind in self.skip)
+
+    def read(self, parser: Any, value: Line, *more: Any, line: Line | None = None) -> Skip:
+        """Read an object by its kind. `line`: what is `unparsed` if it cannot be read, in place of the object.
+
+        `more` goes to the method behind the object."""
+        kind = value.get(self.key)
+        if type(kind) is not str:
+            return unparsed(parser, value if line is None else line)
+        if kind in self.skip:
+            return self.skip[kind]
+        reader = self._readers.get(kind)
+        if reader is None:
+            return unparsed(parser, value if line is None else line)
+        for name, kind_of in reader.fields:
+            if not isinstance(value.get(name), kind_of):
+                return unparsed(parser, value if line is None else line)
+        owner = parser if reader.owner is None else getattr(parser, reader.owner)
+        skip: Skip = getattr(owner, reader.method)(value, *more)
+        return skip
+
+
+def unparsed(parser: Any, value: Line) -> Skip:
+    skip: Skip = parser.unparsed("unknown-type", value)
+    return skip

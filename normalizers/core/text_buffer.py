@@ -1,0 +1,57 @@
+"""Text that grows by appending, held by its head only once it is longer than an event's string may be."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+from tooltap.normalizers.core.items import Context, Item, OutputPiece
+from tooltap.protocol.events import OutputRef
+
+__all__ = ["TextBuffer"]
+
+
+class _Sink(Protocol):
+    """Where the chunks of a long text go."""
+
+    context: Context
+    items: list[Item]
+
+    def new_output_id(self) -> str: ...
+
+
+class TextBuffer(msgspec.Struct, omit_defaults=True):
+    """The whole text while it is short, else its head and the id of the output body that has all of it."""
+
+    head: str = ""
+    chars: int = 0
+    bytes: int = 0
+    newlines: int = 0
+    ends_in_newline: bool = False
+    output_id: str | None = None
+
+    def append(self, text: str, sink: _Sink, mime_type: str) -> None:
+        data = text.encode()
+        limit = sink.context.limits.string_bytes
+        if self.output_id is None and self.bytes + len(data) > limit:
+            self.output_id = sink.new_output_id()
+            whole = self.head.encode() + data
+            sink.items.append(OutputPiece(self.output_id, 0, whole, mime_type))
+            self.head = whole[:limit].decode("utf-8", "ignore")
+        elif self.output_id is not None:
+            sink.items.append(OutputPiece(self.output_id, self.bytes, data, mime_type))
+        else:
+            self.head += text
+        self.chars += len(text)
+        self.bytes += len(data)
+        self.newlines += text.count("\n")
+        if text:
+            self.ends_in_newline = text.endswith("\n")
+
+    def ref(self, mime_type: str) -> OutputRef | None:
+        """Where the whole text is, if the head is not all of it."""
+        if self.output_id is None:
+            return None
+        lines = self.newlines + (not self.ends_in_newline)
+        return OutputRef(output_id=self.output_id, bytes=self.bytes, lines=lines, mime_type=mime_type)
