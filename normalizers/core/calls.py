@@ -79,14 +79,17 @@ class Calls(KnownCalls):
         status: str | None = None,
         title: str | None = None,
         memory: dict[str, Any] | None = None,
+        renames: bool = False,
         repeated: str = "unchanged",
     ) -> Skip:
         """Read a line that shows a call: open the call, or emit what the line changes of it.
 
-        The fields are those of `open`. `repeated`: the reason to skip a line that only repeats a call that is done."""
+        The fields are those of `open`. `renames`: the line's tool name replaces the one the call was opened with.
+        `repeated`: the reason to skip a line that only repeats a call that is done."""
         call = self.get(call_id)
         if call is not None:
-            changed = self.update(call, value, raw=raw, raw_name=raw_name, name=name, status=status, title=title)
+            new_name = raw_name if renames else None
+            changed = self.update(call, value, raw=raw, raw_name=new_name, name=name, status=status, title=title)
             return None if changed else "unchanged"
         if self.repeats(call_id, raw_name, value, name=name):
             return repeated

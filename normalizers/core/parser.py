@@ -213,6 +213,11 @@ class Parser(Emitter, ABC):
             documents.drop()
 
 
+def outcome_of(line_class: str) -> Skip:
+    """The outcome that leads to this class of a line."""
+    return None if line_class == WITH_EVENTS else line_class.removeprefix("skipped.")
+
+
 def best(outcomes: list[Skip]) -> Skip:
     """What a line with several objects returns: events if any has some, else unparsed if any is, else the first."""
     if None in outcomes or WITH_EVENTS in outcomes:

@@ -1,13 +1,12 @@
 """The `cline-json` dialect: `cline --json`.
 
-Learned from Cline 3.0.65. Work is told in `agent_event`s, one content at a time (text, reasoning, a tool);
-`hook_event`s beside them name the conversation and its agents. The prompt is not on the wire. A run ends three times
-over: the `agent_end` hook, `done`, and `run_result`, of which only the last has the model and the time it took.
+Learned from Cline 3.0.65. Work is in `agent_event` lines, one content at a time (text, reasoning, a tool); `hook_event`
+lines beside them name the conversation and its agents. The prompt is not on the wire. A run ends three times: with the
+`agent_end` hook, `done`, and `run_result`; only the last has the model and the duration.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -16,36 +15,34 @@ from tooltap.normalizers.core.bodies import Bodies
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL
 from tooltap.normalizers.core.calls_state import Call
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.parser import WITH_EVENTS, Parser, skip
+from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.running import Running, RunningState
 from tooltap.normalizers.core.state import State
 from tooltap.normalizers.dialects.cline.results import read_result
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import number, record, string, whole
-from tooltap.protocol.events import Message, Notice, OutputRef, Reasoning, SessionEvent, Usage
-from tooltap.protocol.tapped import Direction
+from tooltap.protocol.events import Message, OutputRef, Reasoning, Usage
 
 __all__ = ["ClineJson"]
 
 _OUTCOMES = {"completed": "completed", "aborted": "cancelled", "cancelled": "cancelled", "interrupted": "cancelled"}
-"""Finish reason -> how the turn ended; every other is a failure."""
+"""Finish reason -> outcome of the turn; every other reason is a failure."""
 
 _TEXTS = {"text": "assistant", "reasoning": "reasoning"}
 _LEVELS = {"recovery": "warning", "stop": "warning"}
 
-Event = dict[str, Any]
-
 
 class ClineState(State, kw_only=True):
     started: str | None = None
-    """The session whose start was told."""
+    """The session that was started last."""
     writing: str | None = None
-    """The kind of text whose pieces are coming."""
+    """The kind of text that is being received."""
     told: list[str] = msgspec.field(default_factory=list)
-    """Kinds of text that were told when another began, before their own end came."""
+    """Kinds of text that were emitted when another began, before their own end came."""
     model: str | None = None
     outcome: str | None = None
-    """How the agent said that it ended, until its run's result tells the rest."""
+    """The end that the agent stated, until the result of its run adds the rest."""
     reason: str | None = None
     usage: dict[str, Any] = msgspec.field(default_factory=dict)
     running: RunningState = msgspec.field(default_factory=RunningState)
@@ -53,91 +50,67 @@ class ClineState(State, kw_only=True):
 
 class ClineJson(Parser):
     dialect = "cline-json"
-    protocol = "cline"
-    default_provider = "cline"
-    SKIPS = frozenset(
-        {"blank", "lost", "duplicate-result", "empty", "hook", "partial", "repeated", "step", "unchanged"}
-    )
+    protocol = default_provider = "cline"
+    SKIPS = frozenset({"empty", "hook", "partial", "repeated", "unchanged"})
+    line = Lines("type")
+    event = Lines("type", skip={"iteration_end": "step"})
     state_type = ClineState
     state: ClineState
 
     def __init__(self, context: Context, state: State | None = None) -> None:
         super().__init__(context, state)
         self._running = Running(self, self.state.running)
-        self._events: dict[str, Callable[[Event], str]] = {
-            "content_end": self._content_end,
-            "content_start": self._content_start,
-            "content_update": self._content_update,
-            "done": self._done,
-            "error": self._error,
-            "iteration_end": self._step,
-            "iteration_start": self._step_start,
-            "notice": self._notice,
-            "usage": self._usage,
-        }
 
-    def read(self, value: dict[str, Any], direction: Direction | None) -> str:
+    def enter(self, value: Line) -> None:
         self.ts = milliseconds(value.get("ts")) or self.ts
-        kind = value.get("type")
-        if kind == "hook_event":
-            return self._hook(value)
-        if kind == "run_result":
-            return self._run_result(value)
-        if kind == "error":
-            return self._error(value)
-        event = record(value.get("event"))
-        handler = self._events.get(str(event.get("type"))) if kind == "agent_event" else None
-        if handler is None:
-            return self.unparsed("unknown-type", value)
-        self._scope(event)
-        return handler(event)
 
-    def _scope(self, event: Event) -> None:
+    @line("agent_event")
+    def _agent_event(self, value: Line) -> Skip:
+        event = record(value.get("event"))
+        self._enter_agent(event)
+        return self.event.read(self, event, line=value)
+
+    def _enter_agent(self, value: Line) -> None:
         """An agent that has a parent is a subagent."""
-        if isinstance(event.get("parentAgentId"), str) and isinstance(event.get("agentId"), str):
-            self.agent = event["agentId"]
+        if isinstance(value.get("parentAgentId"), str) and isinstance(value.get("agentId"), str):
+            self.agent = value["agentId"]
 
     # -- session and turns --------------------------------------------------------------------------------------
 
-    def _hook(self, value: dict[str, Any]) -> str:
+    @line("hook_event")
+    def _hook(self, value: Line) -> Skip:
         if session := string(value.get("taskId")):
             self.set_session(session)
-        self._scope(value)
+        self._enter_agent(value)
         name = value.get("hookEventName")
         if name == "agent_error":
             self.state.outcome = self.state.outcome or "failed"
         if name != "agent_start" or self.agent is not None:
-            return WITH_EVENTS if self.items else skip("hook")
+            return None if self.items else "hook"
         self._finish_turn()
-        again = self.state.started == self.session
-        self.state.started = self.session
-        self.emit(SessionEvent, state="resumed" if again else "started")
+        self.begin_session(None)
         self.start_turn()
-        return WITH_EVENTS
+        return None
 
-    def _step_start(self, event: Event) -> str:
+    @event("iteration_start")
+    def _step_start(self, event: Line) -> Skip:
         self.state.told.clear()
-        return skip("step")
+        return "step"
 
-    def _step(self, event: Event) -> str:
-        return skip("step")
-
-    def _done(self, event: Event) -> str:
+    @event("done")
+    def _done(self, event: Line) -> None:
         self.ensure_turn()
         reason = string(event.get("reason"))
         outcome = _OUTCOMES.get(reason or "", "failed")
         if outcome == "failed" and (words := string(event.get("text"))):
-            self.emit(Notice, level="error", code="provider-error", text=words)
+            self.notice("provider-error", words, "error")
         if self.agent is None:
             self.state.outcome, self.state.reason = outcome, reason
             self.state.usage = _tokens(record(event.get("usage")), "totalCost")
-        return WITH_EVENTS
 
-    def _run_result(self, value: dict[str, Any]) -> str:
-        model = string(record(value.get("model")).get("id"))
-        if model is not None and model != self.state.model:
-            self.state.model = model
-            self.emit(SessionEvent, state="updated", model=model)
+    @line("run_result")
+    def _run_result(self, value: Line) -> None:
+        self.uses_model(string(record(value.get("model")).get("id")))
         if self.state.outcome is None:
             self.state.reason = string(value.get("finishReason"))
             self.state.outcome = _OUTCOMES.get(self.state.reason or "", "failed")
@@ -145,67 +118,68 @@ class ClineJson(Parser):
         self._finish_turn(whole(value.get("durationMs")))
         if whole_run := _tokens(record(value.get("aggregateUsage")), "totalCost"):
             self.emit(Usage, scope="session", **whole_run)
-        return WITH_EVENTS
 
     def _finish_turn(self, duration_ms: int | None = None) -> None:
-        """End the turn as the agent said it ended, if it did; a turn that just stops is cancelled."""
+        """End the turn as the agent stated; a turn that just stops is cancelled."""
         state = self.state
         outcome, reason, usage = state.outcome, state.reason, state.usage
         state.outcome, state.reason, state.usage = None, None, {}
-        if self.turn is None:
-            return
-        before: tuple[tuple[type[Usage], dict[str, Any]], ...] = ((Usage, {"scope": "turn", **usage}),) if usage else ()
-        self.end_turn(
-            outcome or "cancelled", reason=reason, duration_ms=duration_ms, synthetic=outcome is None, before=before
-        )
+        if self.turn is not None:
+            before: tuple[tuple[type[Usage], dict[str, Any]], ...] = ()
+            if usage:
+                before = ((Usage, {"scope": "turn", **usage}),)
+            synthetic = outcome is None
+            outcome = outcome or "cancelled"
+            self.end_turn(outcome, reason=reason, duration_ms=duration_ms, synthetic=synthetic, before=before)
 
     def finish(self, reason: str) -> None:
         if self.state.outcome is not None:
             self._finish_turn()
 
-    def _usage(self, event: Event) -> str:
-        told = _tokens(event, "cost")
-        if not told:
-            return skip("empty")
+    @event("usage")
+    def _usage(self, event: Line) -> Skip:
+        used = _tokens(event, "cost")
+        if not used:
+            return "empty"
         self.ensure_turn()
-        self.emit(Usage, scope="step", **told)
-        return WITH_EVENTS
+        self.emit(Usage, scope="step", **used)
+        return None
 
-    def _error(self, event: Event) -> str:
+    @line("error")
+    @event("error")
+    def _error(self, event: Line) -> None:
         error = event.get("error")
-        words = string(error) or string(record(error).get("message")) or string(event.get("message")) or ""
-        level = "warning" if event.get("recoverable") is True else "error"
-        self.emit(Notice, level=level, code="provider-error", text=words)
-        return WITH_EVENTS
+        words = string(error) or string(record(error).get("message")) or string(event.get("message"))
+        self.notice("provider-error", words, "warning" if event.get("recoverable") is True else "error")
 
-    def _notice(self, event: Event) -> str:
+    @event("notice")
+    def _notice(self, event: Line) -> None:
         reason = string(event.get("reason"))
         kind = string(event.get("noticeType")) or "notice"
         code = "compaction" if reason == "auto_compaction" else "retry" if reason == "api_error" else kind
-        level = _LEVELS.get(kind, "info")
-        self.emit(Notice, level=level, code=code, text=string(event.get("message")) or "")
-        return WITH_EVENTS
+        self.notice(code, string(event.get("message")), _LEVELS.get(kind, "info"))
 
     # -- contents -----------------------------------------------------------------------------------------------
 
-    def _content_start(self, event: Event) -> str:
-        """The beginning of a tool's work, or the next piece of a text."""
+    @event("content_start")
+    def _content_start(self, event: Line) -> Skip:
+        """The beginning of a tool's work, or the next chunk of a text."""
         kind = str(event.get("contentType"))
         if kind == "tool":
             return self._tool_start(event)
         if (role := _TEXTS.get(kind)) is None:
             return self.unparsed("unknown-type", event)
-        piece = string(event.get(kind))
-        if not piece:
-            return skip("partial")
+        text = string(event.get(kind))
+        if not text:
+            return "partial"
         self.ensure_turn()
-        told = self.state.writing != kind and self._tell_text()
+        emitted = self.state.writing != kind and self._flush_text()
         self.state.writing = kind
-        self.texts.append(role, piece)
-        return WITH_EVENTS if told else skip("partial")
+        self.texts.append(role, text)
+        return None if emitted else "partial"
 
-    def _tell_text(self) -> bool:
-        """Something else begins: the text that was coming is whole, though its end comes later."""
+    def _flush_text(self) -> bool:
+        """Something else begins: the text being received is whole, though its end comes later."""
         writing, self.state.writing = self.state.writing, None
         if writing is None:
             return False
@@ -214,7 +188,8 @@ class ClineJson(Parser):
             self.state.told.append(writing)
         return True
 
-    def _content_end(self, event: Event) -> str:
+    @event("content_end")
+    def _content_end(self, event: Line) -> Skip:
         kind = str(event.get("contentType"))
         if kind == "tool":
             return self._tool_end(event)
@@ -228,8 +203,8 @@ class ClineJson(Parser):
         if kind in self.state.told:
             self.state.told.remove(kind)
             self.texts.flush()
-            return WITH_EVENTS if writing else skip("repeated")
-        if text is None:  # its pieces are all there is
+            return None if writing else "repeated"
+        if text is None:  # its chunks are all there is
             self.texts.flush()
         elif writing:
             self.texts.drop()
@@ -237,32 +212,27 @@ class ClineJson(Parser):
             self.emit(Reasoning, text=text)
         elif text:
             self.emit(Message, role="assistant", text=text)
-        return WITH_EVENTS if self.items else skip("empty")
+        return None if self.items else "empty"
 
-    def _tool_start(self, event: Event) -> str:
+    def _tool_start(self, event: Line) -> Skip:
         call_id, name = event.get("toolCallId"), event.get("toolName")
         if not isinstance(call_id, str) or not isinstance(name, str):
             return self.unparsed("unknown-type", event)
         self.ensure_turn()
-        self._tell_text()
-        call = self.calls.get(call_id)
-        if call is not None:
-            return WITH_EVENTS if self.calls.update(call, event.get("input"), raw=event) else skip("unchanged")
-        if self.calls.repeats(call_id, name, event.get("input")):
-            return skip("repeated")
-        self.calls.open(call_id, name, event.get("input"), raw=event)
-        return WITH_EVENTS
+        self._flush_text()
+        return self.calls.show(call_id, name, event.get("input"), raw=event, repeated="repeated")
 
-    def _content_update(self, event: Event) -> str:
-        """What a command prints while it runs; its result says it again."""
+    @event("content_update")
+    def _content_update(self, event: Line) -> Skip:
+        """What a command prints while it runs; its result repeats it."""
         call = self.calls.get(str(event.get("toolCallId")))
         update = record(event.get("update"))
         chunk = string(update.get("chunk"))
         if call is not None and chunk:
             self._running.append(call, string(update.get("stream")) or "stdout", chunk.encode())
-        return skip("partial")
+        return "partial"
 
-    def _tool_end(self, event: Event) -> str:
+    def _tool_end(self, event: Line) -> Skip:
         call_id = event.get("toolCallId")
         if not isinstance(call_id, str):
             return self.unparsed("unknown-type", event)
@@ -273,23 +243,17 @@ class ClineJson(Parser):
         raw_name = string(event.get("toolName")) or UNKNOWN_TOOL
         if not self.calls.is_known(call_id) and raw_name != UNKNOWN_TOOL:
             self.calls.open(call_id, raw_name, {}, raw=None, synthetic=True)
-        answer = read_result(self.calls.name_of(call_id) or "", raw)
-        return self.calls.result(
-            call_id,
-            answer.value,
-            raw=raw,
-            status=answer.status,
-            error=answer.error,
-            duration_ms=whole(event.get("durationMs")),
-            attachments=bodies.attachments,
+        answer = read_result(self.calls.name_of(call_id) or "", raw)._replace(
+            duration_ms=whole(event.get("durationMs")), attachments=bodies.attachments
         )
+        return self.calls.answer(call_id, answer, raw=raw)
 
     def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
         return self._running.take(call.id)
 
 
 def _tokens(usage: dict[str, Any], cost_key: str) -> dict[str, Any]:
-    """Cline's `inputTokens` counts what came from the cache. Nothing used is nothing told."""
+    """Cline's `inputTokens` includes cached tokens. Empty where nothing was used."""
     fields = {
         "input_tokens": whole(usage.get("inputTokens")),
         "output_tokens": whole(usage.get("outputTokens")),

@@ -1,17 +1,18 @@
 """What a tool of Cline answered: for a batch a list, one `{query, result, error?, success}` for each of its parts.
 
-Line numbers, the exit code in brackets and the mark before what went to stderr are Cline's own, and taken off.
+Cline adds line numbers, the exit code in brackets and a mark before stderr; they are removed.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
+from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.tools.payload import blocks_text, decode_json
 from tooltap.normalizers.wire.values import record, records, string
 
-__all__ = ["Answer", "read_result"]
+__all__ = ["read_result"]
 
 _REJECTED = "NOT a tool or system failure"
 """Cline's runtime puts this after the reason for which a call was not allowed."""
@@ -21,14 +22,8 @@ _STDERR = "\n[stderr]\n"
 _HIT = re.compile(r"^(\S.*?):(\d+):(\d+)$", re.ASCII | re.MULTILINE)
 
 
-class Answer(NamedTuple):
-    value: Any
-    status: str = "completed"
-    error: str | None = None
-
-
 def read_result(name: str, event: dict[str, Any]) -> Answer:
-    """Of a `content_end`, its bodies taken out."""
+    """The answer in a `content_end` whose bodies were taken out."""
     output = event.get("output")
     parts = records(output)
     is_batch = bool(parts) and all("success" in part or "result" in part for part in parts)

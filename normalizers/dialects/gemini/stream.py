@@ -69,7 +69,9 @@ class GeminiStream(Parser):
         self.texts.flush()
         self.ensure_turn()
         name = mcp_name(value["tool_name"], None, self.context.mcp_servers)
-        return self.calls.show(value["tool_id"], value["tool_name"], value.get("parameters"), raw=value, name=name)
+        return self.calls.show(
+            value["tool_id"], value["tool_name"], value.get("parameters"), raw=value, name=name, renames=True
+        )
 
     @line("tool_result", tool_id=str)
     def _tool_result(self, value: Line) -> Skip:

@@ -1,19 +1,20 @@
 """What a tool of Kimi CLI answered.
 
-A result is text, or parts of which the first may be a note of the program, `<system>…</system>`; one that begins with
-`ERROR` says that the tool failed, and how. Before 1.0 the word and the reason were two notes.
+A result is text, or parts. The first part may be a note of the program, `<system>…</system>`; a note that begins with
+`ERROR` says that the tool failed, and why. Before 1.0 the word and the reason were two notes.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
+from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.tools import FAMILIES
 from tooltap.normalizers.tools.payload import blocks_text
 from tooltap.normalizers.wire.values import record, records, string
 
-__all__ = ["TASK_STATUS", "Answer", "notified_result", "read_result"]
+__all__ = ["TASK_STATUS", "notified_result", "output_text", "read_result"]
 
 _NOTE = re.compile(r"<system>(.*)</system>", re.DOTALL)
 _EXIT_CODE = re.compile(r"Command failed with exit code: (-?\d+)\.?", re.ASCII)
@@ -31,21 +32,9 @@ TASK_STATUS = {
 """Type of a notification about a background task -> status of its call's final result."""
 
 
-class Answer(NamedTuple):
-    value: Any
-    status: str = "completed"
-    error: str | None = None
-    text: str = ""
-    """All that the tool printed, for a look inside."""
-
-
 def read_result(name: str, content: Any) -> Answer:
-    """The answer of tool `name`, the program's notes taken off."""
-    parts = [{"type": "text", "text": content}] if isinstance(content, str) else records(content)
-    notes: list[str] = []
-    while len(notes) < len(parts) and (note := _NOTE.fullmatch(string(parts[len(notes)].get("text")) or "")):
-        notes.append(note[1])
-    output = parts[len(notes) :]
+    """The answer of tool `name`, without the program's notes."""
+    notes, output = _split(content)
     failed = bool(notes) and notes[0].startswith("ERROR")
     message = "\n".join(notes)
     if failed:
@@ -53,13 +42,26 @@ def read_result(name: str, content: Any) -> Answer:
     text = blocks_text(output) or ""
     value = _shell(message, text, failed) if name == "Bash" else _value(name, "" if failed else message, output)
     if not failed:
-        return Answer(value, text=text)
-    status = "denied" if message.startswith(_REJECTED) else "failed"
-    return Answer(value, status, message or text, text)
+        return Answer(value)
+    return Answer(value, "denied" if message.startswith(_REJECTED) else "failed", message or text)
+
+
+def output_text(content: Any) -> str:
+    """All that the tool printed."""
+    return blocks_text(_split(content)[1]) or ""
+
+
+def _split(content: Any) -> tuple[list[str], list[dict[str, Any]]]:
+    """The program's notes before an output, and the parts of the output."""
+    parts = [{"type": "text", "text": content}] if isinstance(content, str) else records(content)
+    notes: list[str] = []
+    while len(notes) < len(parts) and (note := _NOTE.fullmatch(string(parts[len(notes)].get("text")) or "")):
+        notes.append(note[1])
+    return notes, parts[len(notes) :]
 
 
 def _shell(message: str, text: str, failed: bool) -> dict[str, Any]:
-    """What a command prints on both streams is one text; its exit code is told where it failed."""
+    """A command's two streams are one text; the exit code is there if it failed."""
     code = _EXIT_CODE.match(message)
     if code:
         return {"stdout": text, "exit_code": int(code[1])}
@@ -69,27 +71,27 @@ def _shell(message: str, text: str, failed: bool) -> dict[str, Any]:
 
 
 def _value(name: str, message: str, output: list[dict[str, Any]]) -> Any:
-    """What the tool gave, and what the program says of it; of a tool of somebody else's the text is `value`."""
-    said: dict[str, Any] = {"message": message} if message else {}
+    """The output, and the program's message about it; the text of a third party's tool is `value`."""
+    stated: dict[str, Any] = {"message": message} if message else {}
     if name == "Read" and (total := _TOTAL_LINES.search(message)):
-        said["totalLines"] = int(total[1])
+        stated["totalLines"] = int(total[1])
     text = blocks_text(output)
     others = [part for part in output if part.get("type") != "text"]
     if name not in FAMILIES:
-        return {**said, **({"value": text} if text is not None else {}), **({"content": others} if others else {})}
+        return {**stated, **({"value": text} if text is not None else {}), **({"content": others} if others else {})}
     if not output:
-        return said or ""
+        return stated or ""
     content = output if others else text
-    return {**said, "content": content} if said else content
+    return {**stated, "content": content} if stated else content
 
 
 def notified_result(name: str, kind: str, value: dict[str, Any]) -> Answer:
-    """The end of a background task, as its notification tells it."""
+    """The end of a background task, from its notification."""
     payload = record(value.get("payload"))
     status = TASK_STATUS[kind]
     words = string(payload.get("failure_reason")) or string(value.get("title"))
     code = payload.get("exit_code")
-    told: dict[str, Any] = {"message": string(value.get("body")) or ""}
+    stated: dict[str, Any] = {"message": string(value.get("body")) or ""}
     if name == "Bash" and isinstance(code, int) and not isinstance(code, bool):
-        told["exit_code"] = code
-    return Answer(told, status, words)
+        stated["exit_code"] = code
+    return Answer(stated, status, words)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
+from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.tools.payload import blocks_text
 from tooltap.normalizers.wire.values import record, string
 from tooltap.protocol.events import Display
 
-__all__ = ["Answer", "Shown", "read_result"]
+__all__ = ["Shown", "read_result"]
 
 _ENDING = re.compile(
     r"(?:\A|\n\n)(Command (?:exited with code (?P<code>-?\d+)|(?P<aborted>aborted)|timed out after \S+ seconds))\Z",
@@ -25,13 +26,6 @@ _BLOCKED = "Tool execution was blocked"
 _ABORTED = ("Operation aborted", "Command aborted")
 
 
-class Answer(NamedTuple):
-    value: Any
-    status: str = "completed"
-    error: str | None = None
-    display: Display | None = None
-
-
 def read_result(name: str, result: dict[str, Any], has_pictures: bool) -> Answer:
     """Of a result's content, its details and whether it is an error."""
     content = result.get("content")
@@ -43,7 +37,7 @@ def read_result(name: str, result: dict[str, Any], has_pictures: bool) -> Answer
         return _shell(text, failed)
     if failed:
         status = "denied" if text == _BLOCKED else "cancelled" if text in _ABORTED else "failed"
-        return Answer(None, status, text, display)
+        return Answer(None, status, text, display=display)
     if name == "Read" and has_pictures:
         return Answer({"message": text}, display=display)  # "Read image file [image/png]"
     if name == "Grep":

@@ -1,11 +1,11 @@
-"""Our own traces of raw lines (`v` 1), which hold the lines of several streams, in the order they came.
+"""The `tooltap-trace` dialect: our own traces of raw lines (`v` 1), with the lines of several streams in arrival order.
 
     {"v", "t"?, "stream", "dialect"?, "provider"?, "agentVersion"?, "n", "dir"?, "line" | "b64", "bytes"?, "masked"?}
     {"v", "t"?, "stream", …, "n", "op": "lost" | "close", "lines"?, "bytes"?, "reason"?}
 
 Each traced stream has a parser of its own, of its dialect, whose events are passed on: session, agent, turn, provider
-and dialect are the traced stream's, ids and lines are the trace's. Ids of calls and permissions are kept for the first
-stream of the trace; those of the others are led by their stream's name, for two agents may number theirs alike.
+and dialect are the traced stream's; event ids and line numbers are the trace's. The first stream of the trace keeps its
+ids of calls and permissions; those of other streams get the stream's name as a prefix, as two agents may use the same.
 """
 
 from __future__ import annotations
@@ -15,23 +15,24 @@ from typing import Any
 import msgspec
 
 from tooltap.normalizers.core.items import Context, Item, OutputPiece
-from tooltap.normalizers.core.parser import WITH_EVENTS, Parser, skip
+from tooltap.normalizers.core.lines import UNPARSED, Line, Skip
+from tooltap.normalizers.core.parser import Parser, outcome_of
 from tooltap.normalizers.core.recognition import recognise
 from tooltap.normalizers.core.registry import UnknownDialectError, dialects, parser_class
 from tooltap.normalizers.core.state import State
-from tooltap.normalizers.wire.decode import decode_line
+from tooltap.normalizers.wire.decode import FRAMING, decode_line
 from tooltap.normalizers.wire.framing import HEAD_BYTES, LongLine
 from tooltap.normalizers.wire.values import whole
 from tooltap.protocol.events import Event
-from tooltap.protocol.tapped import Direction, NotTappedError, TappedLine, read_record
+from tooltap.protocol.tapped import NotTappedError, TappedLine, read_record
 
 __all__ = ["TooltapTrace"]
 
 NAME = "tooltap-trace"
 BUDGET = 4 * 1024 * 1024
-"""Bytes of state all traced streams may keep together; beyond it the one not heard of for longest is ended."""
+"""Bytes of state that all traced streams may hold together; beyond it the least recently read stream is closed."""
 CHECKED = 256
-"""Lines between two looks at the budget."""
+"""Lines between two checks of the budget."""
 LONGEST_NAME = 200
 LAST_LINE = 2**53
 
@@ -41,29 +42,24 @@ class Traced(msgspec.Struct):
 
     dialect: str
     prefix: str
-    """What its ids are led by."""
+    """Of its ids."""
     provider: str | None = None
     n: int = 0
     """Its last line."""
     parser: bytes = b""
-    """Its parser's state, when the trace's own was last dumped."""
+    """Its parser's state at the last dump of the trace's parser."""
 
 
 class TraceState(State, kw_only=True):
     streams: dict[str, Traced] = msgspec.field(default_factory=dict)
-    """By name, the one heard of last at the end."""
+    """By name, the most recently read at the end."""
     first: str | None = None
-
-
-def _skips_of_all_dialects() -> frozenset[str]:
-    return frozenset().union(*(parser_class(name).SKIPS for name in dialects() if name != NAME))
 
 
 class TooltapTrace(Parser):
     dialect = NAME
-    protocol = "tooltap"
-    default_provider = "tooltap"
-    SKIPS = frozenset({"blank", "lost", "repeated", "mark"}) | _skips_of_all_dialects()
+    protocol = default_provider = "tooltap"
+    SKIPS = frozenset({"repeated", "mark", FRAMING})
     state_type = TraceState
 
     def __init__(self, context: Context, state: TraceState | None = None) -> None:
@@ -73,12 +69,18 @@ class TooltapTrace(Parser):
             for name, traced in self.state.streams.items()
         }
 
+    @classmethod
+    def skip_reasons(cls) -> frozenset[str]:
+        """Its own and those of every other dialect."""
+        others = (parser_class(name).skip_reasons() for name in dialects() if name != NAME)
+        return super().skip_reasons().union(*others)
+
     def dump(self) -> bytes:
         for name, parser in self._parsers.items():
             self.state.streams[name].parser = parser.dump()
         return super().dump()
 
-    def read(self, value: dict[str, Any], direction: Direction | None) -> str:
+    def read(self, value: Line) -> Skip:
         name, n = value.get("stream"), whole(value.get("n"))
         if value.get("v") != 1 or "kind" in value or not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
             return self.unparsed("unknown-type", value)
@@ -93,7 +95,7 @@ class TooltapTrace(Parser):
         dialect = self._dialect_of(value, name, line)
         if dialect is None:
             return self.unparsed("unknown-dialect", value)
-        return self._read_line(name, n, dialect, value.get("provider"), line)
+        return self._read_traced(name, n, dialect, value.get("provider"), line)
 
     def finish(self, reason: str) -> None:
         for name, traced in self.state.streams.items():
@@ -101,12 +103,12 @@ class TooltapTrace(Parser):
 
     # -- traced streams -----------------------------------------------------------------------------------------------
 
-    def _read_line(self, name: str, n: int, dialect: str, provider: Any, line: TappedLine) -> str:
+    def _read_traced(self, name: str, n: int, dialect: str, provider: Any, line: TappedLine) -> Skip:
         streams: dict[str, Traced] = self.state.streams
         traced = streams.get(name)
         if traced is not None and 1 < n <= traced.n:
-            return skip("repeated")
-        if traced is not None and (n == 1 or dialect != traced.dialect):  # traced again under the same name
+            return "repeated"
+        if traced is not None and (n == 1 or dialect != traced.dialect):  # another stream of this name
             self._end(name)
             traced = None
         traced = self._begin_stream(name, dialect) if traced is None else streams.pop(name)
@@ -121,38 +123,38 @@ class TooltapTrace(Parser):
             self._pass_on(parser.lost(n - traced.n - 1, 0, "not in the trace", t)[1], traced.prefix)
         traced.n = n
         self._keep_within_budget()
-        about_others = bool(self.items)
+        emitted = bool(self.items)  # about other streams
         if line.size is not None:
             line_class, items = parser.feed_long(LongLine(line.line[:HEAD_BYTES], line.size), t)
         else:
             line_class, items = parser.feed(line.line, t, line.dir)
         self.repaired = self.repaired or parser.repaired
         self._pass_on(items, traced.prefix)
-        return WITH_EVENTS if about_others and line_class.startswith(skip("")) else line_class
+        return None if emitted and line_class != UNPARSED else outcome_of(line_class)
 
-    def _read_mark(self, name: str, n: int, value: dict[str, Any]) -> str:
-        """What happened to a stream between its lines; nothing to say where none of its lines was seen."""
+    def _read_mark(self, name: str, n: int, value: Line) -> Skip:
+        """What happened to a stream between its lines; skipped where none of its lines was seen."""
         op, reason = value["op"], str(value.get("reason", "unknown"))
         lines, size = whole(value.get("lines")), whole(value.get("bytes"))
         if op not in ("lost", "close") or (op == "lost" and not 0 < (lines or 0) <= n):
             return self.unparsed("unknown-type", value)
         if (traced := self.state.streams.get(name)) is None:
-            return skip("mark")
+            return "mark"
         if op == "lost" and n <= traced.n:
-            return skip("repeated")
+            return "repeated"
         parser = self._at(name)
         t = whole(value.get("t")) or self.ts
         items = parser.close(reason, t) if op == "close" else parser.lost(lines or 0, size or 0, reason, t)[1]
         traced.n = max(traced.n, n)
         self._pass_on(items, traced.prefix)
-        return WITH_EVENTS if items else skip("mark")
+        return None if items else "mark"
 
     def _dialect_of(self, record: dict[str, Any], name: str, line: TappedLine) -> str | None:
-        """A record without one was written before the daemon had made up its mind: its line may tell."""
-        said = record.get("dialect")
-        if isinstance(said, str) and said != "auto":
+        """The record's dialect. One without was written before recognition: its line may decide."""
+        stated = record.get("dialect")
+        if isinstance(stated, str) and stated != "auto":
             try:
-                return parser_class(said).dialect
+                return parser_class(stated).dialect
             except UnknownDialectError:
                 return None
         if name in self.state.streams:
@@ -194,11 +196,11 @@ class TooltapTrace(Parser):
     def _pass_on(self, items: list[Item], prefix: str) -> None:
         for item in items:
             if prefix and not isinstance(item, OutputPiece):
-                _lead_ids(item, prefix)
+                _prefix_ids(item, prefix)
             self.items.append(item)
 
 
-def _lead_ids(event: Event, prefix: str) -> None:
+def _prefix_ids(event: Event, prefix: str) -> None:
     if event.agent is not None and event.agent == event.parent:  # named after the call that spawned it
         event.agent = prefix + event.agent
     for key in ("parent", "call_id", "permission_id"):

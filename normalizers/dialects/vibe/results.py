@@ -1,43 +1,35 @@
-"""What became of an effect of Vibe: `output` is the tool's own answer, `outputText` what the model read."""
+"""The outcome of an effect of Vibe: `output` is the tool's own answer, `outputText` the text for the model."""
 
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
+from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.wire.values import record, string, whole
 from tooltap.protocol.events import Display
 
-__all__ = ["Answer", "read_state"]
+__all__ = ["read_state"]
 
 _STATUS = {"cancelled": "cancelled", "interrupted": "interrupted", "denied": "denied", "skipped": "denied"}
-"""State of an effect, or of its entry, that ended otherwise than completed or failed -> status."""
+"""State of an effect, or of its entry, that is neither completed nor failed -> status."""
 
 _FAILED_COMMAND = re.compile(
     r"Command failed: .*?\nReturn code: (?P<code>-?\d+)(?:\nStderr: (?P<stderr>.*?))?(?:\nStdout: (?P<stdout>.*))?\Z",
     re.ASCII | re.DOTALL,
 )
-
-
 _RETURN_CODE = re.compile(r'^  "returncode": (-?\d+)', re.ASCII | re.MULTILINE)
 """In the excerpt of a long answer, which is the tool's JSON, indented."""
-
-
-class Answer(NamedTuple):
-    value: Any
-    status: str = "completed"
-    error: str | None = None
-    display: Display | None = None
 
 
 def read_state(name: str, state: dict[str, Any], entry_status: str) -> Answer:
     """Of an effect's `state`; `entry_status` is the entry's own."""
     error = record(state.get("error"))
     words = string(error.get("message"))
-    said = str(state.get("status"))
-    status = _STATUS.get(said) or _STATUS.get(entry_status)
+    stated = str(state.get("status"))
+    status = _STATUS.get(stated) or _STATUS.get(entry_status)
     if status is None:
-        failed = "failed" in (said, entry_status) or words is not None
+        failed = "failed" in (stated, entry_status) or words is not None
         status = "failed" if failed else "completed"
     if error.get("code") == "tool_denied" or state.get("decision") == "skip":
         status = "denied"
@@ -48,7 +40,7 @@ def read_state(name: str, state: dict[str, Any], entry_status: str) -> Answer:
 
 
 def _failed_command(words: str) -> dict[str, Any] | None:
-    """Vibe's shell raises an error that has all in its text."""
+    """Vibe's shell raises an error whose text holds everything."""
     match = _FAILED_COMMAND.match(words)
     if match is None:
         return None
