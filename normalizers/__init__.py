@@ -1,7 +1,6 @@
-"""Raw provider lines in, events out: pure and sans-IO.
+"""Raw lines of agents in, events out: pure, without any I/O, clock or randomness.
 
-`stream.StreamNormalizer` is what the daemon and `tooltap normalize` drive: it frames nothing and reads no clock; lines,
-times and ids come in as arguments, so the same lines always give the same events. One file per dialect; what dialects
-share is in `base` (envelope, turns, sessions), `calls` (identity of tool calls), `texts` (chunked messages) and
-`tools/` (one module per family of canonical tools).
+A line passes `wire` (bytes to values), `stream` (one stream from its first line to its end), `dialects` (what the agent
+meant), `core` (calls, texts, turns: what dialects share) and `tools` (canonical payloads). Times and ids come in as
+arguments, so the same lines always become the same events.
 """

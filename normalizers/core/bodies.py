@@ -1,7 +1,7 @@
-"""Base64 bodies inside a provider's objects -> outputs kept aside, so that no event carries one inline.
+"""Base64 data inside a provider's objects -> output bodies, so that no event carries it inline.
 
-The same picture often comes several times on a line (a content block, the tool's raw result, an attachment's data
-URL); it is kept once.
+The same picture is often on a line several times (a content block, the tool's raw result, an attachment's data URL); it
+is stored once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _UNKNOWN = "application/octet-stream"
 
 
 class Bodies:
-    """Takes the bodies out of the objects of one line."""
+    """Takes the base64 data out of the objects of one line."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
@@ -32,7 +32,7 @@ class Bodies:
         return list(self._kept.values()) or None
 
     def take(self, value: Any) -> Any:
-        """The value with `outputId` where a body was; shared with the original where there is none."""
+        """The value with `outputId` in place of base64 data; shared with the original where there is none."""
         if isinstance(value, list):
             return [self.take(item) if isinstance(item, (dict, list)) else item for item in value]
         if not isinstance(value, dict):

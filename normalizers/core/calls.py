@@ -47,7 +47,7 @@ __all__ = ["DUPLICATE_RESULT", "UNKNOWN_TOOL", "Calls"]
 
 DUPLICATE_RESULT = "duplicate-result"
 UNKNOWN_TOOL = "unknown"
-"""Raw name of a call of which only the result is on the wire; canonical `Unknown`."""
+"""Raw name of a call whose line was not seen, only its result; canonical `Unknown`."""
 
 
 Unfinished: TypeAlias = Callable[[Call], tuple[Any, dict[str, OutputRef] | None]]
@@ -60,7 +60,7 @@ class Calls(KnownCalls):
         self._unfinished = unfinished
 
     def rename_session(self, before: str, after: str) -> None:
-        """The session's own id comes late."""
+        """Move the calls of a session to its own id, which was learned late."""
         for known in (*self._state.open.values(), *self._state.done.values()):
             if known.session == before:
                 known.session = after
@@ -112,11 +112,13 @@ class Calls(KnownCalls):
         outputs: dict[str, Any] | None = None,
         source: str = "",
     ) -> Call:
-        """Emit a new call. `value` is what the tool was called with; `raw` the provider's whole object for the call;
-        `name` the canonical name where the dialect knows better than the table of names; `source` what
-        of the wire opens it, where only that can tell of another.
+        """Emit a new call.
 
-        A call whose result came before it is that result's: what it says is an update of the one made up for it."""
+        `value`: the tool's input; `raw`: the provider's whole object for the call; `name`: the canonical name, where
+        the dialect knows better than the table of names; `source`: the kind of line that opens the call, where only
+        that distinguishes it from a repetition.
+
+        If the result came first, this is an update of the synthetic call that was opened for it."""
         writer = self._writer
         state = self._state
         new_id = self.id_of(call_id)
@@ -173,7 +175,7 @@ class Calls(KnownCalls):
             state.children.setdefault(call.parent, {})[call.id] = None
 
     def _complete(self, call: Call, payload: dict[str, Any], raw: Any, tomb: Tombstone) -> None:
-        """Tell what a call was whose result is told already."""
+        """Emit what a call was whose result was emitted before."""
         call.session, call.agent, call.parent, call.turn = tomb.session, tomb.agent, tomb.parent, tomb.turn
         call.origin = tomb.origin
         self._emit_of(
@@ -200,7 +202,7 @@ class Calls(KnownCalls):
         progress: dict[str, Any] | None = None,
         display: Display | None = None,
     ) -> bool:
-        """Emit what changed of a call, if anything did. `value` is the whole new input (UNSET: the input stays)."""
+        """Emit what changed of a call; returns whether anything did. `value`: the new input (UNSET: unchanged)."""
         changes: dict[str, Any] = {}
         if raw_name is not None and raw_name != call.raw_name:
             call.raw_name = raw_name
@@ -351,13 +353,13 @@ class Calls(KnownCalls):
     # -- ends ---------------------------------------------------------------------------------------------------
 
     def close_turn(self, session: str, turn_id: str | None, agent: str | None, status: str) -> None:
-        """Close what is still open of a turn (None: of none); background calls and subagents' calls live on."""
+        """Close the open calls of a turn (None: of no turn); background calls and subagents' calls stay open."""
         for call in list(self._state.open.values()):
             if (call.session, call.turn, call.agent) == (session, turn_id, agent) and not call.acknowledged:
                 self._close(call, status)
 
     def close_all(self) -> None:
-        """The stream ends: everything open was interrupted."""
+        """Close every open call: the stream ends, and they were interrupted."""
         for call in list(self._state.open.values()):
             if call.id in self._state.open:  # closing a spawning call closes its children
                 self._close(call, "interrupted")
@@ -391,7 +393,7 @@ class Calls(KnownCalls):
     # -- payloads -----------------------------------------------------------------------------------------------
 
     def _emit_of(self, call: Call, kind: Any, **fields: Any) -> Any:
-        """An event about a call belongs where the call does, whatever line it came from."""
+        """Emit an event of a call with the scope of the call, not that of the line."""
         if call.origin is not None:
             fields["protocol"], fields["provider"] = call.origin
         return self._writer.emit(

@@ -1,4 +1,4 @@
-"""What is remembered of tool calls: of those that are open, and of those that have ended."""
+"""What is remembered of tool calls: of those that are open, and of those that are done."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Call", "CallsState", "Tombstone"]
 
 
 class Known(msgspec.Struct, omit_defaults=True):
-    """What outlives the call."""
+    """What is remembered after the call is done."""
 
     raw_name: str
     name: str
@@ -25,14 +25,14 @@ class Known(msgspec.Struct, omit_defaults=True):
     wire_id: str | None = None
     """The id on the wire, where another call had it before."""
     source: str = ""
-    """What of the wire opened it, where the dialect says so."""
+    """Which kind of line opened it, where the dialect distinguishes them."""
     told: tuple[int, ...] = ()
-    """CRC of the canonical input as it was told first, and last."""
+    """CRC of the canonical input as it was emitted first, and last."""
     made_up: bool = False
     """Only its result was seen."""
 
     def shared(self) -> tuple[Any, ...]:
-        """What the call and what remains of it have in common, in the order of the fields."""
+        """The values a call shares with its tombstone, in the order of the fields."""
         return _shared(self)
 
 
@@ -54,14 +54,14 @@ class Call(Known, kw_only=True, omit_defaults=True):
     memory_bytes: int = 0
     denied: bool = False
     acknowledged: bool = False
-    """Runs in the background: its first result only said so."""
+    """It runs in the background: its first result only stated that."""
 
 
 class Tombstone(Known, kw_only=True, omit_defaults=True):
     """A finished call."""
 
     synthetic_result: str | None = None
-    """Event id of the result we made up, while no real one has come."""
+    """Event id of the synthetic result, while no real one has come."""
 
 
 class CallsState(msgspec.Struct, omit_defaults=True):
@@ -70,7 +70,7 @@ class CallsState(msgspec.Struct, omit_defaults=True):
     renamed: dict[str, str] = {}
     """`<session>/<id on the wire>` -> id of the newest call, where the wire used the id again."""
     reused: int = 0
-    """How often it did."""
+    """How often that happened."""
     children: dict[str, dict[str, None]] = {}
     """Call id -> ids of the open calls of the subagent it spawned."""
     remembered: dict[str, None] = {}

@@ -85,7 +85,7 @@ class Emitter(Writer):
     def begin_session(self, session: Any, **fields: Any) -> None:
         """Emit the start of a session, or that it was resumed. `session`: its id, if the line has one.
 
-        For dialects whose state has a field `started`, the session that was started last."""
+        For dialects whose state derives from `SessionState`."""
         if isinstance(session, str) and session:
             self.set_session(session)
         resumed = self.state.started == self.session

@@ -19,11 +19,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     depth: int = 200
     """Nesting of one line."""
     string_bytes: int = 65_536
-    """UTF-8 bytes of a string inside an event; the whole goes to an output body."""
+    """UTF-8 bytes of a string inside an event; an output body holds the whole of a longer one."""
     event_bytes: int = 512 * 1024
     open_calls: int = 10_000
     call_bytes: int = 2 * 1024 * 1024
-    """What all open calls together may remember of their inputs."""
+    """Bytes that all open calls together may remember of their inputs."""
     tombstones: int = 4_096
     open_texts: int = 64
     """Blocks being received at once; each keeps at most `string_bytes`."""
@@ -40,18 +40,18 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
     stream: str
     provider: str | None = None
-    """What the publisher says; wins over what the stream says of itself."""
+    """Stated by the publisher; takes precedence over what the stream states."""
     session: str | None = None
     agent: str | None = None
     parent: str | None = None
     mcp_servers: tuple[str, ...] = ()
-    """MCP servers the publisher names, where the stream does not."""
+    """MCP servers that the publisher names, where the stream does not."""
     partials: bool = False
     limits: Limits = Limits()
 
 
 class OutputPiece(msgspec.Struct, frozen=True):
-    """Bytes to append to a body kept aside; pieces of one body come in order, without gaps."""
+    """Bytes to append to an output body; those of one body come in order, without gaps."""
 
     output_id: str
     offset: int
@@ -60,4 +60,4 @@ class OutputPiece(msgspec.Struct, frozen=True):
 
 
 Item: TypeAlias = Event | OutputPiece
-"""An event (with `partial` true: a preview, live only) or a piece of a body."""
+"""An event (with `partial` true: live only) or bytes of an output body."""

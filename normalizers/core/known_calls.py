@@ -1,4 +1,4 @@
-"""What is known of tool calls, open or ended, by their ids on the wire: questions that change nothing."""
+"""Look-ups of tool calls, open or done, by their ids on the wire. Nothing here changes a call."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ __all__ = ["KnownCalls", "digests"]
 
 
 class KnownCalls:
-    """Looks calls up."""
-
     def __init__(self, writer: Writer, state: CallsState) -> None:
         self._writer = writer
         self._state = state
@@ -32,12 +30,12 @@ class KnownCalls:
         return self._state.open.get(self.id_of(call_id))
 
     def is_done(self, call_id: str) -> bool:
-        """Whether the call was seen, and has ended."""
+        """Whether the call was seen, and is done."""
         tomb = self._state.done.get(self.id_of(call_id))
         return tomb is not None and not tomb.made_up
 
     def is_over(self, call_id: str) -> bool:
-        """Whether the call has its real result, so that another one would repeat it."""
+        """Whether the call has its real result, so that another one is a duplicate."""
         tomb = self._state.done.get(self.id_of(call_id))
         return tomb is not None and tomb.synthetic_result is None
 
@@ -45,25 +43,26 @@ class KnownCalls:
         return self._known(call_id) is not None
 
     def name_of(self, call_id: str) -> str | None:
-        """Canonical name of an open or finished call."""
+        """Canonical name of a call that is open or done."""
         known = self._known(call_id)
         return known.name if known else None
 
     def session_of(self, call_id: str) -> str | None:
-        """Session of an open or finished call."""
+        """Session of a call that is open or done."""
         known = self._known(call_id)
         return known.session if known else None
 
     def source_of(self, call_id: str) -> str | None:
-        """What opened an open or finished call, as `open` was told."""
+        """The `source` that `open` was given for a call that is open or done."""
         known = self._known(call_id)
         return known.source if known else None
 
     def repeats(
         self, call_id: str, raw_name: str, value: Any, *, name: str | None = None, retold: bool = False
     ) -> bool:
-        """Whether a line that shows a call says one once more that has ended: the same tool with the same input, in the
-        same turn (`retold`: or in a later one), or anything that is a replay. Else it begins another under this id."""
+        """Whether a line that shows a call repeats one that is done: the same tool with the same input in the same turn
+        (`retold`: or in a later one), or anything that is a replay. Otherwise it begins another call under the id.
+        """
         tomb = self._state.done.get(self.id_of(call_id))
         if tomb is None or tomb.made_up:
             return False
@@ -80,7 +79,7 @@ class KnownCalls:
 
 
 def digests(payload: dict[str, Any]) -> tuple[int, int]:
-    """Of an input as it is, and as it was told: without notes."""
+    """The digests of an input: of all of it, and of what was called, without our notes."""
     digest = _digest(payload)
     told = {key: item for key, item in payload.items() if key[:1] != "_"}
     return digest, digest if len(told) == len(payload) else _digest(told)

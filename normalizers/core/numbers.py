@@ -1,4 +1,6 @@
-"""Ids of what a stream's lines give: `<stream>:<line>:<index>` for events, and apart from them previews and bodies."""
+"""Ids of what is emitted for a line: `<stream>:<line>:<index>` for events, with other counters for partials and output
+bodies.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +8,14 @@ __all__ = ["Numbers"]
 
 
 class Numbers:
-    """Counts what the line being read gives."""
+    """Counts what is emitted for the line being read."""
 
     def __init__(self, stream: str, line: int) -> None:
         self.stream = stream
         self.restart(line)
 
     def restart(self, line: int, mark: str = "", events: int = 0) -> None:
-        """`mark`: `c` for what closing makes, `d` for what no line makes."""
+        """Begin a line. `mark`: `c` for events of closing the stream, `d` for events between lines."""
         self.line = line
         self.mark = mark
         self.events = events

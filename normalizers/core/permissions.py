@@ -1,4 +1,4 @@
-"""Permission requests and questions: asked, answered, or left open when their turn ends."""
+"""Permission requests and questions: asked, answered, or expired when their turn ends."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Permissions:
         input: dict[str, Any] | None = None,  # noqa: A002 -- the schema's word
         name: str | None = None,
     ) -> None:
-        """Emit the request. A call it is about must have been opened before, and waits from here on."""
+        """Emit the request. The call it is about, if any, is open, and waits from here on."""
         writer = self._writer
         call_id = writer.call_ids.of(call_id) if call_id is not None else None
         while len(self._state.pending) >= writer.context.limits.open_permissions:
@@ -84,7 +84,7 @@ class Permissions:
         message: str | None = None,
         synthetic: bool = False,
     ) -> None:
-        """Emit the response, and remember a denial for the call's result. Works without a request, too."""
+        """Emit the response, and remember a denial for the call's result. The request need not have been seen."""
         writer = self._writer
         pending = self._state.pending.pop(permission_id, None)
         if call_id is not None:
@@ -109,13 +109,13 @@ class Permissions:
         )
 
     def expire_turn(self, session: str, turn_id: str) -> None:
-        """What nobody answered when its turn ended."""
+        """Expire the requests that are open when their turn ends."""
         for permission_id, pending in list(self._state.pending.items()):
             if (pending.session, pending.turn) == (session, turn_id):
                 self._expire(permission_id)
 
     def expire_all(self) -> None:
-        """What nobody answered when the stream ended."""
+        """Expire the requests that are open when the stream ends."""
         for permission_id in list(self._state.pending):
             self._expire(permission_id)
 

@@ -1,7 +1,7 @@
-"""Output of calls that are still running, as it arrives in pieces.
+"""Output of calls that are still running, as it arrives in chunks.
 
-Each piece is shown as a preview; what came so far is kept until the call's result has the whole, or takes the place of
-it where the call is broken off. Kept by its head only: a longer output goes to a body as it comes.
+Each chunk is emitted as a partial. What came so far is held until the call's result states the whole; if the call is
+broken off, it becomes the output of the result. Only its head is held: an output body takes a long one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class RunningOutput(msgspec.Struct, omit_defaults=True):
 
     buffers: dict[str, TextBuffer] = {}
     tails: dict[str, bytes] = {}
-    """Bytes of a code point whose rest comes with the next piece."""
+    """Bytes of a code point that the next chunk completes."""
 
 
 class RunningState(msgspec.Struct, omit_defaults=True):
@@ -40,7 +40,7 @@ class Running:
         self._calls = state.calls
 
     def append(self, call: Call, stream: str, data: bytes) -> None:
-        """A piece of what an open call prints; bytes that are not UTF-8 become U+FFFD."""
+        """Append a chunk of the output of an open call; bytes that are not UTF-8 become U+FFFD."""
         output = self._calls.get(call.id)
         if output is None:
             make_room(self._calls, MANY_CALLS)
@@ -63,13 +63,13 @@ class Running:
         buffer.append(text, self._writer, "text/plain")
 
     def catch_up(self, call: Call, stream: str, whole: str) -> None:
-        """All that an open call printed so far, said again with every line."""
+        """Append what is new in `whole`, all that an open call has printed so far."""
         output = self._calls.get(call.id)
         buffer = output.buffers.get(stream) if output is not None else None
         self.append(call, stream, whole[buffer.chars if buffer is not None else 0 :].encode())
 
     def take(self, call_id: str) -> tuple[dict[str, str] | None, dict[str, OutputRef] | None]:
-        """What came so far, as a result's fields, and where the whole of each lies if that is only its head."""
+        """What came so far, as fields of a result, and the output bodies of those that are truncated."""
         output = self._calls.pop(self._writer.call_ids.of(call_id), None)
         if output is None:
             return None, None

@@ -8,7 +8,15 @@ from tooltap.normalizers.core.calls_state import CallsState
 from tooltap.normalizers.core.text_buffer import TextBuffer
 from tooltap.normalizers.wire.documents import Documents
 
-__all__ = ["OpenText", "OpenTurn", "PendingPermission", "PermissionsState", "State", "TextsState"]
+__all__ = [
+    "OpenText",
+    "OpenTurn",
+    "PendingPermission",
+    "PermissionsState",
+    "SessionState",
+    "State",
+    "TextsState",
+]
 
 
 class OpenTurn(msgspec.Struct, omit_defaults=True):
@@ -73,3 +81,10 @@ class State(msgspec.Struct, kw_only=True):
     permissions: PermissionsState = msgspec.field(default_factory=PermissionsState)
     texts: TextsState = msgspec.field(default_factory=TextsState)
     documents: Documents = msgspec.field(default_factory=Documents)
+
+
+class SessionState(State, kw_only=True):
+    """For dialects whose lines state that a session begins: see `Emitter.begin_session`."""
+
+    started: str | None = None
+    """The session that was started last."""

@@ -1,7 +1,7 @@
-"""Chunked messages and reasoning -> one event per block, when the block is complete.
+"""Messages and reasoning that arrive in chunks -> one event per block, when the block is complete.
 
-A block that arrives in pieces is kept by its head only: once it is longer than an event's string may be, its pieces go
-to an output body as they come, so that state stays small however long the text grows.
+Only the head of a block is held: once it is longer than an event's string may be, its chunks go to an output body as
+they come, so that the state stays small however long the text grows (`text_buffer.py`).
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Texts:
         key: str = "",
         preview: bool = False,
     ) -> None:
-        """A piece of the block of this session and agent; another role or message id ends the block before it.
+        """Append a chunk to the block of this session and agent; another role or message id ends the block before it.
 
-        `preview`: the block will come whole from elsewhere, and be dropped then."""
+        `preview`: a later line has the whole block, and drops this one."""
         writer = self._writer
         full_key = f"{writer.session}\n{writer.agent or ''}\n{key}"
         current = self._open.get(full_key)
@@ -63,18 +63,18 @@ class Texts:
         current.buffer.append(text, writer, "text/plain")
 
     def flush(self, key: str = "", *, complete: bool = False) -> None:
-        """End the block of this session and agent. `complete`: it is whole, though its whole form is still to come."""
+        """End the block of this session and agent. `complete`: it is whole, though a later line repeats it."""
         full_key = f"{self._writer.session}\n{self._writer.agent or ''}\n{key}"
         if complete and full_key in self._open:
             self._open[full_key].preview = False
         self._emit(full_key)
 
     def drop(self, key: str = "") -> bool:
-        """Forget the block: its whole form is being emitted from elsewhere. Gives whether there was one."""
+        """Drop the block, because another line has the whole of it. Returns whether there was one."""
         return self._open.pop(f"{self._writer.session}\n{self._writer.agent or ''}\n{key}", None) is not None
 
     def flush_turn(self, session: str, turn_id: str) -> None:
-        """End the blocks of a turn, and those of no turn; a turn that overlaps goes on."""
+        """End the blocks of a turn, and those of no turn; a turn that overlaps continues."""
         for key in [key for key, text in self._open.items() if text.session == session]:
             if self._open[key].turn in (turn_id, None):
                 self._emit(key)

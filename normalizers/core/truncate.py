@@ -1,4 +1,4 @@
-"""`_raw`: the provider's own object beside the canonical one, cut to a bounded size.
+"""`_raw`: the provider's own object beside the canonical one, truncated to a bounded size.
 
 The limits are those of the ancestor's V2 (depth 6, strings 2,000, lists 50, objects 200), counted in code points, so
 that no surrogate pair is split.
@@ -20,7 +20,7 @@ _SCALARS = (int, bool, float, type(None))
 
 
 def truncate_raw(value: Any, depth: int = 0) -> Any:
-    """A cut copy of a decoded JSON value; values that need no cut are shared with it."""
+    """A truncated copy of a decoded JSON value; values that are short enough are shared with it."""
     if depth > MAX_DEPTH:
         return "[truncated depth]"
     if isinstance(value, str):
@@ -32,7 +32,7 @@ def truncate_raw(value: Any, depth: int = 0) -> Any:
         cut: dict[str, Any]
         if depth == MAX_DEPTH:
             cut = {key: "[truncated depth]" for key, _ in members}
-        else:  # what needs no cut is told apart here: a call for each member would cost most of the walk
+        else:  # short values are recognised here: a call for each member would cost most of the walk
             cut = {
                 key: item
                 if (type(item) is str and len(item) <= MAX_STRING) or type(item) in _SCALARS

@@ -1,6 +1,6 @@
-"""Keeps an event within bounds: long strings are cut, their whole goes to an output body.
+"""Keeps an event within bounds: long strings are truncated, and an output body holds the whole.
 
-Nearly every event is short enough as it is; only one whose encoded form is longer than a string may be is taken apart.
+Nearly every event is short enough. Only one whose encoded form exceeds the limit of a single string is inspected.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tooltap.protocol.events import Event, OutputRef, encode
 __all__ = ["Produced", "bound"]
 
 _HEAD_WHEN_CROWDED = 1_024
-"""Bytes left of a value that is moved out because the event as a whole is too large."""
+"""Bytes that remain of a value moved to an output body because the event as a whole is too large."""
 _FIXED_KEYS = frozenset({"id", "stream", "session", "kind", "callId", "name", "_happy", "outputs", "attachments"})
 
 
@@ -28,7 +28,7 @@ class Produced(msgspec.Struct, frozen=True):
 
 
 def bound(event: Event, limits: Limits, new_output_id: Callable[[], str]) -> tuple[Produced, list[OutputPiece]]:
-    """The event within `limits`, and the bodies that were cut out of it."""
+    """The event within `limits`, and the output bodies made of what was truncated."""
     body = encode(event)
     if len(body) <= limits.string_bytes:
         return Produced(event, body), []
@@ -54,7 +54,7 @@ class _Cutter:
                 self._move(pointer, container, key, data, limit, "text/plain")
 
     def move_out(self, limit: int) -> bytes:
-        """Move the largest values out until the whole is small enough; gives the whole, encoded."""
+        """Move the largest values out until the event is small enough; returns it encoded."""
         while len(body := msgspec.json.encode(self.event)) > limit:
             sizes = [
                 (len(data), pointer, container, key, data, mime)

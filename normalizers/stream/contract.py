@@ -1,12 +1,12 @@
-"""The contract kit: what every dialect must keep, as checks its author runs over recorded streams.
+"""The contract kit: the rules every dialect must keep, as checks that its author runs over recorded streams.
 
     from tooltap.normalizers.stream.contract import check_recording, read_recording
 
     def test_my_dialect() -> None:
         check_recording("my-dialect", read_recording(Path("run.jsonl").read_bytes()))
 
-Every check raises `ContractError` with one sentence that names the line. Feed it garbage, too: `check_survives` wants
-only that nothing raises and that every line is accounted for.
+Every check raises `ContractError` with one sentence that names the line. Feed it garbage, too: `check_survives`
+requires only that nothing raises and that every line is accounted for.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 PREFIXES = 6
-"""How many beginnings of a recording are run apart."""
+"""How many prefixes of a recording are run on their own."""
 
 
 class ContractError(AssertionError):
@@ -61,12 +61,12 @@ def normalize(dialect: str, lines: Iterable[Line], context: Context | None = Non
 
 
 def check_recording(dialect: str, lines: Sequence[Line], context: Context | None = None) -> list[Event]:
-    """Run a recorded stream through every check; gives its events."""
+    """Run a recorded stream through every check; returns its events."""
     context = context or Context(stream="recording")
     whole, normalizer = _run(dialect, lines, context)
     events = _events([output for outputs in whole for output in outputs])
     check_run(normalizer, events, len(lines))
-    _check_same(whole, _run(dialect, lines, context)[0], "the same lines gave other events")
+    _check_same(whole, _run(dialect, lines, context)[0], "the same lines became other events")
     _check_reloading(dialect, lines, context, whole)
     _check_prefixes(dialect, lines, context, whole)
     _check_partials(dialect, lines, context, events)
@@ -74,7 +74,7 @@ def check_recording(dialect: str, lines: Sequence[Line], context: Context | None
 
 
 def check_survives(dialect: str, lines: Sequence[Line], context: Context | None = None) -> None:
-    """For garbage: nothing raises, not even inside, every line is accounted for, dump and load work after each."""
+    """Check garbage: nothing raises, not even inside; every line is accounted for; it reloads after each line."""
     context = context or Context(stream="garbage")
     whole, normalizer = _run(dialect, lines, context)
     events = _events([output for outputs in whole for output in outputs])
@@ -86,7 +86,7 @@ def check_survives(dialect: str, lines: Sequence[Line], context: Context | None 
 
 
 def check_run(normalizer: StreamNormalizer, events: list[Event], lines: int) -> None:
-    """What one run shows: the events' rules, no parser error, `lines` lines accounted for, nothing open after close."""
+    """Check one run: the rules for events, no parser error, `lines` lines accounted for, nothing open after close."""
     check_events(events)
     _check_no_parser_error(events)
     _check_accounting(normalizer, lines)
@@ -103,7 +103,7 @@ def check_events(events: Iterable[Event]) -> None:
     for event in events:
         where = f"event {event.id}"
         if event.id in ids:
-            raise ContractError(f"{where}: this id was given before")
+            raise ContractError(f"{where}: this id was used before")
         ids.add(event.id)
         if isinstance(event, ToolCall):
             _check_payload(event.input, event.name, where)
@@ -144,7 +144,7 @@ def _check_payload(payload: dict[str, Any], name: str, where: str) -> None:
     meta = payload.get("_happy")
     wanted = {"v", "protocol", "provider", "rawToolName", "canonicalToolName"}
     if not isinstance(meta, dict) or not wanted <= set(meta) or meta["v"] != 2 or "_raw" not in payload:
-        raise ContractError(f"{where}: payload without whole _happy and _raw")
+        raise ContractError(f"{where}: payload without complete _happy and _raw")
     if meta["canonicalToolName"] != name:
         raise ContractError(f"{where}: named {name!r}, but canonicalToolName is {meta['canonicalToolName']!r}")
 
@@ -202,7 +202,7 @@ def _check_closed(normalizer: StreamNormalizer, events: list[Event]) -> None:
 
 
 def _check_reloading(dialect: str, lines: Sequence[Line], context: Context, whole: list[list[Output]]) -> None:
-    """Dumped and loaded after every line, it goes on as if nothing had happened."""
+    """A parser that is dumped and loaded after every line continues as if nothing had happened."""
     normalizer = StreamNormalizer(context, dialect)
     for number, (line, wanted) in enumerate(zip(lines, whole, strict=False), 1):
         outputs = normalizer.feed(line.data, line.t, line.direction)
@@ -210,7 +210,7 @@ def _check_reloading(dialect: str, lines: Sequence[Line], context: Context, whol
         dump = normalizer.dump()
         normalizer = StreamNormalizer.load(dump, context)
         if normalizer.dump() != dump:
-            raise ContractError(f"after line {number}: what was loaded dumps otherwise")
+            raise ContractError(f"after line {number}: the loaded state dumps differently")
     _check_same([whole[-1]], [normalizer.close("end")], "reloading before the end changed what close gives")
 
 
@@ -226,7 +226,7 @@ def _check_partials(dialect: str, lines: Sequence[Line], context: Context, event
     outputs = [output for line in lines for output in normalizer.feed(line.data, line.t, line.direction)]
     with_partials = _events(outputs + normalizer.close("end"))
     if [event for event in with_partials if not getattr(event, "partial", False)] != events:
-        raise ContractError("wanting partials changed events that are none")
+        raise ContractError("asking for partials changed other events")
 
 
 def _check_same(wanted: list[list[Output]], got: list[list[Output]], what: str) -> None:

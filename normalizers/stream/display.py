@@ -1,11 +1,11 @@
-"""The display projection: from events to what a user interface shows, the same for every provider.
+"""Display lines: what a user interface shows of events, the same for every provider.
 
-    shown = display_of(event)                            # a `DisplayEvent`, or None for what is not shown
-    text = display_text(display_events(events))          # all that the assistants said, byte for byte
+    shown = display_of(event)                            # a `DisplayEvent`, or None where nothing is shown
+    text = display_text(display_events(events))          # everything the assistants wrote, byte for byte
 
-One event gives at most one display event, so order and cursors are those of the events. It looks at canonical keys
-alone: no parser knows of it, and a further kind is a struct in `tooltap.protocol.display` and an entry in
-`PROJECTIONS`. History that an agent sends again has been shown before, and gives none.
+One event becomes at most one display line, so order and cursors are those of the events. Only canonical keys are read:
+no parser knows display lines, and another kind is a struct in `tooltap.protocol.display` and an entry in `PROJECTIONS`.
+History that an agent replays was shown before, and becomes none.
 """
 
 from __future__ import annotations
@@ -51,27 +51,26 @@ _OURS = frozenset({"_happy", "_raw"})
 
 
 def display_of(event: Event) -> DisplayEvent | None:
-    """What is shown of an event; None where it is nothing for the eye: usage, a session's facts, a turn that ends
-    well."""
+    """The display line of an event; None where nothing is shown: usage, session facts, completed turns."""
     project = PROJECTIONS.get(type(event))
     return None if project is None or event.replay else project(event)
 
 
 def display_events(events: Iterable[Event]) -> Iterator[DisplayEvent]:
-    """What is shown of events, in their order."""
+    """The display lines of events, in their order."""
     for event in events:
         if (shown := display_of(event)) is not None:
             yield shown
 
 
 def display_text(shown: Iterable[DisplayEvent]) -> str:
-    """All that the assistants said, their subagents too: the whole blocks, concatenated as they are. Of a block that
-    was cut (64 KiB) the beginning; its `outputs` lead to the rest."""
+    """Everything the assistants and their subagents wrote: whole blocks, concatenated. A truncated block (64 KiB)
+    contributes its head; its `outputs` lead to the rest."""
     return "".join(one.text for one in shown if isinstance(one, DisplayText) and not one.partial)
 
 
 def display_body(body: bytes) -> bytes | None:
-    """The same from an encoded event to an encoded display event, both without `seq`."""
+    """The encoded display line of an encoded event, both without `seq`."""
     try:
         event = decode(body)
     except msgspec.ValidationError:
@@ -81,7 +80,7 @@ def display_body(body: bytes) -> bytes | None:
 
 
 def _envelope(event: Event, *fields: str) -> dict[str, Any]:
-    """`fields`: those of the event that the display event has, too, and of which a string may have been cut."""
+    """`fields`: those that the display line shares with the event, and whose strings may be truncated."""
     return {
         "id": event.id,
         "stream": event.stream,
@@ -124,8 +123,8 @@ def _tool_call(event: ToolCall) -> DisplayEvent:
 
 
 def _title(event: ToolCall) -> str:
-    """What the provider calls it, where that tells more than the tool's name. Before the arguments have come it does
-    not: claude-agent-acp 0.100 says "Terminal" and "Read File" until then."""
+    """The provider's title, where it says more than the tool's name. Before the arguments arrive it does not:
+    claude-agent-acp 0.100 sends "Terminal" and "Read File" until then."""
     title = event.title or ""
     return "" if event.status == "pending" or title.lower() == event.name.lower() else shortened(title)
 
@@ -166,7 +165,7 @@ def _tool_result(event: ToolResult) -> DisplayEvent:
 
 
 def _ending(event: ToolResult) -> dict[str, Any]:
-    """What is shown of a result in any case."""
+    """The fields of a result that are always shown."""
     return {
         "call_id": event.call_id,
         "name": event.name,
@@ -233,4 +232,4 @@ PROJECTIONS: dict[type[Event], Callable[[Any], DisplayEvent | None]] = {
     Turn: _turn,
     Unparsed: _unparsed,
 }
-"""Kind of event -> what is shown of it."""
+"""Kind of event -> its display line."""

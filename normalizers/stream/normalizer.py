@@ -2,10 +2,10 @@
 
 This is what the daemon and `tooltap normalize` drive. With dialect `auto`, lines are held until one of them decides;
 then all are parsed in order, so that ids are as if the dialect had been known from line 1. If too many lines decide
-nothing they are `unparsed`, and a later decisive line sets the dialect from there on. The objects of an array may
-be over more lines; what may be held in bytes bounds them, too.
+nothing, they are `unparsed`, and a later decisive line sets the dialect from there on. The objects of an array may
+span any number of lines within the byte limit.
 
-`dump` and `load` carry the whole of it across a restart: parser state, held lines and statistics.
+`dump` and `load` carry everything across a restart: parser state, held lines and statistics.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["AUTO", "TOLD_ELSEWHERE", "Output", "StreamNormalizer"]
 
 AUTO = "auto"
 TOLD_ELSEWHERE = "skipped.told-elsewhere"
-"""The class of a line whose events were left out; a reason of streams, not of dialects."""
+"""The class of a line whose events another stream has reported; a reason of streams, not of dialects."""
 
 Output: TypeAlias = Produced | OutputPiece
 
@@ -46,7 +46,7 @@ class HeldLine(msgspec.Struct):
 
 
 class Held(msgspec.Struct):
-    """What waits for a line that tells the dialect."""
+    """Lines that wait for one that decides the dialect."""
 
     lines: list[HeldLine] = []
     size: int = 0
@@ -57,7 +57,7 @@ class Held(msgspec.Struct):
         self.size += len(line.line)
 
     def may_grow(self, limits: Limits) -> bool:
-        """The objects of an array over many lines may have as many as they like, within the bytes."""
+        """Whether more lines may be held. An array may span any number of lines within the byte limit."""
         return (self.documents.in_array or len(self.lines) < limits.held_lines) and self.size < limits.held_bytes
 
 
@@ -78,7 +78,7 @@ class StreamNormalizer:
         self._recognising = dialect == AUTO
         self._parser: Parser = Unknown(context) if dialect == AUTO else parser_class(dialect)(context)
         self.left_out = False
-        """Whether the last line's events were left out."""
+        """Whether the events of the last line were left out."""
         self.statistics = Statistics(
             stream=context.stream,
             dialect=AUTO if self._recognising else dialect,
@@ -87,26 +87,26 @@ class StreamNormalizer:
 
     @property
     def dialect(self) -> str | None:
-        """The dialect in force; None while it is not known."""
+        """The dialect; None while it is not known."""
         return None if self._recognising else self._parser.dialect
 
     @property
     def lines(self) -> int:
-        """Lines taken in, those held for recognition included."""
+        """Lines fed so far, including those held for recognition."""
         return int(self._parser.state.line) + len(self._held.lines)
 
     @property
     def holds_lines(self) -> bool:
-        """Lines wait for the dialect to be told; they are in no class yet."""
+        """Whether lines wait for recognition; they have no class yet."""
         return bool(self._held.lines)
 
     def want_partials(self, wanted: bool) -> None:
-        """Whether to produce live previews from here on; changes nothing else."""
+        """Whether to produce partial events from here on; changes nothing else."""
         self._partials = wanted
         self._parser.partials = wanted
 
     def watch(self, watch: Watch | None) -> None:
-        """Have every object shown to `watch` when it is parsed; None: no more."""
+        """Show every object to `watch` when it is parsed; None: stop."""
         self._parser.watch = watch
 
     def feed(
@@ -116,10 +116,11 @@ class StreamNormalizer:
         direction: Direction | None = None,
         leave_out: Callable[[Sequence[Item]], bool] | None = None,
     ) -> list[Output]:
-        """Take in one line, without its newline; gives what is to be stored and shown, in order.
+        """Feed one line, without its newline; returns what to store and show, in order.
 
-        `leave_out`: whether what the line gives is told already; the parser has seen it then, and nothing else comes
-        of it. Only for streams whose dialect was named: what `auto` holds is always told.
+        `leave_out` decides whether another stream has already reported the line's items; then the parser has read the
+        line, and nothing else results from it. Only for streams whose dialect is named: lines that `auto` held are
+        never left out.
         """
         if not self._recognising:
             return self._parse(line, t, direction, leave_out)
@@ -139,7 +140,7 @@ class StreamNormalizer:
         return self._release()
 
     def lost(self, lines: int, size: int, reason: str, t: int | None = None) -> list[Output]:
-        """The publisher could not keep `lines` lines, together `size` bytes."""
+        """Record that the publisher could not keep `lines` lines, `size` bytes together."""
         outputs = self._release()
         line_class, items = self._parser.lost(lines, size, reason, t)
         for number in range(lines):
@@ -147,11 +148,11 @@ class StreamNormalizer:
         return outputs + self._finish(items)
 
     def close(self, reason: str, t: int | None = None) -> list[Output]:
-        """End of the stream. `reason`: end, suspended-too-long, … Lines may still follow and reopen it."""
+        """End the stream. `reason`: end, suspended-too-long, … Lines may still follow and reopen it."""
         return self._release() + self._finish(self._parser.close(reason, t))
 
     def go_on(self, lines: int, statistics: Statistics, left: LeftOpen, t: int | None = None) -> list[Output]:
-        """Take the place of a normalizer whose state is gone, after `lines` lines; what it left open is closed."""
+        """Replace a normalizer whose state is gone, after `lines` lines; what it left open is closed."""
         self.statistics = statistics
         statistics.provider = self._parser.provider
         return self._finish(go_on(self._parser, lines, statistics, left, t))
@@ -187,7 +188,7 @@ class StreamNormalizer:
         return next((name for name in found if name is not None), None)
 
     def _release(self) -> list[Output]:
-        """Parse what was held."""
+        """Parse the held lines."""
         held, self._held = self._held.lines, Held()
         outputs: list[Output] = []
         for one in held:
@@ -219,7 +220,7 @@ class StreamNormalizer:
         return self._finish(items) if items else []
 
     def _finish(self, items: list[Item]) -> list[Output]:
-        """Bound and count what the parser produced."""
+        """Bound and count what the parser emitted."""
         outputs: list[Output] = []
         limits, new_output_id = self.context.limits, self._parser.new_output_id
         count_event = self.statistics.count_event

@@ -1,7 +1,7 @@
-"""A parser whose state cannot be rebuilt (an upgrade in between, or it is gone): a fresh one goes on in its place.
+"""A fresh parser in place of one whose state cannot be rebuilt, because of an upgrade or because it is gone.
 
-What the lost state had open is closed as at the stream's end, so that nothing hangs: the calls are interrupted, and a
-real result that still comes says what it replaces.
+Whatever the lost state had open is closed as at the end of a stream, so that nothing hangs: calls are interrupted, and
+a real result that still comes names the synthetic one it replaces.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["LeftOpen", "go_on"]
 
 
 class LeftOpen(msgspec.Struct, frozen=True):
-    """What is known from outside about the lost state."""
+    """What the journal knows about the lost state."""
 
     calls: dict[str, Call] = {}
     permissions: dict[str, PendingPermission] = {}

@@ -1,4 +1,4 @@
-"""The dialect of streams nobody recognises: every line is `unparsed`, with its text."""
+"""The dialect of streams that no dialect recognises: every line is `unparsed`, with its text."""
 
 from __future__ import annotations
 

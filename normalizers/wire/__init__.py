@@ -1,0 +1,1 @@
+"""Bytes to lines to decoded values. Knows no events and no dialects."""

@@ -11,15 +11,13 @@ from typing import Any
 from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import State
+from tooltap.normalizers.core.state import SessionState
 from tooltap.protocol.events import Message, Usage
 
 
-class AcmeState(State, kw_only=True):
+class AcmeState(SessionState, kw_only=True):
     """All that is remembered from line to line. It is dumped and loaded, so nothing may be stored elsewhere."""
 
-    started: str | None = None
-    """The session that was started last."""
     tokens: int = 0
 
 

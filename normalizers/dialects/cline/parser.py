@@ -18,7 +18,7 @@ from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.running import Running, RunningState
-from tooltap.normalizers.core.state import State
+from tooltap.normalizers.core.state import SessionState, State
 from tooltap.normalizers.dialects.cline.results import read_result
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import number, record, string, whole
@@ -33,9 +33,7 @@ _TEXTS = {"text": "assistant", "reasoning": "reasoning"}
 _LEVELS = {"recovery": "warning", "stop": "warning"}
 
 
-class ClineState(State, kw_only=True):
-    started: str | None = None
-    """The session that was started last."""
+class ClineState(SessionState, kw_only=True):
     writing: str | None = None
     """The kind of text that is being received."""
     told: list[str] = msgspec.field(default_factory=list)

@@ -11,7 +11,7 @@ from typing import Any
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import State
+from tooltap.normalizers.core.state import SessionState
 from tooltap.normalizers.dialects.gemini.results import mcp_name, name_in_id, read_shown
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.wire.times import milliseconds
@@ -24,18 +24,12 @@ _CANCELLED = "FatalCancellationError"
 _LEVELS = ("info", "warning", "error")
 
 
-class StreamState(State, kw_only=True):
-    started: str | None = None
-    """The session that was started last."""
-
-
 class GeminiStream(Parser):
     dialect = "gemini-stream"
     protocol = default_provider = "gemini"
     SKIPS = frozenset({"empty", "unchanged"})
     line = Lines("type")
-    state_type = StreamState
-    state: StreamState
+    state_type = SessionState
 
     def enter(self, value: Line) -> None:
         self.ts = milliseconds(value.get("timestamp")) or self.ts

@@ -18,7 +18,7 @@ from tooltap.normalizers.core.calls import UNKNOWN_TOOL
 from tooltap.normalizers.core.calls_state import Call
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import State
+from tooltap.normalizers.core.state import SessionState
 from tooltap.normalizers.dialects.pi.results import Shown, read_result
 from tooltap.normalizers.tools.payload import blocks_text
 from tooltap.normalizers.wire.times import milliseconds
@@ -50,9 +50,7 @@ _OUTCOMES = {"error": "failed", "aborted": "cancelled"}
 _PREVIEWS = {"text_delta": "assistant", "thinking_delta": "reasoning"}
 
 
-class PiState(State, kw_only=True):
-    started: str | None = None
-    """The session that was started last."""
+class PiState(SessionState, kw_only=True):
     model: str | None = None
     running: dict[str, Shown] = msgspec.field(default_factory=dict)
     """Call -> the output it showed last."""
