@@ -11,13 +11,19 @@ venv = $(PYTHON) -m venv $(1)
 install = $(1)/bin/python -m pip install -q --disable-pip-version-check $(2)
 endif
 
-.PHONY: demo test bench check lint fix corpus goldens coverage baselines fixtures schema typescript endless fuzz soak package clean
+.PHONY: demo test docs bench check lint fix corpus goldens coverage baselines fixtures schema typescript endless fuzz soak \
+	package clean
 
 demo: .venv/.runtime
 	$(BIN)/tooltap demo
 
 test: .venv/.dev
 	$(BIN)/pytest -q -rs -n auto
+
+# The documentation as a site: build/site/index.html. Warnings are errors; nothing is fetched.
+SITE := build/site
+docs: .venv/.dev
+	$(BIN)/sphinx-build -W --keep-going -q -c docs -d $(SITE)/.doctrees . $(SITE)
 
 # make bench ROWS='trace normalize': what it costs, as a table and in build/bench.json. Wants a quiet machine, and takes a
 # quarter of an hour. CAPTURES=<folder with a manifest.json>: recordings to normalize in place of the fixtures.

@@ -1,4 +1,4 @@
-"""Every shell command of every agent on the machine, as it is run."""
+"""Print every shell command of every agent on the machine, as it is run."""
 
 import sys
 

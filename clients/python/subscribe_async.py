@@ -1,4 +1,4 @@
-"""How every tool call ended. FILE, the first argument, keeps where to go on the next time."""
+"""Print how every tool call ended. The first argument names a file that stores where the next run resumes."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-// Every shell command of every agent on the machine, as it is run.
+// Prints every shell command of every agent on the machine, as it is run.
 import { isCall, isGap, subscribe } from "tooltap-client";
 
 for await (const event of subscribe({ after: "start" })) {

@@ -1,4 +1,4 @@
-// The same over HTTP, as a page would: node dist/examples/web.js "$(tooltap serve link)"
+// The same over HTTP, as a page does it: node dist/examples/web.js "$(tooltap serve link)"
 import { isCall, isGap, subscribe } from "tooltap-client/web";
 
 const link = new URL(process.argv[2]!);
