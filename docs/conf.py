@@ -16,7 +16,7 @@ from tooltap import __version__
 
 project = "tooltap"
 author = "the tooltap authors"
-copyright = f"2025-2026 {author}"
+project_copyright = f"2025-2026 {author}"
 version = release = __version__
 
 extensions = ["myst_parser"]

@@ -1,4 +1,4 @@
-"""What is shipped: the wheel's data files, the scripts, and tests that are not silently skipped."""
+"""The package: metadata, the wheel's data files, scripts, and tests that are not silently skipped."""
 
 from __future__ import annotations
 
@@ -20,33 +20,49 @@ NODE = ROOT / "clients" / "typescript"
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
-def test_the_console_script_is_main() -> None:
+def test_console_script_is_main() -> None:
     module, _, name = PYPROJECT["project"]["scripts"]["tooltap"].partition(":")
 
     assert getattr(import_module(module), name) is main
 
 
-def test_the_version_is_said_once() -> None:
+def test_version_is_stated_once() -> None:
     assert PYPROJECT["project"]["dynamic"] == ["version"]
     assert PYPROJECT["tool"]["setuptools"]["dynamic"]["version"]["attr"] == "tooltap.__version__"
     assert __version__.count(".") == 2
 
 
-def test_the_client_for_node_has_the_same_version_and_depends_on_nothing() -> None:
+def test_typescript_client_has_same_version_and_no_dependencies() -> None:
     package = json.loads((NODE / "package.json").read_text())
 
     assert package["version"] == __version__
     assert "dependencies" not in package
+    assert package["license"] == PYPROJECT["project"]["license"]
+    assert package["author"] == PYPROJECT["project"]["authors"][0]["name"]
+
+
+def test_metadata_is_complete() -> None:
+    project = PYPROJECT["project"]
+
+    assert {"authors", "classifiers", "description", "keywords", "license", "readme", "requires-python"} <= set(project)
+    assert (ROOT / project["readme"]).is_file()
+    [licence] = [(ROOT / name).read_text() for name in project["license-files"]]
+    assert licence.startswith("MIT License\n")
+    assert f"Copyright (c) 2025-2026 {project['authors'][0]['name']}\n" in licence
+
+
+def test_changelog_has_an_unreleased_section() -> None:
+    assert "\n## [Unreleased]\n" in (ROOT / "CHANGELOG.md").read_text()
 
 
 def test_no_registry_is_named() -> None:
-    """Who installs the client for Node may have another one."""
+    """Whoever installs the client for Node may use another one."""
     assert '"resolved"' not in (NODE / "package-lock.json").read_text()
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_every_data_file_of_a_package_is_in_the_wheel(folder: str) -> None:
-    """Setuptools takes what the globs match, relative to the package that holds it, and is silent about the rest."""
+def test_data_files_are_in_the_wheel(folder: str) -> None:
+    """Setuptools takes what the globs match, relative to the package that holds it, and silently omits the rest."""
     globs = PYPROJECT["tool"]["setuptools"]["package-data"]["*"]
     packages = [path.parent for path in (ROOT / folder).rglob("__init__.py")]
     shipped = {path for glob in globs for package in packages for path in package.glob(glob)}
@@ -69,7 +85,7 @@ def test_scripts_can_be_run(script: str) -> None:
     assert os.access(ROOT / script, os.X_OK)
 
 
-def test_what_would_be_skipped_fails_where_skips_are_not_allowed(tmp_path: Path) -> None:
+def test_skips_fail_where_not_allowed(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(
         "import pytest\n"
         "@pytest.mark.skip(reason='no browser')\n"

@@ -1,4 +1,4 @@
-"""docs/scale.md is true: its configurations are valid, its commands run, its options are all there are."""
+"""docs/how-to/scale.md is true: its configurations are valid, its commands run, its options are complete."""
 
 from __future__ import annotations
 
@@ -8,33 +8,18 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from tests.cli.command import CLAUDE, CODEX, environment
 from tests.daemon.nats_server import PROGRAM, NatsServer
-from tests.test_layout import ROOT
-from tests.test_readme import write_program
+from tests.docs.pages import DOCS, blocks_of, tagged
+from tests.docs.shell import write_program
 from tooltap.daemon.config import load_config
 from tooltap.daemon.journal.nats.place import NatsOptions, NatsPlace
 
-PAGE = (ROOT / "docs" / "scale.md").read_text()
+PAGE = DOCS / "how-to" / "scale.md"
 TIMEOUT = 60
-
-
-class Block(NamedTuple):
-    language: str
-    name: str
-    text: str
-
-
-BLOCKS = [Block(*found) for found in re.findall(r"^```(\w+) ?([\w.]*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)]
-
-
-def text_of(name: str) -> str:
-    [block] = [block for block in BLOCKS if block.name == name]
-    return block.text
 
 
 @pytest.fixture(scope="module")
@@ -47,14 +32,19 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     recordings.mkdir()
     shutil.copy(CLAUDE, recordings / "claude.jsonl")
     shutil.copy(CODEX, recordings / "codex.jsonl")
-    config = text_of("nats.conf").replace("/var/lib/nats", str(home / "js")).replace("0.0.0.0:4222", "127.0.0.1:-1")
+    config = (
+        tagged(PAGE, "nats.conf").replace("/var/lib/nats", str(home / "js")).replace("0.0.0.0:4222", "127.0.0.1:-1")
+    )
     (home / "nats.conf").write_text(config)
     with NatsServer(home, "-c", str(home / "nats.conf"), jetstream=False) as server:
         host = server.url.removeprefix("nats://")
-        (home / "tooltap.toml").write_text(text_of("tooltap.toml").replace("nats.example:4222", host))
+        (home / "tooltap.toml").write_text(tagged(PAGE, "tooltap.toml").replace("nats.example:4222", host))
         daemons = [
             subprocess.Popen(
-                ["bash", "-c", f"exec {text_of('daemon')}"], cwd=home, env=variables(home, name), stderr=subprocess.PIPE
+                ["bash", "-c", f"exec {tagged(PAGE, 'daemon')}"],
+                cwd=home,
+                env=variables(home, name),
+                stderr=subprocess.PIPE,
             )
             for name in ("a", "b")
         ]
@@ -87,8 +77,8 @@ def run(home: Path, daemon: str, command: str) -> str:
     return finished.stdout
 
 
-def test_the_commands_run_and_both_daemons_answer_alike(home: Path) -> None:
-    [block] = [block for block in BLOCKS if block[:2] == ("sh", "")]
+def test_both_daemons_answer_alike(home: Path) -> None:
+    [block] = [block for block in blocks_of(PAGE) if block[:2] == ("sh", "")]
     ingest, tail, sessions, _ = block.text.splitlines()
 
     run(home, "a", block.text)
@@ -101,16 +91,16 @@ def test_the_commands_run_and_both_daemons_answer_alike(home: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["nats.conf", "cluster.conf"])
-def test_the_servers_configurations_are_valid(name: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_text(text_of(name))
-    command = text_of("server").split()
+def test_server_configurations_are_valid(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(tagged(PAGE, name))
+    command = tagged(PAGE, "server").split()
     assert command[:2] == ["nats-server", "-c"]
     finished = subprocess.run([PROGRAM, "-t", "-c", tmp_path / name], capture_output=True, text=True, check=False)
     assert finished.returncode == 0, finished.stderr
 
 
-def test_the_daemons_configurations_say_what_the_text_says(tmp_path: Path) -> None:
-    (tmp_path / "c.toml").write_text(text_of("cluster.toml"))
+def test_cluster_url_is_read(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text(tagged(PAGE, "cluster.toml"))
     place = load_config(tmp_path / "c.toml").journal_place
 
     assert isinstance(place, NatsPlace)
@@ -118,8 +108,8 @@ def test_the_daemons_configurations_say_what_the_text_says(tmp_path: Path) -> No
     assert (place.name, place.password, place.options.replicas) == ("team-a", "change me", 3)
 
 
-def test_every_option_is_named() -> None:
-    table = PAGE.split("| option |")[1].split("\n\n")[0]
+def test_options_are_listed() -> None:
+    table = PAGE.read_text().split("| option |")[1].split("\n\n")[0]
     named = re.findall(r"`(\w+)`", "".join(line.split("|")[1] for line in table.splitlines()[2:]))
 
     assert sorted(named) == sorted(NatsOptions.__struct_fields__)

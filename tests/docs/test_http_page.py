@@ -1,4 +1,4 @@
-"""docs/http.md is true: every command in it runs against a daemon, and prints what stands under it.
+"""docs/reference/http.md is true: every command in it runs against a daemon, and prints what stands under it.
 
 `…` stands for what is left out, and a line may be broken anywhere.
 """
@@ -21,16 +21,17 @@ import pytest
 from tests.cli.command import CLAUDE, environment, serving, tooltap
 from tests.daemon.running import Wire
 from tests.daemon.web.browsing import store
-from tests.test_layout import ROOT
+from tests.docs.pages import DOCS, blocks_of
 from tooltap.daemon.config import Web
 from tooltap.daemon.web.api.api import routes
 from tooltap.daemon.web.http.services import Services
 
-PAGE = (ROOT / "docs" / "http.md").read_text()
+PAGE = DOCS / "reference" / "http.md"
 TIMEOUT = 60
-BLOCKS = re.findall(r"^```(\w+) ?(\w*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-PRELUDE = BLOCKS[0][2]
-EXAMPLES = [(*command[1:], printed[2]) for command, printed in zip(BLOCKS[1::2], BLOCKS[2::2], strict=True)]
+PRELUDE, *BLOCKS = blocks_of(PAGE)
+EXAMPLES = [
+    (command.tag, command.text, printed.text) for command, printed in zip(BLOCKS[::2], BLOCKS[1::2], strict=True)
+]
 
 pytestmark = pytest.mark.skipif(
     shutil.which("curl") is None or shutil.which("jq") is None, reason="curl or jq is not installed"
@@ -62,15 +63,15 @@ def pattern(printed: str) -> re.Pattern[str]:
     return re.compile(re.sub(r"\\\n(?:\\ )*", r"\\s*", ".*?".join(left_out)), re.DOTALL)
 
 
-@pytest.mark.parametrize(("purpose", "command", "printed"), EXAMPLES)
-def test_commands_print_what_it_says(purpose: str, command: str, printed: str, variables: dict[str, str]) -> None:
-    script = f"set -euo pipefail\n{PRELUDE}{command}"
+@pytest.mark.parametrize(("tag", "command", "printed"), EXAMPLES)
+def test_commands_print_as_shown(tag: str, command: str, printed: str, variables: dict[str, str]) -> None:
+    script = f"set -euo pipefail\n{PRELUDE.text}{command}"
     bash = subprocess.Popen(
         ["bash", "-c", script], env=variables, stdout=subprocess.PIPE, text=True, start_new_session=True
     )
     with bash as child:
         assert child.stdout is not None
-        if purpose == "stream":
+        if tag == "stream":
             said = ""
             while pattern(printed).fullmatch(said.strip()) is None:
                 line = child.stdout.readline()
@@ -84,14 +85,14 @@ def test_commands_print_what_it_says(purpose: str, command: str, printed: str, v
             assert child.wait(TIMEOUT) == 0
 
 
-def test_every_key_of_the_table_is_named() -> None:
-    [told] = re.findall(r"The table `\[web\]`.*?\n\n", PAGE, re.DOTALL)
+def test_keys_of_web_table_are_listed() -> None:
+    [sentence] = re.findall(r"The table `\[web\]`.*?\n\n", PAGE.read_text(), re.DOTALL)
 
-    assert set(re.findall(r"`(\w+)`", told)) == {field.name for field in msgspec.structs.fields(Web)}
+    assert set(re.findall(r"`(\w+)`", sentence)) == {field.name for field in msgspec.structs.fields(Web)}
 
 
-def test_every_endpoint_is_described() -> None:
-    titles = " ".join(re.findall(r"^## .*", PAGE, re.MULTILINE))
+def test_endpoints_are_described() -> None:
+    titles = " ".join(re.findall(r"^## .*", PAGE.read_text(), re.MULTILINE))
 
     assert {name.lower() for name in re.findall(r"`(/[\w/]+)`", titles)} == {
         re.sub(r"\{(?:output_)?(\w+)(?::path)?\}", r"\1", route.path) for route in routes(cast(Services, None))

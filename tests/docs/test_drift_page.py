@@ -1,13 +1,8 @@
-"""docs/drift.md is true: its example is followed command by command, in a copy of the sources as they were before it.
-
-The fence of a block of commands says which exit code it ends with, if not 0; the block of text under it is printed by
-it, `…` standing for lines left out, as do all lines before and after.
-"""
+"""docs/how-to/drift.md is true: its example runs in a copy of the sources as they were before the change."""
 
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import shutil
 import subprocess
@@ -15,26 +10,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from tests.cli.command import environment
+from tests.docs.pages import DOCS, Block, assert_printed, blocks_of
 from tests.test_layout import FOLDERS, ROOT
-from tooltap.cli.main import COMMANDS
 
-PAGE = (ROOT / "docs" / "drift.md").read_text()
 TIMEOUT = 60
+BLOCKS = blocks_of(DOCS / "how-to" / "drift.md")
 STREAMS = "tests/fixtures/codex-rollout"
-
-
-class Block(NamedTuple):
-    language: str
-    purpose: str
-    text: str
-
-
-BLOCKS = [Block(*found) for found in re.findall(r"^```(\w+) ?(\w*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)]
 
 
 class Copy:
@@ -93,11 +78,6 @@ class Copy:
             pass
 
 
-def assert_printed(expected: str, output: str) -> None:
-    pattern = "".join(".*" if line == "…\n" else re.escape(line) for line in expected.splitlines(keepends=True))
-    assert re.search(f"^{pattern}", output, re.MULTILINE | re.DOTALL), f"{expected}is not in\n{output}"
-
-
 @pytest.fixture
 def copy(tmp_path: Path) -> Copy:
     copy = Copy(tmp_path)
@@ -105,7 +85,7 @@ def copy(tmp_path: Path) -> Copy:
     return copy
 
 
-def test_the_example_is_followed_and_ends_green(copy: Copy) -> None:
+def test_example_ends_green(copy: Copy) -> None:
     before, daemon, after = split_at_daemon()
     output = walk(copy, before)
     with copy.serving(daemon.text):
@@ -118,28 +98,19 @@ def test_the_example_is_followed_and_ends_green(copy: Copy) -> None:
 
 
 def walk(copy: Copy, blocks: list[Block]) -> str:
-    """Run the commands and compare what they print; gives what the last ones printed."""
+    """Run the commands and compare what they print; return the output of the last block."""
     output = ""
     for block in blocks:
-        if block.language == "text":
+        if block.tag == "output":
             assert_printed(block.text, output)
             continue
         finished = copy.run(block.text)
-        assert finished.returncode == int(block.purpose or 0), block.text + finished.stdout + finished.stderr
+        assert finished.returncode == int(block.tag or 0), block.text + finished.stdout + finished.stderr
         assert "Traceback" not in finished.stderr
         output = finished.stdout
     return output
 
 
 def split_at_daemon() -> tuple[list[Block], Block, list[Block]]:
-    [place] = [number for number, block in enumerate(BLOCKS) if block.purpose == "daemon"]
+    [place] = [number for number, block in enumerate(BLOCKS) if block.tag == "daemon"]
     return BLOCKS[:place], BLOCKS[place], BLOCKS[place + 1 :]
-
-
-def test_what_the_page_names_is_there() -> None:
-    assert set(re.findall(r"tooltap ([a-z]+)\b", "\n".join(block.text for block in BLOCKS))) <= set(COMMANDS)
-    for path in re.findall(rf"`((?:{'|'.join(FOLDERS)}|tests)/[\w./-]*)`", PAGE):
-        assert (ROOT / path).exists(), path
-    makefile = (ROOT / "Makefile").read_text()
-    for target in re.findall(r"`make (\w+)", PAGE):
-        assert f"\n{target}:" in makefile, target

@@ -1,0 +1,86 @@
+"""A folder as the pages assume it: recordings, a daemon, and agents on the path that print a recorded stream."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.cli.command import CLAUDE, CODEX, DEMO, environment, serving
+from tests.test_layout import ROOT
+
+TIMEOUT = 60
+
+
+class Shell:
+    """Runs the blocks of a page."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.socket = folder / "tooltap.sock"
+
+    @property
+    def programs(self) -> Path:
+        return self.folder / "bin"
+
+    def run(self, script: str, *, code: int = 0) -> str:
+        """Run a script with Bash and return its output. Fails the test if the exit code is not `code`."""
+        return self.execute("bash", "-euo", "pipefail", "-c", script, code=code)
+
+    def execute(self, *command: str, code: int = 0) -> str:
+        path = f"{self.programs}{os.pathsep}{os.environ['PATH']}"
+        variables = environment(PATH=path, HOME=str(self.folder), TOOLTAP_SOCKET=str(self.socket))
+        finished = subprocess.run(
+            command, cwd=self.folder, env=variables, capture_output=True, text=True, check=False, timeout=TIMEOUT
+        )
+        assert finished.returncode == code, f"{command[-1]}\n{finished.stderr}"
+        assert "tooltap: " not in finished.stderr
+        return finished.stdout
+
+
+def write_program(path: Path, command: str) -> None:
+    path.write_text(f"#!/bin/sh\n{command}\n")
+    path.chmod(0o755)
+
+
+def agent_side(recording: Path) -> bytes:
+    """What the agent printed in a two-way recording."""
+    lines = [json.loads(line) for line in recording.read_bytes().splitlines()]
+    return b"".join(json.dumps(line["line"]).encode() + b"\n" for line in lines if line["dir"] == "out")
+
+
+@contextmanager
+def shell(folder: Path, *, is_empty: bool = False) -> Iterator[Shell]:
+    """A `Shell` beside a daemon that writes a trace. `is_empty`: its journal has no events yet."""
+    shell = Shell(folder)
+    shell.programs.mkdir()
+    printed = {
+        "claude": CLAUDE.read_bytes(),
+        "codex": agent_side(CODEX),
+        "gemini": agent_side(DEMO / "gemini.jsonl"),
+        "opencode": agent_side(DEMO / "opencode.jsonl"),
+        "my-acp-agent": agent_side(DEMO / "opencode.jsonl"),
+    }
+    for name, stream in printed.items():
+        (folder / f"{name}.stream").write_bytes(stream)
+        write_program(shell.programs / name, f"exec cat {shlex.quote(str(folder / name))}.stream")
+    write_program(shell.programs / "tooltap", f'exec {shlex.quote(sys.executable)} -m tooltap.cli "$@"')
+    write_program(shell.programs / "python", f'exec {shlex.quote(sys.executable)} -W error "$@"')
+    if shutil.which("socat") is None:
+        shutil.copy(ROOT / "tests" / "bin" / "socat", shell.programs)
+    (folder / "recordings").mkdir()
+    shutil.copy(CLAUDE, folder / "recordings" / "claude.jsonl")
+    shutil.copy(CODEX, folder / "recordings" / "codex.jsonl")
+    (folder / "requests.jsonl").touch()
+    (folder / "cli").symlink_to(ROOT / "cli")  # the pages name the recordings of `tooltap demo`
+    tracing = {"HAPPIER_STACK_TOOL_TRACE": "1", "HAPPIER_STACK_TOOL_TRACE_DIR": str(folder / "traces")}
+    with serving(shell.socket, folder, **tracing):
+        if not is_empty:
+            shell.execute("tooltap", "ingest", str(CLAUDE))
+        yield shell
