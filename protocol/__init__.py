@@ -1,6 +1,7 @@
-"""The schema every client sees: events, canonical tool payloads, socket frames and statistics.
+"""The schema that every client sees: events, payloads of canonical tools, socket frames and statistics.
 
-Values only: no clock, no I/O. `SCHEMA_VERSION` is the `v` of every event, `PROTOCOL_VERSION` that of the socket.
+This package holds only values: no clock, no I/O. `SCHEMA_VERSION` is the `v` of every event, `PROTOCOL_VERSION` the
+version of the socket's frames.
 """
 
 SCHEMA_VERSION = 2

@@ -1,11 +1,11 @@
-"""Display events: what a user interface shows of a stream, the same kinds whichever agent it came from.
+"""Display events: what a user interface shows of a stream, with the same kinds for every agent.
 
-One struct per kind, told apart by `kind`; each shows one event and carries its `seq`, so that cursors are those of
-events. All strings are plain: colours, glyphs and layout are the renderer's. Clients ignore kinds and keys they do not
-know, for more will come.
+One struct per kind; the key `kind` tells which. Each shows one event and has its `seq`, so cursors are those of events.
+All strings are plain: colours, glyphs and layout are up to the renderer. Clients ignore kinds and keys that they do not
+know, because more may be added.
 
 `kind` is `text`, `reasoning`, `prompt`, `tool_use`, `tool_update`, `tool_result`, `permission` or `notice`.
-`tooltap.normalizers.stream.display` makes them of events; a subscription with `"as":"display"` delivers them.
+`tooltap.normalizers.stream.display` creates them from events; a subscription with `"as": "display"` delivers them.
 """
 
 from __future__ import annotations
@@ -33,43 +33,43 @@ __all__ = [
 
 
 class DisplayEvent(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel", tag_field="kind"):
-    """What every kind carries; the fields mean what they mean in the event (`tooltap.protocol.events`)."""
+    """The keys that every kind has; they mean the same as in the event."""
 
     id: str
-    """Of the event that is shown."""
+    """The id of the event."""
     stream: str
     session: str
     provider: str
     seq: int | None = None
-    """The cursor. The whole event is fetched by it with the `event` request. Absent on partials."""
+    """The cursor, and what to request the whole event with; absent in partials."""
     ts: int | None = None
     agent: str | None = None
     parent: str | None = None
     turn: str | None = None
     outputs: dict[str, OutputRef] | None = None
-    """JSON pointer into this display event -> the whole of a string that was cut there."""
+    """JSON pointer into this display event -> where to find the whole of the string that was cut there."""
     partial: bool = False
-    """A live preview; the whole follows."""
+    """A live part; the whole follows."""
 
 
 class DisplayText(DisplayEvent, tag="text"):
-    """What an assistant said: one block, verbatim. Concatenated, these are the session's text."""
+    """A text of the assistant: one block, verbatim. All of them together are the text of the session."""
 
     text: str
     offset: int | None = None
-    """Partials only: code points of the block before this piece."""
+    """Only in partials: code points of the block before this part."""
     attachments: list[Attachment] | None = None
 
 
 class DisplayReasoning(DisplayEvent, tag="reasoning"):
-    """What an assistant thought, where the agent tells."""
+    """The reasoning of the assistant, if the agent reports it."""
 
     text: str
     offset: int | None = None
 
 
 class DisplayPrompt(DisplayEvent, tag="prompt"):
-    """What the assistant was told."""
+    """A prompt to the assistant."""
 
     role: Literal["user", "system"]
     text: str
@@ -81,13 +81,13 @@ class DisplayToolUse(DisplayEvent, tag="tool_use"):
 
     call_id: str
     name: str
-    """Canonical tool name, or the provider's name unchanged."""
+    """The canonical tool, or the provider's name unchanged."""
     arg: str = ""
-    """The telling argument, one line of at most 40 code points; empty where there is none, or it comes later."""
+    """The one argument that identifies the call, as one line of at most 40 code points; empty if there is none yet."""
 
 
 class DisplayToolUpdate(DisplayEvent, tag="tool_update"):
-    """What is new of a call: its argument, how far it is, its running output (partial), its display view."""
+    """A change of a call: its argument, its progress, its running output (in partials), what the user sees of it."""
 
     call_id: str
     name: str
@@ -99,8 +99,8 @@ class DisplayToolUpdate(DisplayEvent, tag="tool_update"):
 
 
 class DisplayToolResult(DisplayEvent, tag="tool_result"):
-    """A call has ended. The user sees `display`; without one, `output`; neither of a silent result, and of one to be
-    asked for not before the whole event is fetched by its `seq`."""
+    """A call has ended. The user sees `display`, or `output` if there is no `display`. Both are absent if the result is
+    `silent`, or if it is `ask`: then request the whole event by its `seq`."""
 
     call_id: str
     name: str
@@ -108,10 +108,10 @@ class DisplayToolResult(DisplayEvent, tag="tool_result"):
     exit_code: int | None = None
     duration_ms: int | None = None
     error: str | None = None
-    """The provider's words on a result that is not completed."""
+    """The provider's message, if the call did not complete."""
     display: Display | None = None
     output: dict[str, Any] | None = None
-    """The canonical tool's result: what the model saw, unless `assistant_view` says otherwise."""
+    """The payload of the canonical tool: what the model saw, unless `assistant_view` is `unknown`."""
     assistant_view: Literal["unknown"] | None = None
     silent: bool = False
     ask: bool = False
@@ -122,21 +122,21 @@ class DisplayToolResult(DisplayEvent, tag="tool_result"):
 
 
 class DisplayPermission(DisplayEvent, tag="permission"):
-    """A permission, an answer or a form was asked for, or the matter is settled."""
+    """A permission, an answer or a form was requested, or the request is resolved."""
 
     permission_id: str
     state: Literal["requested", "allowed", "denied", "cancelled", "answered", "expired"]
     call_id: str | None = None
     name: str | None = None
-    """Of the tool; of what else is asked for, `question` or `elicitation`."""
+    """The name of the tool, or `question` or `elicitation`."""
     title: str | None = None
     by: Literal["user", "policy", "hook", "agent"] | None = None
     message: str | None = None
 
 
 class DisplayNotice(DisplayEvent, tag="notice"):
-    """Something to know; also a turn that did not end well (`turn`), and a line that could not be read
-    (`unparsed`)."""
+    """A notice, a turn that failed or was cancelled (`code` is `turn`), or a line that could not be read (`code` is
+    `unparsed`)."""
 
     level: Literal["info", "warning", "error"]
     code: str
@@ -160,12 +160,12 @@ _decoder: msgspec.json.Decoder[AnyDisplayEvent] = msgspec.json.Decoder(AnyDispla
 
 
 def encode_display(event: DisplayEvent) -> bytes:
-    """The display event as one JSON object, without newline."""
+    """Return the display event as one JSON object, without a newline."""
     return _encoder.encode(event)
 
 
 def decode_display(line: bytes | str) -> AnyDisplayEvent | None:
-    """Read one line; None for a kind this version does not know. Raises `msgspec.DecodeError`."""
+    """Decode one line; None for a kind that this version does not know. Raises `msgspec.DecodeError`."""
     try:
         return _decoder.decode(line)
     except msgspec.ValidationError:

@@ -1,10 +1,10 @@
-"""Events, schema v2: one msgspec struct per kind, told apart by `kind`.
+"""Events, schema 2: one msgspec struct per kind; the key `kind` tells which.
 
 Envelope keys are camelCase on the wire; keys inside `input` and `output` keep the names of the tool payloads
-(`file_path`, `exit_code`, see `tools.py`). Absent means not known: a field at its default is not written, and `null`
-never is. Clients ignore keys, kinds and values they do not know.
+(`file_path`, `exit_code`, see `tools.py`). An absent key means that the value is not known: a field at its default is
+not written, and `null` is never written. Clients ignore keys, kinds and values that they do not know.
 
-`encode` gives an event's line without `seq`; the journal puts `seq` in front of these bytes when it delivers them
+`encode` returns an event's line without `seq`. The journal puts `seq` in front of these bytes when it delivers them
 (`with_seq`), so that an event is encoded once for all subscribers.
 """
 
@@ -46,7 +46,7 @@ ResultStatus: TypeAlias = Literal["completed", "failed", "denied", "cancelled", 
 
 
 class OutputRef(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
-    """Where the whole of a string that was cut lies; fetched with the `output` request."""
+    """Where to find the whole of a string that was cut: fetch it with the `output` request."""
 
     output_id: str
     bytes: int
@@ -57,7 +57,7 @@ class OutputRef(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"
 
 
 class Attachment(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
-    """An image, a document or a link beside a message or result: `output_id` (a body we keep) or `uri`."""
+    """An image, a document or a link that belongs to a message or result: `output_id` (a stored body) or `uri`."""
 
     mime_type: str
     output_id: str | None = None
@@ -67,67 +67,68 @@ class Attachment(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel
 
 
 class Display(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
-    """What the user sees of a result, where it differs from what the model saw."""
+    """What the user sees of a result, if that differs from what the model saw."""
 
     origin: Literal["provider", "rule", "rewriter"]
     text: str | None = None
     output_id: str | None = None
     mime_type: str | None = None
     type: str | None = None
-    """Of a display tool's output: `file`, `command` or `image`."""
+    """The kind of a display tool's output: `file`, `command` or `image`."""
     path: str | None = None
     language: str | None = None
-    """For highlighting, a name as Pygments has it."""
+    """The language for highlighting, as Pygments names it."""
     bytes: int | None = None
     """Length of the body."""
     lines: int | None = None
 
 
 class Chunk(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
-    """A piece of running output, live only."""
+    """Consecutive output of a running tool; only in partials."""
 
     stream: str
-    """`stdout`, `stderr`, or `output` where the provider merges them."""
+    """`stdout`, `stderr`, or `output` if the provider merges them."""
     text: str
     offset: int
-    """Code points of the same stream before this piece."""
+    """Code points of the same stream before this chunk."""
 
 
 class Event(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel", tag_field="kind"):
-    """The envelope: what every kind carries."""
+    """The envelope: the keys that every kind has."""
 
     v: int
     """Always 2."""
     id: str
-    """`<stream>:<line>:<index>`; `c` after the line for events made by closing, `d` for those made by no line."""
+    """`<stream>:<line>:<index>`. `c` follows the line in events that result from closing the stream, `d` in events that
+    no line caused."""
     stream: str
     line: int
-    """1-based number of the stream's line the event came from; 0 when no line was read."""
+    """1-based number of the line of the stream that caused the event; 0 if no line has been read."""
     session: str
-    """The root session: the provider's id once it is seen, else the publisher's name for it, else the stream id."""
+    """The root session: the provider's id once it is known, else the publisher's name for it, else the stream's id."""
     protocol: str
     """The wire family: acp, codex, claude, gemini, opencode, openai, or the agent's own name."""
     provider: str
     dialect: str
     seq: int | None = None
-    """Journal cursor, put in front at delivery; absent on partials and in `tooltap normalize`."""
+    """The cursor in the journal; absent in partials and in the output of `tooltap normalize`."""
     ts: int | None = None
-    """Milliseconds since the epoch: the provider's own time, else the time of receipt."""
+    """Milliseconds since the epoch: the provider's time, else the time of receipt."""
     agent: str | None = None
-    """The provider's id of the subagent, else the call that spawned it; absent for the main agent."""
+    """The provider's id of the subagent, else the id of the call that spawned it; absent for the main agent."""
     parent: str | None = None
-    """Call id of the call that spawned the subagent."""
+    """Id of the call that spawned the subagent."""
     turn: str | None = None
     synthetic: bool = False
-    """We inferred the event: a start never seen, a call closed at the end."""
+    """tooltap inferred the event: a start that was never seen, a call that was open at the end."""
     replay: bool = False
     """History the agent sent again."""
     outputs: dict[str, OutputRef] | None = None
-    """JSON pointer into this event -> the whole of a string that was cut there."""
+    """JSON pointer into this event -> where to find the whole of the string that was cut there."""
 
 
 class SessionEvent(Event, tag="session"):
-    """A session began, went on, or something about it changed; only what is new is filled."""
+    """A session started, was resumed, changed or ended; only new values are present."""
 
     state: Literal["started", "resumed", "updated", "ended"]
     cwd: str | None = None
@@ -138,20 +139,22 @@ class SessionEvent(Event, tag="session"):
     tools: list[str] | None = None
     commands: list[str] | None = None
     mcp_servers: list[dict[str, Any]] | None = None
-    """`{name, status?}` each."""
+    """Each `{name, status?}`."""
     alias: str | None = None
-    """The name earlier events of this session carry, when its id came late."""
+    """The name of this session in earlier events, if its id arrived late."""
 
 
 class Turn(Event, tag="turn"):
+    """A turn started or ended: from a prompt to the end of the answer to it."""
+
     state: Literal["started", "completed", "failed", "cancelled"]
     reason: str | None = None
-    """The provider's own word (`end_turn`, `error_max_turns`, …)."""
+    """As the provider states it (`end_turn`, `error_max_turns`, …)."""
     duration_ms: int | None = None
 
 
 class Message(Event, tag="message"):
-    """One block of text by one author, whole; with `partial`, a live preview of a part of it."""
+    """One whole block of text by one author; with `partial`, a live part of it."""
 
     role: Literal["user", "assistant", "system"]
     text: str
@@ -160,10 +163,12 @@ class Message(Event, tag="message"):
     attachments: list[Attachment] | None = None
     partial: bool = False
     offset: int | None = None
-    """Partials only: code points of the block before this piece."""
+    """Only in partials: code points of the block before this part."""
 
 
 class Reasoning(Event, tag="reasoning"):
+    """One whole block of the model's reasoning; with `partial`, a live part of it."""
+
     text: str
     message_id: str | None = None
     block: int | None = None
@@ -172,19 +177,21 @@ class Reasoning(Event, tag="reasoning"):
 
 
 class ToolCall(Event, tag="tool-call"):
+    """A tool was called."""
+
     call_id: str
     name: str
-    """Canonical tool name, or the provider's name unchanged."""
+    """The canonical tool, or the provider's name unchanged."""
     input: dict[str, Any]
-    """The canonical tool's input with `_happy` and `_raw` (see `tools.py`)."""
+    """The payload of the canonical tool, with `_happy` and `_raw`."""
     status: CallStatus
     title: str | None = None
     preview: str | None = None
-    """At most 40 code points of the telling argument, one line."""
+    """The one argument that identifies the call, as one line of at most 40 code points."""
 
 
 class ToolUpdate(Event, tag="tool-update"):
-    """What changed of an open call; `input` is the whole new input. As a partial, a `chunk` of its output."""
+    """A change of an open call; `input` is the whole new input. As a partial, a `chunk` of its output."""
 
     call_id: str
     name: str
@@ -193,37 +200,41 @@ class ToolUpdate(Event, tag="tool-update"):
     title: str | None = None
     preview: str | None = None
     progress: dict[str, Any] | None = None
-    """`{text?, data?}`."""
+    """An object `{text?, data?}`."""
     display: Display | None = None
     chunk: Chunk | None = None
     partial: bool = False
 
 
 class ToolResult(Event, tag="tool-result"):
+    """The outcome of a call."""
+
     call_id: str
     name: str
     output: dict[str, Any]
-    """The canonical tool's result with `_happy` and `_raw`; `errorMessage` on every result that is not completed."""
+    """The payload of the canonical tool, with `_happy` and `_raw`, and with `errorMessage` unless it completed."""
     status: ResultStatus
     is_error: bool
-    """True exactly for `failed`."""
+    """True if and only if `status` is `failed`."""
     duration_ms: int | None = None
     attachments: list[Attachment] | None = None
     display: Display | None = None
     silent: bool = False
-    """The user is shown nothing of it, unless asking for the assistant view."""
+    """The user sees nothing of it, except in the assistant view."""
     ask: bool = False
-    """The user is shown its title alone, until asking for more."""
+    """The user sees only its title, until asking for more."""
     assistant_view: Literal["unknown"] | None = None
-    """`unknown` where the wire has only what the user saw."""
+    """`unknown` if the stream contains only what the user saw."""
     async_: bool = msgspec.field(default=False, name="async")
-    """The result only acknowledges background work; the real end follows with `final`."""
+    """The result only confirms that background work has started; its real outcome follows with `final`."""
     final: bool = False
     replaces: str | None = None
-    """Id of the synthetic result this real one takes the place of."""
+    """Id of the synthetic result that this one replaces."""
 
 
 class PermissionRequest(Event, tag="permission-request"):
+    """The agent asks for a permission, or asks a question."""
+
     permission_id: str
     type: Literal["permission", "question", "elicitation"]
     call_id: str | None = None
@@ -231,11 +242,13 @@ class PermissionRequest(Event, tag="permission-request"):
     input: dict[str, Any] | None = None
     title: str | None = None
     options: list[dict[str, Any]] | None = None
-    """`{id, name, kind}` each."""
+    """Each `{id, name, kind}`."""
     questions: list[dict[str, Any]] | None = None
 
 
 class PermissionResponse(Event, tag="permission-response"):
+    """The outcome of a permission request."""
+
     permission_id: str
     outcome: Literal["allowed", "denied", "cancelled", "answered", "expired"]
     call_id: str | None = None
@@ -246,7 +259,7 @@ class PermissionResponse(Event, tag="permission-response"):
 
 
 class Usage(Event, tag="usage"):
-    """Tokens and cost. `input_tokens` is the whole prompt, cache reads and writes included."""
+    """Tokens and cost. `input_tokens` is the whole prompt, including cache reads and writes."""
 
     scope: Literal["step", "turn", "session"]
     input_tokens: int | None = None
@@ -254,26 +267,28 @@ class Usage(Event, tag="usage"):
     cache_read_tokens: int | None = None
     cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
-    """Part of `output_tokens`."""
+    """Included in `output_tokens`."""
     cost_usd: float | None = None
     cost_scope: Literal["step", "turn", "session"] | None = None
-    """Where the cost covers something else than the tokens."""
+    """What the cost covers, if that is not what the tokens cover."""
     context_used: int | None = None
     context_size: int | None = None
 
 
 class Notice(Event, tag="notice"):
+    """Something that the user may want to know: a retry, a rate limit, a compaction."""
+
     level: Literal["info", "warning", "error"]
     code: str
-    """Open set: retry, rate-limit, hook, compaction, rewound, interrupt, provider-error, mcp-startup, config,
-    parser-reset, lost."""
+    """retry, rate-limit, hook, compaction, rewound, interrupt, provider-error, mcp-startup, config, parser-reset,
+    lost, or another."""
     text: str
     call_id: str | None = None
     data: dict[str, Any] | None = None
 
 
 class Unparsed(Event, tag="unparsed"):
-    """A line that could not be read or is not known; `text` is its beginning."""
+    """A line that could not be read or is of an unknown form; `text` is its beginning."""
 
     reason: str
     text: str
@@ -299,25 +314,27 @@ AnyEvent: TypeAlias = (
 KINDS: dict[type[Event], str] = {kind: str(kind.__struct_config__.tag) for kind in get_args(AnyEvent)}
 
 encode: Callable[[Event], bytes] = msgspec.json.Encoder().encode
-"""The event as one JSON object, without newline."""
+"""Return the event as one JSON object, without a newline."""
 
 _decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 
 
 def decode(line: bytes | str) -> AnyEvent:
-    """Read one event line. Raises `msgspec.ValidationError` or `msgspec.DecodeError`."""
+    """Decode one event line. Raises `msgspec.ValidationError` or `msgspec.DecodeError`."""
     return _decoder.decode(line)
 
 
 def event_lines(events: Sequence[tuple[int | None, bytes]]) -> bytes:
-    """(`seq`, None for a partial; the encoded event) as they are delivered: each with its journal cursor, if it has
-    one, and a newline."""
+    """Join events for delivery: each with its `seq`, unless it is a partial, and a newline.
+
+    `events`: pairs of `seq` (None for a partial) and the encoded event.
+    """
     stored = [value for seq, body in events if seq is not None for value in (seq, body[1:])]
-    if len(stored) == 2 * len(events):  # nearly always; formatted all at once they cost a quarter less
+    if len(stored) == 2 * len(events):  # the usual case; formatted all at once they cost a quarter less
         return b'{"seq":%d,%b\n' * len(events) % tuple(stored)
     return b"".join([body + b"\n" if seq is None else with_seq(seq, body) + b"\n" for seq, body in events])
 
 
 def with_seq(seq: int, body: bytes) -> bytes:
-    """An encoded event with its journal cursor as first key."""
+    """Put `seq` into an encoded event, as its first key."""
     return b'{"seq":%d,%b' % (seq, body[1:])

@@ -1,6 +1,6 @@
 """Payloads of the tools that work on files: shell, reading, writing, editing, searching.
 
-Field names are the keys on the wire; every field is optional. Paths are as the provider writes them, mostly absolute.
+Field names are the keys on the wire; every field is optional. Paths are as the provider states them, mostly absolute.
 """
 
 from __future__ import annotations
@@ -45,24 +45,28 @@ __all__ = [
 
 
 class BashInput(ToolInput):
+    """A shell command."""
+
     command: str | None = None
-    """Without the shell it was wrapped in; the commands of a batch, one a line."""
+    """Without the shell that it was wrapped in. For a batch, one command per line."""
     commands: list[str] | None = None
-    """A batch, as it came."""
+    """The commands of a batch."""
     cwd: str | None = None
     description: str | None = None
-    """What the model says the command is for."""
+    """The purpose of the command, according to the model."""
     timeout: int | float | None = None
-    """As the provider counts it: milliseconds (Claude Code, OpenCode) or seconds (Kimi, Pi)."""
+    """In the provider's unit: milliseconds (Claude Code, OpenCode) or seconds (Kimi, Pi)."""
     run_in_background: bool | None = None
 
 
 class BashResult(ToolResultPayload):
+    """The outcome of a shell command."""
+
     stdout: str | None = None
-    """With stderr in it where the provider merges the streams. Absent where the wire states no output."""
+    """Includes stderr if the provider merges the two. Absent if the provider states no output."""
     stderr: str | None = None
     exit_code: int | None = None
-    """Absent where the wire states none."""
+    """Absent if the provider states none."""
     interrupted: bool | None = None
 
 
@@ -70,7 +74,7 @@ class BashResult(ToolResultPayload):
 
 
 class FileText(OpenStruct):
-    """Text of a file, or of some of its lines."""
+    """The text of a file, or of some of its lines."""
 
     content: str | None = None
     filePath: str | None = None
@@ -82,16 +86,20 @@ class FileText(OpenStruct):
 
 
 class FileInput(ToolInput):
+    """A file that a tool works on."""
+
     file_path: str | None = None
     file_paths: list[str] | None = None
-    """In place of `file_path` where one call is about several files."""
+    """Instead of `file_path`, if one call is about several files."""
 
 
 class ReadInput(FileInput):
+    """A file to read, or some of its lines."""
+
     offset: int | None = None
-    """First line, as the provider counts: from 1 (Claude Code, Kimi, Gemini, Copilot) or 0 (OpenCode)."""
+    """The first line, counted from 1 (Claude Code, Kimi, Gemini, Copilot) or 0 (OpenCode)."""
     limit: int | None = None
-    """Lines."""
+    """Number of lines."""
 
 
 class ReadResult(ToolResultPayload):
@@ -99,25 +107,27 @@ class ReadResult(ToolResultPayload):
 
 
 class WriteInput(FileInput):
+    """A file to write."""
+
     content: str | None = None
     """The whole new text of the file."""
 
 
 class ChangeResult(ToolResultPayload):
-    """Of a tool that changes files."""
+    """The outcome of a tool that changes files."""
 
     message: str | None = None
-    """What the tool said."""
+    """The tool's message."""
     applied: bool | None = None
-    """Whether the change took effect, where the provider says."""
+    """Whether the change took effect, if the provider states it."""
     structuredPatch: list[dict[str, Any]] | None = None
-    """Claude Code's hunks: `{oldStart, oldLines, newStart, newLines, lines}`."""
+    """Claude Code's hunks, each `{oldStart, oldLines, newStart, newLines, lines}`."""
     stdout: str | None = None
     stderr: str | None = None
 
 
 class DeleteInput(FileInput):
-    """`file_paths` is always filled, `file_path` where it is one."""
+    """Files to delete: `file_paths` is always present, `file_path` only for a single file."""
 
 
 class DeleteResult(ToolResultPayload):
@@ -129,15 +139,19 @@ class DeleteResult(ToolResultPayload):
 
 
 class EditInput(FileInput):
+    """A text to replace in a file."""
+
     old_string: str | None = None
-    """Whitespace and all; empty where text is inserted or the file is new."""
+    """The exact text; empty if text is inserted or the file is new."""
     new_string: str | None = None
     replace_all: bool | None = None
 
 
 class SingleEdit(OpenStruct):
+    """One of several edits in a call."""
+
     file_path: str | None = None
-    """Where it differs from the call's."""
+    """Only if it is not the file of the call."""
     old_string: str | None = None
     new_string: str | None = None
     replace_all: bool | None = None
@@ -153,15 +167,15 @@ class WholeText(OpenStruct):
 
 class PatchHunk(OpenStruct):
     old_start: int | None = None
-    """1-based line, where the patch says it."""
+    """1-based number of the first line, if the patch states it."""
     new_start: int | None = None
     old_content: str | None = None
-    """Lines without the newline of the last."""
+    """Lines, without the newline of the last one."""
     new_content: str | None = None
 
 
 class Modification(OpenStruct):
-    """Old and new text of the one place, or of the whole file; `hunks` where there are several places."""
+    """Old and new text of the changed place or of the whole file; `hunks` if several places changed."""
 
     old_content: str | None = None
     new_content: str | None = None
@@ -169,7 +183,7 @@ class Modification(OpenStruct):
 
 
 class Change(OpenStruct):
-    """What a patch does to one file."""
+    """The change of one file in a patch."""
 
     type: str | None = None
     """add, modify, delete or rename."""
@@ -180,14 +194,16 @@ class Change(OpenStruct):
     """The new path of a rename."""
     unified_diff: str | None = None
     content: str | None = None
-    """The whole text of a new or deleted file, as the provider has it."""
+    """The whole text of a new or deleted file, as the provider states it."""
 
 
 class PatchInput(ToolInput):
+    """A change of one or more files."""
+
     changes: dict[str, Change] | None = None
     """Path -> change."""
     patch: str | None = None
-    """The patch's text, where it came as text."""
+    """The text of the patch, if the provider states it as text."""
     auto_approved: bool | None = None
 
 
@@ -197,7 +213,7 @@ class PatchResult(ChangeResult):
 
 
 class DiffInput(ToolInput):
-    """All changes of a turn."""
+    """All changes in a turn."""
 
     unified_diff: str | None = None
 
@@ -210,37 +226,39 @@ class DiffResult(ToolResultPayload):
 
 
 class Match(OpenStruct):
+    """One match of a search."""
+
     filePath: str | None = None
     line: int | None = None
-    """1-based."""
+    """1-based number of the line."""
     excerpt: str | None = None
 
 
 class GlobInput(ToolInput):
     pattern: str | None = None
     path: str | None = None
-    """Directory to look in."""
+    """The directory to search."""
 
 
 class GlobResult(ToolResultPayload):
     matches: list[str] | None = None
     """Paths."""
     text: str | None = None
-    """The whole answer, where it says more than the matches."""
+    """The whole output, if it contains more than the matches."""
 
 
 class GrepInput(ToolInput):
     pattern: str | None = None
     path: str | None = None
     glob: str | None = None
-    """Which files to look in."""
+    """The files to search."""
     output_mode: str | None = None
 
 
 class GrepResult(ToolResultPayload):
     matches: list[Match] | None = None
     text: str | None = None
-    """The whole answer, where it says more than the matches."""
+    """The whole output, if it contains more than the matches."""
 
 
 class LsInput(ToolInput):
@@ -249,7 +267,7 @@ class LsInput(ToolInput):
 
 class LsResult(ToolResultPayload):
     entries: list[Any] | None = None
-    """Names, or the provider's objects."""
+    """Names, or objects of the provider."""
     text: str | None = None
 
 

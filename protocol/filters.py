@@ -1,4 +1,4 @@
-"""What a subscription lets through: OR inside a list, AND between keys, decided without decoding the event."""
+"""Filters of subscriptions. They match an event's `EventMeta`, so that no event is decoded again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Values: TypeAlias = Annotated[tuple[str, ...], msgspec.Meta(min_length=1, max_le
 
 
 class EventMeta(NamedTuple):
-    """What filters look at."""
+    """The values of an event that filters look at."""
 
     kind: str
     stream: str
@@ -24,11 +24,12 @@ class EventMeta(NamedTuple):
     provider: str
     agent: str | None
     tool: str | None
-    """Canonical name, for the kinds that have one."""
+    """The canonical tool, for the kinds that name one."""
     raw_tool: str | None
 
 
 def meta_of(event: Event) -> EventMeta:
+    """Return the values of an event that filters look at."""
     kind, has_name, payload_field = _SHAPES[type(event)]
     payload = getattr(event, payload_field) if payload_field else None
     happy = payload.get("_happy") if payload else None
@@ -44,7 +45,7 @@ def meta_of(event: Event) -> EventMeta:
 
 
 def _shape(kind: type[Event]) -> tuple[str, bool, str | None]:
-    """(`kind` on the wire, whether it names a tool, which field has `_happy`): looked up once for each kind."""
+    """Return (`kind` on the wire, whether it names a tool, the field that has `_happy`)."""
     fields = kind.__struct_fields__
     payload = next((name for name in ("input", "output") if name in fields), None)
     return str(kind.__struct_config__.tag), "name" in fields, payload
@@ -54,7 +55,8 @@ _SHAPES = {kind: _shape(kind) for kind in get_args(AnyEvent)}
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A subscription's filter: OR inside a list, AND between keys; an absent key lets everything through."""
+    """The filter of a subscription. An event must match every key, and matches a key with any of its values; an absent
+    key matches everything."""
 
     session: Values | None = None
     stream: Values | None = None
@@ -62,9 +64,10 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     agent: Values | None = None
     kind: Values | None = None
     tool: Values | None = None
-    """Matches the canonical or the raw name."""
+    """The canonical or the raw name of the tool."""
 
     def matches(self, meta: EventMeta) -> bool:
+        """Whether the subscription gets the event."""
         return (
             (self.kind is None or meta.kind in self.kind)
             and (self.session is None or meta.session in self.session)

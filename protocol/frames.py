@@ -1,8 +1,8 @@
-"""Control frames of the socket, protocol 1: every object with an `op`, from the client and from the daemon.
+"""Control frames of the socket, protocol 1: the JSON objects with an `op` that clients and the daemon send.
 
-Both sides write one JSON object per line, `op` first. Event lines have no `op`. The daemon reads its clients' frames
-strictly (`decode_client_frame`): a mistake is answered with one sentence, never guessed at. Clients read the daemon's
-frames leniently (`decode_daemon_frame`): what a newer daemon adds is ignored.
+Both sides write one JSON object per line, with `op` first. Event lines have no `op`. The daemon is strict about its
+clients' frames (`decode_client_frame`): it answers a mistake with one sentence and never guesses. Clients are lenient
+about the daemon's frames (`decode_daemon_frame`): they ignore what a newer daemon adds.
 """
 
 from __future__ import annotations
@@ -75,27 +75,26 @@ ErrorCode: TypeAlias = Literal[
 
 ERROR_CODES: Final[dict[ErrorCode, str]] = {
     "bad-frame": "The line is not a JSON object, or a key of the frame is unknown, missing or of the wrong type.",
-    "unknown-op": "The frame's `op` is not one this daemon knows.",
-    "frame-too-long": "The frame is longer than the daemon reads; the connection is closed.",
-    "wrong-mode": "The connection already carries a subscription, or an ingested stream.",
-    "not-found": "There is no event, output or stream of that name.",
-    "expired": "There was such an output, but it is not kept any more.",
-    "too-large": "The answer does not fit into one reply: ask for less of it; or what is to be stored does not fit.",
-    "unknown-dialect": "There is no dialect of that name; the message lists those there are.",
-    "stream-exists": "Raw lines onto a stream that exists need `from`, the number of lines the daemon has.",
-    "not-tapped": "A line of a `tapped` connection is not a tapped line; the stream is suspended before it.",
+    "unknown-op": "This daemon does not know the frame's `op`.",
+    "frame-too-long": "The frame is longer than the daemon accepts; the connection is closed.",
+    "wrong-mode": "The connection already has a subscription, or ingests a stream.",
+    "not-found": "There is no such event, output or stream.",
+    "expired": "There was such an output, but it is no longer stored.",
+    "too-large": "The result does not fit into one reply, so request less; or the body to be stored is too large.",
+    "unknown-dialect": "There is no such dialect; the message lists the known ones.",
+    "stream-exists": "Raw lines for a stream that exists need `from`, the number of lines that the daemon has.",
+    "not-tapped": "A line with `tapped` framing is not a tapped line; the stream is suspended before it.",
     "superseded": "Another connection has taken the stream over.",
-    "too-many-connections": "The daemon serves as many connections as it is configured to.",
-    "too-many-streams": "As many streams as the daemon is configured to have are unended; end some first.",
+    "too-many-connections": "The daemon already serves `max_connections` connections.",
+    "too-many-streams": "`max_streams` streams have not ended; end some first.",
     "not-ended": "The session is still being written; end its streams first.",
     "forbidden": "The client runs as another user.",
-    "journal": "The journal could not be written or read; what was acknowledged is safe.",
-    "internal": "A fault of the daemon; its log says more.",
+    "journal": "The journal could not be written or read; acknowledged lines are safe.",
+    "internal": "A fault of the daemon; its log has the details.",
 }
 
 RequestId: TypeAlias = str | int | None
 Form: TypeAlias = Literal["events", "display"]
-"""What a subscription delivers."""
 Seq: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 StreamId: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._~/-]{1,200}\Z")]
@@ -107,24 +106,24 @@ class _Client(msgspec.Struct, tag_field="op", rename="camel", omit_defaults=True
 
 
 class Subscribe(_Client, kw_only=True, tag="subscribe"):
-    """Event lines from `after` on; one subscription per connection."""
+    """Asks for the event lines after `after`; one subscription per connection."""
 
     after: str | Seq = "now"
-    """`start`, `now`, the `seq` of the last event handled, or `<journal>:<seq>`."""
+    """`start`, `now`, the `seq` of the last event that the client handled, or `<journal>:<seq>`."""
     filter: Filter = Filter()
     partials: bool = False
-    """Live previews, which have no `seq` and may be dropped."""
+    """Whether to send partials, which have no `seq` and may be dropped."""
     follow: bool = True
-    """False: the connection ends where the journal ended when the subscription began."""
+    """If false, the connection ends where the journal ended when the subscription started."""
     as_: Form = msgspec.field(default="events", name="as")
-    """`display`: what a user interface shows of these events (see `tooltap.protocol.display`)."""
+    """`display` for display events: what a user interface shows of the events."""
 
 
 class Ingest(_Client, kw_only=True, tag="ingest"):
-    """Everything after this frame is a stream's lines."""
+    """Starts a stream: everything after this frame is its lines."""
 
     stream: StreamId | None = None
-    """Made by the daemon if absent."""
+    """The daemon chooses one if it is absent."""
     framing: Literal["raw", "tapped"] = "raw"
     dialect: Name = "auto"
     provider: Name | None = None
@@ -132,77 +131,79 @@ class Ingest(_Client, kw_only=True, tag="ingest"):
     agent: Name | None = None
     parent: Name | None = None
     mcp_servers: Annotated[tuple[Name, ...], msgspec.Meta(max_length=256)] = ()
-    """MCP servers of the agent, where its stream does not name them: tool names are split only at a known server."""
+    """MCP servers of the agent, if its stream does not name them: tool names are split only at known servers."""
     from_: Count | None = msgspec.field(default=None, name="from")
-    """Raw framing onto a stream that exists: the lines the daemon has; the bytes start after them."""
+    """With raw framing, for a stream that exists: how many lines the daemon has; the bytes start after them."""
 
 
 class _Request(_Client, kw_only=True):
     id: RequestId = None
-    """Comes back with the reply."""
+    """The reply repeats it."""
 
 
 class SessionsRequest(_Request, kw_only=True, tag="sessions"):
-    """Newest first."""
+    """Lists sessions, newest first."""
 
     limit: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 100
     before: Seq | None = None
-    """`next` of the page before."""
+    """`next` of the previous page."""
 
 
 class EventRequest(_Request, kw_only=True, tag="event"):
+    """Asks for one event."""
+
     seq: Seq
     view: Literal["assistant", "display", "raw"] = "raw"
-    """`assistant`: what the model saw; `display`: what the user sees; `raw`: the event as it is journaled."""
+    """`assistant`: what the model saw; `display`: what the user sees; `raw`: the event as it is in the journal."""
 
 
 class CallsRequest(_Request, kw_only=True, tag="calls"):
-    """Open calls and pending permissions."""
+    """Lists open calls and pending permissions."""
 
     session: Name | None = None
 
 
 class OutputRequest(_Request, kw_only=True, tag="output"):
-    """A part of a body kept aside."""
+    """Asks for a part of an output body."""
 
     output_id: Name
     offset: Count = 0
-    """In `unit`."""
+    """Where the part starts, in `unit`."""
     length: Annotated[int, msgspec.Meta(ge=1, le=2**53)] = 2**20
-    """In `unit`; a reply holds at most 1 MiB, however much is asked for."""
+    """In `unit`; a reply has at most 1 MiB, however much is requested."""
     unit: Literal["bytes", "lines"] = "bytes"
 
 
 class StoreRequest(_Request, kw_only=True, tag="store"):
-    """Keep a body for a time: the `bytes` bytes right behind the frame's newline. Gives its `outputId`."""
+    """Stores a body for a limited time: the `bytes` bytes that follow the frame's newline. Returns its `outputId`."""
 
     bytes: Count
     mime_type: Name
     type: Name
-    """What it is: `file`, `command`, `image`, …"""
+    """The kind of body: `file`, `command`, `image`, …"""
     path: Annotated[str, msgspec.Meta(max_length=4_096)] | None = None
     language: Name | None = None
-    """For highlighting, a name as Pygments has it: `python`, `json`."""
+    """The language for highlighting, as Pygments names it: `python`, `json`."""
 
 
 class StatsRequest(_Request, kw_only=True, tag="stats"):
-    pass
+    """Asks for the daemon's statistics."""
 
 
 class EndRequest(_Request, kw_only=True, tag="end"):
-    """End a stream: what is open in it is closed as interrupted. Gives its statistics."""
+    """Ends a stream: open calls are closed as interrupted. Returns its statistics."""
 
     stream: StreamId
 
 
 class RemoveRequest(_Request, kw_only=True, tag="remove"):
-    """Delete a session that is over: its events and their bodies. Gives how many events went."""
+    """Deletes an ended session: its events and their bodies. Returns the number of events."""
 
     session: Name
 
 
 class PingRequest(_Request, kw_only=True, tag="ping"):
-    pass
+    """Asks whether the daemon answers."""
 
 
 Request: TypeAlias = (
@@ -230,9 +231,9 @@ class Welcome(_Daemon, kw_only=True, tag="welcome"):
     daemon: str
     """`tooltap/<version>`."""
     journal: str
-    """Random id of this journal, for cursors that are kept: `<journal>:<seq>`."""
+    """The random id of this journal, for cursors that a client stores: `<journal>:<seq>`."""
     oldest: int
-    """`seq` of the oldest event kept; `latest + 1` if there is none."""
+    """The `seq` of the oldest event; `latest + 1` if there is none."""
     latest: int
 
 
@@ -246,22 +247,22 @@ class Subscribed(_Daemon, kw_only=True, tag="subscribed"):
 
 
 class Live(_Daemon, kw_only=True, tag="live"):
-    """Everything up to `seq` has been delivered; what follows is live. With `follow: false`, the end."""
+    """Everything up to `seq` has been delivered; what follows is live. With `follow: false` this is the end."""
 
     seq: int
 
 
 class At(_Daemon, kw_only=True, tag="at"):
-    """Nothing up to `seq` is missing: a cursor for a subscription whose filter lets little through."""
+    """Nothing up to `seq` is missing: a cursor for a subscription whose filter matches few events."""
 
     seq: int
 
 
 class Gap(_Daemon, kw_only=True, tag="gap"):
-    """Events from `from` to `to`, inclusive, are gone, some or all; what is left of them follows.
+    """Some or all events from `from` to `to`, inclusive, are gone; those that still exist follow.
 
-    `retention`: they were too old. `reset`: the cursor was of another journal, or beyond this one's end; the oldest
-    event follows (`from` is 1, and `to` is 0 if nothing of this journal is gone).
+    `retention`: they were too old. `reset`: the cursor belongs to another journal, or is beyond the end of this one;
+    the oldest event follows (`from` is 1, and `to` is 0 if nothing of this journal is gone).
     """
 
     from_: int = msgspec.field(name="from")
@@ -270,15 +271,15 @@ class Gap(_Daemon, kw_only=True, tag="gap"):
 
 
 class Ingesting(_Daemon, kw_only=True, tag="ingesting"):
-    """How far the daemon is with the stream; the publisher goes on after line `lines`."""
+    """How many lines of the stream the daemon has; the publisher resumes after line `lines`."""
 
     stream: str
     state: Literal["new", "suspended", "ended"]
     lines: int
     dialect: str
-    """The one in force, else the one asked for."""
+    """The dialect of the stream if it is known, else the requested one."""
     crc: str | None = None
-    """CRC-32 (8 hex digits) of line `crcLine`, the last line really received."""
+    """CRC-32 (8 hex digits) of line `crcLine`, the last line that was actually received."""
     crc_line: int | None = None
 
 
@@ -289,30 +290,34 @@ class Ack(_Daemon, kw_only=True, tag="ack"):
 
 
 class Suspended(_Daemon, kw_only=True, tag="suspended"):
-    """The publisher left without `end`; it may go on after line `lines`."""
+    """The publisher left without `end`; it may resume after line `lines`."""
 
     lines: int
 
 
 class Done(Statistics, kw_only=True, tag_field="op", tag="done"):
-    """The stream's end is durable. The statistics of the whole stream."""
+    """The end of the stream is durable. Has the statistics of the whole stream."""
 
 
 class Problem(msgspec.Struct, kw_only=True):
+    """Why a request failed."""
+
     code: str
-    """See `ERROR_CODES`."""
+    """One of the error codes."""
     message: str
     """One sentence."""
 
 
 class ErrorFrame(_Daemon, kw_only=True, tag="error"):
-    """A mistake on this connection; see `ERROR_CODES`."""
+    """A mistake on this connection."""
 
     code: str
     message: str
 
 
 class Reply(_Daemon, kw_only=True, tag="reply"):
+    """The reply to a request: `result` if `ok`, else `error`."""
+
     id: RequestId = None
     ok: bool
     result: Any = None
@@ -325,15 +330,15 @@ DaemonFrame: TypeAlias = (
 
 
 class FrameError(ValueError):
-    """A client's frame is wrong; the message is one sentence for its author."""
+    """A client's frame is wrong. The message is one sentence for the author of the client."""
 
     def __init__(self, code: ErrorCode, message: str, *, request_id: RequestId = None, fatal: bool = False) -> None:
         super().__init__(message)
         self.code = code
         self.request_id = request_id
-        """Of the request that is wrong, where it has one: the answer is a reply."""
+        """The `id` of the request, if it has one: then the daemon answers with a reply."""
         self.fatal = fatal
-        """What follows cannot be trusted to be frames."""
+        """Whether the connection must be closed, because what follows may not be frames."""
 
 
 class _Head(msgspec.Struct):
@@ -349,12 +354,12 @@ _CLIENT_OPS = {kind.__struct_config__.tag for kind in get_args(ClientFrame)}
 
 
 def encode_frame(frame: ClientFrame | DaemonFrame) -> bytes:
-    """The frame as one line, newline included."""
+    """Return the frame as one line, with its newline."""
     return _encoder.encode(frame) + b"\n"
 
 
 def decode_daemon_frame(line: bytes) -> DaemonFrame | None:
-    """A frame from the daemon; None for one this version does not know. Raises `msgspec.DecodeError`."""
+    """Decode a frame from the daemon; None for one that this version does not know. Raises `msgspec.DecodeError`."""
     try:
         return _daemon_decoder.decode(line)
     except msgspec.ValidationError:
@@ -362,17 +367,14 @@ def decode_daemon_frame(line: bytes) -> DaemonFrame | None:
 
 
 def decode_client_frame(line: bytes) -> ClientFrame:
-    """A frame from a client. Raises `FrameError`."""
+    """Decode a frame from a client. Raises `FrameError`."""
     try:
-        return _client_decoder.decode(line)
-    except msgspec.ValidationError as error:
-        raise _explain(line, error) from None
+        try:
+            return _client_decoder.decode(line)
+        except msgspec.ValidationError as error:
+            raise _explain(line, error) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise _not_json() from None
-
-
-def _not_json() -> FrameError:
-    return FrameError("bad-frame", "the line is not valid JSON", fatal=True)
+        raise FrameError("bad-frame", "the line is not valid JSON", fatal=True) from None
 
 
 def _explain(line: bytes, error: msgspec.ValidationError) -> FrameError:
@@ -382,18 +384,16 @@ def _explain(line: bytes, error: msgspec.ValidationError) -> FrameError:
         if not line.lstrip().startswith(b"{"):
             return FrameError("bad-frame", "a frame is a JSON object with an `op`", fatal=True)
         return FrameError("bad-frame", f"a frame is a JSON object with an `op`; {sentence_of(str(failure))}")
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _not_json()
     if head.op not in _CLIENT_OPS:
         known = ", ".join(sorted(map(str, _CLIENT_OPS)))
         return FrameError("unknown-op", f"unknown op {head.op[:100]!r}; known are {known}", request_id=head.id)
-    # Behind these come a stream's lines, or a body, which are no frames: nothing behind a wrong one can be read.
+    # A stream's lines or a body follow these frames: after a wrong one, nothing that follows can be read as a frame.
     fatal = head.op in ("ingest", "store")
     return FrameError("bad-frame", f"{head.op}: {sentence_of(str(error))}", request_id=head.id, fatal=fatal)
 
 
 def sentence_of(text: str) -> str:
-    """msgspec's "Expected `str`, got `int` - at `$.filter.kind[0]`" with the place first."""
+    """Put the place first in a message of msgspec: "Expected `str`, got `int` - at `$.filter.kind[0]`"."""
     what, _, place = text.partition(" - at `$")
     what = what[:1].lower() + what[1:]
     key = re.sub(r"^\.|`$", "", place)

@@ -1,7 +1,7 @@
-"""Objects that may have more keys than we know, read into structs and written back without losing any.
+"""Structs for objects that may have unknown keys, and the keys that the payloads of all tools have.
 
-`from_payload` never raises: a key that the struct does not have, or whose value is not what the struct says, is kept in
-`extra`. `to_payload` gives back what was read. Here is also what the payloads of all tools have in common.
+`from_payload` never raises: a key that the struct does not have, or whose value has another type, goes to `extra`.
+`to_payload` returns the object as it was.
 """
 
 from __future__ import annotations
@@ -16,11 +16,14 @@ __all__ = ["Happy", "OpenStruct", "ToolInput", "ToolResultPayload", "fields_of"]
 
 
 class OpenStruct(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """An object that may have unknown keys."""
+
     extra: dict[str, Any] = {}
-    """Keys the struct does not have, and values it does not expect."""
+    """Unknown keys, and keys whose value has another type."""
 
     @classmethod
     def from_payload(cls, payload: dict[str, Any]) -> Self:
+        """Read an object, as decoded from JSON."""
         fields = fields_of(cls)
         known: dict[str, Any] = {}
         extra: dict[str, Any] = {}
@@ -32,18 +35,19 @@ class OpenStruct(msgspec.Struct, kw_only=True, omit_defaults=True):
         return cls(**known, extra=extra)
 
     def to_payload(self) -> dict[str, Any]:
+        """Return the object, ready to be encoded as JSON."""
         known = {key: _written(getattr(self, field.name)) for key, field in fields_of(type(self)).items()}
         return {**{key: value for key, value in known.items() if value is not None}, **self.extra}
 
 
 @cache
 def fields_of(struct: type[OpenStruct]) -> dict[str, msgspec.structs.FieldInfo]:
-    """Key on the wire -> field, for all but `extra`. Asking msgspec for them each time takes a millisecond."""
+    """Map each key on the wire to its field, except `extra`. Cached, because msgspec takes a millisecond."""
     return {field.encode_name: field for field in msgspec.structs.fields(struct) if field.name != "extra"}
 
 
 def _read(annotation: Any, value: Any) -> Any:
-    """The value as `annotation` says. Raises `msgspec.ValidationError` where it is something else."""
+    """Convert a value to its annotated type. Raises `msgspec.ValidationError` if it has another type."""
     if value is None:
         raise msgspec.ValidationError("null is not absent")
     if isinstance(annotation, UnionType):
@@ -70,37 +74,37 @@ def _written(value: Any) -> Any:
 
 
 class Happy(OpenStruct):
-    """What the payload was before it was canonical."""
+    """Where the payload comes from: the tool as the provider named it, and its canonical name."""
 
     v: int | None = None
-    """Version of the payload rules: 2."""
+    """Version of the payloads: 2."""
     protocol: str | None = None
     """The wire family: acp, codex, claude, …"""
     provider: str | None = None
     rawToolName: str | None = None
-    """The tool's name on the wire, else the type word of its item or kind; `unknown` where only a result is seen."""
+    """The tool's name on the wire, else the type of its item; `unknown` if only a result was seen."""
     canonicalToolName: str | None = None
 
 
 class ToolInput(OpenStruct):
-    """What every input has."""
+    """The keys that every input has."""
 
     happy: Happy | None = msgspec.field(default=None, name="_happy")
     raw: Any = msgspec.field(default=None, name="_raw")
-    """The provider's own object for the call, cut to a bounded size."""
+    """The provider's own object for the call, truncated."""
     acp: dict[str, Any] | None = msgspec.field(default=None, name="_acp")
-    """In traces of the ancestor: kind, title, raw input and locations of the ACP update."""
+    """In traces of Happier: kind, title, raw input and locations of the ACP update."""
 
 
 class ToolResultPayload(OpenStruct):
-    """What every result has."""
+    """The keys that every result has."""
 
     happy: Happy | None = msgspec.field(default=None, name="_happy")
     raw: Any = msgspec.field(default=None, name="_raw")
-    """The provider's own object for the result, cut to a bounded size."""
+    """The provider's own object for the result, truncated."""
     errorMessage: str | None = None
-    """The provider's words on a result that is not completed."""
+    """The provider's message, if the call did not complete."""
     error: str | dict[str, Any] | None = None
-    """As the provider has it."""
+    """As the provider states it."""
     value: Any = None
-    """An answer that has no form the tool knows."""
+    """A result in a form that the tool does not define."""

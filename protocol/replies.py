@@ -1,8 +1,8 @@
-"""Results of requests: what `result` of a `Reply` holds, one struct for each `op`.
+"""Results of requests: the `result` of a `Reply`, one struct for each `op`.
 
     sessions = msgspec.convert(await request("sessions"), RESULTS["sessions"]).sessions
 
-They are read leniently, as all frames of the daemon: what a newer one adds is ignored.
+Clients read them leniently, like all frames of the daemon: they ignore what a newer daemon adds.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ __all__ = [
 
 
 class _Result(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
-    """Absent keys are not known."""
+    """An absent key means that the value is not known."""
 
 
 class Session(_Result, kw_only=True):
-    """One session, as far as the journal has its events."""
+    """One session, as far as its events are in the journal."""
 
     session: str
     provider: str
@@ -43,44 +43,46 @@ class Session(_Result, kw_only=True):
     title: str | None = None
     cwd: str | None = None
     state: Literal["open", "suspended", "ended"]
-    """`suspended`: its publisher is gone and may come back."""
+    """`suspended`: its publisher is disconnected and may return."""
     first_seq: int
     last_seq: int
     first_ts: int | None = None
     """Milliseconds since the epoch."""
     last_ts: int | None = None
     events: int
-    """History that an agent sent again is not counted."""
+    """Without history that the agent sent again."""
     calls: int
     streams: list[str]
-    """Ids of the streams that have events of it."""
+    """Ids of the streams that contain its events."""
     cost_usd: float | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
 
 
 class SessionsResult(_Result, kw_only=True):
-    """Newest first."""
+    """A page of sessions, newest first."""
 
     sessions: list[Session]
     next: int | None = None
-    """There may be more: ask for them with this as `before`."""
+    """Present if there may be more: pass it as `before` to get them."""
 
 
 class EventResult(_Result, kw_only=True):
+    """One event, in one view."""
+
     view: Literal["assistant", "display", "raw"]
     event: dict[str, Any]
-    """`raw`: the whole event. The other views leave out what their audience does not see."""
+    """The whole event in the view `raw`; the other views leave out what their reader does not see."""
 
 
 class _Open(_Result, kw_only=True):
     stream: str
     session: str
     seq: int
-    """Of the event that opened it."""
+    """The `seq` of the event that opened it."""
     call_id: str | None = None
     name: str | None = None
-    """Canonical tool name, or the provider's name unchanged."""
+    """The canonical tool, or the provider's name unchanged."""
     title: str | None = None
     ts: int | None = None
     turn: str | None = None
@@ -89,7 +91,7 @@ class _Open(_Result, kw_only=True):
 
 
 class OpenCall(_Open, kw_only=True):
-    """A call without a result yet."""
+    """A call that has no result yet."""
 
     raw_tool_name: str | None = None
     status: CallStatus
@@ -97,53 +99,59 @@ class OpenCall(_Open, kw_only=True):
 
 
 class OpenPermission(_Open, kw_only=True):
-    """A permission request without an answer yet."""
+    """A permission request that has no response yet."""
 
     permission_id: str
     type: Literal["permission", "question", "elicitation"]
     options: list[dict[str, Any]] | None = None
-    """`{id, name, kind}` each."""
+    """Each `{id, name, kind}`."""
     questions: list[dict[str, Any]] | None = None
 
 
 class CallsResult(_Result, kw_only=True):
+    """Open calls and pending permissions, oldest first."""
+
     calls: list[OpenCall]
     permissions: list[OpenPermission]
     complete: bool
-    """False where there are more than fit into a reply; the oldest come first."""
+    """False if there are more than fit into a reply."""
 
 
 class OutputResult(_Result, kw_only=True):
-    """A slice of a body: UTF-8 as `text`, anything else as `b64`."""
+    """A part of an output body: UTF-8 as `text`, anything else as `b64`."""
 
     text: str | None = None
     b64: str | None = None
     offset: int
-    """In `unit`."""
+    """Where the part starts, in `unit`."""
     length: int
-    """In `unit`; less than was asked for where a reply is full, or the body ends."""
+    """In `unit`; less than requested if the reply is full or the body ends."""
     total: int
-    """Of the whole body, in `unit`."""
+    """Length of the whole body, in `unit`."""
     unit: Literal["bytes", "lines"]
     mime_type: str
     type: str | None = None
-    """Of a display tool's output, like `path` and `language`: `file`, `command`, `image`, …"""
+    """The kind of a display tool's output: `file`, `command`, `image`, …"""
     path: str | None = None
     language: str | None = None
-    """For highlighting, a name as Pygments has it."""
+    """The language for highlighting, as Pygments names it."""
 
 
 class StoreResult(_Result, kw_only=True):
+    """The body is stored."""
+
     output_id: str
 
 
 class RemoveResult(_Result, kw_only=True):
+    """The session is deleted."""
+
     events: int
-    """So many have been deleted."""
+    """How many events were deleted."""
 
 
 class PingResult(_Result, kw_only=True):
-    pass
+    """The daemon answers."""
 
 
 RESULTS: dict[str, type[msgspec.Struct]] = {
@@ -156,4 +164,4 @@ RESULTS: dict[str, type[msgspec.Struct]] = {
     "store": StoreResult,
     "ping": PingResult,
 }
-"""`op` -> what its result holds. That of `stats` is an open object, for people and for monitoring."""
+"""`op` -> its result. The result of `stats` is an open object, for people and for monitoring."""

@@ -1,8 +1,8 @@
-"""The tapped line: one provider line with its time and direction, as our publishers send it and as captures hold it.
+"""The tapped line: a line of an agent with its time and direction, as publishers send it and recordings store it.
 
-`{"t":<ms>,"dir":"in"|"out"|"reply","line":<string, or any JSON value>}`, `"b64"` in place of `line` for bytes that are
-not UTF-8; with `"bytes":<n>`, `line` is only the beginning of a line n bytes long that was too long to be kept.
-`{"op":"lost",…}` for lines a publisher had to drop; `{"op":"end"}`.
+`{"t":<ms>,"dir":"in"|"out"|"reply","line":<string, or any JSON value>}`, with `"b64"` instead of `line` for bytes that
+are not UTF-8. With `"bytes":<n>`, `line` is only the beginning of a line of n bytes that was too long.
+`{"op":"lost",…}` stands for lines that a publisher had to drop, `{"op":"end"}` for the end of the stream.
 """
 
 from __future__ import annotations
@@ -29,19 +29,21 @@ Direction: TypeAlias = Literal["in", "out", "reply"]
 """`in` = client to agent, `out` = agent to client, `reply` = an HTTP server's answer to the client."""
 
 EPOCH_MS = 10**12
-"""A `t` below this is an offset from the start of a recording, not a time."""
+"""A smaller `t` is an offset from the start of a recording, not a time."""
 
 
 class TappedLine(msgspec.Struct, frozen=True):
+    """A line with its time, in milliseconds since the epoch, and its direction."""
+
     line: bytes
     t: int | None
     dir: Direction | None
     size: int | None = None
-    """Length of the whole line, where `line` is only its beginning."""
+    """Length of the whole line, if `line` is only its beginning."""
 
 
 class Lost(msgspec.Struct, frozen=True):
-    """`lines` lines the publisher dropped, together `bytes` long; they count as lines of the stream."""
+    """Lines that the publisher dropped, and their total length; they count as lines of the stream."""
 
     lines: int
     bytes: int
@@ -49,7 +51,7 @@ class Lost(msgspec.Struct, frozen=True):
 
 
 class End(msgspec.Struct, frozen=True):
-    """The publisher says the stream is over."""
+    """The stream has ended, according to the publisher."""
 
 
 class NotTappedError(ValueError):
@@ -57,7 +59,7 @@ class NotTappedError(ValueError):
 
 
 def looks_tapped(line: bytes) -> bool:
-    """Whether a recording's first line says that all of it is tapped lines."""
+    """Whether a recording consists of tapped lines, judged by its first line."""
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -71,7 +73,7 @@ def looks_tapped(line: bytes) -> bool:
 
 
 def read_tapped(line: bytes) -> TappedLine | Lost | End:
-    """Read one tapped line. Raises `NotTappedError`."""
+    """Decode one tapped line. Raises `NotTappedError`."""
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError as error:
@@ -82,7 +84,7 @@ def read_tapped(line: bytes) -> TappedLine | Lost | End:
 
 
 def read_record(record: dict[str, Any]) -> TappedLine:
-    """Read one decoded record that holds a line. Raises `NotTappedError`."""
+    """Read the line in a decoded record. Raises `NotTappedError`."""
     t = record.get("t")
     direction = record.get("dir")
     if direction not in ("in", "out", "reply", None):
@@ -119,7 +121,7 @@ def _body(record: dict[str, Any]) -> bytes:
 
 
 def write_tapped(line: bytes, t: int | None, direction: Direction | None, size: int | None = None) -> bytes:
-    """The tapped form of a line, without newline. `size`: of the whole line, where `line` is only its beginning."""
+    """Return the tapped form of a line, without a newline. `size`: of the whole line, if `line` is only its start."""
     record: dict[str, Any] = {}
     if t is not None:
         record["t"] = t

@@ -1,7 +1,7 @@
-"""What is inside `input` and `output`: one struct for the input and one for the result of each canonical tool.
+"""The payloads of canonical tools: for each tool one struct for `input` and one for `output`.
 
-Every field is optional, because every provider leaves something out, and unknown keys are kept in `extra`: providers'
-own spellings stand beside the canonical keys. Field names are the keys on the wire.
+Every field is optional, because every provider leaves something out. Unknown keys go to `extra`; so a provider's own
+keys are there beside the canonical ones. Field names are the keys on the wire.
 
     payload = TOOLS[event.name].input.from_payload(event.input)
 """
@@ -45,14 +45,14 @@ __all__ = ["TOOLS", "McpInput", "McpResult", "ToolTypes"]
 class WebFetchInput(ToolInput):
     url: str | None = None
     urls: list[str] | None = None
-    """In place of `url` where one call fetches several pages."""
+    """Instead of `url`, if one call fetches several pages."""
     prompt: str | None = None
-    """What to find out from the page."""
+    """What to find out."""
 
 
 class WebFetchResult(ToolResultPayload):
     text: str | None = None
-    """The page, or what the agent's own model made of it."""
+    """The page, or what the agent's own model extracted from it."""
     url: str | None = None
     code: int | None = None
     """HTTP status."""
@@ -67,7 +67,7 @@ class SearchHit(OpenStruct):
     title: str | None = None
     url: str | None = None
     snippet: str | None = None
-    """Text of a hit, or of an answer that lists no hits."""
+    """The text of a hit, or the whole answer if it lists no hits."""
 
 
 class WebSearchResult(ToolResultPayload):
@@ -80,16 +80,16 @@ class WebSearchResult(ToolResultPayload):
 class Todo(OpenStruct):
     content: str | None = None
     status: str | None = None
-    """pending, in_progress, completed; or the provider's own word, such as cancelled."""
+    """pending, in_progress or completed; or a value of the provider, such as cancelled."""
     activeForm: str | None = None
-    """The entry as a continuing action ("Reading the code")."""
+    """The entry as an action in progress ("Reading the code")."""
     priority: str | None = None
     id: str | None = None
 
 
 class TodoWriteInput(ToolInput):
     todos: list[Todo] | None = None
-    """The whole list, not a change of it."""
+    """The whole list, not only its changes."""
     explanation: str | None = None
 
 
@@ -110,7 +110,7 @@ class TaskInput(ToolInput):
     description: str | None = None
     subagent_type: str | None = None
     subject: str | None = None
-    """Title of a task."""
+    """The title of a task."""
     taskId: str | int | None = None
     status: str | None = None
 
@@ -155,7 +155,7 @@ class Question(OpenStruct):
     header: str | None = None
     multiSelect: bool | None = None
     options: list[Any] | None = None
-    """`{label, description?}` each."""
+    """Each `{label, description?}`."""
 
 
 class AskUserQuestionInput(ToolInput):
@@ -164,7 +164,7 @@ class AskUserQuestionInput(ToolInput):
 
 class AskUserQuestionResult(ToolResultPayload):
     answers: dict[str, Any] | None = None
-    """Question, or its id, -> answer; several choices are joined by commas."""
+    """Question, or its id -> answer; several choices are joined by commas."""
 
 
 class ChangeTitleInput(ToolInput):
@@ -177,14 +177,14 @@ class ChangeTitleResult(ToolResultPayload):
 
 
 class AcpHistoryImportInput(ToolInput):
-    """The ancestor's own: whether to take over a session's history from the agent."""
+    """A tool of Happier: whether to import a session's history from the agent."""
 
     provider: str | None = None
     remoteSessionId: str | None = None
     localCount: int | None = None
-    """Messages."""
+    """Number of messages."""
     remoteCount: int | None = None
-    """Messages."""
+    """Number of messages."""
     note: str | None = None
     localTail: list[Any] | None = None
     remoteTail: list[Any] | None = None
@@ -205,20 +205,24 @@ class McpIdentity(OpenStruct):
 
 
 class McpInput(ToolInput):
-    """Of every `mcp__<server>__<tool>`; the arguments are its other keys."""
+    """The input of every `mcp__<server>__<tool>`; the tool's arguments are further keys."""
 
     mcp: McpIdentity | None = msgspec.field(default=None, name="_mcp")
 
 
 class McpResult(ToolResultPayload):
+    """The result of every `mcp__<server>__<tool>`."""
+
     mcp: McpIdentity | None = msgspec.field(default=None, name="_mcp")
     text: str | None = None
-    """The text blocks of the answer, one a line."""
+    """The text blocks of the result, one per line."""
     content: list[Any] | None = None
-    """Its other blocks."""
+    """The other blocks of the result."""
 
 
 class ToolTypes(NamedTuple):
+    """The structs of a tool's payloads."""
+
     input: type[ToolInput]
     result: type[ToolResultPayload]
 
@@ -249,4 +253,4 @@ TOOLS = {
     "WorkspaceIndexingPermission": ToolTypes(WorkspaceIndexingPermissionInput, ToolResultPayload),
     "change_title": ToolTypes(ChangeTitleInput, ChangeTitleResult),
 }
-"""Canonical name -> the structs of its payloads: the 24 tools of V2."""
+"""Canonical name -> the structs of its payloads."""

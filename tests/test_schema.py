@@ -1,4 +1,4 @@
-"""What client authors are told of events and frames: it is fresh, it is true of every recorded event, it only grows."""
+"""The published schema: it is fresh, valid for every recorded event, and only grows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from tests.cli.command import here, sentence
-from tests.schema import FILES, SNAPSHOT, broken_promises
+from tests.schema import FILES, SNAPSHOT, breaking_changes
 from tooltap.cli.schema.model import Schema, definitions, json_schema
 from tooltap.cli.schema.schema import write
 from tooltap.normalizers.core.items import Context
@@ -42,22 +42,22 @@ PAYLOADS = {"tool-call": "input", "tool-update": "input", "tool-result": "output
 
 @cache
 def validator(name: str) -> Draft202012Validator:
-    """Of one definition. The union of all events costs a dozen times as much."""
+    """Return a validator of one definition. The union of all events takes a dozen times as long."""
     return Draft202012Validator({**json_schema(), "$ref": f"#/$defs/{name}"})
 
 
 DEFINITIONS = {str(kind.__struct_config__.tag): kind.__name__ for kind in get_args(AnyEvent)}
 
 
-# -- true ---------------------------------------------------------------------------------------------------------
+# -- valid --------------------------------------------------------------------------------------------------------
 
 
-def test_the_schema_is_one() -> None:
+def test_schema_is_valid() -> None:
     Draft202012Validator.check_schema(json_schema())
 
 
 @pytest.mark.parametrize("dialect", builtin())
-def test_every_recorded_event_is_as_the_schema_says(dialect: str) -> None:
+def test_recorded_events_are_valid(dialect: str) -> None:
     seen = 0
     for path in sorted((FIXTURES / dialect).rglob("*.json*")):
         for event in normalize(dialect, read_recording(path.read_bytes()), Context(stream="s")):
@@ -83,7 +83,7 @@ def test_every_recorded_event_is_as_the_schema_says(dialect: str) -> None:
         Reply(id=1, ok=False, error=Problem(code="not-found", message="there is no event 9")),
     ],
 )
-def test_frames_are_as_the_schema_says(frame: ClientFrame | DaemonFrame) -> None:
+def test_frames_are_valid(frame: ClientFrame | DaemonFrame) -> None:
     value = orjson.loads(encode_frame(frame))
 
     validator("ClientFrame" if isinstance(frame, get_args(ClientFrame)) else "DaemonFrame").validate(value)
@@ -99,11 +99,11 @@ def test_frames_are_as_the_schema_says(frame: ClientFrame | DaemonFrame) -> None
         ("DaemonFrame", {"op": "done", "stream": "s", "dialect": "acp", "provider": "gemini"}),
     ],
 )
-def test_the_schema_refuses_what_is_none(name: str, value: Schema) -> None:
+def test_invalid_values_are_rejected(name: str, value: Schema) -> None:
     assert not validator(name).is_valid(value)
 
 
-def test_what_structs_keep_for_themselves_is_not_in_it() -> None:
+def test_internals_are_left_out() -> None:
     text = json.dumps(json_schema())
 
     assert '"null"' not in text
@@ -112,34 +112,34 @@ def test_what_structs_keep_for_themselves_is_not_in_it() -> None:
     assert r"\\Z" not in text
 
 
-def test_a_key_says_what_its_docstring_says() -> None:
+def test_keys_have_their_docstrings() -> None:
     properties = json_schema()["$defs"]["ReadInput"]["properties"]
 
-    assert properties["limit"] == {"type": "integer", "description": "Lines."}
-    assert properties["file_paths"]["description"] == "In place of `file_path` where one call is about several files."
+    assert properties["limit"] == {"type": "integer", "description": "Number of lines."}
+    assert properties["file_paths"]["description"] == "Instead of `file_path`, if one call is about several files."
 
 
 # -- fresh --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_what_is_generated_is_fresh(path: Path) -> None:
+def test_generated_files_are_fresh(path: Path) -> None:
     assert path.read_text() == write(FILES[path]), "run `make schema`"
 
 
 @pytest.mark.parametrize("form", FILES.values())
-def test_the_command_prints_it(form: str) -> None:
+def test_command_prints_every_format(form: str) -> None:
     assert here("schema", "--format", form).stdout.decode() == write(form)
 
 
-def test_an_unknown_format_is_one_sentence() -> None:
+def test_unknown_format_is_refused() -> None:
     finished = here("schema", "--format", "xml")
 
     assert finished.returncode == 2
     assert "'xml' is not one of 'json-schema', 'typescript', 'markdown'" in sentence(finished)
 
 
-def test_every_struct_is_on_the_page_once() -> None:
+def test_every_struct_is_on_the_page() -> None:
     headings = [line[4:] for line in write("markdown").splitlines() if line.startswith("### ")]
 
     assert sorted(headings) == sorted(definitions())
@@ -148,15 +148,15 @@ def test_every_struct_is_on_the_page_once() -> None:
 # -- growing ------------------------------------------------------------------------------------------------------
 
 
-def test_what_clients_were_told_still_holds() -> None:
-    """The rule is `COMPATIBILITY`: within a version, only additions."""
-    assert broken_promises(json.loads(SNAPSHOT.read_text()), json.loads(write("json-schema"))) == []
+def test_committed_schema_only_grows() -> None:
+    """`COMPATIBILITY` is the rule."""
+    assert breaking_changes(json.loads(SNAPSHOT.read_text()), json.loads(write("json-schema"))) == []
 
 
 def changed(change: Callable[[dict[str, Any]], object]) -> list[str]:
     new = copy.deepcopy(json_schema())
     change(new["$defs"])
-    return broken_promises(json_schema(), new)
+    return breaking_changes(json_schema(), new)
 
 
 @pytest.mark.parametrize(
@@ -171,12 +171,12 @@ def changed(change: Callable[[dict[str, Any]], object]) -> list[str]:
         lambda new: new["Message"].update(description="Words."),
     ],
 )
-def test_additions_are_welcome(addition: Callable[[dict[str, Any]], object]) -> None:
+def test_additions_are_allowed(addition: Callable[[dict[str, Any]], object]) -> None:
     assert changed(addition) == []
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "sentences"),
     [
         (lambda new: new.pop("Notice"), ["Notice is gone"]),
         (lambda new: new["AnyEvent"]["anyOf"].pop(0), ['AnyEvent: {"$ref": "#/$defs/SessionEvent"} is gone']),
@@ -211,9 +211,9 @@ def test_additions_are_welcome(addition: Callable[[dict[str, Any]], object]) -> 
         ),
         (
             lambda new: new["ToolResult"]["required"].remove("isError"),
-            ["ToolResult.isError was always there and is so no more"],
+            ["ToolResult.isError was always there and is not any more"],
         ),
-        (lambda new: new["Ingest"]["required"].append("stream"), ["Ingest.stream was optional and is so no more"]),
+        (lambda new: new["Ingest"]["required"].append("stream"), ["Ingest.stream was optional and is not any more"]),
         (
             lambda new: new["Subscribe"]["required"].append("token"),
             ["Subscribe.token is new, and clients that do not know it do not send it"],
@@ -224,7 +224,5 @@ def test_additions_are_welcome(addition: Callable[[dict[str, Any]], object]) -> 
         ),
     ],
 )
-def test_what_clients_rely_on_is_named_when_it_changes(
-    change: Callable[[dict[str, Any]], object], said: list[str]
-) -> None:
-    assert changed(change) == said
+def test_breaking_changes_are_named(change: Callable[[dict[str, Any]], object], sentences: list[str]) -> None:
+    assert changed(change) == sentences

@@ -1,4 +1,4 @@
-"""The schema as a page to read: a table for each struct, in the order in which a client author meets them."""
+"""The schema as a Markdown page: a table for each struct, in the order in which the author of a client needs them."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ __all__ = ["markdown"]
 HEAD = f"""\
 # Schema {SCHEMA_VERSION}, protocol {PROTOCOL_VERSION}
 
-What comes out of the daemon's socket and what goes in, one JSON object a line; made of the structs in `protocol/` by
-`make schema`. `tooltap schema --format json-schema` gives the same for programs, `--format typescript` as types.
+Everything that is sent over the daemon's socket: one JSON object per line. `make schema` generates this page from the
+structs in `protocol/`. `tooltap schema --format json-schema` prints the same as JSON Schema, `--format typescript` as
+types.
 
 **Compatibility.** {COMPATIBILITY}
 
-A key marked * is always there. A default is what an absent key means.
+A key marked * is always present. An absent key means its default.
 """
 
 PAYLOADS = ("ToolInput", "ToolResultPayload")
-"""What all payloads of tools extend."""
+"""The structs that all payloads of tools extend."""
 
 
 def markdown() -> str:
-    """The page's text."""
+    """Return the page."""
     page = _Page()
     page.add(HEAD)
     page.add_union("AnyEvent")
@@ -46,13 +47,13 @@ class _Page:
         self.parts: list[str] = []
         self._schemas = json_schema()["$defs"]
         self._structs = definitions()
-        self._told: set[str] = set()
+        self._written: set[str] = set()
 
     def add(self, *lines: str) -> None:
         self.parts.append("\n".join(lines).rstrip() + "\n")
 
     def add_union(self, name: str) -> None:
-        """A section of it: what its members have in common, each of them, what is inside them."""
+        """Add a section for a union: what its members have in common, each member, and the structs in them."""
         members = [_name(member) for member in self._schemas[name]["anyOf"]]
         bases = {self._structs[member].base for member in members}
         common = [base for base in bases if base is not None and len(bases) == 1]
@@ -62,7 +63,7 @@ class _Page:
 
     def add_tools(self) -> None:
         schema = self._schemas["Tools"]
-        self.add("## Tools", "", "What `input` and `output` of calls and results hold. " + schema["description"])
+        self.add("## Tools", "", "The `input` of a call and the `output` of a result. " + schema["description"])
         named = {name: tool["properties"] for name, tool in schema["properties"].items()}
         rows = [(name, _name(sides["input"]), _name(sides["output"])) for name, sides in named.items()]
         rows.append(("mcp__<server>__<tool>", "McpInput", "McpResult"))
@@ -79,12 +80,12 @@ class _Page:
         self._add_structs(list(results.values()))
 
     def _add_structs(self, names: list[str]) -> None:
-        """These, then those that they refer to."""
+        """Add these structs, and then those that they refer to."""
         waiting = deque(names)
         while waiting:
             name = waiting.popleft()
-            if name not in self._told:
-                self._told.add(name)
+            if name not in self._written:
+                self._written.add(name)
                 self.add(*_struct(self._structs[name]))
                 waiting.extend(_references(self._structs[name]))
 
@@ -102,7 +103,7 @@ def _references_in(value: object) -> list[str]:
 
 def _struct(definition: Definition) -> list[str]:
     doc = " ".join(definition.doc.split())
-    base = [f"With the keys of {_link(definition.base)}."] if definition.base else []
+    base = [f"It also has the keys of {_link(definition.base)}."] if definition.base else []
     text = " ".join([*([doc] if doc else []), *base])
     return [f"### {definition.name}", "", *([text, ""] if text else []), *_table(definition)]
 

@@ -1,7 +1,7 @@
-"""The structs of `tooltap.protocol` as one JSON Schema, with what their docstrings say of every key.
+"""The structs of `tooltap.protocol` as one JSON Schema, with their docstrings as descriptions.
 
-msgspec knows the types; here they become what is on the wire: nothing is null, keys that are always written are
-required, and what a struct keeps for itself is left out. TypeScript and the documentation are made of the same schema.
+msgspec knows the types. This module turns them into what is on the wire: nothing is null, keys that are always written
+are required, and internal fields are left out. TypeScript and the reference page are generated from the same schema.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ REF = "#/$defs/"
 
 
 class Union(NamedTuple):
-    """Structs that are told apart by one key."""
+    """Structs that one key distinguishes."""
 
     members: Any
     title: str
@@ -40,38 +40,39 @@ class Union(NamedTuple):
 
 
 UNIONS = {
-    "AnyEvent": Union(AnyEvent, "Events", "One event line, told apart by `kind`."),
+    "AnyEvent": Union(AnyEvent, "Events", "An event line; `kind` says which."),
     "AnyDisplayEvent": Union(
         AnyDisplayEvent,
         "Display events",
-        "A line of a subscription as `display`: what a user interface shows of one event, told apart by `kind`.",
+        "A line of a subscription with `as` set to `display`: what a user interface shows of one event; `kind` says"
+        " which.",
     ),
-    "ClientFrame": Union(ClientFrame, "Frames of clients", "A line to the daemon, told apart by `op`."),
+    "ClientFrame": Union(ClientFrame, "Frames of clients", "A line to the daemon; `op` says which."),
     "DaemonFrame": Union(
-        DaemonFrame, "Frames of the daemon", "A line from the daemon that is no event, told apart by `op`."
+        DaemonFrame, "Frames of the daemon", "A line from the daemon that is not an event; `op` says which."
     ),
 }
 
 COMPATIBILITY = (
-    f"Within schema {SCHEMA_VERSION} and protocol {PROTOCOL_VERSION} things are only added: kinds, frames, keys, values"
-    " of enumerations, tools. What is there keeps its name, its type, its default, and whether it is always written;"
-    " a new key of a client's frame may be left out. So clients ignore keys, kinds and values they do not know. Absent"
-    " means not known, or the default; nothing is ever `null`, but for what providers put inside `_raw` and other open"
-    " objects."
+    f"Within schema {SCHEMA_VERSION} and protocol {PROTOCOL_VERSION}, things are only added: kinds, frames, keys,"
+    " values of enumerations, tools. What exists keeps its name, its type, its default, and whether it is always"
+    " present; a new key of a client's frame is optional. So clients must ignore keys, kinds and values that they do"
+    " not know. An absent key means that the value is not known, or is the default. Nothing is ever `null`, except"
+    " inside `_raw` and other open objects of providers."
 )
 
 
 class Definition(NamedTuple):
-    """One struct: its whole schema, and which of its keys are its own."""
+    """A struct: its whole schema, and its own keys."""
 
     name: str
     schema: Schema
     base: str | None
-    """The definition it has its other keys from."""
+    """The definition from which it inherits the other keys."""
     own: dict[str, Schema]
     """Key -> schema of its value."""
     is_open: bool
-    """May have further keys, which mean something."""
+    """Whether it may have further keys."""
 
     @property
     def doc(self) -> str:
@@ -83,7 +84,7 @@ class Definition(NamedTuple):
 
 
 def json_schema() -> Schema:
-    """The whole of it, in draft 2020-12. It describes an event line; the rest is under `$defs`."""
+    """The whole schema, in draft 2020-12. It describes an event line; everything else is under `$defs`."""
     unions, _ = _msgspec_components()
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -110,21 +111,21 @@ def definitions() -> dict[str, Definition]:
 
 @cache
 def _msgspec_components() -> tuple[list[Schema], dict[str, Schema]]:
-    """Schemas of the unions; and of every struct in them and in the tools, and of what these extend."""
+    """Return the schemas of the unions; and those of every struct in them and in the tools, and of their bases."""
     payloads = [payload for tool in TOOLS.values() for payload in tool]
     named = [union.members for union in UNIONS.values()]
     roots = [*named, *payloads, McpInput, McpResult, *RESULTS.values()]
     schemas, reached = msgspec.json.schema_components(roots, ref_template=REF + "{name}")
     structs = [struct for struct in _structs(msgspec.Struct) if struct.__name__ in reached]
-    bases = {base for struct in structs for base in struct.__mro__ if _is_told(base)}
+    bases = {base for struct in structs for base in struct.__mro__ if _is_public(base)}
     _, components = msgspec.json.schema_components([*roots, *bases], ref_template=REF + "{name}")
     return list(schemas)[: len(named)], components
 
 
 def _tools() -> Schema:
     return {
-        "description": "Canonical name of a tool -> what its `input` and `output` hold. What a provider gives another"
-        " type than its key has, or has no key, is passed on as it is.",
+        "description": "Canonical name of a tool -> its `input` and `output`. Unknown keys of a provider, and values of"
+        " another type, are passed on unchanged.",
         "type": "object",
         "properties": {
             name: {
@@ -143,7 +144,7 @@ def _tools() -> Schema:
 
 def _results() -> Schema:
     return {
-        "description": "`op` of a request -> what the `result` of its reply holds. That of `stats` is an open object.",
+        "description": "`op` of a request -> the `result` of its reply. The result of `stats` is an open object.",
         "type": "object",
         "properties": {op: {"$ref": REF + struct.__name__} for op, struct in RESULTS.items()},
         "required": [],
@@ -151,21 +152,21 @@ def _results() -> Schema:
 
 
 def _structs(of: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:
-    """All of the protocol that a reader should know of."""
+    """All public structs of the protocol that extend `of`."""
     for struct in of.__subclasses__():
-        if _is_told(struct):
+        if _is_public(struct):
             yield struct
         yield from _structs(struct)
 
 
-def _is_told(struct: type) -> bool:
+def _is_public(struct: type) -> bool:
     ours = struct.__module__.startswith("tooltap.protocol.") and not struct.__name__.startswith("_")
     return ours and struct is not OpenStruct
 
 
 def _base(struct: type[msgspec.Struct]) -> type[msgspec.Struct] | None:
     base = struct.__mro__[1]
-    return base if _is_told(base) else None
+    return base if _is_public(base) else None
 
 
 def _definition(struct: type[msgspec.Struct], schema: Schema) -> Definition:
@@ -179,14 +180,14 @@ def _definition(struct: type[msgspec.Struct], schema: Schema) -> Definition:
             value.pop("default", None)
     if issubclass(struct, OpenStruct):
         del properties["extra"]
-    if config.tag == struct.__name__:  # msgspec's, for a base that is never written itself
+    if config.tag == struct.__name__:  # set by msgspec for a base that is never written
         properties[str(config.tag_field)] = {"type": "string"}
     for field in msgspec.structs.fields(struct):
         if field.encode_name in properties and field.name in docs:
             properties[field.encode_name]["description"] = docs[field.name]
     for text in (schema, *properties.values()):
         if "description" in text:
-            text["description"] = _with_names_of_the_wire(text["description"], struct)
+            text["description"] = _with_wire_names(text["description"], struct)
     inherited = {field.encode_name for field in msgspec.structs.fields(base)} if base else set()
     return Definition(
         struct.__name__,
@@ -197,8 +198,8 @@ def _definition(struct: type[msgspec.Struct], schema: Schema) -> Definition:
     )
 
 
-def _with_names_of_the_wire(text: str, struct: type[msgspec.Struct]) -> str:
-    """A docstring, which uses the names of Python."""
+def _with_wire_names(text: str, struct: type[msgspec.Struct]) -> str:
+    """Replace Python's field names in a docstring with the names on the wire."""
     for field in msgspec.structs.fields(struct):
         if "_" in field.name and field.name != field.encode_name:
             text = re.sub(rf"\b{field.name}\b", field.encode_name, text)
@@ -206,7 +207,7 @@ def _with_names_of_the_wire(text: str, struct: type[msgspec.Struct]) -> str:
 
 
 def _on_the_wire(schema: Schema) -> Schema:
-    """The schema of a value without what is never written."""
+    """Remove from the schema of a value what is never written."""
     schema = {key: value for key, value in schema.items() if (key, value) != ("default", None)}
     options = [option for option in schema.get("anyOf", []) if option != {"type": "null"}]
     if len(options) == 1:
@@ -215,12 +216,12 @@ def _on_the_wire(schema: Schema) -> Schema:
     elif options:
         schema["anyOf"] = options
     if "pattern" in schema:
-        schema["pattern"] = schema["pattern"].replace(r"\Z", "$")  # other languages do not know Python's end of text
+        schema["pattern"] = schema["pattern"].replace(r"\Z", "$")  # other languages do not know `\Z`
     return schema
 
 
 def _field_docs(struct: type[msgspec.Struct]) -> dict[str, str]:
-    """Name of a field -> the docstring behind it."""
+    """Map each field to the docstring that follows it."""
     found: dict[str, str] = {}
     for owner in reversed(struct.__mro__):
         if owner.__module__.startswith("tooltap.protocol."):
@@ -230,7 +231,7 @@ def _field_docs(struct: type[msgspec.Struct]) -> dict[str, str]:
 
 @cache
 def _class_docs(module: str) -> dict[str, dict[str, str]]:
-    """Class -> field -> docstring, in the order of the source; Python itself does not keep these."""
+    """Map each class to its fields and their docstrings, in the order of the source: Python drops them."""
     found: dict[str, dict[str, str]] = {}
     for struct in ast.parse(inspect.getsource(sys.modules[module])).body:
         if isinstance(struct, ast.ClassDef):

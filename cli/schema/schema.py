@@ -1,4 +1,4 @@
-"""`tooltap schema`: what events and frames look like, for programs and people."""
+"""`tooltap schema`: print the schema of events and frames, for programs and for people."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FORMATS = ("json-schema", "typescript", "markdown")
     type=click.Choice(FORMATS),
     default="json-schema",
     show_default=True,
-    help="JSON Schema (draft 2020-12), TypeScript types, or a page to read.",
+    help="JSON Schema (draft 2020-12), TypeScript types, or a Markdown page.",
 )
 def command(form: str) -> None:
     """Print the schema of events, tool payloads and socket frames.
@@ -36,7 +36,7 @@ def command(form: str) -> None:
 
 
 def write(form: str) -> str:
-    """The schema in one of `FORMATS`."""
+    """Return the schema in one of `FORMATS`."""
     if form == "typescript":
         from tooltap.cli.schema.typescript import typescript
 
