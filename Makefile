@@ -1,8 +1,8 @@
-# Every target sets up what it needs in .venv, with uv if it is there, else pip. PYTHON names another interpreter.
+# Every target sets up what it needs in .venv, with uv if it is installed, else pip. PYTHON names another interpreter.
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 BIN := .venv/bin
-# $(call venv,FOLDER) and $(call install,FOLDER,WHAT): a virtual environment, and a package in it.
+# $(call venv,FOLDER) creates a virtual environment, $(call install,FOLDER,WHAT) installs packages into it.
 ifneq ($(shell command -v uv),)
 venv = uv venv -q --python $(PYTHON) $(1)
 install = uv pip install -q --python $(1)/bin/python $(2)
@@ -25,8 +25,8 @@ SITE := build/site
 docs: .venv/.dev
 	$(BIN)/sphinx-build -W --keep-going -q -c docs -d $(SITE)/.doctrees . $(SITE)
 
-# make bench ROWS='trace normalize': what it costs, as a table and in build/bench.json. Wants a quiet machine, and takes a
-# quarter of an hour. CAPTURES=<folder with a manifest.json>: recordings to normalize in place of the fixtures.
+# make bench ROWS='trace normalize': measure costs; prints a table and writes build/bench.json. Needs a quiet machine and
+# takes a quarter of an hour. CAPTURES=<folder with a manifest.json>: recordings to normalize instead of the fixtures.
 # LONG=1: also a million events.
 bench: .venv/.dev
 	$(BIN)/python -m tests.bench $(ROWS) $(CAPTURES:%=--captures %) $(LONG:%=--long) --json build/bench.json
@@ -43,44 +43,45 @@ fix: .venv/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# make corpus CORPUS=<folder with a manifest.json>
+# Accounts for every line of recordings: make corpus CORPUS=<folder with a manifest.json>
 corpus: .venv/.runtime
 	$(BIN)/python -m tooltap.traces.checks.corpus $(CORPUS)
 
-# make goldens GOLDENS=<file of the ancestor's recorded cases>
+# Compares with recorded cases of Happier: make goldens GOLDENS=<file>
 goldens: .venv/.runtime
 	$(BIN)/python -m tooltap.traces.checks.goldens $(GOLDENS)
 
-# make endless DIALECTS='acp or codex-mcp': a million lines each, in which nothing ever ends; `make test` feeds fewer.
+# make endless DIALECTS='acp or codex-mcp': a million lines each, in which nothing ever ends; `make test` uses fewer.
 endless: .venv/.dev
 	TOOLTAP_ENDLESS_LINES=1000000 $(BIN)/pytest -q -n auto tests/normalizers/core/test_bounded_state.py -k '$(DIALECTS)'
 
-# New damage to every recording, of a kind `make test` has not tried.
+# Damages every recording in new ways, which `make test` has not tried.
 fuzz: .venv/.dev
 	TOOLTAP_HYPOTHESIS=fuzz $(BIN)/pytest -q -n auto --timeout 3600 -k "damaged or nonsense" tests/normalizers tests/daemon
 
-# A million events through a daemon with a small journal: nothing may grow. It takes minutes.
+# Sends a million events through a daemon with a small journal: nothing may grow. Takes minutes.
 soak: .venv/.dev
 	$(BIN)/python -m tests.soak
 
-# The page that says which tools are proven for which dialect, from the fixtures.
+# Writes the page that says which tools are proven for which dialect, from the fixtures.
 coverage: .venv/.runtime
 	$(BIN)/python -m tooltap.traces.checks.coverage tests/fixtures > docs/coverage.md
 
-# What is made of the structs in protocol/: pages, JSON Schema, TypeScript. Refuses what is not only an addition.
+# Writes the reference page, JSON Schema and TypeScript types from the structs in protocol/. Refuses breaking changes.
 schema: .venv/.dev
 	$(BIN)/python -m tests.schema
 
-# The client for Node, and its tests against the daemon of this folder.
+# Builds the client for Node and browsers, and tests it against the daemon in this folder.
 typescript: .venv/.runtime
 	cd clients/typescript && npm ci --no-fund --no-audit
 	cd clients/typescript && PATH="$(abspath $(BIN)):$$PATH" npm test
 
-# What the curated lines give today, after a change of the normalizers; says what changed, and what is still wrong.
+# Updates the events of the curated fixtures after a change of the normalizers, and shows what changed.
 fixtures: .venv/.runtime
 	$(BIN)/tooltap fixtures update tests/fixtures/curated
 
-# make baselines CAPTURES=<folder with a folder for each agent, in it recordings and a meta.json with its version>
+# Records the packaged baselines: make baselines CAPTURES=<folder with a folder for each agent, which contains recordings
+# and a meta.json with the agent's version>
 baselines: .venv/.runtime
 	rm -rf traces/static/baselines
 	for meta in $(CAPTURES)/*/meta.json; do \
@@ -88,8 +89,8 @@ baselines: .venv/.runtime
 		$(BIN)/tooltap baseline record --out traces/static/baselines --agent-version "$$version" "$${meta%/*}" || exit 1; \
 	done
 
-# The sdist, the wheel built from it, and that wheel at work in an empty environment, out of reach of the sources: its
-# commands, and a project that uses the client, as mypy sees it.
+# Builds the sdist and, from it, the wheel. Installs the wheel in an empty environment without access to the sources, runs
+# its commands, and type-checks a project that uses the client.
 package: .venv/.dev
 	rm -rf build dist
 	$(BIN)/python -m build --outdir dist .

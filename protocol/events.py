@@ -70,6 +70,7 @@ class Display(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
     """What the user sees of a result, if that differs from what the model saw."""
 
     origin: Literal["provider", "rule", "rewriter"]
+    """Where it comes from: the stream, a rule of the configuration, or the command of a rule."""
     text: str | None = None
     output_id: str | None = None
     mime_type: str | None = None
@@ -102,6 +103,7 @@ class Event(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel", ta
     """`<stream>:<line>:<index>`. `c` follows the line in events that result from closing the stream, `d` in events that
     no line caused."""
     stream: str
+    """The id of the stream."""
     line: int
     """1-based number of the line of the stream that caused the event; 0 if no line has been read."""
     session: str
@@ -109,7 +111,9 @@ class Event(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel", ta
     protocol: str
     """The wire family: acp, codex, claude, gemini, opencode, openai, or the agent's own name."""
     provider: str
+    """The agent, unless the publisher gives it another name."""
     dialect: str
+    """The format of the stream."""
     seq: int | None = None
     """The cursor in the journal; absent in partials and in the output of `tooltap normalize`."""
     ts: int | None = None
@@ -119,10 +123,11 @@ class Event(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel", ta
     parent: str | None = None
     """Id of the call that spawned the subagent."""
     turn: str | None = None
+    """The turn that the event belongs to."""
     synthetic: bool = False
     """tooltap inferred the event: a start that was never seen, a call that was open at the end."""
     replay: bool = False
-    """History the agent sent again."""
+    """The agent sent history again."""
     outputs: dict[str, OutputRef] | None = None
     """JSON pointer into this event -> where to find the whole of the string that was cut there."""
 
@@ -272,7 +277,9 @@ class Usage(Event, tag="usage"):
     cost_scope: Literal["step", "turn", "session"] | None = None
     """What the cost covers, if that is not what the tokens cover."""
     context_used: int | None = None
+    """Tokens in the context window."""
     context_size: int | None = None
+    """Size of the context window, in tokens."""
 
 
 class Notice(Event, tag="notice"):

@@ -205,6 +205,7 @@ export interface Attachment {
 
 /** What the user sees of a result, if that differs from what the model saw. */
 export interface Display {
+  /** Where it comes from: the stream, a rule of the configuration, or the command of a rule. */
   origin: "provider" | "rewriter" | "rule";
   text?: string;
   outputId?: string;
@@ -238,6 +239,7 @@ export interface Event {
    * that no line caused.
    */
   id: string;
+  /** The id of the stream. */
   stream: string;
   /** 1-based number of the line of the stream that caused the event; 0 if no line has been read. */
   line: number;
@@ -245,7 +247,9 @@ export interface Event {
   session: string;
   /** The wire family: acp, codex, claude, gemini, opencode, openai, or the agent's own name. */
   protocol: string;
+  /** The agent, unless the publisher gives it another name. */
   provider: string;
+  /** The format of the stream. */
   dialect: string;
   /** The cursor in the journal; absent in partials and in the output of `tooltap normalize`. */
   seq?: number;
@@ -255,10 +259,11 @@ export interface Event {
   agent?: string;
   /** Id of the call that spawned the subagent. */
   parent?: string;
+  /** The turn that the event belongs to. */
   turn?: string;
   /** tooltap inferred the event: a start that was never seen, a call that was open at the end. */
   synthetic?: boolean;
-  /** History the agent sent again. */
+  /** The agent sent history again. */
   replay?: boolean;
   /** JSON pointer into this event -> where to find the whole of the string that was cut there. */
   outputs?: Record<string, OutputRef>;
@@ -408,7 +413,9 @@ export interface Usage extends Event {
   costUsd?: number;
   /** What the cost covers, if that is not what the tokens cover. */
   costScope?: "session" | "step" | "turn";
+  /** Tokens in the context window. */
   contextUsed?: number;
+  /** Size of the context window, in tokens. */
   contextSize?: number;
 }
 
