@@ -1,4 +1,4 @@
-"""Control frames: what the daemon accepts, and the one sentence a mistake is answered with."""
+"""Control frames: what the daemon accepts, and the sentence with which it answers a mistake."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from tooltap.protocol.frames import (
 )
 
 
-def test_the_smallest_subscribe_follows_everything_from_now_on() -> None:
+def test_subscribe_defaults() -> None:
     assert decode_client_frame(b'{"op":"subscribe"}') == Subscribe(
         after="now", filter=Filter(), partials=False, follow=True, as_="events"
     )
 
 
-def test_frames_use_the_names_of_the_wire() -> None:
+def test_frames_use_wire_names() -> None:
     assert decode_client_frame(
         b'{"op":"ingest","stream":"a/b~1","framing":"tapped","mcpServers":["x"],"from":7}'
     ) == Ingest(stream="a/b~1", framing="tapped", mcp_servers=("x",), from_=7)
@@ -50,7 +50,7 @@ def test_frames_use_the_names_of_the_wire() -> None:
     }
 
 
-def test_op_comes_first_so_that_frames_are_told_from_events_by_their_beginning() -> None:
+def test_op_is_the_first_key() -> None:
     assert encode_frame(Live(seq=4)) == b'{"op":"live","seq":4}\n'
 
 
@@ -86,7 +86,7 @@ def test_op_comes_first_so_that_frames_are_told_from_events_by_their_beginning()
         (b'{"op":"event","id":1}', "bad-frame", "event: object missing required field `seq`"),
     ],
 )
-def test_a_mistake_is_one_clear_sentence(line: bytes, code: str, sentence: str) -> None:
+def test_mistake_is_one_sentence(line: bytes, code: str, sentence: str) -> None:
     with pytest.raises(FrameError) as raised:
         decode_client_frame(line)
 
@@ -94,22 +94,22 @@ def test_a_mistake_is_one_clear_sentence(line: bytes, code: str, sentence: str) 
     assert str(raised.value).startswith(sentence)
 
 
-def test_a_list_in_a_filter_is_bounded() -> None:
+def test_filter_lists_are_bounded() -> None:
     frame = {"op": "subscribe", "filter": {"session": ["s"] * 257}}
 
     with pytest.raises(FrameError, match=r"`filter.session`: expected `array` of length <= 256"):
         decode_client_frame(orjson.dumps(frame))
 
 
-def test_a_wrong_request_is_answered_by_its_id() -> None:
+def test_wrong_request_keeps_its_id() -> None:
     with pytest.raises(FrameError) as raised:
         decode_client_frame(b'{"op":"event","id":"e1","seq":"one"}')
 
     assert raised.value.request_id == "e1"
 
 
-def test_only_after_what_is_no_frame_at_all_nothing_more_can_be_read() -> None:
-    """Behind a wrong `ingest` the stream's own lines come."""
+def test_connection_survives_wrong_frames() -> None:
+    """Unless the line is not a frame, or lines of a stream follow it."""
     fatal = {}
     for line in (b"not json", b"[1]", b'{"op":"nope"}', b'{"op":"subscribe","x":1}', b'{"op":"ingest","x":1}'):
         with pytest.raises(FrameError) as raised:
@@ -119,22 +119,22 @@ def test_only_after_what_is_no_frame_at_all_nothing_more_can_be_read() -> None:
     assert list(fatal.values()) == [True, True, False, False, True]
 
 
-def test_every_error_code_is_explained() -> None:
+def test_error_codes_are_explained() -> None:
     assert set(ERROR_CODES) == set(get_args(ErrorCode))
 
 
-def test_a_client_ignores_what_a_newer_daemon_adds() -> None:
+def test_client_ignores_additions() -> None:
     assert decode_daemon_frame(b'{"op":"weather","sun":true}') is None
     assert decode_daemon_frame(b'{"op":"live","seq":4,"colour":"red"}') == Live(seq=4)
 
 
-def test_a_reply_says_what_went_wrong() -> None:
+def test_failed_reply_is_decoded() -> None:
     reply = Reply(id=1, ok=False, error=Problem(code="not-found", message="no"))
 
     assert decode_daemon_frame(encode_frame(reply)) == reply
 
 
-def test_a_welcome_is_read_back() -> None:
+def test_welcome_is_decoded() -> None:
     welcome = Welcome(protocol=1, schema=2, daemon="tooltap/0.1.0", journal="ab", oldest=1, latest=0)
 
     assert decode_daemon_frame(encode_frame(welcome)) == welcome
@@ -198,5 +198,5 @@ CALL = EventMeta("tool-call", "s1", "one", "claude", None, "Bash", "exec_command
         (Filter(stream=("s1",), provider=("claude", "codex")), True),
     ],
 )
-def test_a_filter_is_or_inside_a_list_and_and_between_keys(wanted: Filter, matches: bool) -> None:
+def test_filter_matches_any_value_of_every_key(wanted: Filter, matches: bool) -> None:
     assert wanted.matches(CALL) is matches
