@@ -20,14 +20,14 @@ demo: .venv/.runtime
 test: .venv/.dev
 	$(BIN)/pytest -q -rs -n auto
 
-# The documentation as a site: build/site/index.html. Warnings are errors; nothing is fetched.
+# Build the documentation as a site: build/site/index.html. Warnings are errors; nothing is fetched.
 SITE := build/site
 docs: .venv/.dev
 	$(BIN)/sphinx-build -W --keep-going -q -c docs -d $(SITE)/.doctrees . $(SITE)
 
-# make bench ROWS='trace normalize': measure costs; prints a table and writes build/bench.json. Needs a quiet machine and
-# takes a quarter of an hour. CAPTURES=<folder with a manifest.json>: recordings to normalize instead of the fixtures.
-# LONG=1: also a million events.
+# make bench ROWS='trace normalize': run benchmarks, print a table, and write build/bench.json. All rows take a quarter of
+# an hour on an idle machine. CAPTURES=<folder with a manifest.json>: normalize these recordings instead of the fixtures.
+# LONG=1: also measure a million events.
 bench: .venv/.dev
 	$(BIN)/python -m tests.bench $(ROWS) $(CAPTURES:%=--captures %) $(LONG:%=--long) --json build/bench.json
 
@@ -43,11 +43,11 @@ fix: .venv/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Accounts for every line of recordings: make corpus CORPUS=<folder with a manifest.json>
+# Account for every line of recordings: make corpus CORPUS=<folder with a manifest.json>
 corpus: .venv/.runtime
 	$(BIN)/python -m tooltap.traces.checks.corpus $(CORPUS)
 
-# Compares with recorded cases of Happier: make goldens GOLDENS=<file>
+# Compare with recorded cases of Happier: make goldens GOLDENS=<file>
 goldens: .venv/.runtime
 	$(BIN)/python -m tooltap.traces.checks.goldens $(GOLDENS)
 
@@ -55,32 +55,32 @@ goldens: .venv/.runtime
 endless: .venv/.dev
 	TOOLTAP_ENDLESS_LINES=1000000 $(BIN)/pytest -q -n auto tests/normalizers/core/test_bounded_state.py -k '$(DIALECTS)'
 
-# Damages every recording in new ways, which `make test` has not tried.
+# Damage every recording in random ways that `make test` does not try.
 fuzz: .venv/.dev
 	TOOLTAP_HYPOTHESIS=fuzz $(BIN)/pytest -q -n auto --timeout 3600 -k "damaged or nonsense" tests/normalizers tests/daemon
 
-# Sends a million events through a daemon with a small journal: nothing may grow. Takes minutes.
+# Send a million events through a daemon with a small journal, and check that nothing grows. It takes minutes.
 soak: .venv/.dev
 	$(BIN)/python -m tests.soak
 
-# Writes the page that says which tools are proven for which dialect, from the fixtures.
+# Write the page that says which tools are proven for which dialect, from the fixtures.
 coverage: .venv/.runtime
 	$(BIN)/python -m tooltap.traces.checks.coverage tests/fixtures > docs/coverage.md
 
-# Writes the reference page, JSON Schema and TypeScript types from the structs in protocol/. Refuses breaking changes.
+# Write the reference page, JSON Schema and TypeScript types from the structs in protocol/. Refuses breaking changes.
 schema: .venv/.dev
 	$(BIN)/python -m tests.schema
 
-# Builds the client for Node and browsers, and tests it against the daemon in this folder.
+# Build the client for Node and browsers, and test it against the daemon in this folder.
 typescript: .venv/.runtime
 	cd clients/typescript && npm ci --no-fund --no-audit
 	cd clients/typescript && PATH="$(abspath $(BIN)):$$PATH" npm test
 
-# Updates the events of the curated fixtures after a change of the normalizers, and shows what changed.
+# Update the events of the curated fixtures after a change of the normalizers, and show what changed.
 fixtures: .venv/.runtime
 	$(BIN)/tooltap fixtures update tests/fixtures/curated
 
-# Records the packaged baselines: make baselines CAPTURES=<folder with a folder for each agent, which contains recordings
+# Record the packaged baselines: make baselines CAPTURES=<folder with a folder for each agent, which contains recordings
 # and a meta.json with the agent's version>
 baselines: .venv/.runtime
 	rm -rf traces/static/baselines
@@ -89,8 +89,8 @@ baselines: .venv/.runtime
 		$(BIN)/tooltap baseline record --out traces/static/baselines --agent-version "$$version" "$${meta%/*}" || exit 1; \
 	done
 
-# Builds the sdist and, from it, the wheel. Installs the wheel in an empty environment without access to the sources, runs
-# its commands, and type-checks a project that uses the client.
+# Build the sdist and, from it, the wheel. Install the wheel in an empty environment without access to the sources, run
+# its commands, and type-check a project that uses the client.
 package: .venv/.dev
 	rm -rf build dist
 	$(BIN)/python -m build --outdir dist .

@@ -1,6 +1,6 @@
-"""`make schema`: write the files generated from the structs in `protocol/`, unless a change would break clients.
+"""`make schema`: generates files from the structs in `protocol/`, unless a change would break clients.
 
-The committed JSON Schema may only grow: see `COMPATIBILITY` in `cli/schema/model.py`.
+The committed JSON Schema is a promise to clients. It may only grow: see `COMPATIBILITY` in `cli/schema/model.py`.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ FILES = {
 NOT_TYPES = ("title", "description", "properties", "required", "enum", "anyOf", "$defs", "discriminator")
 
 
-def breaking_changes(old: Schema, new: Schema) -> list[str]:
-    """List what clients of `old` rely on and `new` changes, one sentence each."""
+def broken_promises(old: Schema, new: Schema) -> list[str]:
+    """A sentence for each promise of `old` to clients that `new` breaks."""
     clients = {option["$ref"].rpartition("/")[2] for option in old["$defs"]["ClientFrame"]["anyOf"]}
     found: list[str] = []
     for name, definition in old["$defs"].items():
         if name not in new["$defs"]:
             found.append(f"{name} is gone")
         else:
-            found += _changes(name, definition, new["$defs"][name], from_clients=name in clients)
+            found += _broken(name, definition, new["$defs"][name], from_clients=name in clients)
     return found
 
 
-def _changes(place: str, old: Schema, new: Schema, *, from_clients: bool) -> Iterator[str]:
-    """Compare one schema and the schemas inside it."""
+def _broken(place: str, old: Schema, new: Schema, *, from_clients: bool) -> Iterator[str]:
+    """Check one schema and its nested schemas."""
     for keyword in sorted({*old, *new} - {*NOT_TYPES}):
         before, after = old.get(keyword), new.get(keyword)
         if isinstance(before, dict) and isinstance(after, dict):
-            yield from _changes(place, before, after, from_clients=from_clients)
+            yield from _broken(place, before, after, from_clients=from_clients)
         elif before != after:
             yield f"{place}: {keyword} was {_json(before)} and is {_json(after)}"
-    yield from (f"{place}: the value {_json(value)} is gone" for value in _gone(old, new, "enum"))
-    yield from (f"{place}: {_json(option)} is gone" for option in _gone(old, new, "anyOf"))
+    yield from (f"{place}: the value {_json(value)} is gone" for value in _removed(old, new, "enum"))
+    yield from (f"{place}: {_json(option)} is gone" for option in _removed(old, new, "anyOf"))
     if ("enum" in old) != ("enum" in new) or ("anyOf" in old) != ("anyOf" in new):
         yield f"{place}: was {_json(old)} and is {_json(new)}"
     properties = new.get("properties", {})
@@ -54,16 +54,16 @@ def _changes(place: str, old: Schema, new: Schema, *, from_clients: bool) -> Ite
         if key not in properties:
             yield f"{place}.{key} is gone"
             continue
-        yield from _changes(f"{place}.{key}", value, properties[key], from_clients=from_clients)
+        yield from _broken(f"{place}.{key}", value, properties[key], from_clients=from_clients)
         was, now = (key in schema["required"] for schema in (old, new))
         if was != now:
-            yield f"{place}.{key} was {'always there' if was else 'optional'} and is not any more"
+            yield f"{place}.{key} was {'required' if was else 'optional'} and is not any more"
     if from_clients:
         for key in sorted(set(new.get("required", [])) - set(old.get("properties", []))):
-            yield f"{place}.{key} is new, and clients that do not know it do not send it"
+            yield f"{place}.{key} is a new required key, which existing clients do not send"
 
 
-def _gone(old: Schema, new: Schema, keyword: str) -> list[Any]:
+def _removed(old: Schema, new: Schema, keyword: str) -> list[Any]:
     return [value for value in old.get(keyword, []) if value not in new.get(keyword, [])]
 
 
@@ -72,11 +72,8 @@ def _json(value: Any) -> str:
 
 
 def main() -> int:
-    if broken := breaking_changes(json.loads(SNAPSHOT.read_text()), json.loads(write("json-schema"))):
-        print(
-            "\n".join(["these changes would break clients; within a version the schema may only grow:", *broken]),
-            file=sys.stderr,
-        )
+    if broken := broken_promises(json.loads(SNAPSHOT.read_text()), json.loads(write("json-schema"))):
+        print("\n".join(["within a version the schema may only grow, but:", *broken]), file=sys.stderr)
         return 1
     for path, form in FILES.items():
         path.write_text(write(form))

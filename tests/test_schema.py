@@ -14,11 +14,11 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from tests.cli.command import here, sentence
-from tests.schema import FILES, SNAPSHOT, breaking_changes
+from tests.schema import FILES, SNAPSHOT, broken_promises
 from tooltap.cli.schema.model import Schema, definitions, json_schema
 from tooltap.cli.schema.schema import write
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.registry import builtin
+from tooltap.normalizers.core.registry import dialects
 from tooltap.normalizers.stream.contract import normalize, read_recording
 from tooltap.protocol.events import AnyEvent, encode
 from tooltap.protocol.filters import Filter
@@ -56,7 +56,7 @@ def test_schema_is_valid() -> None:
     Draft202012Validator.check_schema(json_schema())
 
 
-@pytest.mark.parametrize("dialect", builtin())
+@pytest.mark.parametrize("dialect", dialects())
 def test_recorded_events_are_valid(dialect: str) -> None:
     seen = 0
     for path in sorted((FIXTURES / dialect).rglob("*.json*")):
@@ -150,13 +150,13 @@ def test_every_struct_is_on_the_page() -> None:
 
 def test_committed_schema_only_grows() -> None:
     """`COMPATIBILITY` is the rule."""
-    assert breaking_changes(json.loads(SNAPSHOT.read_text()), json.loads(write("json-schema"))) == []
+    assert broken_promises(json.loads(SNAPSHOT.read_text()), json.loads(write("json-schema"))) == []
 
 
 def changed(change: Callable[[dict[str, Any]], object]) -> list[str]:
     new = copy.deepcopy(json_schema())
     change(new["$defs"])
-    return breaking_changes(json_schema(), new)
+    return broken_promises(json_schema(), new)
 
 
 @pytest.mark.parametrize(
@@ -211,12 +211,12 @@ def test_additions_are_allowed(addition: Callable[[dict[str, Any]], object]) -> 
         ),
         (
             lambda new: new["ToolResult"]["required"].remove("isError"),
-            ["ToolResult.isError was always there and is not any more"],
+            ["ToolResult.isError was required and is not any more"],
         ),
         (lambda new: new["Ingest"]["required"].append("stream"), ["Ingest.stream was optional and is not any more"]),
         (
             lambda new: new["Subscribe"]["required"].append("token"),
-            ["Subscribe.token is new, and clients that do not know it do not send it"],
+            ["Subscribe.token is a new required key, which existing clients do not send"],
         ),
         (
             lambda new: new["SessionsRequest"]["properties"]["limit"].update(maximum=10),
@@ -224,5 +224,5 @@ def test_additions_are_allowed(addition: Callable[[dict[str, Any]], object]) -> 
         ),
     ],
 )
-def test_breaking_changes_are_named(change: Callable[[dict[str, Any]], object], sentences: list[str]) -> None:
+def test_broken_promises_are_named(change: Callable[[dict[str, Any]], object], sentences: list[str]) -> None:
     assert changed(change) == sentences

@@ -2,7 +2,7 @@
 
 from tests.docs.pages import DOCS
 from tests.test_layout import ROOT
-from tooltap.normalizers.core.registry import builtin
+from tooltap.normalizers.core.registry import dialects
 from tooltap.traces.checks.coverage import page
 
 PAGE = DOCS / "coverage.md"
@@ -15,6 +15,6 @@ def test_coverage_page_is_fresh() -> None:
 def test_every_dialect_has_a_proven_tool() -> None:
     text = PAGE.read_text()
 
-    for dialect in builtin():
+    for dialect in dialects():
         section = text.split(f"## {dialect}\n")[1].split("\n## ")[0]
         assert section.count("| `") > 0, f"{dialect} proves no tool at all"

@@ -11,7 +11,7 @@ import pytest
 from tests.docs.pages import DOCS
 from tests.same_task import FIXTURES
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.registry import builtin
+from tooltap.normalizers.core.registry import dialects
 from tooltap.normalizers.stream.contract import normalize, read_recording
 from tooltap.normalizers.stream.display import display_of
 from tooltap.protocol.display import DisplayEvent, DisplayText, DisplayToolUse
@@ -53,10 +53,10 @@ def shown(events: list[Event]) -> list[tuple[int, DisplayEvent]]:
 
 
 def test_every_dialect_has_a_row() -> None:
-    assert set(ROWS) == set(builtin())
+    assert set(ROWS) == set(dialects())
 
 
-@pytest.mark.parametrize("dialect", sorted(builtin()))
+@pytest.mark.parametrize("dialect", dialects())
 def test_recordings_lack_what_is_left_out(dialect: str) -> None:
     events = [event for run in events_of(dialect) for event in run]
     stated = ROWS[dialect].left_out.partition(";")[0].split(", ")
@@ -65,7 +65,7 @@ def test_recordings_lack_what_is_left_out(dialect: str) -> None:
     assert not [name for name in stated if name in REPORTS and any(map(REPORTS[name], events))]
 
 
-@pytest.mark.parametrize("dialect", sorted(builtin()))
+@pytest.mark.parametrize("dialect", dialects())
 def test_text_is_streamed_exactly_where_stated(dialect: str) -> None:
     pieces = any(isinstance(one, DisplayText) and one.partial for run in events_of(dialect) for _, one in shown(run))
 
