@@ -20,11 +20,6 @@ demo: .venv/.runtime
 test: .venv/.dev
 	$(BIN)/pytest -q -rs -n auto
 
-# Build the documentation as a site: build/site/index.html. Warnings are errors; nothing is fetched.
-SITE := build/site
-docs: .venv/.dev
-	$(BIN)/sphinx-build -W --keep-going -q -c docs -d $(SITE)/.doctrees . $(SITE)
-
 # make bench ROWS='trace normalize': run benchmarks, print a table, and write build/bench.json. All rows take a quarter of
 # an hour on an idle machine. CAPTURES=<folder with a manifest.json>: normalize these recordings instead of the fixtures.
 # LONG=1: also measure a million events.
@@ -62,6 +57,11 @@ fuzz: .venv/.dev
 # Send a million events through a daemon with a small journal, and check that nothing grows. It takes minutes.
 soak: .venv/.dev
 	$(BIN)/python -m tests.soak
+
+# Build the documentation as a site: build/site/index.html. Warnings are errors; nothing is fetched.
+SITE := build/site
+docs: .venv/.dev
+	$(BIN)/sphinx-build -W --keep-going -q -c docs -d $(SITE)/.doctrees . $(SITE)
 
 # Write the page that says which tools are proven for which dialect, from the fixtures.
 coverage: .venv/.runtime
