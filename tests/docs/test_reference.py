@@ -11,6 +11,8 @@ import msgspec
 import pytest
 
 from tests.docs.pages import DOCS, blocks_of
+from tests.test_layout import ROOT
+from tooltap import client
 from tooltap.cli.main import COMMANDS
 from tooltap.daemon.config import Config, Follow, Web
 from tooltap.daemon.views.rules import Rewriting
@@ -77,3 +79,17 @@ def test_configuration_keys_and_defaults_are_listed(rows: list[list[str]]) -> No
     }
 
     assert {row[0].strip("` "): row[1] for row in rows} == defaults
+
+
+def test_exports_of_python_client_are_listed() -> None:
+    rows = rows_of(REFERENCE / "python.md", "| name | what it is |")
+
+    assert sorted(name for row in rows for name in re.findall(r"`(\w+)`", row[0])) == sorted(client.__all__)
+
+
+def test_make_targets_are_listed() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    [targets] = re.findall(r"^\.PHONY: ((?:.*\\\n)*.*)", makefile, re.MULTILINE)
+    named = re.findall(r"`make (\w+)", (ROOT / "CONTRIBUTING.md").read_text())
+
+    assert set(targets.replace("\\", "").split()) == set(named)
