@@ -11,7 +11,7 @@ venv = $(PYTHON) -m venv $(1)
 install = $(1)/bin/python -m pip install -q --disable-pip-version-check $(2)
 endif
 
-.PHONY: demo test docs bench check lint fix corpus goldens coverage baselines fixtures schema typescript endless fuzz soak \
+.PHONY: demo test docs bench check lint fix corpus goldens dialects baselines fixtures schema typescript endless fuzz soak \
 	package clean
 
 demo: .venv/.runtime
@@ -63,9 +63,9 @@ SITE := build/site
 docs: .venv/.dev
 	$(BIN)/sphinx-build -W --keep-going -q -c docs -d $(SITE)/.doctrees . $(SITE)
 
-# Write the page that says which tools are proven for which dialect, from the fixtures.
-coverage: .venv/.runtime
-	$(BIN)/python -m tooltap.traces.checks.coverage tests/fixtures > docs/coverage.md
+# Write what is made of the folders in normalizers/dialects/ and of their recordings: tables, pages, samples, snapshots.
+dialects: .venv/.dev
+	$(BIN)/python -m tests.dialects
 
 # Write the reference page, JSON Schema and TypeScript types from the structs in protocol/. Refuses breaking changes.
 schema: .venv/.dev

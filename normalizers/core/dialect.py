@@ -1,7 +1,8 @@
 """What the folder of a dialect says about it: how it is recognised, which agents print it, how it is documented.
 
-`dialects/<family>/__init__.py` holds `DIALECTS` and `AGENTS`, tuples of what is defined here; `registry.py` collects
-them. These modules are imported whenever a dialect is looked up, so they import no parser.
+`dialects/<family>/__init__.py` holds `DIALECTS`; `AGENTS`, where tooltap knows the command of an agent; and `PRODUCT`,
+the name under which README lists the family. `registry.py` collects them. These modules are imported whenever a dialect
+is looked up, so they import no parser.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ class Dialect(NamedTuple):
     """What is read after the vendor's source or others' recordings, and is in no recording of ours."""
     takes_from: tuple[str, ...] = ()
     """Dialects whose rule also accepts lines of this one; such lines are this one's."""
-    endless: str = "endless:lines"
+    endless: str | None = None
     """`module:function` that returns an endless stream in which everything that could be remembered is new on every
-    line: what a parser stores must stay bounded."""
+    line: what a parser stores must stay bounded. None: the recordings, repeated with new ids."""
 
 
 class Store(NamedTuple):

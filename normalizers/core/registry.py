@@ -16,7 +16,7 @@ from tooltap.normalizers.core.dialect import Agent, Dialect
 if TYPE_CHECKING:
     from tooltap.normalizers.core.parser import Parser
 
-__all__ = ["UnknownDialectError", "agents", "builtin", "dialects", "load", "parser_class"]
+__all__ = ["UnknownDialectError", "agents", "builtin", "dialects", "load", "parser_class", "products"]
 
 FOLDER = "tooltap.normalizers.dialects"
 ENTRY_POINTS = "tooltap.dialects"
@@ -37,7 +37,13 @@ def builtin() -> dict[str, Dialect]:
 @cache
 def agents() -> dict[str, Agent]:
     """Command -> every agent we know."""
-    return {agent.command: agent for module in _families() for agent in module.AGENTS}
+    return {agent.command: agent for module in _families() for agent in getattr(module, "AGENTS", ())}
+
+
+def products() -> list[str]:
+    """What README lists: names of products, then whole groups of agents."""
+    found = [module.PRODUCT for module in _families() if hasattr(module, "PRODUCT")]
+    return sorted(found, key=lambda product: (not product[0].isupper(), product.lower()))
 
 
 def dialects() -> list[str]:
@@ -73,7 +79,10 @@ def _families() -> list[Any]:
 def _described(family: Any) -> list[Dialect]:
     """The dialects of a folder; paths of modules in it become absolute."""
     inside = f"{family.__name__}."
-    return [one._replace(parser=inside + one.parser, endless=inside + one.endless) for one in family.DIALECTS]
+    return [
+        one._replace(parser=inside + one.parser, endless=inside + one.endless if one.endless else None)
+        for one in family.DIALECTS
+    ]
 
 
 @cache

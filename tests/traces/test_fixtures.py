@@ -12,7 +12,6 @@ import pytest
 
 from tests.normalizers.stream.test_contract import RECORDINGS, SMALL, dialect_of, name_of
 from tests.traces.tracing import record, trace
-from tooltap.normalizers.core.registry import builtin
 from tooltap.normalizers.stream.contract import read_recording
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.normalizers.wire.recording import Line
@@ -325,21 +324,6 @@ def test_a_file_that_cannot_be_read_is_one_sentence(folder: Path, content: str, 
 
 def test_what_is_curated_here_holds() -> None:
     assert list(Fixtures.load(CURATED).problems()) == [], "run `make fixtures` and review what changed"
-
-
-def test_what_is_curated_here_is_of_every_recorded_dialect() -> None:
-    """The others have no recordings of ours: their fixtures are written anew."""
-    written = {
-        "cursor-stream",
-        "display-tools",
-        "happier-trace",
-        "legacy",
-        "openai-chat",
-        "openai-responses",
-        "tooltap-trace",
-    }
-
-    assert {example.dialect for example in Fixtures.load(CURATED).examples} == set(builtin()) - written
 
 
 def test_what_is_curated_here_is_small_and_redacted() -> None:

@@ -24,7 +24,7 @@ TOOLS = (*CANONICAL_TOOLS, *LATER_TOOLS, MCP)
 WRITTEN = "-written"
 HEAD = """# What is proven
 
-Made from the recorded streams under `tests/fixtures` by `make coverage`; a test keeps it fresh.
+Made from the recorded streams under `tests/fixtures` by `make dialects`; a test keeps it fresh.
 
 A cell names a fixture in which the wire opens a call of that tool and answers it, with a result that says something if
 there is one. Fixtures are cut from real

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tooltap.normalizers.core.dialect import Agent, Dialect
+from tooltap.normalizers.core.dialect import Dialect
 
-__all__ = ["AGENTS", "DIALECTS"]
+__all__ = ["DIALECTS", "PRODUCT"]
 
 
 def _is_acp(value: dict[str, Any]) -> bool:
@@ -22,6 +22,8 @@ def _is_acp(value: dict[str, Any]) -> bool:
     return "agentCapabilities" in result or "stopReason" in result or ("sessionId" in result and "modes" in result)
 
 
+PRODUCT = "any agent that speaks ACP"
+
 DIALECTS = (
     Dialect(
         "acp",
@@ -30,10 +32,9 @@ DIALECTS = (
         reads="JSON-RPC of ACP agents: Gemini CLI, OpenCode, `claude-agent-acp`, `codex-acp` and others",
         tapped_with="`tooltap proxy -- AGENT`",
         arrives="streams text",
-        omits="–; Gemini CLI ends shell, read and search without their output",
+        omits="–; Gemini CLI reports no output of shell, read and search tools",
         unproven="v2 and unstable updates, elicitations, terminals run by the client; "
         "agents other than the recorded four",
+        endless="endless:lines",
     ),
 )
-
-AGENTS: tuple[Agent, ...] = ()

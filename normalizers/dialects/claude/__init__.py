@@ -9,7 +9,7 @@ from tooltap.normalizers.core.dialect import Agent, Dialect, Store
 from tooltap.normalizers.dialects.claude.bookkeeping import BOOKKEEPING
 from tooltap.normalizers.wire.values import record
 
-__all__ = ["AGENTS", "DIALECTS"]
+__all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
 
 
 def _is_claude_stream(value: dict[str, Any]) -> bool:
@@ -55,6 +55,8 @@ def _is_claude_transcript(value: dict[str, Any]) -> bool:
     return kind in _TRANSCRIPT_LINES and _TRANSCRIPT_LINES[kind] in value
 
 
+PRODUCT = "Claude Code"
+
 DIALECTS = (
     Dialect(
         "claude-stream",
@@ -63,8 +65,8 @@ DIALECTS = (
         reads="`claude -p --output-format stream-json`, with partial messages and the control protocol",
         tapped_with="`tooltap run -- claude -p … --output-format stream-json --verbose`",
         arrives="streams text",
-        omits="–; text in pieces only with `--include-partial-messages`, permission requests only with the control "
-        "protocol, not the prompt given as an argument",
+        omits="–; partials only with `--include-partial-messages`, permission requests only with the control "
+        "protocol, no prompt that is given as an argument",
         unproven="`redacted_thinking`, `conversation_reset`, control requests beyond the recorded, SDK notices",
         endless="endless:claude_stream",
     ),
@@ -72,7 +74,7 @@ DIALECTS = (
         "claude-transcript",
         "transcript:ClaudeTranscript",
         _is_claude_transcript,
-        reads="the session files Claude Code keeps under `~/.claude/projects`, subagents' files included",
+        reads="the session files that Claude Code stores under `~/.claude/projects`, including those of subagents",
         tapped_with="`tooltap serve --follow claude`",
         arrives="streams blocks",
         omits="permission requests",

@@ -6,7 +6,7 @@ from typing import Any
 
 from tooltap.normalizers.core.dialect import Agent, Dialect
 
-__all__ = ["AGENTS", "DIALECTS"]
+__all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
 
 
 def _is_cline_json(value: dict[str, Any]) -> bool:
@@ -16,6 +16,8 @@ def _is_cline_json(value: dict[str, Any]) -> bool:
 
 _CLINE_JSON_KEYS = {"agent_event": "event", "hook_event": "hookEventName", "run_result": "finishReason"}
 
+
+PRODUCT = "Cline"
 
 DIALECTS = (
     Dialect(
@@ -27,6 +29,7 @@ DIALECTS = (
         arrives="streams text",
         omits="prompts, permission requests",
         unproven="notices, errors, subagents",
+        endless="endless:lines",
     ),
 )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tooltap.normalizers.core.dialect import Agent, Dialect, Store
 
-__all__ = ["AGENTS", "DIALECTS"]
+__all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
 
 
 def _is_codex_mcp(value: dict[str, Any]) -> bool:
@@ -80,6 +80,8 @@ def _is_codex_rollout(value: dict[str, Any]) -> bool:
     return {"id", "timestamp", "instructions"} <= set(value) and "type" not in value  # to 0.31
 
 
+PRODUCT = "Codex"
+
 DIALECTS = (
     Dialect(
         "codex-exec",
@@ -88,8 +90,8 @@ DIALECTS = (
         reads="`codex exec --json`",
         tapped_with="`tooltap run -- codex exec --json …`",
         arrives="streams blocks",
-        omits="prompts, permission requests, cost; a refused approval leaves no trace, "
-        "an interrupted run has no end, a changed file has path and kind only",
+        omits="prompts, permission requests, cost; a refused approval leaves no trace, an interrupted run has "
+        "no end, a changed file has only its path and the kind of change",
         unproven="the generations before 0.120",
         endless="endless:codex_exec",
     ),
@@ -119,7 +121,7 @@ DIALECTS = (
         "codex-rollout",
         "rollout:CodexRollout",
         _is_codex_rollout,
-        reads="the session files Codex keeps under `~/.codex/sessions`",
+        reads="the session files that Codex stores under `~/.codex/sessions`",
         tapped_with="`tooltap serve --follow codex`",
         arrives="streams blocks",
         omits="permission requests, cost",

@@ -6,7 +6,7 @@ from typing import Any
 
 from tooltap.normalizers.core.dialect import Agent, Dialect
 
-__all__ = ["AGENTS", "DIALECTS"]
+__all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
 
 
 def _is_copilot_json(value: dict[str, Any]) -> bool:
@@ -19,6 +19,8 @@ def _is_copilot_json(value: dict[str, Any]) -> bool:
 _COPILOT_JSON_KEYS = {"id", "timestamp", "parentId"}
 
 
+PRODUCT = "Copilot CLI"
+
 DIALECTS = (
     Dialect(
         "copilot-json",
@@ -27,8 +29,9 @@ DIALECTS = (
         reads="Copilot CLI's JSON output",
         tapped_with="`tooltap run -- copilot -p … --output-format json`",
         arrives="streams text",
-        omits="cost; the session's id comes last",
+        omits="cost; the session's id arrives last",
         unproven="exit codes other than 0, permission and hook events, background shells, to-do lists as SQL",
+        endless="endless:lines",
     ),
 )
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tooltap.normalizers.core.dialect import Agent, Dialect
 
-__all__ = ["AGENTS", "DIALECTS"]
+__all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
 
 
 def _is_cursor_stream(value: dict[str, Any]) -> bool:
@@ -25,6 +25,8 @@ def _is_cursor_stream(value: dict[str, Any]) -> bool:
     return False
 
 
+PRODUCT = "Cursor"
+
 DIALECTS = (
     Dialect(
         "cursor-stream",
@@ -33,9 +35,10 @@ DIALECTS = (
         reads="`cursor-agent -p --output-format stream-json`",
         tapped_with="`tooltap run -- cursor-agent -p --output-format stream-json …`",
         arrives="streams blocks",
-        omits="permission requests, cost; not recorded by us",
+        omits="permission requests, cost; not recorded yet",
         unproven="all of it",
         takes_from=("claude-stream",),
+        endless="endless:lines",
     ),
 )
 

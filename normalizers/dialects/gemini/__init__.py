@@ -7,7 +7,7 @@ from typing import Any
 
 from tooltap.normalizers.core.dialect import Agent, Dialect, Store
 
-__all__ = ["AGENTS", "DIALECTS"]
+__all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
 
 
 def _is_gemini_stream(value: dict[str, Any]) -> bool:
@@ -45,6 +45,8 @@ _GEMINI_CHAT_KINDS = ("user", "info", "warning", "error")
 _GEMINI_CHAT_KEYS = {"id", "timestamp", "type", "content", "displayContent"}
 
 
+PRODUCT = "Gemini CLI"
+
 DIALECTS = (
     Dialect(
         "gemini-stream",
@@ -53,7 +55,7 @@ DIALECTS = (
         reads="`gemini --output-format stream-json`",
         tapped_with="`tooltap run -- gemini -p … --output-format stream-json`",
         arrives="streams text",
-        omits="reasoning, permission requests, cost; what the model saw of a result, what a file holds, exit codes",
+        omits="reasoning, permission requests, cost; what the model saw of a result, contents of files, exit codes",
         unproven="denials by policy, cancelled streams",
         endless="endless:gemini_stream",
     ),
@@ -61,10 +63,10 @@ DIALECTS = (
         "gemini-chat",
         "chat:GeminiChat",
         _is_gemini_chat,
-        reads="the chats Gemini CLI saves",
+        reads="the chats that Gemini CLI saves",
         tapped_with="`tooltap serve --follow gemini`",
         arrives="streams blocks",
-        omits="permission requests, cost; calls come with their results",
+        omits="permission requests, cost; calls arrive with their results",
         unproven="`$rewindTo`, `$patch`, compaction, subagents, background shells",
         endless="endless:gemini_chat",
     ),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tooltap.normalizers.core.dialect import Agent, Dialect
+from tooltap.normalizers.core.dialect import Dialect
 
-__all__ = ["AGENTS", "DIALECTS"]
+__all__ = ["DIALECTS"]
 
 
 def _is_happier_trace(value: dict[str, Any]) -> bool:
@@ -36,14 +36,14 @@ DIALECTS = (
         reads="tool traces of Happier (V1)",
         tapped_with="`tooltap ingest FILE`",
         arrives="recorded",
-        omits="prompts, reasoning, tokens, cost; tools and permissions are all it has",
+        omits="prompts, reasoning, tokens, cost; it contains only tools and permissions",
         endless="endless:happier_trace",
     ),
     Dialect(
         "legacy",
         "legacy:Legacy",
         _is_legacy,
-        reads="stored tool messages from before payloads carried `_happy`; has to be named",
+        reads="stored tool messages from before payloads carried `_happy`; must be set with `--dialect`",
         tapped_with="`tooltap normalize --dialect legacy FILE`",
         arrives="recorded",
         omits="–",
@@ -51,5 +51,3 @@ DIALECTS = (
         endless="endless:legacy",
     ),
 )
-
-AGENTS: tuple[Agent, ...] = ()

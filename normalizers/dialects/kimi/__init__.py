@@ -7,7 +7,7 @@ from typing import Any
 from tooltap.normalizers.core.dialect import Agent, Dialect
 from tooltap.normalizers.wire.values import record
 
-__all__ = ["AGENTS", "DIALECTS"]
+__all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
 
 
 def _is_kimi_json(value: dict[str, Any]) -> bool:
@@ -26,6 +26,8 @@ _ANTHROPIC_BLOCKS = ("redacted_thinking", "thinking", "tool_result", "tool_use")
 """Parts of bare messages of Anthropic's API."""
 
 
+PRODUCT = "Kimi CLI"
+
 DIALECTS = (
     Dialect(
         "kimi-json",
@@ -36,6 +38,7 @@ DIALECTS = (
         arrives="streams blocks",
         omits="prompts, permission requests, tokens, cost; the session's id",
         unproven="background tasks, notifications, rejections",
+        endless="endless:lines",
     ),
 )
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tooltap.normalizers.core.dialect import Agent, Dialect
+from tooltap.normalizers.core.dialect import Dialect
 
-__all__ = ["AGENTS", "DIALECTS"]
+__all__ = ["DIALECTS", "PRODUCT"]
 
 
 def _is_openai_chat(value: dict[str, Any]) -> bool:
@@ -46,6 +46,8 @@ _RESPONSES_REQUEST_KEYS = frozenset(
 )
 
 
+PRODUCT = "OpenAI-compatible servers"
+
 DIALECTS = (
     Dialect(
         "openai-chat",
@@ -53,7 +55,7 @@ DIALECTS = (
         _is_openai_chat,
         reads="Chat Completions of OpenAI-compatible servers, whole and streamed",
         tapped_with="`tooltap gateway openai --upstream URL`",
-        arrives="one burst; asked with `stream: true`: streams text",
+        arrives="one burst; with `stream: true`: streams text",
         omits="permission requests; whether a command failed",
         unproven="everything of ours: shapes from public recordings of many servers",
         endless="endless:openai_chat",
@@ -64,11 +66,9 @@ DIALECTS = (
         _is_openai_responses,
         reads="the Responses API, whole and streamed",
         tapped_with="`tooltap gateway openai --upstream URL`",
-        arrives="one burst; asked with `stream: true`: streams text",
+        arrives="one burst; with `stream: true`: streams text",
         omits="–",
         unproven="everything of ours: shapes from public recordings; by the schema alone `file_search_call`",
         endless="endless:openai_responses",
     ),
 )
-
-AGENTS: tuple[Agent, ...] = ()

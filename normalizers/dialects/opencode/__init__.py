@@ -6,7 +6,7 @@ from typing import Any
 
 from tooltap.normalizers.core.dialect import Agent, Dialect
 
-__all__ = ["AGENTS", "DIALECTS"]
+__all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
 
 
 def _is_opencode_bus(value: dict[str, Any]) -> bool:
@@ -52,6 +52,8 @@ _OPENCODE_PARTS = {
 """Type of a line -> type of the part it tells of."""
 
 
+PRODUCT = "OpenCode"
+
 DIALECTS = (
     Dialect(
         "opencode-run",
@@ -60,7 +62,8 @@ DIALECTS = (
         reads="`opencode run --format json`",
         tapped_with="`tooltap run -- opencode run --format json …`",
         arrives="streams blocks",
-        omits="prompts, permission requests; calls come with their results, and a denial or an interrupt just ends it",
+        omits="prompts, permission requests; calls arrive with their results, and after a denial or an "
+        "interrupt the stream just ends",
         endless="endless:opencode_run",
     ),
     Dialect(

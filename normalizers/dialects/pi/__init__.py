@@ -6,7 +6,7 @@ from typing import Any
 
 from tooltap.normalizers.core.dialect import Agent, Dialect
 
-__all__ = ["AGENTS", "DIALECTS"]
+__all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
 
 
 def _is_pi_json(value: dict[str, Any]) -> bool:
@@ -32,6 +32,8 @@ _PI_JSON_KEYS = {
 }
 
 
+PRODUCT = "Pi"
+
 DIALECTS = (
     Dialect(
         "pi-json",
@@ -40,8 +42,9 @@ DIALECTS = (
         reads="Pi's JSON mode",
         tapped_with="`tooltap run -- pi --mode json …`",
         arrives="streams text",
-        omits="permission requests; exit code 0",
+        omits="permission requests; the exit code 0",
         unproven="exit codes, retries, compaction, aborts",
+        endless="endless:lines",
     ),
 )
 

@@ -7,7 +7,7 @@ from typing import Any
 from tooltap.normalizers.core.dialect import Agent, Dialect
 from tooltap.normalizers.wire.values import record
 
-__all__ = ["AGENTS", "DIALECTS"]
+__all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
 
 
 def _is_qwen_stream(value: dict[str, Any]) -> bool:
@@ -48,6 +48,8 @@ def _are_qwen_results(content: Any) -> bool:
     )
 
 
+PRODUCT = "Qwen Code"
+
 DIALECTS = (
     Dialect(
         "qwen-stream",
@@ -56,9 +58,10 @@ DIALECTS = (
         reads="`qwen --output-format stream-json`",
         tapped_with="`tooltap run -- qwen -p … --output-format stream-json`",
         arrives="streams text",
-        omits="prompts, permission requests, cost; text in pieces only with `--include-partial-messages`",
+        omits="prompts, permission requests, cost; partials only with `--include-partial-messages`",
         unproven="`tool_progress`, `active_goal`, the control protocol, subagents",
         takes_from=("claude-stream",),
+        endless="endless:lines",
     ),
 )
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tooltap.normalizers.core.dialect import Agent, Dialect
+from tooltap.normalizers.core.dialect import Dialect
 
-__all__ = ["AGENTS", "DIALECTS"]
+__all__ = ["DIALECTS"]
 
 
 def _is_tooltap_trace(value: dict[str, Any]) -> bool:
@@ -41,9 +41,7 @@ DIALECTS = (
         reads="what `tooltap mcp` has shown to the user",
         tapped_with="`tooltap mcp`",
         arrives="streams blocks",
-        omits="prompts, reasoning, permission requests, tokens, cost; calls of its own tools are all it has",
+        omits="prompts, reasoning, permission requests, tokens, cost; it contains only calls of its own tools",
         endless="endless:display_tools",
     ),
 )
-
-AGENTS: tuple[Agent, ...] = ()

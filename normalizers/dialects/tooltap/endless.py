@@ -14,7 +14,9 @@ from tooltap.normalizers.core.registry import builtin, load
 
 def tooltap_trace() -> Iterator[Any]:
     """Every stream of every other dialect at once, and ever new ones."""
-    sources = {one.name: load(one.endless)() for one in builtin().values() if one.name != "tooltap-trace"}
+    sources = {
+        one.name: load(one.endless)() for one in builtin().values() if one.endless and one.name != "tooltap-trace"
+    }
     for n in itertools.count(1):
         for name, source in sources.items():
             line = orjson.dumps(next(source)).decode()

@@ -6,12 +6,14 @@ from typing import Any
 
 from tooltap.normalizers.core.dialect import Agent, Dialect
 
-__all__ = ["AGENTS", "DIALECTS"]
+__all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
 
 
 def _is_vibe_json(value: dict[str, Any]) -> bool:
     return value.keys() >= {"id", "sessionId", "turnId", "generationStatus", "type"}
 
+
+PRODUCT = "Mistral Vibe"
 
 DIALECTS = (
     Dialect(
@@ -21,8 +23,9 @@ DIALECTS = (
         reads="Mistral Vibe's streaming output",
         tapped_with="`tooltap run -- vibe -p … --output streaming`",
         arrives="streams blocks",
-        omits="tokens, cost; calls come with their results",
+        omits="tokens, cost; calls arrive with their results",
         unproven="entries that grow, texts of failing commands, questions",
+        endless="endless:lines",
     ),
 )
 

@@ -1,0 +1,98 @@
+"""`make dialects`: writes what is made of the folders in `normalizers/dialects/` and of their recordings.
+
+- the list of agents in README.md, and the tables of docs/reference/dialects.md and providers.md;
+- docs/coverage.md, from the recordings in tests/fixtures;
+- a curated fixture for each recorded dialect that has none, and the snapshots of what recordings prove.
+
+Review the changes before you commit them: a snapshot records what a dialect makes of a recording, right or wrong.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import fill
+
+from tooltap.normalizers.core.registry import builtin, products
+from tooltap.traces.checks.coverage import WRITTEN, page
+from tooltap.traces.fixtures.fixtures import Fixtures
+
+__all__ = ["pages", "recorded"]
+
+ROOT = Path(__file__).parent.parent
+FIXTURES = ROOT / "tests" / "fixtures"
+CURATED = FIXTURES / "curated"
+OURS = frozenset({"display-tools", "tooltap-trace"})
+"""Dialects that tooltap itself writes: no agent has to be recorded."""
+TOOLTAP = [sys.executable, "-m", "tooltap.cli"]
+WIDTH = 120
+
+
+def pages() -> dict[Path, str]:
+    """Path -> what the page must contain."""
+    reference = ROOT / "docs" / "reference"
+    return {
+        ROOT / "README.md": _between(ROOT / "README.md", "agents", _agents()),
+        reference / "dialects.md": _between(reference / "dialects.md", "dialects", _table_of_dialects()),
+        reference / "providers.md": _between(reference / "providers.md", "providers", _table_of_providers()),
+        ROOT / "docs" / "coverage.md": page(FIXTURES),
+    }
+
+
+def recorded() -> set[str]:
+    """Dialects of which there is a recording, not only a stream written after a source."""
+    folders = (folder for name in builtin() for folder in (FIXTURES / name).iterdir() if folder.is_dir())
+    return {folder.parent.name for folder in folders if not folder.name.endswith(WRITTEN)} - OURS
+
+
+def _between(path: Path, mark: str, text: str) -> str:
+    """The page with `text` between its marks."""
+    pattern = rf"(<!-- {mark} -->\n).*?(\n<!-- /{mark} -->)"
+    return re.sub(pattern, lambda marks: marks[1] + text + marks[2], path.read_text(), count=1, flags=re.DOTALL)
+
+
+def _agents() -> str:
+    *names, last = products()
+    return fill(f"{', '.join(names)}, and {last}.", WIDTH)
+
+
+def _table_of_dialects() -> str:
+    rows = (f"| `{one.name}` | {one.reads} |" for one in builtin().values())
+    return "\n".join(["| dialect | what it reads |", "|---|---|", *rows])
+
+
+def _table_of_providers() -> str:
+    rows = (f"| `{one.name}` | {one.tapped_with} | {one.arrives} | {one.omits} |" for one in builtin().values())
+    return "\n".join(["| dialect | tapped with | arrives | left out |", "|---|---|---|---|", *rows])
+
+
+def _curate() -> None:
+    """Extract fixtures of each recorded dialect that has none."""
+    for name in sorted(recorded() - {example.dialect for example in Fixtures.load(CURATED).examples}):
+        recordings = sorted((FIXTURES / name).glob("*/*.jsonl"))
+        allowlist = CURATED / "allowlist.txt"
+        keys = [key for key in _keys(recordings) if re.search(r"/(message|tool-result/.*)$", key)]
+        allowlist.write_text(f"{allowlist.read_text()}\n# {name}\n" + "".join(f"{key}\n" for key in keys))
+        command = [*TOOLTAP, "fixtures", "extract", *map(str, recordings), "--max", "2", "--out", str(CURATED)]
+        subprocess.run(command, check=True)
+
+
+def _keys(recordings: list[Path]) -> Iterator[str]:
+    printed = subprocess.run([*TOOLTAP, "fixtures", "keys", *recordings], check=True, capture_output=True, text=True)
+    for line in printed.stdout.splitlines():
+        yield line.partition("#")[0].strip()
+
+
+def main() -> None:
+    for path, text in pages().items():
+        path.write_text(text)
+    _curate()
+    snapshots = ["pytest", "-q", "--snapshot-update", "tests/normalizers/stream/test_proofs.py"]
+    subprocess.run([sys.executable, "-m", *snapshots], check=True, cwd=ROOT)
+
+
+if __name__ == "__main__":
+    main()
