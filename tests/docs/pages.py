@@ -29,6 +29,7 @@ NOT_RUN = {
 
 OWN_TEST = {
     "attach": "against a server on another port",
+    "dialect": "in a copy of the sources; only .ci/run runs all tests there",
     "doctor": "its exit code depends on the machine",
     "follow": "beside a session file",
     "gateway": "in front of a server on another port",
@@ -42,6 +43,7 @@ OWN_TEST = {
 """Tags of the shell blocks that have a test of their own, with what that test does differently."""
 
 OWN_WALK = {
+    "CONTRIBUTING.md": "test_contributing.py: in a copy of the sources",
     "docs/how-to/drift.md": "test_drift_page.py: in a copy of the sources",
     "docs/how-to/scale.md": "test_scale_page.py: beside a nats-server and two daemons",
     "docs/reference/http.md": "test_http_page.py: beside a daemon with --web",
@@ -55,7 +57,7 @@ class Block(NamedTuple):
     text: str
 
 
-_FENCED = re.compile(r"^( *)```(\w*)(?: ([\w.]+))?\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+_FENCED = re.compile(r"^( *)```(\w*)(?: ([\w./-]+))?\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 
 
 def name_of(page: Path) -> str:
