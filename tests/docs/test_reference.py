@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -14,15 +13,20 @@ from tests.docs.pages import DOCS, blocks_of
 from tests.test_layout import ROOT
 from tooltap import client
 from tooltap.cli.main import COMMANDS
-from tooltap.daemon.config import Config, Follow, Web
-from tooltap.daemon.views.rules import Rewriting
-from tooltap.normalizers.core.items import Limits
+from tooltap.daemon.config import Config
 from tooltap.normalizers.core.registry import dialects
 from tooltap.protocol.events import KINDS, ToolCall, decode
 
 REFERENCE = DOCS / "reference"
-TABLES = {"socket": Config, "agents": Follow, "enabled": Web, "line_bytes": Limits, "timeout": Rewriting}
-"""The first key of each table of the configuration -> the struct that reads it."""
+CONFIG = Config()
+TABLES = {
+    "socket": CONFIG,
+    "agents": CONFIG.follow,
+    "enabled": CONFIG.web,
+    "line_bytes": CONFIG.stream,
+    "timeout": CONFIG.rewriting,
+}
+"""The first key of each table of the configuration -> its default values."""
 
 
 def rows_of(page: Path, head: str) -> list[list[str]]:
@@ -68,17 +72,20 @@ def tables() -> list[list[list[str]]]:
     return [[[cell.strip() for cell in line.strip("|").split(" | ")] for line in text.splitlines()] for text in texts]
 
 
-@pytest.mark.parametrize("rows", tables(), ids=[struct.__name__ for struct in TABLES.values()])
+@pytest.mark.parametrize("rows", tables(), ids=[type(defaults).__name__ for defaults in TABLES.values()])
 def test_configuration_keys_and_defaults_are_listed(rows: list[list[str]]) -> None:
-    struct: Any = TABLES[rows[0][0].strip("` ")]
-    defaults = {
-        field.name: "–" if field.default is None else f"`{text}`" if text[0] in '"[' else text
-        for field in msgspec.structs.fields(struct)
-        if isinstance(field.default, str | int | float | tuple | None)
-        for text in [json.dumps(field.default)]
-    }
+    values = msgspec.structs.asdict(TABLES[rows[0][0].strip("` ")])
+    scalars = {key: value for key, value in values.items() if isinstance(value, str | int | float | tuple | None)}
 
-    assert {row[0].strip("` "): row[1] for row in rows} == defaults
+    assert {row[0].strip("` "): row[1] for row in rows} == {key: shown(value) for key, value in scalars.items()}
+
+
+def shown(value: object) -> str:
+    """A default value as the page shows it."""
+    if value is None:
+        return "–"
+    text = json.dumps(value)
+    return f"`{text}`" if isinstance(value, str | tuple) else text
 
 
 def test_exports_of_python_client_are_listed() -> None:
