@@ -63,3 +63,10 @@ def test_index_lists_every_page() -> None:
 
     assert {page for page in PAGES if page.is_relative_to(DOCS)} - {index} <= listed
     assert {ROOT / name for name in ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md")} <= listed
+
+
+def test_pages_named_in_code_exist() -> None:
+    for folder in FOLDERS:
+        for module in (ROOT / folder).rglob("*.py"):
+            for page in re.findall(r"\bdocs/[\w/-]+\.(?:md|json|toml)\b", module.read_text()):
+                assert (ROOT / page).is_file(), f"{page} in {module.relative_to(ROOT)}"

@@ -1,6 +1,6 @@
 """The endpoints for programs: sessions, events, outputs, statistics, as JSON, server-sent events and metrics.
 
-Answers are those of the socket's requests and subscriptions; docs/http.md describes them.
+Answers are those of the socket's requests and subscriptions; docs/reference/http.md describes them.
 """
 
 from __future__ import annotations
