@@ -26,7 +26,7 @@ class Dialect(NamedTuple):
     tapped_with: str
     """The command that taps it."""
     arrives: str
-    """When its events arrive; `docs/providers.md` explains the words."""
+    """When its events arrive; `docs/reference/providers.md` explains the words."""
     omits: str
     """What the wire never states: of prompts, reasoning, permission requests, tokens and cost; then, behind `;`, what
     else. `–`: nothing."""
