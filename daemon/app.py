@@ -21,7 +21,7 @@ from tooltap.daemon.config import Config, ConfigError
 from tooltap.daemon.hub.hub import Hub
 from tooltap.daemon.ingest.streams import Streams
 from tooltap.daemon.journal.interface import Journal, StreamState
-from tooltap.daemon.open_journal import open_journal
+from tooltap.daemon.journal.open import open_journal
 from tooltap.daemon.server.output_cache import OutputCache
 from tooltap.daemon.server.requests import Requests
 from tooltap.daemon.server.server import Server
@@ -101,7 +101,7 @@ class Daemon:
         """`ready` is called when clients can connect. Raises `ListenError`, `JournalError` and `ConfigError`."""
         config = self.config
         with Listener(config.socket_path) as listener, self._listen_to_browsers() as browsers:
-            self.journal = await open_journal(config)
+            self.journal = await open_journal(config.journal_place, config.durability)
             trace = self._trace = TraceWriter.from_environment(
                 os.environ,
                 lambda sentence: _log.warning("trace", problem=sentence),

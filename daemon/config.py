@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import tomllib
 from pathlib import Path
@@ -10,15 +9,16 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from tooltap.daemon.journal.nats.place import NatsPlace, PlaceError, parse_place
+from tooltap.daemon.journal.interface import PlaceError
+from tooltap.daemon.journal.open import Place, parse_place
 from tooltap.daemon.system.paths import journal_path, socket_path, web_token_path
 from tooltap.daemon.system.tcp import parse_address
 from tooltap.daemon.system.toml_lines import line_of
-from tooltap.daemon.taps.follow.places import AGENTS
+from tooltap.daemon.taps.follow.settings import Follow
 from tooltap.daemon.views.rules import Rewriting, ToolRule, check_tool
 from tooltap.normalizers.core.items import Limits
 
-__all__ = ["Config", "ConfigError", "Follow", "Web", "load_config"]
+__all__ = ["Config", "ConfigError", "Web", "load_config"]
 
 Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
@@ -31,44 +31,7 @@ class ConfigError(ValueError):
 
 
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
-_AGE = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 _ORIGIN = re.compile(r"https?://[^/\s?#]+")
-_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-
-
-class Follow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How the agents' own session files are followed."""
-
-    agents: tuple[str, ...] = ()
-    """Whose: any of claude, codex, gemini."""
-    backfill: str = "24h"
-    """Which files that have not been followed yet are told from their beginning: `all`; those written to in the time
-    before the start (`36h`, `7d`); `none`, so that only what is written from then on is told."""
-    polling: bool = False
-    """Look for changes again and again, on file systems that report none."""
-    files: Positive = 64
-    """Files worked on at once; of the others the journal knows how far they have been read."""
-    turn_bytes: Positive = 65_536
-    """Read of one file before it is the next one's turn."""
-    idle: Seconds = 300.0
-    """Without a change for this long, a file is no longer worked on."""
-    grace: Annotated[float, msgspec.Meta(ge=0)] = 2.0
-    """A new file waits this long for another stream to tell its session, and may be this much ahead of or behind it."""
-    rescan: Seconds = 60.0
-    """The folders are looked through this often, for changes that have not been reported."""
-
-    def __post_init__(self) -> None:
-        for agent in self.agents:
-            if agent not in AGENTS:
-                raise ValueError(f"no session files of {agent!r} are known; there are {', '.join(AGENTS)}")
-        if self.backfill not in ("all", "none") and not _AGE.fullmatch(self.backfill):
-            raise ValueError(f"backfill is all, none or an age like 36h or 7d, not {self.backfill!r}")
-
-    @property
-    def backfill_seconds(self) -> float:
-        if (age := _AGE.fullmatch(self.backfill)) is not None:
-            return float(age[1]) * _UNITS[age[2]]
-        return math.inf if self.backfill == "all" else 0.0
 
 
 class Web(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -187,21 +150,14 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return Path(self.socket).expanduser() if self.socket else socket_path()
 
     @property
-    def journal_place(self) -> Path | NatsPlace:
-        """Raises `ConfigError` for a journal of an unknown kind."""
+    def journal_place(self) -> Place:
+        """Raises `ConfigError`."""
         if self.journal is None:
             return journal_path()
-        if self.journal.startswith(("nats:", "tls:")):
-            try:
-                return parse_place(self.journal)
-            except PlaceError as error:
-                raise ConfigError(str(error)) from error
-        kind, colon, place = self.journal.partition(":")
-        if not colon:
-            return Path(kind).expanduser()
-        if kind != "sqlite" or not place:
-            raise ConfigError(f"unknown journal {self.journal!r}: it is given as sqlite:PATH or nats://HOST")
-        return Path(place).expanduser()
+        try:
+            return parse_place(self.journal)
+        except PlaceError as error:
+            raise ConfigError(str(error)) from error
 
 
 def load_config(path: Path | None = None, **flags: Any) -> Config:

@@ -53,7 +53,7 @@ def command(
     extension. A recording of tapped lines is read as such. Lines that cannot be read become "unparsed" events.
     """
     from tooltap.cli.common.normalizing import normalize
-    from tooltap.daemon.system.stream_ids import stream_name
+    from tooltap.daemon.taps.stream_ids import stream_name
     from tooltap.normalizers.core.items import Context
     from tooltap.normalizers.stream.normalizer import StreamNormalizer
     from tooltap.protocol.stats import Statistics

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 
 from tooltap.cli.common.inputs import read_chunks
-from tooltap.daemon.system.stream_ids import stream_name
+from tooltap.daemon.taps.stream_ids import stream_name
 from tooltap.normalizers.core.items import Context, OutputPiece
 from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
 from tooltap.normalizers.wire.framing import LongLine, Splitter

@@ -14,6 +14,7 @@ import msgspec
 from tooltap.cli.common.connection import ask, talk
 from tooltap.normalizers.core.items import Limits
 from tooltap.normalizers.stream.bounds import Produced
+from tooltap.protocol.filters import Filter
 from tooltap.protocol.stats import Statistics
 from tooltap.traces.checks.event_diff import EventDiff
 from tooltap.traces.recording.reader import TraceReader
@@ -21,6 +22,9 @@ from tooltap.traces.recording.record import TraceRecord
 from tooltap.traces.recording.replay import Covered, Replay, survey
 
 __all__ = ["TroubleError", "compare", "print_events"]
+
+MAX_NAMES = 200
+"""Streams that a filter names; if there are more, all events are read."""
 
 
 class TroubleError(click.ClickException):
@@ -86,13 +90,18 @@ def _replayed(files: list[Path], covered: dict[str, Covered], limits: Limits) ->
 
 def _read_file(difference: EventDiff, journal: Path) -> None:
     from tooltap.daemon.journal.interface import JournalError
-    from tooltap.daemon.replay_events import from_file
+    from tooltap.daemon.journal.sqlite.offline import event_bodies
 
     try:
-        for line in from_file(list(difference.covered), journal):
+        for line in event_bodies(journal, _filter(difference)):
             difference.take(line)
     except JournalError as error:
         raise TroubleError(str(error)) from None
+
+
+def _filter(difference: EventDiff) -> Filter:
+    streams = tuple(difference.covered)
+    return Filter(stream=streams) if len(streams) <= MAX_NAMES else Filter()
 
 
 def _limits(socket: Path | None) -> Limits:
@@ -104,11 +113,15 @@ def _limits(socket: Path | None) -> Limits:
 
 
 def _read_daemon(difference: EventDiff, socket: Path | None) -> None:
-    from tooltap.daemon.replay_events import from_daemon
+    from tooltap.daemon.client.subscription import subscribe
 
     async def read() -> None:
-        async for line in from_daemon(list(difference.covered), socket):
-            difference.take(line)
+        async with subscribe(
+            after="start", filter=_filter(difference), follow=False, path=socket, reconnect=False
+        ) as lines:
+            async for line in lines:
+                if isinstance(line, bytes):
+                    difference.take(line)
 
     try:
         talk(read)

@@ -1,8 +1,25 @@
-"""One subscriber: replay from the journal, then live, and back to the journal when it does not keep up.
+"""One subscriber: replay from the journal, then live, and back to the journal when its client does not keep up.
 
-Its cursor is the `seq` up to which it has been sent everything it wants. It has a task only while it is behind: that
-waits until the client takes what it was sent, and passes on the next part: from the journal until its cursor has come
-to what the hub remembers, from there on from memory. Where the hub's latest event is reached, the hub delivers.
+A subscription is in one of two states:
+
+- Behind: it has a task, and is in no group of the hub. The task waits until the client has taken what it was sent,
+  then sends the next part: from the journal until the cursor is within the batches that the hub retains, then from
+  those.
+- Live: it is a member of a group and has no task. The hub calls `deliver`.
+
+`cursor` is the `seq` up to which the client has been sent everything it selected. Each event reaches the client once
+and in order, because of how the states change:
+
+- Behind to live: `_follow` takes the retained batches and joins the group without awaiting, so that no batch is
+  published in between.
+- Live to behind: `deliver` writes whole chunks. When the connection is full before a chunk, the cursor is the end of
+  the chunk before it, and the task starts from there.
+- The task reads the journal up to `hub.latest` only: later events are published to the groups soon.
+
+Partials are not journaled. They reach live subscribers, and are dropped when the connection is full.
+
+Retention may delete events that a subscription has not reached. After every read, `journal.expired` is compared with
+the cursor, and a `gap` precedes the events that were read. The order matters: retention may run during the read.
 """
 
 from __future__ import annotations
@@ -13,7 +30,8 @@ from typing import Protocol
 
 import msgspec
 
-from tooltap.daemon.hub.hub import Audience, Hub, Piece
+from tooltap.daemon.hub.batch import Chunk, Selection
+from tooltap.daemon.hub.hub import Hub
 from tooltap.daemon.journal.interface import JournalError, StoredEvent
 from tooltap.daemon.system.logs import get_logger
 from tooltap.normalizers.stream.display import display_body
@@ -24,12 +42,11 @@ __all__ = ["Subscriber", "Subscription"]
 
 _log = get_logger("subscription")
 
-
 _CURSOR = re.compile(r"(?P<journal>.+):(?P<seq>[0-9]{1,19})")
 
 
 class Subscriber(Protocol):
-    """Whom a subscription writes to: a `Connection`, or what stands for one."""
+    """What a subscription needs of the connection it writes to."""
 
     writable: bool
     closed: bool
@@ -43,13 +60,13 @@ class Subscriber(Protocol):
 
 
 class Subscription:
-    """Raises `FrameError` where the frame asks for what there is not."""
+    """Raises `FrameError` for a cursor that cannot be read."""
 
     def __init__(
         self, hub: Hub, connection: Subscriber, frame: Subscribe, *, at_interval: float, read_bytes: int
     ) -> None:
         self.cursor, self._first_gap = _begin(hub, frame.after)
-        self.audience = Audience(frame.filter, frame.partials, frame.as_)
+        self.selection = Selection(frame.filter, frame.partials, frame.as_)
         self.behind = True
         self.journal_reads = 0
         self.journal_events = 0
@@ -57,7 +74,7 @@ class Subscription:
         self._connection = connection
         self._end = None if frame.follow else hub.latest
         self._gone = hub.journal.expired
-        """Up to here retention may have deleted events, and the subscriber knows."""
+        """Up to here retention may have deleted events, and the client knows."""
         self._greeted = False
         self._read_bytes = read_bytes
         self._at_interval = at_interval
@@ -66,7 +83,7 @@ class Subscription:
         self._timer = self._loop.call_later(at_interval, self._tick)
 
     def start(self) -> None:
-        """Confirm it, and begin the replay."""
+        """Confirm the subscription and begin the replay."""
         hub, journal = self._hub, self._hub.journal
         self._connection.send(
             Subscribed(after=self.cursor, journal=journal.id, oldest=journal.oldest, latest=hub.latest)
@@ -84,24 +101,24 @@ class Subscription:
         return {
             "after": self.position,
             "behind": self.behind,
-            "filter": msgspec.to_builtins(self.audience.filter),
-            "partials": self.audience.partials,
-            "as": self.audience.as_,
+            "filter": msgspec.to_builtins(self.selection.filter),
+            "partials": self.selection.partials,
+            "as": self.selection.as_,
             "bytesWritten": self._connection.bytes_written,
             "journalReads": self.journal_reads,
             "journalEvents": self.journal_events,
         }
 
-    def deliver(self, pieces: list[Piece], before: int) -> None:
-        """What is new since `before`."""
+    def deliver(self, chunks: list[Chunk], before: int) -> None:
+        """Write what is new after `before`, or fall behind."""
         self._written_at = self._loop.time()
-        for piece in pieces:
+        for chunk in chunks:
             if self._connection.writable:
-                self._connection.write(piece.data)
-            elif piece.upto > before:
+                self._connection.write(chunk.data)
+            elif chunk.upto > before:
                 self._fall_behind(before)
                 return
-            before = piece.upto  # not writable, and nothing but partials: they are dropped
+            before = chunk.upto  # a full connection drops a chunk that has nothing but partials
 
     def close(self) -> None:
         self._timer.cancel()
@@ -131,19 +148,19 @@ class Subscription:
             self._connection.close()
 
     async def _follow(self) -> None:
-        """One step towards the hub; live from where it has been reached."""
+        """Take one step towards `hub.latest`; become live when it is reached."""
         hub, connection = self._hub, self._connection
         batches = hub.recent(self.cursor)
         if batches is None:
             await self._read(hub.latest)
             return
-        # Nothing is published until this returns.
+        # Nothing below awaits, so nothing is published before this returns.
         for batch in batches:
-            for piece in hub.pieces_after(self.cursor, batch, self.audience):
+            for chunk in hub.chunks_after(self.cursor, batch, self.selection):
                 if not connection.writable:
                     return
-                self._write(piece.data)
-                self.cursor = piece.upto
+                self._write(chunk.data)
+                self.cursor = chunk.upto
             self.cursor = batch.upto
         if not connection.writable:
             return
@@ -154,18 +171,18 @@ class Subscription:
             connection.send(Live(seq=hub.latest))
 
     async def _read(self, up_to: int) -> None:
-        """The next part of the journal, passed on."""
+        """Read the next part of the journal and send it."""
         journal = self._hub.journal
-        events, looked = await journal.read(self.cursor, self.audience.filter, up_to=up_to, max_bytes=self._read_bytes)
+        events, looked = await journal.read(self.cursor, self.selection.filter, up_to=up_to, max_bytes=self._read_bytes)
         self.journal_reads += 1
         self.journal_events += len(events)
         if max(self.cursor, self._gone) < journal.expired:
-            # Retention has overtaken the subscriber: what it deleted may have been wanted.
+            # Retention has overtaken the subscriber, and may have deleted events it selected.
             first = max(self.cursor, self._gone) + 1
             self._gone = journal.expired
             self._connection.send(Gap(from_=first, to=self._gone, reason="retention"))
         self.cursor = looked
-        if lines := _lines(events, self.audience.as_):
+        if lines := _lines(events, self.selection.as_):
             self._write(lines)
 
     def _write(self, data: bytes) -> None:
@@ -173,10 +190,10 @@ class Subscription:
         self._connection.write(data)
 
     def _tick(self) -> None:
-        """Tell an idle subscriber how far it is. A client that has closed its half is found out by writing to it."""
+        """Send an idle subscriber its position. Writing also detects a client that is gone after closing its half."""
         idle = self._loop.time() - self._written_at
         if idle >= self._at_interval:
-            if self._connection.writable and (self.audience.is_selective or self._connection.ended):
+            if self._connection.writable and (self.selection.is_selective or self._connection.ended):
                 self._connection.send(At(seq=self.position))
             self._written_at = self._loop.time()
             idle = 0
@@ -191,7 +208,7 @@ def _lines(events: list[StoredEvent], as_: Form) -> bytes:
 
 
 def _begin(hub: Hub, after: str | int) -> tuple[int, Gap | None]:
-    """The cursor a subscription begins with, and what is missing there. Raises `FrameError`."""
+    """The cursor a subscription begins with, and the gap before it. Raises `FrameError`."""
     journal = hub.journal
     if after == "start":
         return journal.oldest - 1, None

@@ -15,9 +15,9 @@ from weakref import WeakValueDictionary
 import anyio
 from anyio.abc import TaskGroup
 
+from tooltap.daemon.ingest.connection import IngestConnection, Setting
 from tooltap.daemon.ingest.live_stream import LiveStream, context_of
 from tooltap.daemon.ingest.resume import resume
-from tooltap.daemon.ingest.session import IngestSession, Setting
 from tooltap.daemon.ingest.tracing import StreamTrace
 from tooltap.daemon.journal.interface import (
     Commit,
@@ -64,7 +64,7 @@ class Streams:
         policy: Policy | None = None,
         rewrite: Callable[[Sequence[Rewrite]], None] = lambda _: None,
     ) -> None:
-        self.sessions: dict[str, IngestSession] = {}
+        self.sessions: dict[str, IngestConnection] = {}
         """Stream -> the session that owns it."""
         self._journal = journal
         self._limits = limits
@@ -87,7 +87,7 @@ class Streams:
             trace=trace,
         )
 
-    async def open(self, request: Ingest, send: Callable[[DaemonFrame], None]) -> IngestSession:
+    async def open(self, request: Ingest, send: Callable[[DaemonFrame], None]) -> IngestConnection:
         """Start, resume or take over a stream; `ingesting` is sent before anything else. Raises `FrameError` and
         `JournalError`. The caller feeds the session what it receives, and must `finish` it whatever happens."""
         stream = request.stream or secrets.token_hex(8)
@@ -102,7 +102,7 @@ class Streams:
             else:
                 live = await self._resume(stored)
             send(_ingesting(live, new=stored is None))
-            session = IngestSession(live, request.framing, send, self._setting)
+            session = IngestConnection(live, request.framing, send, self._setting)
             self.sessions[stream] = session
             session.start()
             return session
@@ -161,7 +161,7 @@ class Streams:
             lock = self._locks[stream] = anyio.Lock()
         return lock
 
-    def _forget(self, session: IngestSession) -> None:
+    def _forget(self, session: IngestConnection) -> None:
         if self.sessions.get(session.stream) is session:
             del self.sessions[session.stream]
 

@@ -29,6 +29,7 @@ __all__ = [
     "JournalError",
     "NotEndedError",
     "OutputSlice",
+    "PlaceError",
     "StoredEvent",
     "StoredStream",
     "StreamConflictError",
@@ -45,6 +46,10 @@ REMEMBER_STREAMS_MS = 90 * 24 * 3600 * 1000
 
 class JournalError(Exception):
     """The journal cannot be opened or written; the message is one sentence for the user."""
+
+
+class PlaceError(ValueError):
+    """No journal can be at the place that was named; the message is one sentence for the user."""
 
 
 class StreamConflictError(Exception):

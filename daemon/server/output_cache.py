@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Literal, NamedTuple
 
 from tooltap.daemon.journal.interface import OutputSlice
-from tooltap.daemon.system.slices import MAX_SLICE, count_lines, whole_lines
+from tooltap.daemon.journal.slices import MAX_SLICE, count_lines, whole_lines
 
 __all__ = ["CannotFitError", "Kept", "OutputCache"]
 

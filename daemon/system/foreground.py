@@ -1,4 +1,4 @@
-"""What runs in the foreground until it is told to stop, as `serve`, `attach` and `gateway` do."""
+"""Run a program in the foreground until a signal stops it, as `serve`, `attach` and `gateway` do."""
 
 from __future__ import annotations
 
@@ -9,21 +9,14 @@ from typing import TypeAlias
 
 import anyio
 
-from tooltap.daemon.system.logs import get_logger
-
-__all__ = ["OnStop", "run_until_stopped", "tell_problems"]
+__all__ = ["OnStop", "run_until_stopped"]
 
 OnStop: TypeAlias = Callable[[Callable[[], object]], None]
 
-LOOK = 1.0
-"""Seconds between looks at whether lines get through."""
-
-_log = get_logger("tap")
-
 
 def run_until_stopped(work: Callable[[OnStop], Awaitable[None]]) -> None:
-    """Run `work` in an event loop of its own. It is given a function that takes what is to be called for SIGTERM and
-    Ctrl-C. Raises `KeyboardInterrupt` after its end if there was a Ctrl-C."""
+    """Run `work` in a new event loop. `work` is given a function that registers what SIGTERM and Ctrl-C call. Raises
+    `KeyboardInterrupt` when `work` has ended if Ctrl-C was pressed."""
     interrupted = False
 
     def on_stop(stop: Callable[[], object]) -> None:
@@ -39,16 +32,3 @@ def run_until_stopped(work: Callable[[OnStop], Awaitable[None]]) -> None:
     anyio.run(work, on_stop, backend="asyncio")
     if interrupted:
         raise KeyboardInterrupt
-
-
-async def tell_problems(problem: Callable[[], str | None]) -> None:
-    """Log when lines do not get through to the daemon any more, and when they do again. Until cancelled."""
-    told: str | None = None
-    while True:
-        now = problem()
-        if now is not None and told is None:
-            _log.warning("lines wait in the spool", reason=now)
-        elif now is None and told is not None:
-            _log.info("lines get through again")
-        told = now
-        await anyio.sleep(LOOK)

@@ -13,8 +13,9 @@ import anyio
 import httpx
 
 from tooltap.daemon.system.addresses import is_loopback
-from tooltap.daemon.system.foreground import OnStop, tell_problems
+from tooltap.daemon.system.foreground import OnStop
 from tooltap.daemon.system.logs import configure, get_logger
+from tooltap.daemon.taps.problems import report_problems
 from tooltap.daemon.taps.tap import Tap
 from tooltap.normalizers.wire.framing import MAX_LINE_BYTES, LongLine, Splitter
 
@@ -41,7 +42,7 @@ async def attach(url: str, tap: Tap, on_stop: OnStop, *, silence: float) -> None
         on_stop(running.cancel)
         failures: list[AttachError] = []
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(tell_problems, lambda: tap.problem)
+            tasks.start_soon(report_problems, lambda: tap.problem)
             try:
                 await _Attachment(source, tap, silence).run()
             except AttachError as error:

@@ -14,7 +14,7 @@ import msgspec
 from anyio.lowlevel import checkpoint
 from anyio.to_thread import run_sync
 
-from tooltap.daemon.ingest.session import IngestSession
+from tooltap.daemon.ingest.connection import IngestConnection
 from tooltap.daemon.ingest.streams import Streams
 from tooltap.daemon.journal.interface import JournalError
 from tooltap.daemon.system.logs import get_logger
@@ -87,7 +87,7 @@ class Drain:
             self._complain(spool.path, answers[ErrorFrame].message)
         return Done in answers
 
-    async def _open(self, ingest: Ingest, answers: dict[type[DaemonFrame], Any]) -> IngestSession:
+    async def _open(self, ingest: Ingest, answers: dict[type[DaemonFrame], Any]) -> IngestConnection:
         def answer(frame: DaemonFrame) -> None:
             answers[type(frame)] = frame
 
@@ -99,7 +99,7 @@ class Drain:
             _log.warning("the dialect is left to be recognized", stream=ingest.stream, reason=str(error))
             return await self._streams.open(msgspec.structs.replace(ingest, dialect="auto"), answer)
 
-    async def _feed(self, session: IngestSession, spool: Spool, known: int) -> None:
+    async def _feed(self, session: IngestConnection, spool: Spool, known: int) -> None:
         """Everything behind line `known`, what is missing, and the stream's end."""
         ending = spool.header.ending
         if (gone := spool.header.after - known) > 0:

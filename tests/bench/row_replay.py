@@ -24,7 +24,7 @@ from tests.daemon.nats_server import NatsServer
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import Wire
 from tooltap.daemon.config import load_config
-from tooltap.daemon.open_journal import open_journal
+from tooltap.daemon.journal.open import open_journal
 
 __all__ = ["TITLE", "measure"]
 
@@ -66,7 +66,7 @@ def measure(options: Options) -> list[Figure]:
 
 
 async def _fill(journal: str, commits: int) -> None:
-    opened = await open_journal(load_config(None, journal=journal))
+    opened = await open_journal(load_config(None, journal=journal).journal_place, "process")
     batch = events(COMMIT)
     try:
         for number in range(commits):

@@ -23,6 +23,7 @@ from pathlib import Path
 from tests.daemon.events import message
 from tooltap.daemon.app import Daemon
 from tooltap.daemon.config import load_config
+from tooltap.daemon.hub.subscription import Subscription
 from tooltap.daemon.journal.interface import Committed
 from tooltap.daemon.system.listener import BACKLOG
 from tooltap.daemon.system.logs import configure
@@ -74,12 +75,13 @@ async def hub(path: str, subscribers: int, batches: int, count: int) -> None:
         subscriptions = daemon.hub.subscriptions
 
         def keep_up() -> bool:
-            return len(subscriptions) == subscribers and not any(one.behind for one in subscriptions)
+            return len(subscriptions) == subscribers and not any(one.statistics()["behind"] for one in subscriptions)
 
         async def write(number: int) -> None:
             first = FIRST_SEQ + number * count
             daemon.hub.publish([Committed(batch, list(range(first, first + count)))])
             for one in subscriptions:
+                assert isinstance(one, Subscription)
                 await one._connection.drain()
 
         await _measure(keep_up, write, batches, len(_chunk(batch, 0)) * subscribers)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.daemon.nats_server import NatsServer
 from tests.normalizers.conftest import toy as toy
-from tooltap.daemon.journal.nats.place import NatsPlace, parse_place
+from tooltap.daemon.journal.nats.place import NatsPlace, parse_nats_url
 
 _journals = count(1)
 
@@ -26,4 +26,4 @@ def nats_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer
 @pytest.fixture
 def nats_place(nats_server: NatsServer) -> NatsPlace:
     """A journal of its own on the shared server."""
-    return parse_place(f"{nats_server.url}/j{next(_journals)}")
+    return parse_nats_url(f"{nats_server.url}/j{next(_journals)}")

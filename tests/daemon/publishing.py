@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import orjson
 
-from tooltap.daemon.ingest.session import IngestSession
+from tooltap.daemon.ingest.connection import IngestConnection
 from tooltap.daemon.ingest.streams import Streams
 from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
@@ -55,7 +55,7 @@ class Publisher:
 
     def __init__(self) -> None:
         self.frames: list[DaemonFrame] = []
-        self.session: IngestSession
+        self.session: IngestConnection
         self._arrived = anyio.Event()
 
     def send(self, frame: DaemonFrame) -> None:

@@ -41,7 +41,7 @@ def test_a_journal_is_a_path_with_or_without_its_kind() -> None:
     assert load_config(journal="sqlite:~/j.db").journal_place == Path("~/j.db").expanduser()
     assert load_config(journal="j.db").journal_place == Path("j.db")
     assert load_config().journal_place.name == "journal.db"
-    with pytest.raises(ConfigError, match="unknown journal 'redis:6379': it is given as sqlite:PATH"):
+    with pytest.raises(ConfigError, match="unknown journal 'redis:6379': write sqlite:PATH or nats:"):
         _ = load_config(journal="redis:6379").journal_place
 
 

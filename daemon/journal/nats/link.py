@@ -21,8 +21,8 @@ import orjson
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from tooltap.daemon.journal.interface import JournalError
-from tooltap.daemon.journal.nats.place import NatsPlace, PlaceError
+from tooltap.daemon.journal.interface import JournalError, PlaceError
+from tooltap.daemon.journal.nats.place import NatsPlace
 from tooltap.daemon.system.logs import get_logger
 
 __all__ = ["AwayError", "FencedError", "Link", "RefusedError", "StoredMessage"]

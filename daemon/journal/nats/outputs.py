@@ -14,7 +14,7 @@ import msgspec
 from tooltap.daemon.journal.interface import OutputSlice
 from tooltap.daemon.journal.nats.log import CommitMessages, Log
 from tooltap.daemon.journal.nats.message import decode_group, read_rest
-from tooltap.daemon.system.slices import MAX_SLICE, whole_lines
+from tooltap.daemon.journal.slices import MAX_SLICE, whole_lines
 
 __all__ = ["Outputs"]
 

@@ -15,17 +15,15 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import msgspec
 
-__all__ = ["NatsOptions", "NatsPlace", "PlaceError", "parse_place"]
+from tooltap.daemon.journal.interface import PlaceError
+
+__all__ = ["NatsOptions", "NatsPlace", "SCHEMES", "parse_nats_url"]
 
 SCHEMES = ("nats", "tls")
 DEFAULT_NAME = "tooltap"
 PORT = 4222
 
 File: TypeAlias = str
-
-
-class PlaceError(ValueError):
-    """The URL is wrong; the message is one sentence for the user."""
 
 
 class NatsOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -89,7 +87,7 @@ class NatsPlace(msgspec.Struct, frozen=True, kw_only=True):
         return context
 
 
-def parse_place(url: str) -> NatsPlace:
+def parse_nats_url(url: str) -> NatsPlace:
     """Raises `PlaceError`."""
     parts = urlsplit(url)
     login, at, hosts = parts.netloc.rpartition("@")

@@ -20,7 +20,7 @@ from tooltap.daemon.journal.interface import (
     TailRecord,
 )
 from tooltap.daemon.journal.projection import CALL, PERMISSION, SessionRow
-from tooltap.daemon.system.slices import MAX_SLICE, whole_lines
+from tooltap.daemon.journal.slices import MAX_SLICE, whole_lines
 from tooltap.protocol.filters import Filter
 
 __all__ = [

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tooltap.daemon.journal.interface import StreamInfo
-from tooltap.daemon.system.stream_ids import name_of_id
 from tooltap.daemon.taps.follow.places import FILE_DIALECTS
+from tooltap.daemon.taps.stream_ids import name_of_id
 
 __all__ = ["Span", "is_covered", "spans"]
 

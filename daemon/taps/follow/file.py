@@ -15,15 +15,15 @@ from dataclasses import dataclass
 import orjson
 from anyio import to_thread
 
-from tooltap.daemon.config import Follow
-from tooltap.daemon.ingest.session import IngestSession
+from tooltap.daemon.ingest.connection import IngestConnection
 from tooltap.daemon.ingest.streams import Streams
 from tooltap.daemon.journal.interface import Journal, StreamInfo
 from tooltap.daemon.system.clock import Clock
-from tooltap.daemon.system.stream_ids import real_path_id
 from tooltap.daemon.taps.follow.bytes import Position, ReplacedError, find_moved, position_after, read_head, read_on
 from tooltap.daemon.taps.follow.coverage import Span, is_covered, spans
 from tooltap.daemon.taps.follow.places import Root
+from tooltap.daemon.taps.follow.settings import Follow
+from tooltap.daemon.taps.stream_ids import real_path_id
 from tooltap.normalizers.core.items import Context, Item
 from tooltap.normalizers.stream.bounds import Produced
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
@@ -147,7 +147,7 @@ class FollowedFile:
     def __init__(
         self,
         path: str,
-        ingest: IngestSession,
+        ingest: IngestConnection,
         session: str | None,
         first_t: int,
         position: Position,

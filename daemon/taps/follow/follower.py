@@ -20,16 +20,16 @@ import anyio
 from anyio import to_thread
 from anyio.lowlevel import checkpoint
 
-from tooltap.daemon.config import Follow
 from tooltap.daemon.ingest.streams import Streams
 from tooltap.daemon.journal.interface import Journal, JournalError
 from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.logs import get_logger
-from tooltap.daemon.system.stream_ids import real_path_id
 from tooltap.daemon.taps.follow.bytes import ReplacedError
 from tooltap.daemon.taps.follow.file import FollowedFile, NotYetError, Setting, is_document, open_file, read_to
 from tooltap.daemon.taps.follow.places import FILE_DIALECTS, Found, Root, roots
+from tooltap.daemon.taps.follow.settings import Follow
 from tooltap.daemon.taps.follow.watch import watch_root
+from tooltap.daemon.taps.stream_ids import real_path_id
 from tooltap.protocol.frames import ErrorFrame, FrameError
 
 __all__ = ["Follower"]

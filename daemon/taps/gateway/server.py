@@ -10,7 +10,7 @@ import anyio
 import httpx
 from anyio.to_thread import run_sync
 
-from tooltap.daemon.system.foreground import OnStop, tell_problems
+from tooltap.daemon.system.foreground import OnStop
 from tooltap.daemon.system.http_server import HttpServer
 from tooltap.daemon.system.logs import configure, get_logger
 from tooltap.daemon.system.open_files import allow_open_files
@@ -19,6 +19,7 @@ from tooltap.daemon.taps.gateway.conversations import Conversations
 from tooltap.daemon.taps.gateway.forward import Gateway
 from tooltap.daemon.taps.gateway.tap import GatewayTap
 from tooltap.daemon.taps.outbox import SpoolLimits, StreamOptions
+from tooltap.daemon.taps.problems import report_problems
 from tooltap.daemon.taps.tap import Tap
 
 __all__ = ["GatewayError", "GatewayOptions", "serve_gateway"]
@@ -67,7 +68,7 @@ async def serve_gateway(options: GatewayOptions, on_stop: OnStop) -> None:
         on_stop(server.stop)
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(tell_problems, lambda: tap.problem)
+                tasks.start_soon(report_problems, lambda: tap.problem)
                 _log.info("listening", url=url_of(listening), upstream=str(upstream))
                 await server.serve(sockets=[listening])
                 tasks.cancel_scope.cancel()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.command import CLAUDE, CODEX, here, sentence, start, tooltap
-from tooltap.daemon.system.stream_ids import stream_name
+from tooltap.daemon.taps.stream_ids import stream_name
 
 MIB = 1024 * 1024
 

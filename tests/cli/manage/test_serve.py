@@ -67,7 +67,7 @@ def test_a_second_daemon_on_the_socket_or_the_journal_says_so_and_exits(socket: 
 @pytest.mark.parametrize(
     ("arguments", "wanted"),
     [
-        (["--journal", "oracle:x"], "unknown journal 'oracle:x': it is given as sqlite:PATH"),
+        (["--journal", "oracle:x"], "unknown journal 'oracle:x': write sqlite:PATH or nats:"),
         (["--config", "/nowhere/tooltap.toml"], "cannot read /nowhere/tooltap.toml: No such file or directory"),
         (["--follow", "claude,cursor"], "no session files of 'cursor' are known; there are claude, codex, gemini"),
         (["--web", "8422"], "web: listen is HOST:PORT, such as 127.0.0.1:8422, not '8422'"),

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.cli.command import CLAUDE, CODEX, here, sentence, serving, start, tooltap
 from tests.daemon.running import Running
-from tooltap.daemon.system.stream_ids import recording_id
+from tooltap.daemon.taps.stream_ids import recording_id
 
 MIB = 1024 * 1024
 

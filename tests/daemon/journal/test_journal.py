@@ -452,7 +452,7 @@ async def test_a_body_is_read_by_bytes_and_by_lines_across_its_pieces(
 
 
 async def test_a_slice_of_a_body_is_bounded(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("journal.sqlite.reader", "journal.nats.outputs", "system.slices"):
+    for module in ("journal.sqlite.reader", "journal.nats.outputs", "journal.slices"):
         monkeypatch.setattr(f"tooltap.daemon.{module}.MAX_SLICE", 10)
     await journal.commit(commit(OutputPiece("s:1:o0", 0, b"12345\n789\nabcdefghijklmno\n", "text/plain")))
 

@@ -25,7 +25,7 @@ from tooltap.daemon.journal.interface import (
 from tooltap.daemon.journal.nats.journal import NatsJournal
 from tooltap.daemon.journal.nats.link import StoredMessage
 from tooltap.daemon.journal.nats.message import EVENTS_A_MESSAGE
-from tooltap.daemon.journal.nats.place import NatsPlace, parse_place
+from tooltap.daemon.journal.nats.place import NatsPlace, parse_nats_url
 from tooltap.normalizers.core.items import OutputPiece
 from tooltap.normalizers.stream.bounds import Produced
 from tooltap.protocol.events import decode
@@ -268,7 +268,7 @@ async def test_an_event_too_long_for_the_server_is_refused_with_its_reason(tmp_p
     config = tmp_path / "nats.conf"
     config.write_text("max_payload: 100000\n")
     with NatsServer(tmp_path, "-c", str(config)) as server:
-        async with opened(parse_place(server.url)) as journal:
+        async with opened(parse_nats_url(server.url)) as journal:
             await journal.commit(commit(OutputPiece("s:1:o0", 0, b"x" * 300_000, "text/plain"), message("m" * 90_000)))
             with pytest.raises(JournalError, match=r"an event of 10\d{4} bytes is too long .* max_payload .* 10\d{4}"):
                 await journal.commit(commit(message("m" * 100_000), base=1))
@@ -280,7 +280,7 @@ async def test_an_event_too_long_for_the_server_is_refused_with_its_reason(tmp_p
 
 async def test_a_commit_waits_for_a_server_that_is_away_and_is_stored_once(tmp_path: Path) -> None:
     with NatsServer(tmp_path) as server:
-        async with opened(parse_place(server.url)) as one, opened(parse_place(server.url)) as other:
+        async with opened(parse_nats_url(server.url)) as one, opened(parse_nats_url(server.url)) as other:
             published = Published(other)
             await other.listen()
             await one.commit(commit(message("a")))
@@ -322,7 +322,7 @@ async def test_a_commit_whose_answer_was_lost_is_not_stored_again(
 
 async def test_readers_are_told_of_a_server_that_stays_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with NatsServer(tmp_path) as server:
-        async with opened(parse_place(server.url)) as journal:
+        async with opened(parse_nats_url(server.url)) as journal:
             await journal.commit(commit(message("a")))
             server.kill()
             monkeypatch.setattr(journal._link.insist.__func__, "__kwdefaults__", {"patience": 0.2})  # type: ignore[attr-defined]
@@ -365,7 +365,7 @@ async def test_a_limit_of_the_server_is_a_gap_and_leaves_each_stream_its_positio
 
 async def test_a_journal_that_is_made_anew_has_another_id(tmp_path: Path) -> None:
     with NatsServer(tmp_path) as server:
-        place = parse_place(server.url)
+        place = parse_nats_url(server.url)
         async with opened(place) as journal:
             first = journal.id
             for stream in (place.name, f"{place.name}-state"):

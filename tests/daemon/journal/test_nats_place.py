@@ -14,9 +14,9 @@ from tests.daemon.nats_server import NatsServer
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import TIMEOUT
 from tooltap.daemon.config import ConfigError, load_config
-from tooltap.daemon.journal.interface import JournalError
+from tooltap.daemon.journal.interface import JournalError, PlaceError
 from tooltap.daemon.journal.nats.journal import NatsJournal
-from tooltap.daemon.journal.nats.place import NatsOptions, NatsPlace, PlaceError, parse_place
+from tooltap.daemon.journal.nats.place import NatsOptions, NatsPlace, parse_nats_url
 
 # -- the URL ------------------------------------------------------------------------------------------------------
 
@@ -46,7 +46,7 @@ from tooltap.daemon.journal.nats.place import NatsOptions, NatsPlace, PlaceError
     ],
 )
 def test_the_url_says_where_and_how(url: str, place: NatsPlace) -> None:
-    assert parse_place(url) == place
+    assert parse_nats_url(url) == place
     assert load_config(journal=url).journal_place == place
     assert "s3cret" not in str(place)
     assert "p@ss" not in str(place)
@@ -68,7 +68,7 @@ def test_a_wrong_url_is_refused_with_its_reason(url: str, sentence: str) -> None
 
 def test_a_file_that_cannot_be_read_is_named() -> None:
     with pytest.raises(PlaceError, match=r"^the journal's file /nowhere/x\.creds cannot be read: No such file"):
-        parse_place("nats://h?creds=/nowhere/x.creds").connect_options()
+        parse_nats_url("nats://h?creds=/nowhere/x.creds").connect_options()
 
 
 # -- getting in ---------------------------------------------------------------------------------------------------
@@ -83,10 +83,10 @@ async def test_a_login_is_passed_on_and_a_wrong_one_refused(
 ) -> None:
     with NatsServer(tmp_path, *options) as server:
         host = server.url.removeprefix("nats://")
-        await (await NatsJournal.open(parse_place(f"nats://{login}@{host}"))).close()
+        await (await NatsJournal.open(parse_nats_url(f"nats://{login}@{host}"))).close()
         for wrong in ("", "not-it@", "me:not-it@"):
             with pytest.raises(JournalError, match=rf"^the journal nats://{host}/tooltap does not let us in: "):
-                await NatsJournal.open(parse_place(f"nats://{wrong}{host}"))
+                await NatsJournal.open(parse_nats_url(f"nats://{wrong}{host}"))
 
 
 @pytest.mark.anyio
@@ -97,10 +97,10 @@ async def test_tls_is_checked_and_a_client_shows_its_certificate(tmp_path: Path)
     with NatsServer(tmp_path, "--tls", "--tlsverify", f"--tlscacert={tmp_path / 'ca.cert'}", *tls) as server:
         url = f"tls://{server.url.removeprefix('nats://')}"
         shown = f"&tls_cert={tmp_path / 'client.cert'}&tls_key={tmp_path / 'client.key'}"
-        journal = await NatsJournal.open(parse_place(f"{url}?tls_ca={tmp_path / 'ca.cert'}{shown}"))
+        journal = await NatsJournal.open(parse_nats_url(f"{url}?tls_ca={tmp_path / 'ca.cert'}{shown}"))
         await journal.close()
         with pytest.raises(JournalError, match=r"cannot be reached: .*certificate verify failed"):
-            await NatsJournal.open(parse_place(f"{url}?connect_timeout=0.5{shown}"))
+            await NatsJournal.open(parse_nats_url(f"{url}?connect_timeout=0.5{shown}"))
 
 
 def make_keys(directory: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from tests.daemon.lives import Lives
 from tests.daemon.running import Wire
 from tests.test_layout import ROOT
-from tooltap.daemon.system.stream_ids import recording_id
+from tooltap.daemon.taps.stream_ids import recording_id
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.stream.bounds import Produced
 from tooltap.normalizers.stream.normalizer import StreamNormalizer

@@ -26,7 +26,7 @@ from tests.daemon.taps.following import (
     make_old,
     publish,
 )
-from tooltap.daemon.system.stream_ids import recording_id
+from tooltap.daemon.taps.stream_ids import recording_id
 
 LINES = lines_of(CLAUDE)
 

@@ -22,10 +22,10 @@ from tests.daemon.taps.following import (
     make_old,
     prompt_line,
 )
-from tooltap.daemon.system.stream_ids import recording_id
 from tooltap.daemon.taps.follow import bytes as followed_bytes
 from tooltap.daemon.taps.follow import file as followed_file
 from tooltap.daemon.taps.follow import watch as follow_watch
+from tooltap.daemon.taps.stream_ids import recording_id
 
 LINES = lines_of(CLAUDE)
 DAY = 24 * 3600

@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from tests.daemon.taps.following import DOCUMENT, Follower, events_of
-from tooltap.daemon.system.stream_ids import recording_id
+from tooltap.daemon.taps.stream_ids import recording_id
 
 CHAT = json.loads(DOCUMENT.read_bytes())
 MESSAGES = len(CHAT["messages"])

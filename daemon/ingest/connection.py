@@ -32,7 +32,7 @@ from tooltap.protocol.stats import Statistics
 from tooltap.protocol.tapped import Direction, End, Lost, NotTappedError, read_tapped
 from tooltap.traces.recording.writer import TraceWriter
 
-__all__ = ["IngestSession", "Setting"]
+__all__ = ["IngestConnection", "Setting"]
 
 _log = get_logger("ingest")
 
@@ -46,9 +46,9 @@ class Setting:
     line_bytes: int
     in_flight_bytes: int
     """How much of a publisher is taken before its earlier lines are durable."""
-    commit_soon: Callable[[IngestSession], object]
+    commit_soon: Callable[[IngestConnection], object]
     """Starts `commit_all`, as a task that outlives the connection."""
-    on_over: Callable[[IngestSession], None]
+    on_over: Callable[[IngestConnection], None]
     partials_wanted: Callable[[], bool]
     """Whether anybody wants live previews; asked for all that arrives."""
     rewrite: Callable[[Sequence[Rewrite]], None]
@@ -56,7 +56,7 @@ class Setting:
     trace: TraceWriter | None
 
 
-class IngestSession:
+class IngestConnection:
     """Made by `Streams.open`. `send` must not block; an `ack` that would have to wait may be dropped: the next one, or
     the frame that ends the session, says as much."""
 

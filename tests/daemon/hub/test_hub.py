@@ -1,4 +1,4 @@
-"""Fan-out: pieces, the newest events in memory, and subscribers that do not keep up."""
+"""Fan-out: chunks, the retained batches, and subscribers that do not keep up."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ import pytest
 
 from tests.daemon.events import call, commit, event, message
 from tests.daemon.running import Running, Wire, running
-from tooltap.daemon.hub.hub import Audience, Batch, Piece
+from tooltap.daemon.hub.batch import Batch, Chunk, Selection
+from tooltap.daemon.hub.subscription import Subscription
 from tooltap.daemon.journal.interface import Committed
 from tooltap.daemon.server.connection import Connection
 from tooltap.normalizers.stream.bounds import Produced
 from tooltap.protocol.events import Message
 from tooltap.protocol.filters import Filter
 
-ALL = Audience(Filter(), partials=False)
+ALL = Selection(Filter(), partials=False)
 BIG = "x" * 10_000
 
 
 def batch(*outputs: Produced, before: int) -> Batch:
-    """Events, numbered on from `before`; partials are not numbered."""
+    """Events numbered from `before` + 1; partials have no number."""
     seqs: list[int | None] = []
     last = before
     for output in outputs:
@@ -38,41 +39,41 @@ def partial(text: str) -> Produced:
     return event(Message, role="assistant", text=text, offset=0, partial=True)
 
 
-def seqs_of(piece: Piece) -> list[int | None]:
-    return [json.loads(line).get("seq") for line in piece.data.splitlines()]
+def seqs_of(chunk: Chunk) -> list[int | None]:
+    return [json.loads(line).get("seq") for line in chunk.data.splitlines()]
 
 
-# -- pieces -------------------------------------------------------------------------------------------------------
+# -- chunks -------------------------------------------------------------------------------------------------------
 
 
-def test_what_goes_to_everybody_is_joined_into_one_piece() -> None:
-    (piece,) = batch(message("a"), message("b"), before=4).pieces(ALL)
+def test_events_are_joined_into_one_chunk() -> None:
+    (chunk,) = batch(message("a"), message("b"), before=4).chunks(ALL)
 
-    assert (seqs_of(piece), piece.upto) == ([5, 6], 6)
-
-
-def test_a_long_batch_is_cut_so_that_whoever_stops_reading_is_noticed_in_between() -> None:
-    pieces = batch(*[message("x" * 40_000) for _ in range(5)], before=0).pieces(ALL)
-
-    assert [(seqs_of(piece), piece.upto) for piece in pieces] == [([1, 2], 2), ([3, 4], 4), ([5], 5)]
+    assert (seqs_of(chunk), chunk.upto) == ([5, 6], 6)
 
 
-def test_an_audience_gets_what_its_filter_lets_through() -> None:
+def test_long_batch_is_cut_into_chunks() -> None:
+    chunks = batch(*[message("x" * 40_000) for _ in range(5)], before=0).chunks(ALL)
+
+    assert [(seqs_of(chunk), chunk.upto) for chunk in chunks] == [([1, 2], 2), ([3, 4], 4), ([5], 5)]
+
+
+def test_selection_gets_what_its_filter_matches() -> None:
     made = batch(message("a"), call("c"), message("b"), before=0)
 
-    (piece,) = made.pieces(Audience(Filter(kind=("tool-call",)), partials=False))
+    (chunk,) = made.chunks(Selection(Filter(kind=("tool-call",)), partials=False))
 
-    assert seqs_of(piece) == [2]
-    assert made.pieces(Audience(Filter(kind=("usage",)), partials=False)) == []
+    assert seqs_of(chunk) == [2]
+    assert made.chunks(Selection(Filter(kind=("usage",)), partials=False)) == []
     assert made.upto == 3
 
 
-def test_partials_go_to_those_who_want_them_and_reach_no_further() -> None:
+def test_partials_do_not_advance_the_cursor() -> None:
     made = batch(partial("He"), before=6)
 
-    assert made.pieces(ALL) == []
-    (piece,) = made.pieces(Audience(Filter(), partials=True))
-    assert (seqs_of(piece), piece.upto, made.upto) == ([None], 6, 6)
+    assert made.chunks(ALL) == []
+    (chunk,) = made.chunks(Selection(Filter(), partials=True))
+    assert (seqs_of(chunk), chunk.upto, made.upto) == ([None], 6, 6)
 
 
 # -- slow subscribers ---------------------------------------------------------------------------------------------
@@ -91,7 +92,7 @@ def read_seqs(wire: Wire, last: int) -> list[int]:
     return seqs
 
 
-def test_a_slow_subscriber_is_served_from_the_journal_and_delays_nobody(tmp_path: Path) -> None:
+def test_slow_subscriber_reads_the_journal_and_delays_nobody(tmp_path: Path) -> None:
     last = 300
     with running(tmp_path, subscriber_bytes=20_000, recent_bytes=100_000) as daemon:
         slow = daemon.subscribe(after="now")
@@ -100,7 +101,7 @@ def test_a_slow_subscriber_is_served_from_the_journal_and_delays_nobody(tmp_path
             wire.until("live")
         for number in range(1, last + 1):
             daemon.commit(commit(message(BIG), base=number - 1))
-            # The quick one has each event before the next is even written.
+            # The quick subscriber has each event before the next is committed.
             assert quick.read()["seq"] == number
 
         stuck = subscriber(daemon, after=last)
@@ -117,12 +118,12 @@ def test_a_slow_subscriber_is_served_from_the_journal_and_delays_nobody(tmp_path
         assert caught_up["behind"] is False
         assert caught_up["journalEvents"] > 200
         assert daemon.stats()["journal"]["reads"] >= caught_up["journalReads"] > 0
-        # While it was stuck it cost its limit and what the socket itself takes, not what it missed.
+        # While it was stuck, it cost its limit and the socket buffer, not the events it missed.
         assert isinstance(written, int)
         assert written < 800_000
 
 
-def test_a_little_behind_is_served_from_memory(tmp_path: Path) -> None:
+def test_subscriber_a_little_behind_is_served_from_memory(tmp_path: Path) -> None:
     last = 100
     with running(tmp_path, subscriber_bytes=20_000) as daemon:
         slow = daemon.subscribe(after="now")
@@ -135,7 +136,7 @@ def test_a_little_behind_is_served_from_memory(tmp_path: Path) -> None:
         assert (one["behind"], one["journalReads"]) == (False, 0)
 
 
-def test_what_is_deleted_is_not_served_from_memory(tmp_path: Path) -> None:
+def test_deleted_events_are_not_served_from_memory(tmp_path: Path) -> None:
     with running(tmp_path) as daemon:
         daemon.commit(commit(message("removed", session="removed"), state="ended"))
         daemon.commit(commit(message("kept", "t", session="kept"), stream="t"))
@@ -148,8 +149,8 @@ def test_what_is_deleted_is_not_served_from_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("recent_bytes", [0, 60_000, 4_000_000])
-def test_whoever_falls_behind_again_and_again_sees_each_event_once(tmp_path: Path, recent_bytes: int) -> None:
-    """Sockets that take little, commits of all sizes, and readers that read now some of it and now all."""
+def test_falling_behind_repeatedly_delivers_each_event_once(tmp_path: Path, recent_bytes: int) -> None:
+    """Small socket buffers, commits of all sizes, and readers that read sometimes a part and sometimes everything."""
     chance = random.Random(recent_bytes)
     wanted: list[dict[str, Any]] = [{}, {"filter": {"stream": ["odd"]}}, {"partials": True}]
     with running(tmp_path, subscriber_bytes=4_096, recent_bytes=recent_bytes) as daemon:
@@ -157,6 +158,7 @@ def test_whoever_falls_behind_again_and_again_sees_each_event_once(tmp_path: Pat
         for wire in wires:
             wire.until("live")
         for subscription in daemon.daemon.hub.subscriptions:
+            assert isinstance(subscription, Subscription)
             assert isinstance(subscription._connection, Connection)
             subscription._connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
         seen: list[list[int]] = [[] for _ in wires]
@@ -188,7 +190,7 @@ def read_events(wire: Wire, into: list[int], count: int) -> None:
             into.append(line["seq"])
 
 
-def test_a_slow_subscriber_with_a_filter_loses_nothing_either(tmp_path: Path) -> None:
+def test_slow_filtered_subscriber_loses_nothing(tmp_path: Path) -> None:
     with running(tmp_path, subscriber_bytes=20_000) as daemon:
         slow = daemon.subscribe(after="now", filter={"stream": ["odd"]})
         slow.until("live")
@@ -199,7 +201,7 @@ def test_a_slow_subscriber_with_a_filter_loses_nothing_either(tmp_path: Path) ->
         assert read_seqs(slow, 299) == list(range(1, 300, 2))
 
 
-def test_partials_are_dropped_for_who_does_not_keep_up_and_events_are_not(tmp_path: Path) -> None:
+def test_slow_subscriber_loses_partials_but_no_events(tmp_path: Path) -> None:
     with running(tmp_path, subscriber_bytes=20_000) as daemon:
         slow = daemon.subscribe(after="now", partials=True)
         quick = daemon.subscribe(after="now", partials=True)
@@ -217,7 +219,7 @@ def test_partials_are_dropped_for_who_does_not_keep_up_and_events_are_not(tmp_pa
     assert 0 < sum(one.get("partial", False) for one in lines) < 100
 
 
-def test_a_subscriber_that_only_misses_partials_is_not_behind(tmp_path: Path) -> None:
+def test_missing_only_partials_is_not_behind(tmp_path: Path) -> None:
     with running(tmp_path, subscriber_bytes=20_000) as daemon:
         daemon.subscribe(after="now", partials=True).until("live")
         for _ in range(100):
@@ -228,7 +230,7 @@ def test_a_subscriber_that_only_misses_partials_is_not_behind(tmp_path: Path) ->
         assert stuck["behind"] is False
 
 
-def test_a_subscriber_that_leaves_while_it_is_behind_leaves_nothing(tmp_path: Path) -> None:
+def test_subscriber_that_leaves_while_behind_is_removed(tmp_path: Path) -> None:
     with running(tmp_path, subscriber_bytes=20_000) as daemon:
         wire = daemon.subscribe(after="now")
         for number in range(100):

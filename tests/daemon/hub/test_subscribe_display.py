@@ -12,7 +12,7 @@ import pytest
 from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.running import Running, Wire, running
 from tooltap.daemon.client.subscription import subscribe
-from tooltap.daemon.hub import hub
+from tooltap.daemon.hub import batch
 from tooltap.normalizers.stream.display import display_body
 from tooltap.protocol.display import DisplayText, DisplayToolResult, DisplayToolUse
 from tooltap.protocol.events import Message, Usage
@@ -178,7 +178,7 @@ def test_an_event_is_projected_once_for_all_who_watch(daemon: Running, monkeypat
     wires = [watch(daemon, after="now", filter=wanted) for wanted in ({}, {}, {"kind": ["message"]})]
     for wire in wires:
         wire.until("live")
-    monkeypatch.setattr(hub, "display_body", count)
+    monkeypatch.setattr(batch, "display_body", count)
     said = message("a")
     daemon.commit(commit(said))
 

@@ -1,0 +1,44 @@
+"""Every journal there is: which one a `--journal` value names, and how it is opened.
+
+A new journal adds a place to `parse_place` and a branch to `open_journal`; nothing else names journals.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeAlias
+
+from tooltap.daemon.journal.interface import Journal, JournalError, PlaceError
+from tooltap.daemon.journal.nats.place import SCHEMES, NatsPlace, parse_nats_url
+from tooltap.daemon.journal.sqlite.journal import SqliteJournal
+from tooltap.daemon.journal.sqlite.schema import Durability
+
+__all__ = ["Place", "open_journal", "parse_place"]
+
+Place: TypeAlias = Path | NatsPlace
+"""A file is a SQLite journal."""
+
+
+def parse_place(text: str) -> Place:
+    """Read `PATH`, `sqlite:PATH` or a NATS URL. Raises `PlaceError`."""
+    kind, colon, rest = text.partition(":")
+    if not colon:
+        return Path(text).expanduser()
+    if kind in SCHEMES:
+        return parse_nats_url(text)
+    if kind == "sqlite" and rest:
+        return Path(rest).expanduser()
+    raise PlaceError(f"unknown journal {text!r}: write sqlite:PATH or nats://HOST")
+
+
+async def open_journal(place: Place, durability: Durability) -> Journal:
+    """Open the journal, or create it. Raises `JournalError`."""
+    if isinstance(place, Path):
+        return await SqliteJournal.open(place, durability=durability)
+    try:
+        from tooltap.daemon.journal.nats.journal import NatsJournal
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "nats":
+            raise
+        raise JournalError("a journal on NATS needs an extra: pip install tooltap[nats]") from None
+    return await NatsJournal.open(place)

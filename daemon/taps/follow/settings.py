@@ -1,0 +1,55 @@
+"""The `[follow]` table of the configuration: how the agents' own session files are followed."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Annotated, TypeAlias
+
+import msgspec
+
+from tooltap.daemon.taps.follow.places import AGENTS
+
+__all__ = ["Follow"]
+
+Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
+
+_AGE = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
+_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+
+class Follow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How session files are followed; no file is followed unless `agents` names its agent."""
+
+    agents: tuple[str, ...] = ()
+    """The agents whose files are followed: any of claude, codex, gemini."""
+    backfill: str = "24h"
+    """Which files that were never followed are read from their beginning: `all`; those modified within this time before
+    the daemon started (`36h`, `7d`); or `none`, which reads only what is appended from now on."""
+    polling: bool = False
+    """Poll for changes, for file systems that report none."""
+    files: Positive = 64
+    """Files that are open at once. The journal knows the position in all others."""
+    turn_bytes: Positive = 65_536
+    """Bytes read from one file before the next file has its turn."""
+    idle: Seconds = 300.0
+    """A file that does not change for this long is closed until it changes."""
+    grace: Annotated[float, msgspec.Meta(ge=0)] = 2.0
+    """A new file waits this long for another stream of the same session. The timestamps of the two may differ by as
+    much."""
+    rescan: Seconds = 60.0
+    """How often the folders are scanned for changes that the file system did not report."""
+
+    def __post_init__(self) -> None:
+        for agent in self.agents:
+            if agent not in AGENTS:
+                raise ValueError(f"no session files of {agent!r} are known; there are {', '.join(AGENTS)}")
+        if self.backfill not in ("all", "none") and not _AGE.fullmatch(self.backfill):
+            raise ValueError(f"backfill is all, none or an age like 36h or 7d, not {self.backfill!r}")
+
+    @property
+    def backfill_seconds(self) -> float:
+        if (age := _AGE.fullmatch(self.backfill)) is not None:
+            return float(age[1]) * _UNITS[age[2]]
+        return math.inf if self.backfill == "all" else 0.0
