@@ -165,7 +165,7 @@ class Daemon:
             "perStream": [
                 {"state": one.state, "updated": one.updated, **msgspec.to_builtins(one.statistics)} for one in streams
             ],
-            "connections": {"open": self.server.connections, "publishing": len(self._streams.sessions)},
+            "connections": {"open": self.server.connections, "publishing": len(self._streams.connections)},
             "drift": msgspec.to_builtins(self._drift.report()),
             **following,
             **({"web": self.web.statistics()} if self.web is not None else {}),

@@ -1,0 +1,1 @@
+"""Streams being published, each line exactly once. Knows normalizers, views and the journal, not sockets."""

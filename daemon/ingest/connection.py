@@ -1,11 +1,27 @@
-"""One publisher's session with its stream: bytes in, `ack`, `suspended`, `done` and `error` frames out.
+"""One publisher's connection for one stream: bytes in; `ack`, `suspended`, `done` and `error` frames out.
 
-Lines are parsed as they come. What has been taken in since the last commit goes into the next one, while the one before
-is being written: batches form by themselves. `feed` returns only when little enough waits to be durable, which is all
-the backpressure there is.
+Each line takes effect exactly once, although publisher and daemon may be killed at any moment:
 
-A line of a tapped connection that is not a tapped line is an error of this connection: the lines before it are
-committed, the stream is suspended, and the publisher still has that line and all after it.
+- A commit holds lines m+1…n of the stream with all that results from them: events, output bodies, and what the parser
+  is rebuilt from. It is one transaction, so the journal never has a line without its events, nor the reverse.
+- `ack` n is sent when line n is durable, never before. A publisher retains lines until they are acknowledged.
+- A publisher that comes back is told in `ingesting` how many lines are stored, and continues after that line. Lines are
+  counted, not compared, so nothing is deduplicated here. The checksum of the last line (`crc`) lets the publisher
+  notice that it now reads a different input.
+- A stream has one connection. `Streams.open` waits in `supersede` until nothing of the old one can reach the journal,
+  and only then loads the stream for the new one. Against a second daemon that shares the journal, the journal itself
+  refuses a commit that does not start where the stored stream ends (`StreamConflictError`).
+
+Commits form batches by themselves. `feed` parses lines as they arrive and adds them to the `LiveStream`. One task,
+`commit_all`, takes all that has accumulated, writes it, and repeats until nothing is left; lines that arrive while it
+writes make up the next commit. There is no timer and no batch size. The only backpressure is that `feed` returns when
+few enough bytes wait to be durable (`in_flight_bytes`).
+
+The order in `commit_all` matters: first the commit, then the `ack`, then the trace and the commands that rewrite
+results. All of these may only happen for durable lines.
+
+On a tapped connection, a line that is not a tapped line is an error of the connection. The lines before it are
+committed, the stream is suspended, and the publisher still has that line and all later ones.
 """
 
 from __future__ import annotations
@@ -39,26 +55,27 @@ _log = get_logger("ingest")
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What all sessions have in common."""
+    """What all ingest connections share."""
 
     journal: Journal
     clock: Clock
     line_bytes: int
     in_flight_bytes: int
-    """How much of a publisher is taken before its earlier lines are durable."""
+    """Bytes taken from a publisher before its earlier lines are durable."""
     commit_soon: Callable[[IngestConnection], object]
     """Starts `commit_all`, as a task that outlives the connection."""
     on_over: Callable[[IngestConnection], None]
+    """Called once, when the connection has sent its last frame."""
     partials_wanted: Callable[[], bool]
-    """Whether anybody wants live previews; asked for all that arrives."""
+    """Whether any subscriber wants partials; called for each chunk received."""
     rewrite: Callable[[Sequence[Rewrite]], None]
-    """Takes what commands are to make views of, once it is durable. Must not block."""
+    """Takes results that commands rewrite, once they are durable. Must not block."""
     trace: TraceWriter | None
 
 
 class IngestConnection:
-    """Made by `Streams.open`. `send` must not block; an `ack` that would have to wait may be dropped: the next one, or
-    the frame that ends the session, says as much."""
+    """Created by `Streams.open`. `send` must not block. It may drop an `ack` that would have to wait: the next
+    `ack`, or the last frame, implies it."""
 
     def __init__(
         self,
@@ -69,35 +86,35 @@ class IngestConnection:
     ) -> None:
         self.live = live
         self.over = anyio.Event()
-        """The session has sent its last frame; the connection may go."""
+        """The last frame has been sent; the socket may be closed."""
         self._framing = framing
         self._send = send
         self._setting = setting
         self._journal = setting.journal
         self._clock = setting.clock
         self._trace = StreamTrace(setting.trace, live) if setting.trace is not None else None
-        # A tapped line is its line as a JSON string: escaping rarely doubles it.
+        # A tapped line holds its line as a JSON string: escaping rarely doubles the length.
         self._splitter = Splitter(setting.line_bytes if framing == "raw" else 2 * setting.line_bytes + 1_024)
         self._waiting = 0
-        """What the lines taken in and not yet durable cost, in bytes."""
+        """Bytes of the lines that are parsed and not yet durable."""
         self._busy = False
-        """`commit_all` runs."""
+        """`commit_all` is running, or about to."""
         self._commits = 0
         self._in_flight = False
         """A commit is being written."""
         self._abandoned = False
-        """Another session takes the stream over, or this one is over: nothing more is taken in or committed."""
+        """Another connection takes the stream over, or this one is over: nothing more is parsed or committed."""
         self._progress = anyio.Event()
-        """Set, and replaced, when a commit is through or the session over."""
+        """Set, and replaced, when a commit is durable or the connection is over."""
 
     @property
     def stream(self) -> str:
         return self.live.info.stream
 
-    # -- the connection's side ----------------------------------------------------------------------------------
+    # -- input --------------------------------------------------------------------------------------------------
 
     async def feed(self, data: bytes) -> None:
-        """Take in what was received. Returns when there is room for more; ignores what comes after `over`."""
+        """Parse what was received. Returns when there is room for more. Ignores input after `over`."""
         self.live.normalizer.want_partials(self._setting.partials_wanted())
         now = self._clock()
         for line in self._splitter.feed(data):
@@ -112,7 +129,7 @@ class IngestConnection:
     async def take(
         self, lines: Sequence[bytes | LongLine], t: int, leave_out: Callable[[Sequence[Item]], bool]
     ) -> None:
-        """The same for lines that somebody in this process has read. `leave_out`: see `StreamNormalizer.feed`."""
+        """Like `feed`, for lines read by this process. `leave_out`: see `StreamNormalizer.feed`."""
         for line in lines:
             if self._abandoned:
                 return
@@ -120,7 +137,7 @@ class IngestConnection:
         await self._commit_soon()
 
     async def finish(self) -> None:
-        """The connection's input has ended: of a raw stream this is the end; a tapped one is suspended."""
+        """End of input. A raw stream ends with it, a tapped stream is suspended."""
         if self._framing == "tapped":
             await self.suspend()
             return
@@ -128,9 +145,9 @@ class IngestConnection:
         if last is not None and not self._abandoned:
             self._feed_line(last, self._clock(), None)
         await self.end()
-        self._end_session()
+        self._finish()
 
-    # -- the daemon's side --------------------------------------------------------------------------------------
+    # -- control ------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Commit that the stream is open."""
@@ -138,8 +155,8 @@ class IngestConnection:
         self._kick()
 
     async def end(self, reason: str = "end") -> Statistics | None:
-        """End the stream, as the publisher or somebody else asks; more lines would open it again. None if that could
-        not be committed."""
+        """End the stream and return its statistics; None if the end could not be committed. A later line reopens the
+        stream."""
         self.live.close(reason, self._clock())
         statistics = self.live.statistics
         if not await self._settle():
@@ -149,25 +166,25 @@ class IngestConnection:
         return statistics
 
     async def show(self, outputs: Sequence[Output]) -> bool:
-        """Commit a view of an earlier result; False if that could not be done."""
+        """Commit a view of an earlier result; False if it could not be committed."""
         self.live.show(outputs)
         return await self._settle()
 
     async def suspend(self) -> None:
-        """Commit what has been received and let the stream go; its publisher may come back."""
+        """Commit what was received and release the stream. Its publisher may resume it."""
         self.live.suspend()
         if await self._settle() and not self.over.is_set():
             self._send(Suspended(lines=self.live.info.lines))
-            self._end_session()
+            self._finish()
 
     async def supersede(self) -> None:
-        """Give the stream up to another session. Returns when nothing more of this one can reach the journal."""
+        """Give the stream to another connection. Returns when nothing more of this one can reach the journal."""
         self._abandoned = True
         await self._settle()
         self._fail("superseded", f"another connection has taken stream {self.stream} over")
 
     async def commit_all(self) -> None:
-        """Commit until there is nothing more to commit."""
+        """Commit until nothing is left. `_busy` keeps this to one task at a time."""
         try:
             while self.live.dirty and not self._abandoned:
                 taken = self._waiting
@@ -201,7 +218,7 @@ class IngestConnection:
     async def _feed_record(self, line: bytes | LongLine, now: int) -> None:
         if not line:
             return
-        if isinstance(line, LongLine):  # of such a record only the head is known, and its length
+        if isinstance(line, LongLine):  # only the head of such a record is known, so it cannot be decoded
             self._feed_line(line, now, None)
             return
         try:
@@ -245,8 +262,9 @@ class IngestConnection:
             self._setting.commit_soon(self)
 
     async def _settle(self) -> bool:
-        """Wait until what has been taken in by now is durable; False if it will not be, because the session is over or
-        being superseded."""
+        """Wait until everything parsed so far is durable; False if it will not be, because the connection is over or
+        superseded."""
+        # What is parsed is durable, in the commit being written, or taken whole by the commit after that one.
         self._kick()
         enough = self._commits + self._in_flight + self.live.dirty
         while self._commits < enough and self._busy:
@@ -260,9 +278,9 @@ class IngestConnection:
     def _fail(self, code: ErrorCode, message: str) -> None:
         if not self.over.is_set():
             self._send(ErrorFrame(code=code, message=message))
-            self._end_session()
+            self._finish()
 
-    def _end_session(self) -> None:
+    def _finish(self) -> None:
         if not self.over.is_set():
             self._abandoned = True
             if self._trace is not None:

@@ -1,8 +1,18 @@
 """One stream in memory: lines in, commits out.
 
-It keeps what a commit needs beside the events: the tail since the last snapshot, the checksums a resuming publisher and
-a rebuilt parser are compared with, and when a snapshot is due. While `auto` still holds lines there is none: the tail
-then is those lines, and is sniffed again.
+A commit has to carry more than events, so this class keeps, besides the normalizer:
+
+- The tail: the lines since the last snapshot, with their times. A parser is rebuilt by loading the snapshot and feeding
+  it the tail (`resume.py`).
+- `crc`, the checksum of the last whole line, with which a returning publisher compares its input.
+- `ids`, the checksum over the ids of all events so far. A rebuilt parser must arrive at the same value; if it does not,
+  it would number or name events differently from those already journaled.
+- When a snapshot is due. It replaces the last snapshot and the tail. It is taken when the tail is longer than
+  `snapshot_bytes` and than `GROWTH` times the last snapshot, so that the bytes written stay proportional to the bytes
+  ingested.
+
+While `auto` still holds lines to recognise the dialect, no snapshot is taken: the tail is then those lines, and they
+are sniffed again when the stream is rebuilt.
 """
 
 from __future__ import annotations
@@ -31,9 +41,9 @@ _log = get_logger("streams")
 
 SNAPSHOT_FORMAT = 1
 RECORD_BYTES = 64
-"""About what a tail record costs beside its line."""
+"""About what a tail record costs in addition to its line."""
 GROWTH = 4
-"""A snapshot is due when the tail is this much longer than the last one: total writing stays linear."""
+"""A snapshot is due when the tail is this many times longer than the last snapshot."""
 
 
 class Snapshot(msgspec.Struct, array_like=True):
@@ -56,7 +66,7 @@ def context_of(info: StreamInfo, limits: Limits) -> Context:
 
 
 def ids_of(outputs: Sequence[Output], ids: int) -> int:
-    """The checksum over event ids, carried on."""
+    """The checksum over event ids, continued over these outputs."""
     for output in outputs:
         if isinstance(output, Produced) and not getattr(output.event, "partial", False):
             ids = zlib.crc32(output.event.id.encode(), ids)
@@ -64,8 +74,9 @@ def ids_of(outputs: Sequence[Output], ids: int) -> int:
 
 
 class LiveStream:
-    """`committed_state`: None for a stream the journal does not know. `outputs`: made by no new line (a reset, lines
-    held before), to go out with the next commit. `drift` looks on. `views`: what of its results the user is shown."""
+    """`committed_state`: None for a stream the journal does not know. `outputs`: results of no new line (a reset, lines
+    that were held), which the next commit takes. `drift` observes the lines. `views` applies the user's rules to
+    results."""
 
     def __init__(
         self,
@@ -107,9 +118,9 @@ class LiveStream:
         direction: Direction | None,
         leave_out: Callable[[Sequence[Item]], bool] | None = None,
     ) -> None:
-        """`leave_out`: whether what the line gives is told already, and not to be told again."""
+        """`leave_out`: whether the line's events are already in another stream; see `StreamNormalizer.feed`."""
         number = self.normalizer.lines + 1
-        self._take_in(self.normalizer.feed(line, t, direction, leave_out))
+        self._emit(self.normalizer.feed(line, t, direction, leave_out))
         left_out = self.normalizer.left_out
         if isinstance(line, LongLine):
             record = TailRecord("long", t=t, direction=direction, line=line.head, size=line.size, left_out=left_out)
@@ -117,20 +128,20 @@ class LiveStream:
             record = TailRecord("line", t=t, direction=direction, line=line, left_out=left_out)
             self.info.crc, self.info.crc_line = zlib.crc32(line), number
         self._record(record)
-        self._heard(t)
+        self._touch(t)
 
     def lost(self, lost: Lost, t: int) -> None:
-        self._take_in(self.normalizer.lost(lost.lines, lost.bytes, lost.reason, t))
+        self._emit(self.normalizer.lost(lost.lines, lost.bytes, lost.reason, t))
         self._record(TailRecord("lost", t=t, lines=lost.lines, size=lost.bytes, reason=lost.reason))
-        self._heard(t)
+        self._touch(t)
 
     def show(self, outputs: Sequence[Output]) -> None:
-        """Take a view of an earlier result. No line made it, so that nothing else of the stream changes."""
+        """Add a view of an earlier result. It results from no line, so the stream does not change otherwise."""
         self._outputs += outputs
         self._has_views = True
 
     def open(self) -> None:
-        """Somebody publishes. An ended stream is opened by its next line only."""
+        """A publisher is there. An ended stream is reopened only by its next line."""
         if self.info.state != "ended":
             self.info.state = "open"
 
@@ -139,25 +150,25 @@ class LiveStream:
             self.info.state = "suspended"
 
     def close(self, reason: str, t: int) -> None:
-        """End the stream, once: closing what is closed changes nothing."""
+        """End the stream. Closing an ended stream changes nothing."""
         if self.info.state == "ended":
             return
-        self._take_in(self.normalizer.close(reason, t))
+        self._emit(self.normalizer.close(reason, t))
         self._record(TailRecord("close", t=t, reason=reason))
         if reason == "end":
-            self._heard(t)
+            self._touch(t)
         self.info.state = "ended"
-        self._look(lambda watch: watch.close())
+        self._observe(lambda watch: watch.close())
 
     def take(self, now: int) -> Commit:
-        """All since the last commit. It must be committed before the next one is taken."""
+        """Everything since the last commit. It must be committed before the next one is taken."""
         info = self.info
         base_lines, info.lines = info.lines, self.normalizer.lines
         info.dialect = self.normalizer.dialect
         info.updated = now
-        self._look(lambda watch: watch.account())
+        self._observe(lambda watch: watch.account())
         snapshot = self._snapshot() if self._snapshot_is_due() else None
-        # The writer encodes this in its thread, while the next lines are counted here.
+        # A copy: the writer encodes it in its own thread, while the next lines are counted here.
         frozen = msgspec.structs.replace(info, statistics=self.statistics)
         commit = Commit(frozen, base_lines, self._outputs, self._tail, snapshot)
         self._outputs, self._tail, self._has_views = [], [], False
@@ -165,12 +176,12 @@ class LiveStream:
         return commit
 
     def take_rewrites(self) -> list[Rewrite]:
-        """Commands to be run for what the last commit holds, once that is durable."""
+        """Results of the last commit that commands rewrite, once the commit is durable."""
         return [] if self._views is None else self._views.take_rewrites()
 
     @property
     def statistics(self) -> Statistics:
-        """As of now; a copy."""
+        """A copy, as of now."""
         now = self.normalizer.statistics
         return msgspec.structs.replace(
             now, skipped={**now.skipped}, kinds={**now.kinds}, tools={**now.tools}, raw_tools={**now.raw_tools}
@@ -178,21 +189,21 @@ class LiveStream:
 
     # -- inner workings -----------------------------------------------------------------------------------------
 
-    def _take_in(self, outputs: Sequence[Output]) -> None:
+    def _emit(self, outputs: Sequence[Output]) -> None:
         self.info.state = "open"
         if outputs:
             self._add(outputs)
         if self._watch is not None and (outputs or self._watch.waits):
-            self._look(lambda watch: watch.took(outputs))
+            self._observe(lambda watch: watch.took(outputs))
 
-    def _look(self, look: Callable[[StreamWatch], None]) -> None:
-        """Looking on must not harm the stream."""
+    def _observe(self, observe: Callable[[StreamWatch], None]) -> None:
+        """An error in drift detection must not harm the stream."""
         if self._watch is None:
             return
         try:
-            look(self._watch)
+            observe(self._watch)
         except Exception:
-            _log.exception("looking for drift failed, this stream is not looked at any more", stream=self.info.stream)
+            _log.exception("drift detection failed and is off for this stream", stream=self.info.stream)
             self._watch = None
             self.normalizer.watch(None)
 
@@ -206,7 +217,7 @@ class LiveStream:
                 if isinstance(event, SessionEvent) and event.agent_version is not None:
                     self.info.agent_version = event.agent_version
 
-    def _heard(self, t: int) -> None:
+    def _touch(self, t: int) -> None:
         info = self.info
         info.first_t = t if info.first_t is None else info.first_t
         info.last_t = t

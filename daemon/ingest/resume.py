@@ -1,9 +1,16 @@
-"""A stored stream back into memory: its snapshot, then its tail with the stored times.
+"""Rebuild a stream from the journal: load its snapshot, then feed it its tail with the stored times.
 
-What the tail gives again is committed already and is thrown away, after its ids have been compared with the committed
-ones. Where that does not work out (the parser was upgraded in between, or retention took the state) a fresh parser goes
-on at the next line, and says so. That is written with the stream's next commit: whoever only looks at an ended stream
-changes nothing.
+The tail was committed with its events, so what the parser emits for it is thrown away, after a comparison: lines,
+dialect and the checksum over event ids must equal the committed ones. Only then will the parser treat the next line as
+the parser that was lost would have done. `left_out` of a tail record repeats the decision of the first time, which
+depended on other streams.
+
+If the comparison fails (the parser was upgraded in between, or retention took the state), a fresh parser continues at
+the next line and emits a reset. The reset is written with the stream's next commit: reading an ended stream changes
+nothing.
+
+Lines that `auto` held when the stream was stored have emitted nothing yet. If a newer sniffer recognises them now,
+their events are new and are not thrown away.
 """
 
 from __future__ import annotations
@@ -31,7 +38,7 @@ __all__ = ["resume"]
 
 _snapshot_decoder = msgspec.msgpack.Decoder(Snapshot)
 _loading = threading.Lock()
-"""msgspec 0.22 works out a type when it first decodes it; two threads that do so for one type at once crash Python."""
+"""msgspec 0.22 resolves a type when it first decodes it; two threads that do so for one type at once crash Python."""
 
 
 async def resume(
@@ -46,7 +53,7 @@ async def resume(
 ) -> LiveStream:
     if views is not None:
         await views.restore(journal, stored.info.stream)
-    # In a thread: a long tail takes its time, and the other streams go on.
+    # In a thread: a long tail takes time, and other streams must not wait for it.
     rebuilt = await anyio.to_thread.run_sync(_rebuild, stored, limits)
     if rebuilt is not None:
         normalizer, outputs = rebuilt
@@ -77,7 +84,7 @@ async def resume(
 
 
 def _rebuild(stored: StoredStream, limits: Limits) -> tuple[StreamNormalizer, list[Output]] | None:
-    """The normalizer as it was, and what it gave that is not committed; None if it does not come out the same."""
+    """The normalizer as it was, and its outputs that are not committed; None if it is not the same as before."""
     info = stored.info
     context = context_of(info, limits)
     ids = 0
@@ -99,7 +106,7 @@ def _rebuild(stored: StoredStream, limits: Limits) -> tuple[StreamNormalizer, li
     if normalizer.lines != info.lines:
         return None
     if info.lines and not info.statistics.lines:
-        # All lines were held for sniffing and none has given anything. If the sniffer now tells, that is new.
+        # All lines were held for sniffing and none has emitted anything. What they emit now is new.
         return normalizer, outputs
     if normalizer.dialect != info.dialect or ids_of(outputs, ids) != info.ids:
         return None
@@ -120,7 +127,7 @@ def _feed(normalizer: StreamNormalizer, record: TailRecord) -> list[Output]:
 def _fresh(info: StreamInfo, limits: Limits) -> StreamNormalizer:
     try:
         return StreamNormalizer(context_of(info, limits), info.dialect or info.asked_dialect)
-    except UnknownDialectError:  # of a package that is no longer installed
+    except UnknownDialectError:  # its package is no longer installed
         return StreamNormalizer(context_of(info, limits), AUTO)
 
 

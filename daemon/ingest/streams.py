@@ -1,8 +1,12 @@
-"""All streams being published, apart from the socket: who may write to which, and what happens to those left alone.
+"""The streams being published, apart from the socket: who may write to which, and when an abandoned one is closed.
 
-`Streams.open` answers a publisher's `ingest` frame with a session (`ingest_session.py`). One session owns a stream:
-another connection for it takes over, and what the older one had not committed is discarded. Whoever goes on with a
-stream rebuilds it from the journal, within one daemon just as after a restart.
+`Streams.open` answers a publisher's `ingest` frame with an `IngestConnection`. One connection owns a stream. A second
+connection for the same stream takes over, and what the first one had not committed is discarded: its publisher has not
+been acknowledged for it. Whoever resumes a stream rebuilds it from the journal, within one daemon just as after a
+restart, so that there is one way to resume and the tests of one cover the other.
+
+The lock per stream makes load, takeover and open one step: between loading a stream and owning it, nobody else in this
+daemon commits to it.
 """
 
 from __future__ import annotations
@@ -43,9 +47,9 @@ SHOW_ATTEMPTS = 3
 
 
 class Streams:
-    """`tasks` carries the commits, which outlive their connections. `snapshot_bytes`: a tail longer than this is
-    replaced by a snapshot. `max_streams`: one more unended one is refused. `drift` looks at all lines. `policy`: how
-    results are shown. The other options are those of `Setting`."""
+    """`tasks` runs the commits, which outlive their connections. `snapshot_bytes`: a tail longer than this is replaced
+    by a snapshot. `max_streams`: when so many streams have not ended, a new one is refused. `drift` observes all lines.
+    `policy`: how results are shown. The other options are those of `Setting`."""
 
     def __init__(
         self,
@@ -64,8 +68,8 @@ class Streams:
         policy: Policy | None = None,
         rewrite: Callable[[Sequence[Rewrite]], None] = lambda _: None,
     ) -> None:
-        self.sessions: dict[str, IngestConnection] = {}
-        """Stream -> the session that owns it."""
+        self.connections: dict[str, IngestConnection] = {}
+        """Stream -> the connection that owns it."""
         self._journal = journal
         self._limits = limits
         self._snapshot_bytes = snapshot_bytes
@@ -80,7 +84,7 @@ class Streams:
             clock=clock,
             line_bytes=limits.line_bytes,
             in_flight_bytes=in_flight_bytes,
-            commit_soon=lambda session: tasks.start_soon(session.commit_all),
+            commit_soon=lambda connection: tasks.start_soon(connection.commit_all),
             on_over=self._forget,
             partials_wanted=partials_wanted,
             rewrite=rewrite,
@@ -88,29 +92,29 @@ class Streams:
         )
 
     async def open(self, request: Ingest, send: Callable[[DaemonFrame], None]) -> IngestConnection:
-        """Start, resume or take over a stream; `ingesting` is sent before anything else. Raises `FrameError` and
-        `JournalError`. The caller feeds the session what it receives, and must `finish` it whatever happens."""
+        """Start, resume or take over a stream; `ingesting` is the first frame sent. The caller feeds it what it
+        receives, and must `finish` it whatever happens. Raises `FrameError` and `JournalError`."""
         stream = request.stream or secrets.token_hex(8)
         async with self._lock(stream):
             stored = await self._load(stream, request)
-            if (owner := self.sessions.get(stream)) is not None:
+            if (owner := self.connections.get(stream)) is not None:
                 await owner.supersede()
                 stored = await self._load(stream, request)
             if stored is None:
-                await self._make_room(stream)
+                await self._check_room(stream)
                 live = self._new(stream, request)
             else:
                 live = await self._resume(stored)
             send(_ingesting(live, new=stored is None))
-            session = IngestConnection(live, request.framing, send, self._setting)
-            self.sessions[stream] = session
-            session.start()
-            return session
+            connection = IngestConnection(live, request.framing, send, self._setting)
+            self.connections[stream] = connection
+            connection.start()
+            return connection
 
     async def end(self, stream: str) -> Statistics:
-        """End a stream, whoever owns it; gives the statistics of all of it. Raises `FrameError`, `JournalError`."""
+        """End a stream, whoever owns it, and return its statistics. Raises `FrameError`, `JournalError`."""
         async with self._lock(stream):
-            if (owner := self.sessions.get(stream)) is not None:
+            if (owner := self.connections.get(stream)) is not None:
                 if (statistics := await owner.end()) is None:
                     raise JournalError(f"the end of stream {stream} could not be written")
                 return statistics
@@ -120,38 +124,38 @@ class Streams:
             return await self._close(stored, "end")
 
     async def show(self, stream: str, outputs: Sequence[Output]) -> None:
-        """Journal a view of a result of the stream, whoever owns it; of one that has been deleted there is none.
-        Raises `JournalError`."""
+        """Journal a view of one of the stream's results, whoever owns the stream. Does nothing if the stream was
+        deleted. Raises `JournalError`."""
         async with self._lock(stream):
-            owner = self.sessions.get(stream)
+            owner = self.connections.get(stream)
             if owner is not None and await owner.show(outputs):
                 return
             for _ in range(SHOW_ATTEMPTS):
                 stored = await self._journal.load_stream(stream)
                 if stored is None:
                     return
-                with suppress(StreamConflictError):  # a daemon that shares the journal has gone on with it
+                with suppress(StreamConflictError):  # a daemon that shares the journal has resumed it
                     await self._journal.commit(Commit(stored.info, stored.info.lines, outputs, ()))
                     return
 
     async def close_overdue(self) -> int:
-        """Close the streams that nobody has come back to; gives how many. To be called from time to time."""
+        """Close the streams whose publishers have not come back; returns how many. Call this regularly."""
         deadline = self._clock() - self._suspend_timeout_ms
         closed = 0
         for stream in await self._journal.abandoned(deadline):
             async with self._lock(stream):
                 stored = await self._journal.load_stream(stream)
-                if stored is not None and stored.info.updated <= deadline and stream not in self.sessions:
-                    with suppress(StreamConflictError):  # another daemon has gone on with it
+                if stored is not None and stored.info.updated <= deadline and stream not in self.connections:
+                    with suppress(StreamConflictError):  # another daemon has resumed it
                         await self._close(stored, "suspended-too-long")
                         closed += 1
         return closed
 
     async def suspend_all(self) -> None:
-        """The daemon ends: commit what has been received, let every publisher know how far it came."""
+        """At shutdown: commit what was received, and send every publisher its position."""
         async with anyio.create_task_group() as tasks:
-            for session in list(self.sessions.values()):
-                tasks.start_soon(session.suspend)
+            for connection in list(self.connections.values()):
+                tasks.start_soon(connection.suspend)
 
     # -- inner workings -----------------------------------------------------------------------------------------
 
@@ -161,22 +165,22 @@ class Streams:
             lock = self._locks[stream] = anyio.Lock()
         return lock
 
-    def _forget(self, session: IngestConnection) -> None:
-        if self.sessions.get(session.stream) is session:
-            del self.sessions[session.stream]
+    def _forget(self, connection: IngestConnection) -> None:
+        if self.connections.get(connection.stream) is connection:
+            del self.connections[connection.stream]
 
     async def _load(self, stream: str, request: Ingest) -> StoredStream | None:
         stored = await self._journal.load_stream(stream)
-        if request.framing == "raw":  # raw bytes do not say which lines they are
+        if request.framing == "raw":  # raw bytes do not say where in the stream they belong
             lines = stored.info.lines if stored is not None else 0
-            if request.from_ is None and (stored is not None or stream in self.sessions):
-                raise FrameError("stream-exists", f"stream {stream} exists; to go on with it, say `from`: {lines}")
+            if request.from_ is None and (stored is not None or stream in self.connections):
+                raise FrameError("stream-exists", f"stream {stream} exists; resume it with `from`: {lines}")
             if request.from_ not in (None, lines):
                 raise FrameError("stream-exists", f"stream {stream} has {lines} lines, not {request.from_}")
         return stored
 
     async def _close(self, stored: StoredStream, reason: str) -> Statistics:
-        """End a stream that nobody owns."""
+        """End a stream that no connection owns."""
         if stored.info.state == "ended":
             return stored.info.statistics
         live = await self._resume(stored)
@@ -187,10 +191,12 @@ class Streams:
             StreamTrace(self._setting.trace, live).add(commit)
         return live.statistics
 
-    async def _make_room(self, stream: str) -> None:
-        """For one more stream. Raises `FrameError`."""
+    async def _check_room(self, stream: str) -> None:
+        """Check that one more stream is allowed. Raises `FrameError`."""
         if await self._journal.count_streams("open", "suspended") >= self._max_streams:
-            raise FrameError("too-many-streams", f"stream {stream} is one more than the {self._max_streams} unended")
+            raise FrameError(
+                "too-many-streams", f"stream {stream} is refused: {self._max_streams} streams have not ended; end some"
+            )
 
     def _new(self, stream: str, request: Ingest) -> LiveStream:
         info = StreamInfo(

@@ -1,7 +1,7 @@
-"""One stream's part of the trace: what was committed, as trace records.
+"""One stream's part of the trace: committed lines, as trace records.
 
-While `auto` has not told the dialect, the first lines are held back here as they are held in the parser, so that every
-record carries it.
+While `auto` has not recognised the dialect, the first lines are held here as they are in the parser, so that every
+record carries the dialect.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class StreamTrace:
         self._held: list[Commit] = []
 
     def add(self, commit: Commit) -> None:
-        """`commit` is durable."""
+        """Add a durable commit."""
         self._held.append(commit)
         if self._live.normalizer.dialect is not None or not self._live.normalizer.holds_lines:
             self.release()
 
     def release(self) -> None:
-        """Hand over what is held."""
+        """Write what is held."""
         for commit in self._held:
             if commit.tail:
                 size = sum(len(record.line) + RECORD_BYTES for record in commit.tail)
@@ -51,7 +51,7 @@ class StreamTrace:
 def _records(
     tail: Sequence[TailRecord], number: int, dialect: str | None, known: StreamInfo, told: Told | None
 ) -> Iterator[TraceRecord]:
-    """`number`: lines before these. `known`: the stream as far as it is known by now."""
+    """`number`: lines before these. `known`: the latest information about the stream."""
     for one in tail:
         number += {"lost": one.lines, "close": 0}.get(one.kind, 1)
         record = TraceRecord(

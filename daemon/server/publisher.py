@@ -1,6 +1,6 @@
-"""Publishers' connections: bytes from the socket into a stream's session, its frames back.
+"""Publishers' connections: bytes from the socket into an ingest connection, its frames back.
 
-Reading goes on only as fast as the session takes what was read: that is the publisher's backpressure.
+The socket is read only as fast as `feed` returns: that is the publisher's backpressure.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from tooltap.protocol.frames import Ack, DaemonFrame, ErrorFrame, FrameError, In
 __all__ = ["serve_publisher"]
 
 RECEIVE_BYTES = 65_536
-"""Taken in at once: parsing it keeps the other connections waiting."""
+"""Bytes parsed at once, while all other connections wait."""
 
 
 async def serve_publisher(streams: Streams, connection: Connection, request: Ingest) -> None:
-    """Until the publisher leaves, or its stream is taken away. Raises `FrameError` and `JournalError`."""
+    """Serve until the publisher leaves or loses its stream. Raises `FrameError` and `JournalError`."""
     answers = _Answers(connection)
     try:
-        session = await streams.open(request, answers.send)
+        ingest = await streams.open(request, answers.send)
     except FrameError as error:
-        error.fatal = True  # the stream's lines follow, and they are no frames
+        error.fatal = True  # the client sends lines next, which cannot be read as frames
         raise
     try:
         while data := await connection.receive(RECEIVE_BYTES):
-            await session.feed(data)
-            await checkpoint()  # others' turn, even if there is more to take
+            await ingest.feed(data)
+            await checkpoint()  # give other tasks a turn, even if more bytes are waiting
     finally:
-        await session.finish()
+        await ingest.finish()
 
 
 class _Answers:
-    """A publisher need not read its acks: what it does not take is not kept, save the last, which says it all."""
+    """A publisher need not read its acks. Only the last that it has not taken is retained: it implies the others."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -47,7 +47,7 @@ class _Answers:
             return
         self._late = None
         self._connection.send(frame)
-        if isinstance(frame, ErrorFrame | Suspended):  # the session's last word
+        if isinstance(frame, ErrorFrame | Suspended):  # the last frame
             self._connection.end_input()
 
     def _catch_up(self) -> None:

@@ -1,7 +1,7 @@
 """Takes in the spools that publishers have left behind, because the daemon was away or they were killed.
 
 A spool in use is left alone, its publisher delivers it; so is one for another daemon. What is taken in goes the way of
-everything published (`ingest_session.py`): each line takes effect once, even if we are killed in the middle of it.
+everything published (`ingest/connection.py`): each line takes effect once, even if we are killed in the middle of it.
 """
 
 from __future__ import annotations

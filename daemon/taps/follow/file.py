@@ -85,7 +85,7 @@ async def open_file(
     stream, info, position = await _find_stream(path, lines[0], setting)
     if info is None and not settled and setting.clock() - mtime < setting.follow.grace * 1000:
         raise NotYetError(setting.follow.grace)
-    if stream in setting.streams.sessions:  # somebody feeds this file to us
+    if stream in setting.streams.connections:  # somebody feeds this file to us
         raise NotYetError(RETRY)
     match = root.match(path)
     in_folder_of = match.groupdict().get("session") if match is not None else None

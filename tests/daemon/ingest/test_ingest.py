@@ -69,7 +69,7 @@ async def test_the_end_of_raw_input_ends_the_stream_and_an_unterminated_last_lin
         assert (done.lines, done.skipped, done.with_events) == (3, {"blank": 1}, 2)
         assert texts(await events(journal_of(streams))) == ["a", "b"]
         assert publisher.session.over.is_set()
-        assert streams.sessions == {}
+        assert streams.connections == {}
 
 
 async def test_tapped_input_that_stops_without_an_end_is_suspended_and_its_torn_tail_dropped(path: Path) -> None:

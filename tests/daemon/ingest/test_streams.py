@@ -33,7 +33,7 @@ async def test_a_dialect_that_does_not_exist_is_refused(path: Path) -> None:
         with pytest.raises(FrameError, match="there is no dialect 'klingon'; known are auto, ") as caught:
             await publish(streams, dialect="klingon")
         assert caught.value.code == "unknown-dialect"
-        assert streams.sessions == {}
+        assert streams.connections == {}
 
 
 async def test_raw_input_onto_a_stream_that_exists_must_say_where_it_goes_on(path: Path) -> None:
@@ -110,7 +110,7 @@ async def test_a_second_connection_takes_over_and_what_was_not_committed_is_disc
         await newer[0].lines({"do": "say", "text": "again"})
         await newer[0].session.finish()
         assert texts(await events(slow)) == ["committed", "in flight", "again"]
-        assert streams.sessions == {}
+        assert streams.connections == {}
 
 
 async def test_an_end_that_another_connection_prevents_is_not_called_done(slow: Gate) -> None:

@@ -292,7 +292,7 @@ def test_the_number_of_unended_streams_is_bounded(tmp_path: Path) -> None:
         first, _second = (publish(daemon, stream=stream, framing="tapped")[0] for stream in "ab")
         _, refused = publish(daemon, stream="c", framing="tapped")
         assert (refused["op"], refused["code"]) == ("error", "too-many-streams")
-        assert refused["message"] == "stream c is one more than the 2 unended"
+        assert refused["message"] == "stream c is refused: 2 streams have not ended; end some"
 
         first.send("end")
         first.until("done")
