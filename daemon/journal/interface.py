@@ -1,10 +1,11 @@
-"""The journal's interface: the durable, ordered log of events, and what it keeps of each stream.
+"""The journal's interface: the durable, ordered store of events, and what it stores of each stream.
 
-One `Commit` is one stream's lines m+1…n in full: their events, the pieces of their output bodies, the tail (or the
-snapshot that replaces it) and the statistics; it is stored wholly or not at all. Readers see commits in `seq` order.
-The ingest side (`ingest.py`) makes commits, the hub (`hub.py`) publishes what has been committed and reads back what a
-slow subscriber missed. `journal_sqlite.py` implements this on one SQLite file, for one daemon, and `journal_nats.py`
-on NATS JetStream, for many.
+One `Commit` is lines m+1…n of one stream, complete: their events, the chunks of their output bodies, the tail (or the
+snapshot that replaces it) and the statistics. It is stored entirely or not at all. Readers see commits in `seq` order.
+
+`daemon/ingest` makes commits. `daemon/hub` publishes what was committed, and reads back what a subscriber has missed.
+The implementations are `daemon/journal/sqlite` (one file, one daemon) and `daemon/journal/nats` (NATS JetStream, many
+daemons); `open.py` chooses between them.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ __all__ = [
 StreamState: TypeAlias = Literal["open", "suspended", "ended"]
 
 REMEMBER_STREAMS_MS = 90 * 24 * 3600 * 1000
-"""How long the position of an ended stream outlives its last commit, at least."""
+"""How long the position of an ended stream is retained after its last commit, at least."""
 
 
 class JournalError(Exception):
@@ -49,25 +50,25 @@ class JournalError(Exception):
 
 
 class PlaceError(ValueError):
-    """No journal can be at the place that was named; the message is one sentence for the user."""
+    """The name of a journal is wrong; the message is one sentence for the user."""
 
 
 class StreamConflictError(Exception):
-    """A commit did not start where the stored stream ends: another publisher has taken the stream over."""
+    """A commit does not start where the stored stream ends: another publisher has taken the stream over."""
 
 
 class NotEndedError(Exception):
-    """What is to be deleted is still being written; the message is one sentence for the user."""
+    """A session to be deleted is still being written; the message is one sentence for the user."""
 
 
 class StoredEvent(NamedTuple):
     seq: int
     body: bytes
-    """The encoded event without `seq`: what goes out is `with_seq(seq, body)` and a newline."""
+    """The encoded event without `seq`. Clients get `with_seq(seq, body)` and a newline."""
 
 
 class TailRecord(msgspec.Struct, array_like=True, omit_defaults=True):
-    """One thing that changed a stream's parser since its last snapshot."""
+    """One input of a stream's parser since its last snapshot."""
 
     kind: Literal["line", "long", "lost", "close"]
     t: int | None = None
@@ -75,23 +76,23 @@ class TailRecord(msgspec.Struct, array_like=True, omit_defaults=True):
     line: bytes = b""
     """The line, or the head of a long one."""
     size: int = 0
-    """Bytes of a long line, or of the lost lines."""
+    """Length of a long line, or of all lost lines, in bytes."""
     lines: int = 0
-    """How many lines were lost."""
+    """Number of lost lines."""
     reason: str = ""
     """Of a loss or a close."""
     left_out: bool = False
-    """Of a line: another stream tells what it says, so that it gave no events."""
+    """The line emitted no events, because another stream has them."""
 
 
 class StreamInfo(msgspec.Struct, kw_only=True):
-    """What a stream was opened with, and how far it has come."""
+    """How a stream was opened, and how far it has been ingested."""
 
     stream: str
     asked_dialect: str = "auto"
     """The dialect the publisher asked for."""
     dialect: str | None = None
-    """The dialect in force; None while `auto` has not decided."""
+    """The dialect in use; None while `auto` has not recognised it."""
     provider: str | None = None
     session: str | None = None
     agent: str | None = None
@@ -100,22 +101,22 @@ class StreamInfo(msgspec.Struct, kw_only=True):
     state: StreamState = "open"
     lines: int = 0
     crc: int = 0
-    """CRC-32 of line `crc_line`, the last line received whole (lost and over-long ones have none)."""
+    """CRC-32 of line `crc_line`, the last line that was received whole. Lost and over-long lines have none."""
     crc_line: int = 0
     ids: int = 0
-    """CRC-32 over the ids of all events so far: what a rebuilt parser gives again is compared with it."""
+    """CRC-32 over the ids of all events so far. A rebuilt parser must arrive at the same value."""
     last_session: str | None = None
     """Session of the last event."""
     agent_version: str | None = None
     first_t: int | None = None
     """Time of the first line."""
     last_t: int | None = None
-    """Time of the last line, or of the end that its publisher said."""
+    """Time of the last line, or of the end that its publisher sent."""
     statistics: Statistics
     updated: int = 0
     """Milliseconds since the epoch of the last commit."""
     position: int = 0
-    """Where a journal that many daemons share had the stream's last commit when it was loaded: who goes on from there
+    """In a journal that many daemons share: where the stream's last commit was when it was loaded. A commit based on it
     is refused when another daemon has committed since."""
 
 
@@ -123,7 +124,7 @@ class StoredStream(NamedTuple):
     info: StreamInfo
     snapshot: bytes | None
     snapshot_lines: int
-    """Lines the snapshot has seen; the tail goes on from there."""
+    """Lines that the snapshot covers; the tail continues there."""
     tail: list[TailRecord]
 
 
@@ -133,17 +134,16 @@ class Commit(NamedTuple):
     info: StreamInfo
     """The stream as it is after these lines."""
     base_lines: int
-    """m: what the stored stream must have, else `StreamConflictError`."""
+    """m: the number of lines that the stored stream must have, else `StreamConflictError`."""
     outputs: Sequence[Produced | OutputPiece]
-    """In order. Partials among them are not stored; they are published in their place."""
+    """In order. Partials are published in their place and not stored."""
     tail: Sequence[TailRecord]
     snapshot: bytes | None = None
-    """Replaces snapshot and tail; this commit's own tail records are part of it."""
+    """Replaces snapshot and tail. It covers the tail records of this commit."""
 
 
 class Committed(NamedTuple):
-    """The outputs of a commit that is durable, and the `seq` of each (None for partials and pieces, which have
-    none)."""
+    """The outputs of a durable commit, and the `seq` of each. Partials and chunks of output bodies have None."""
 
     outputs: Sequence[Produced | OutputPiece]
     seqs: list[int | None]
@@ -152,9 +152,9 @@ class Committed(NamedTuple):
 class OutputSlice(NamedTuple):
     data: bytes
     offset: int
-    """In the unit asked for."""
+    """In the requested unit."""
     total: int
-    """Of the whole body, in the unit asked for."""
+    """Length of the whole body, in the requested unit."""
     mime_type: str
 
 
@@ -162,18 +162,18 @@ class Journal(ABC):
     """All methods may be called from the event loop; none blocks it."""
 
     id: str
-    """Random, made with the journal; a cursor of another journal is told apart by it."""
+    """Random, created with the journal. It distinguishes a cursor of this journal from one of another."""
 
     def __init__(self) -> None:
         self.on_commit: Callable[[list[Committed]], None] = lambda _: None
-        """Called in the event loop, in `seq` order, with what has been committed."""
+        """Called in the event loop, in `seq` order, with what was committed."""
         self._reads = self._commits = self._transactions = self._events = 0
         """For `statistics`."""
 
     @property
     @abstractmethod
     def oldest(self) -> int:
-        """`seq` of the oldest event kept; `latest + 1` if there is none."""
+        """`seq` of the oldest event stored; `latest + 1` if there is none."""
 
     @property
     @abstractmethod
@@ -183,35 +183,36 @@ class Journal(ABC):
     @property
     @abstractmethod
     def expired(self) -> int:
-        """The highest `seq` that retention has deleted, else 0. Only up to here may events be missing: older ones of
-        streams that have not ended are kept."""
+        """The highest `seq` that retention has deleted, or 0. Up to here events may be missing, after it none are.
+        Events of streams that have not ended are retained even below it."""
 
     @abstractmethod
     async def commit(self, commit: Commit) -> None:
-        """Returns when durable; waits while the journal cannot be reached. Raises `StreamConflictError`,
+        """Return when the commit is durable; wait while the journal cannot be reached. Raises `StreamConflictError`,
         `JournalError`."""
 
     @abstractmethod
     async def listen(self) -> int:
-        """Before a subscription begins: gives the `seq` up to which `on_commit` has been called, which is no older than
-        the question; for what follows it is called. Raises `JournalError`."""
+        """Start calling `on_commit`, before a subscription begins. Returns the `seq` up to which `on_commit` has been
+        called or will not be called; it covers all that was committed before this call. Raises `JournalError`."""
 
     @abstractmethod
     def rest(self) -> None:
-        """Nobody subscribes any more: `on_commit` need not be called until `listen` is."""
+        """No subscription is left: `on_commit` need not be called until the next `listen`."""
 
     @abstractmethod
     async def read(
         self, after: int, wanted: Filter | None = None, *, up_to: int | None = None, max_bytes: int = 262_144
     ) -> tuple[list[StoredEvent], int]:
-        """Events with `seq` > `after`, at least one if there is one; and the `seq` up to which all was looked at."""
+        """Events with `seq` > `after`, at least one if there is one; and the `seq` up to which the journal was
+        searched."""
 
     @abstractmethod
     async def read_back(
         self, before: int, wanted: Filter | None = None, *, limit: int, max_bytes: int = 262_144
     ) -> tuple[list[StoredEvent], int]:
-        """Events with `seq` < `before`, newest first, at most `limit` and about `max_bytes` of them, at least one if
-        there is one; and the `seq` down to which all was looked at, `oldest` or less where there is nothing more."""
+        """Events with `seq` < `before`, newest first: at most `limit`, about `max_bytes`, at least one if there is one;
+        and the `seq` down to which the journal was searched, `oldest` or less where nothing is left."""
 
     @abstractmethod
     async def event(self, seq: int) -> StoredEvent | None: ...
@@ -227,9 +228,9 @@ class Journal(ABC):
     async def count_streams(self, *states: StreamState) -> int: ...
 
     async def abandoned(self, before: int) -> list[str]:
-        """Streams that are not ended, have had no commit since `before` (ms since the epoch), and that no other daemon
-        looks after."""
-        # One stays `open` when a commit of its session failed.
+        """Streams that have not ended, have had no commit since `before` (ms since the epoch), and that no other daemon
+        serves."""
+        # A stream stays `open` when a commit of its connection failed.
         left = [*await self.streams("suspended"), *await self.streams("open")]
         return [one.stream for one in reversed(left) if one.updated <= before]
 
@@ -239,7 +240,7 @@ class Journal(ABC):
 
     @abstractmethod
     async def suspend_all(self) -> int:
-        """At start-up: every open stream is suspended; gives how many."""
+        """At startup: suspend every open stream; returns how many."""
 
     @abstractmethod
     async def sessions(self, *, limit: int = 100, before: int | None = None) -> list[dict[str, Any]]:
@@ -251,7 +252,8 @@ class Journal(ABC):
     async def open_calls(
         self, session: str | None = None, stream: str | None = None
     ) -> dict[str, list[dict[str, Any]]]:
-        """`{calls: [{stream, session, callId, name, seq, …}], permissions: […]}`: what has no result or answer yet."""
+        """`{calls: [{stream, session, callId, name, seq, …}], permissions: […]}`: those without a result or answer
+        yet."""
 
     @abstractmethod
     async def output(
@@ -260,18 +262,18 @@ class Journal(ABC):
 
     @abstractmethod
     async def expire(self, before: int, max_bytes: int | None = None) -> int:
-        """Retention: delete the events of streams that ended and have had no commit since `before` (ms since the
-        epoch), and of those that ended first as long as more than `max_bytes` are kept; a bounded number at a time,
-        between which others commit. Gives how many went."""
+        """Retention: delete the events of ended streams that have had no commit since `before` (ms since the epoch),
+        and those of the streams that ended first while more than `max_bytes` are stored. Works in bounded steps, so
+        that commits need not wait. Returns how many events were deleted."""
 
     @abstractmethod
     async def remove_session(self, session: str) -> int:
-        """Delete a session, its events and their bodies, and what ended streams keep of their lines; gives how many
-        events went. Raises `NotEndedError` while a stream of it has not ended."""
+        """Delete a session: its events, their output bodies, and the lines its streams retain. Returns how many events
+        were deleted. Raises `NotEndedError` while one of its streams has not ended."""
 
     def statistics(self) -> dict[str, int]:
-        """For `stats`, of this run: `reads` (calls of `read`), `commits`, `transactions`, `events`; each
-        journal adds more, `bytes` on disk at least."""
+        """For `stats`, since startup: `reads` (calls of `read`), `commits`, `transactions`, `events`. Each journal adds
+        more, at least `bytes` on disk."""
         return {
             "reads": self._reads,
             "commits": self._commits,

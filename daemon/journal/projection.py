@@ -1,6 +1,11 @@
 """What a journal derives from events as they are committed: open calls, pending permissions, one row per session.
 
-Where the rows are kept is the journal's business. Replayed history is not projected.
+The rules are here; where the rows are stored is each journal's business (`Projection` has a method for each access).
+Events of replayed history are not projected.
+
+`SessionRow` is a session as `sessions` replies with it, except that it is stored: a new column is a field here, set in
+`touch`, `Projection.apply` or `_update_session`, added up in `absorb`, and named in `describe`. Stored rows have no
+value for it, so it needs a default.
 """
 
 from __future__ import annotations
@@ -28,12 +33,12 @@ __all__ = ["CALL", "PERMISSION", "Projection", "SessionRow"]
 CALL = "call"
 PERMISSION = "permission"
 SCOPES = ("session", "turn", "step")
-"""In order of preference: a session's total is taken from one scope alone."""
+"""In order of preference: a session's total comes from one scope only."""
 DESCRIPTION = ("agent_version", "model", "title", "cwd")
 
 
 class Totals(msgspec.Struct, omit_defaults=True):
-    """Usage as far as one scope states it."""
+    """Usage as one scope reports it."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -56,7 +61,7 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
     events: int = 0
     calls: int = 0
     ended: bool = False
-    """The provider said so, and nothing has come since."""
+    """The provider reported the end, and no event has followed."""
     agent_version: str | None = None
     model: str | None = None
     title: str | None = None
@@ -65,7 +70,7 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
     """Scope -> the latest figure (session) or the sum (turn, step)."""
 
     def total(self, field: str) -> Any:
-        """From the first scope that states it; input and output tokens always come from the same one."""
+        """From the first scope that reports it. Input and output tokens always come from the same scope."""
         wanted = ("input_tokens", "output_tokens") if field.endswith("tokens") else (field,)
         for scope in SCOPES:
             totals = self.usage.get(scope)
@@ -74,7 +79,7 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
         return None
 
     def describe(self, name: str, streams: Mapping[str, StreamState]) -> dict[str, Any]:
-        """The session as `sessions` answers it; `streams` are those it is in."""
+        """The session as in a `sessions` reply; `streams`: the state of each stream it is in."""
         states = set(streams.values())
         values = {
             "session": name,
@@ -98,7 +103,7 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
         return known(values)
 
     def touch(self, seq: int, event: Event) -> None:
-        """Bring it up to the event."""
+        """Count the event."""
         self.provider = event.provider
         self.ended = False
         self.last_seq = seq
@@ -106,7 +111,7 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
         self._add_stamps(event.ts, event.ts)
 
     def absorb(self, earlier: SessionRow) -> None:
-        """Add what was counted before this row."""
+        """Add an earlier row of the same session."""
         self.first_seq = min(self.first_seq, earlier.first_seq)
         self.events += earlier.events
         self.calls += earlier.calls
@@ -148,11 +153,11 @@ class Projection(ABC):
         elif isinstance(event, SessionEvent):
             self._update_session(row, event)
 
-    # -- where the rows are -------------------------------------------------------------------------------------
+    # -- where the rows are stored ------------------------------------------------------------------------------
 
     @abstractmethod
     def end_stream(self, stream: str) -> None:
-        """Nothing of an ended stream is open."""
+        """Drop the stream's open calls and permissions: it has ended."""
 
     @abstractmethod
     def _open(self, kind: str, row_id: str, seq: int, event: Event, data: dict[str, Any]) -> None: ...
@@ -162,7 +167,7 @@ class Projection(ABC):
 
     @abstractmethod
     def _call(self, event: ToolUpdate) -> dict[str, Any] | None:
-        """The data of the open call that the event is about."""
+        """The data of the open call that the event updates."""
 
     @abstractmethod
     def _change_call(self, event: ToolUpdate, data: dict[str, Any]) -> None: ...
@@ -171,13 +176,13 @@ class Projection(ABC):
     def _load(self, name: str) -> SessionRow | None: ...
 
     @abstractmethod
-    def _keep(self, name: str, row: SessionRow, stream: str) -> None:
-        """The row is new or changes; the stream has events of the session."""
+    def _store(self, name: str, row: SessionRow, stream: str) -> None:
+        """Store the row, which is new or about to change; the stream has events of the session."""
 
     @abstractmethod
     def _rename(self, alias: str, name: str, stream: str) -> SessionRow | None:
-        """What the stream has of session `alias` belongs to `name`. Gives the alias's row, which is gone, unless other
-        streams have events of it."""
+        """Move what the stream has of session `alias` to `name`. Returns the alias's row, which is deleted; None if
+        other streams have events of the alias."""
 
     # -- rules --------------------------------------------------------------------------------------------------
 
@@ -191,11 +196,11 @@ class Projection(ABC):
             self._change_call(event, changed)
 
     def _session(self, seq: int, event: Event) -> SessionRow:
-        """The row of the event's session, brought up to this event."""
+        """The row of the event's session, with this event counted."""
         name = event.session
         row = self._load(name) or SessionRow(provider=event.provider, first_seq=seq, last_seq=seq)
         row.touch(seq, event)
-        self._keep(name, row, event.stream)
+        self._store(name, row, event.stream)
         return row
 
     def _update_session(self, row: SessionRow, event: SessionEvent) -> None:
@@ -206,7 +211,7 @@ class Projection(ABC):
                 if value is not None:
                     setattr(row, field, value)
         if event.alias is not None and event.alias != event.session:
-            # This stream's session was known by another name until its id came.
+            # Until its id was known, this stream's session went by another name.
             earlier = self._rename(event.alias, event.session, event.stream)
             if earlier is not None:
                 row.absorb(earlier)
@@ -222,7 +227,7 @@ def _add_usage(row: SessionRow, event: Usage) -> None:
 
 
 def _figure(scope: str, before: Any, stated: Any) -> Any:
-    """The latest figure of a session, the sum of turns or steps."""
+    """A session reports totals, so the latest counts; turns and steps are added up."""
     if stated is None or before is None or scope == "session":
         return before if stated is None else stated
     return before + stated

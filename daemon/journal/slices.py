@@ -1,15 +1,16 @@
-"""Parts of output bodies: how much of one is given at once, and what is a line."""
+"""Slices of output bodies: how much of a body one reply holds, and how its lines are counted."""
 
 from __future__ import annotations
 
 __all__ = ["MAX_SLICE", "count_lines", "whole_lines"]
 
 MAX_SLICE = 1024 * 1024
-"""Longest slice of an output body, in bytes."""
+"""Longest slice, in bytes."""
 
 
 def whole_lines(data: bytes, count: int) -> bytes:
-    """At most `count` whole lines of a body's next `MAX_SLICE` bytes; the head of the first, if it alone is longer."""
+    """At most `count` whole lines of the next `MAX_SLICE` bytes; the head of the first line if it is longer than
+    that."""
     lines = data.split(b"\n", count)
     if len(lines) > count:
         return data[: len(data) - len(lines[-1])]

@@ -1,0 +1,1 @@
+"""The journal on NATS JetStream, shared by many daemons. The only folder that imports the package `nats`."""

@@ -1,7 +1,7 @@
-"""What all daemons commit, as it comes: every message of the journal once, in order, from a given one on.
+"""A feed of everything that daemons commit: every message of the journal once, in order, from a given one on.
 
-The server pushes them. A push consumer may leave messages out (it was lost with its server, or the client could not
-keep up), so each message is compared with the one before, and what is missing is read. A consumer that shows no sign of
+The server pushes the messages. A push consumer may skip messages (it was lost with its server, or the client was too
+slow), so each sequence is compared with the one before, and missing messages are read. A consumer that shows no sign of
 life, or belongs to an earlier connection, is replaced.
 """
 
@@ -20,14 +20,14 @@ __all__ = ["Feed"]
 
 HEARTBEAT = 1.0
 SILENCE = 3.5
-"""Seconds without any sign after which the consumer counts as lost."""
+"""Seconds without a message or heartbeat after which the consumer counts as lost."""
 READ_BYTES = 1_048_576
 
 _log = get_logger("journal")
 
 
 class Feed:
-    """`deliver` gets each message; it must not raise."""
+    """`deliver` is called with each message; it must not raise."""
 
     def __init__(
         self, link: Link, stream: str, subject: str, last: int, deliver: Callable[[StoredMessage], None]
@@ -45,26 +45,26 @@ class Feed:
         self._task.cancel()
 
     async def fill(self, up_to: int) -> None:
-        """Deliver all up to message `up_to` that has not come. Raises `AwayError`, `JournalError`."""
+        """Read and deliver the messages up to `up_to` that were not pushed. Raises `AwayError`, `JournalError`."""
         while self.last < up_to:
             found = await self._link.read(self._stream, self.last + 1, self._subject, READ_BYTES)
             if not found and (behind := await self._link.next(self._stream, self.last + 1, self._subject)) is not None:
-                found = [behind]  # the replica that answered did not have it
+                found = [behind]  # the replica that answered did not have it yet
             for message in found:
                 self._take(message)
             if not found:
-                self.last = max(self.last, up_to)  # the rest is gone
+                self.last = max(self.last, up_to)  # the rest was deleted
 
     async def _run(self) -> None:
         while True:
             try:
                 await self._link.insist(self._follow, patience=None)
             except JournalError as error:
-                _log.warning("what others commit cannot be followed", error=str(error))
+                _log.warning("cannot follow the commits of other daemons", error=str(error))
                 await asyncio.sleep(HEARTBEAT)
 
     async def _follow(self) -> None:
-        """Until the consumer is lost."""
+        """Run until the consumer is lost."""
         clock = asyncio.get_running_loop().time
         connection = self._link.connections
         self._heard = clock()
@@ -84,7 +84,7 @@ class Feed:
             try:
                 await self.fill(seq - 1)
             except (AwayError, JournalError):
-                self._heard = 0.0  # the next consumer starts again behind `last`
+                self._heard = 0.0  # gives up this consumer; the next one starts after `last`
                 return
         self._take(StoredMessage(seq, message.subject, message.data))
 

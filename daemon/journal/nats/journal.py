@@ -1,13 +1,30 @@
 """The journal on NATS JetStream, shared by any number of daemons on any number of hosts.
 
-One message is one commit of one stream, on the stream's own subject. It is published with the sequence of the subject's
-last message, which makes it atomic and fences out a second writer: whoever has not seen that message is refused. What
-got no answer is published again; if it was stored the first time, the fence says so. So the subject's last message is
-the stream's position, and nothing else has to be kept in step with it.
+One message is one commit of one stream, on the stream's own subject. The last message of the subject is the stream's
+position; nothing else has to be kept consistent with it. Rows (`state.py`) are hints, which are caught up from
+messages.
 
-A daemon hears of commits, its own too, from one feed that runs while somebody subscribes; a daemon that only publishes
-costs the server no consumer. `journal_nats_message.py` is the format, `journal_nats_log.py` reads it back,
-`journal_nats_state.py` is what daemons know of each other's streams.
+Fencing. Two daemons may believe that they own the same stream, for instance when a network partition heals. A commit
+may only extend the stream that its parser was rebuilt from:
+
+1. `load_stream` returns the sequence of the subject's last message as `StreamInfo.position`.
+2. The first commit after that is published with this position as the expected last sequence, each later one with the
+   sequence of the commit before it (`_chains`). The server compares and stores in one step, so of two commits on the
+   same position one is refused. A commit of several messages is an atomic batch with one expectation.
+3. A commit without an answer may have been stored. It is published again with the same expectation. If it is refused
+   then, the last message tells the cases apart: with this commit's id it was stored the first time, with another id a
+   different daemon has resumed the stream, and the publisher gets `StreamConflictError`.
+4. After any failure the stream's row is dropped: it may lack a commit that was stored after all. The next load reads it
+   from the messages.
+
+The key of a chain holds the position too. So when a stream is loaded again within this daemon, the old connection's
+chain cannot lend its position to the new one, nor the reverse.
+
+Publishing. A daemon hears of commits, including its own, from one feed that runs while there are subscribers; a daemon
+that only publishes costs the server no consumer. Partials are not stored. So a daemon retains its own commits until
+they come back in the feed (`_own`), and publishes those with their partials.
+
+`message.py` is the format, `log.py` and `read.py` read it, `link.py` is the connection.
 """
 
 from __future__ import annotations
@@ -32,7 +49,6 @@ from tooltap.daemon.journal.interface import (
     StreamInfo,
     StreamState,
 )
-from tooltap.daemon.journal.nats.back import only_stream, read_back
 from tooltap.daemon.journal.nats.feed import Feed
 from tooltap.daemon.journal.nats.link import AwayError, FencedError, Link, StoredMessage
 from tooltap.daemon.journal.nats.load import advance, load
@@ -48,11 +64,11 @@ from tooltap.daemon.journal.nats.message import (
 )
 from tooltap.daemon.journal.nats.outputs import Outputs
 from tooltap.daemon.journal.nats.place import NatsPlace
+from tooltap.daemon.journal.nats.read import read, read_back
 from tooltap.daemon.journal.nats.retention import Retention
-from tooltap.daemon.journal.nats.rows import Row, matches, read_event
+from tooltap.daemon.journal.nats.rows import Row, read_event
 from tooltap.daemon.journal.nats.setup import set_up
-from tooltap.daemon.journal.nats.state import Kept, State, sessions_of
-from tooltap.daemon.journal.projection import CALL, PERMISSION
+from tooltap.daemon.journal.nats.state import OwnRow, State, open_calls_of, sessions_of
 from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.failpoints import failpoint
 from tooltap.normalizers.core.items import OutputPiece
@@ -62,23 +78,24 @@ from tooltap.protocol.filters import Filter
 __all__ = ["NatsJournal"]
 
 MESSAGE_BYTES = 1_048_576
-"""Longest message, if the server's `max_payload` allows it: a read gives whole messages."""
+"""Longest message, if the server's `max_payload` allows it. A read returns whole messages."""
 STREAMS_IN_MEMORY = 4_096
 CLOSING_TURN, RETENTION_TURN = 5, 300
-"""Seconds for which one daemon alone looks after the streams that others have left."""
-LAST_WORDS = 2.0
-"""Seconds that a daemon which ends waits for a server that is away."""
+"""Seconds for which one daemon alone closes abandoned streams, or deletes old ones."""
+CLOSE_TIMEOUT = 2.0
+"""Seconds that a shutdown waits for a server that is away."""
 
 
-class Held(NamedTuple):
-    """How far a stream has come since this daemon loaded it."""
+class Tip(NamedTuple):
+    """The newest commit of a chain of commits."""
 
     message: int
+    """Sequence of its last message."""
     lines: int
 
 
 class NatsJournal(Journal):
-    """Made by `open`."""
+    """Created by `open`."""
 
     def __init__(self, link: Link, clock: Clock) -> None:
         super().__init__()
@@ -91,12 +108,12 @@ class NatsJournal(Journal):
         self._retention = Retention(link, self._log, self._state, self.load_stream)
         self._feed: Feed | None = None
         self._own: dict[str, Commit] = {}
-        """Commits on their way, for what only this daemon has of them: their partials."""
-        self._held: OrderedDict[tuple[str, int], Held] = OrderedDict()
-        """By stream, and `StreamInfo.position` of whoever loaded it."""
-        self._kept: OrderedDict[str, Kept] = OrderedDict()
+        """Commit id -> a commit that the feed has not brought back yet."""
+        self._chains: OrderedDict[tuple[str, int], Tip] = OrderedDict()
+        """By stream, and `StreamInfo.position` when it was loaded."""
+        self._rows: OrderedDict[str, OwnRow] = OrderedDict()
         self._states: dict[str, StreamState] = {}
-        """Of the streams this daemon has committed to; the unended ones, and some of the others."""
+        """Of the streams this daemon has committed to: all that have not ended, and some that have."""
         self._oldest = 1
         self._latest = self._expired = 0
         self._bytes = 0
@@ -104,7 +121,7 @@ class NatsJournal(Journal):
 
     @classmethod
     async def open(cls, place: NatsPlace, *, clock: Clock = wall_clock) -> Self:
-        """Connect, and create what is not there. Raises `JournalError`, one sentence for the user."""
+        """Connect, and create the journal if it does not exist. Raises `JournalError`, one sentence for the user."""
         link = await Link.open(place)
         try:
             journal = cls(link, clock)
@@ -143,7 +160,7 @@ class NatsJournal(Journal):
         self._state_task = None
         with anyio.CancelScope(shield=True):
             try:
-                async with asyncio.timeout(LAST_WORDS):
+                async with asyncio.timeout(CLOSE_TIMEOUT):
                     await self._state.write()
             except (TimeoutError, AwayError, JournalError):  # rows are hints
                 pass
@@ -154,17 +171,17 @@ class NatsJournal(Journal):
     async def commit(self, commit: Commit) -> None:
         stream = commit.info.stream
         key = (stream, commit.info.position)
-        held = self._held.get(key)
-        if held is not None and held.lines != commit.base_lines:
-            raise StreamConflictError(f"stream {stream} has {held.lines} lines, not {commit.base_lines}")
-        kept = await self._keep(stream, commit.info)
+        tip = self._chains.get(key)
+        if tip is not None and tip.lines != commit.base_lines:
+            raise StreamConflictError(f"stream {stream} has {tip.lines} lines, not {commit.base_lines}")
+        row = await self._row_of(stream, commit.info)
         self._commits += 1
         self._transactions += 1
         commit_id = f"{self._daemon}/{self._commits}"
-        begins_anew = commit.snapshot is not None or not kept.row.since
+        restarts = commit.snapshot is not None or not row.row.since
         limit = min(MESSAGE_BYTES, self._link.max_payload)
-        groups = encode_commit(commit, commit_id, 0 if begins_anew else kept.row.since, limit)
-        expected = commit.info.position if held is None else held.message
+        groups = encode_commit(commit, commit_id, 0 if restarts else row.row.since, limit)
+        expected = commit.info.position if tip is None else tip.message
         if self._feed is not None and len(groups) == 1:
             self._own[commit_id] = commit
         failpoint("before-commit")
@@ -173,22 +190,23 @@ class NatsJournal(Journal):
         except BaseException:
             self._own.pop(commit_id, None)
             self._states.pop(stream, None)
-            if self._kept.get(stream) is kept:
-                del self._kept[stream]
+            if self._rows.get(stream) is row:
+                del self._rows[stream]
                 self._state.drop(stream)
             raise
         failpoint("after-commit")
-        self._held[key] = Held(last, commit.info.lines)
-        self._held.move_to_end(key)
-        if len(self._held) > STREAMS_IN_MEMORY:
-            self._held.popitem(last=False)
+        self._chains[key] = Tip(last, commit.info.lines)
+        self._chains.move_to_end(key)
+        if len(self._chains) > STREAMS_IN_MEMORY:
+            self._chains.popitem(last=False)
         self._count(commit.info)
         first = last - len(groups) + 1
-        self._bring_up(kept, commit, first, groups)
+        self._apply(row, commit, first, groups)
         self._latest = max(self._latest, end_of(last))
 
     async def _store(self, stream: str, groups: list[Group], expected: int) -> int:
-        """Sequence of the last message. Waits while the server is away. Raises `StreamConflictError`."""
+        """Store the messages and return the sequence of the last. Waits while the server is away. Raises
+        `StreamConflictError`."""
         subject = self._log.subject(stream)
         messages = [encode_group(group) for group in groups]
 
@@ -199,44 +217,45 @@ class NatsJournal(Journal):
                 last = await self._log.last(stream)
                 if last is not None and decode_group(last.data).commit == groups[0].commit:
                     return last.seq  # it was stored, and the answer was lost
-            raise StreamConflictError(f"stream {stream} has been gone on with elsewhere")
+            raise StreamConflictError(f"another daemon has resumed stream {stream}")
 
         return await self._link.insist(store, patience=None)
 
     def _count(self, info: StreamInfo) -> None:
-        """An ended stream comes last, and is forgotten first."""
+        """Remember the stream's state. Of too many, an ended stream is forgotten."""
         self._states.pop(info.stream, None)
         self._states[info.stream] = info.state
         if len(self._states) > STREAMS_IN_MEMORY and info.state == "ended":
             del self._states[info.stream]
 
-    async def _keep(self, stream: str, info: StreamInfo) -> Kept:
-        kept = self._kept.get(stream)
-        if kept is None:
-            if info.position or (stream, 0) in self._held:
+    async def _row_of(self, stream: str, info: StreamInfo) -> OwnRow:
+        row = self._rows.get(stream)
+        if row is None:
+            if info.position or (stream, 0) in self._chains:
                 await self.load_stream(stream)
-            kept = self._kept.get(stream) or Kept(Row(info=info))
-        self._kept[stream] = kept
-        self._kept.move_to_end(stream)
-        if len(self._kept) > STREAMS_IN_MEMORY:
-            self._kept.popitem(last=False)
-        return kept
+            row = self._rows.get(stream) or OwnRow(Row(info=info))
+        self._rows[stream] = row
+        self._rows.move_to_end(stream)
+        if len(self._rows) > STREAMS_IN_MEMORY:
+            self._rows.popitem(last=False)
+        return row
 
-    def _bring_up(self, kept: Kept, commit: Commit, first: int, groups: list[Group]) -> None:
+    def _apply(self, own: OwnRow, commit: Commit, first: int, groups: list[Group]) -> None:
+        """Bring the row up to a commit that was stored from message `first` on."""
         produced = iter([one.event for one in commit.outputs if isinstance(one, Produced) and not _partial(one)])
         seqs = [stored.seq for part, group in enumerate(groups) for stored in events_of(first + part, group.events)]
         self._events += len(seqs)
-        if kept.row.message < first:  # else it was loaded after this had been stored
-            kept.projection.apply_all(zip(seqs, produced, strict=True))
-            advance(kept, first, groups[-1], commit.info)
-        self._state.change(kept)
+        if own.row.message < first:  # else it was loaded after the commit was stored
+            own.projection.apply_all(zip(seqs, produced, strict=True))
+            advance(own, first, groups[-1], commit.info)
+        self._state.change(own)
 
     async def suspend_all(self) -> int:
-        """A daemon that is gone is missed by the others: nothing has to be written."""
+        """Nothing to write: the other daemons notice when a daemon is gone."""
         return 0
 
     async def abandoned(self, before: int) -> list[str]:
-        own = [kept.row.info for kept in self._kept.values()]
+        own = [one.row.info for one in self._rows.values()]
         left = set[str]()
         for stream in [one.stream for one in own if one.state != "ended" and one.updated <= before]:
             if await self._link.insist(self._is_own, stream):
@@ -268,7 +287,7 @@ class NatsJournal(Journal):
         await self._link.insist(self._refresh)
         return removed
 
-    # -- what is committed, here and elsewhere ------------------------------------------------------------------
+    # -- the commits of all daemons ------------------------------------------------------------------------------
 
     async def listen(self) -> int:
         while True:
@@ -306,7 +325,7 @@ class NatsJournal(Journal):
         self.on_commit([committed])
 
     async def _refresh(self) -> int:
-        """Ask the server how far the journal reaches; gives the sequence of its last message."""
+        """Ask the server for the journal's range; returns the sequence of its last message."""
         answer = await self._link.api(f"STREAM.INFO.{self._log.stream}")
         state = answer["state"]
         first, last = state["first_seq"], state["last_seq"]
@@ -321,39 +340,18 @@ class NatsJournal(Journal):
     async def read(
         self, after: int, wanted: Filter | None = None, *, up_to: int | None = None, max_bytes: int = 262_144
     ) -> tuple[list[StoredEvent], int]:
-        """As in `Journal`, in whole messages: up to one more than asked for."""
         self._reads += 1
         end = self._latest if up_to is None else min(up_to, self._latest)
-        first, last = (after + 1) // EVENTS_A_MESSAGE, end // EVENTS_A_MESSAGE
-        stream = only_stream(wanted)
-        events: list[StoredEvent] = []
-        wanted = None if wanted == Filter() else wanted
-        contiguous = wanted is None
-        while after < end and not events:
-            found = await self._link.insist(self._log.after, max(first, 1), last, stream, 2 * max_bytes)
-            if not found:
-                contiguous, after = False, end
-                break
-            size = 0
-            for message in found:
-                contiguous = contiguous and message.seq == max(first, 1)
-                for stored in events_of(message.seq, decode_group(message.data).events):
-                    if after < stored.seq <= end and matches(wanted, stored):
-                        events.append(stored)
-                        size += len(stored.body)
-                first = message.seq + 1
-                if size >= max_bytes:
-                    break
-            after = min(end_of(first - 1), end)
-        if not contiguous:
+        events, looked, contiguous = await read(self._link, self._log, after, end, wanted, max_bytes)
+        if not contiguous:  # events may have been deleted: the caller compares with `expired`
             await self._link.insist(self._refresh)
-        return events, after
+        return events, looked
 
     async def read_back(
         self, before: int, wanted: Filter | None = None, *, limit: int, max_bytes: int = 262_144
     ) -> tuple[list[StoredEvent], int]:
         self._reads += 1
-        if before > self._latest:  # others may have committed since
+        if before > self._latest:  # other daemons may have committed since
             await self._link.insist(self._refresh)
         end = min(before, self._latest + 1)
         return await read_back(self._link, self._log, end, self.oldest, wanted, limit, max_bytes)
@@ -368,19 +366,19 @@ class NatsJournal(Journal):
         loaded = await load(self._link, self._log, self._state, stream)
         if loaded is None:
             return None
-        self._kept[stream] = loaded.kept
-        self._held.pop((stream, loaded.position), None)
+        self._rows[stream] = loaded.own
+        self._chains.pop((stream, loaded.position), None)
         if loaded.advanced:
-            self._state.change(loaded.kept)
+            self._state.change(loaded.own)
         return loaded.stored
 
     async def streams(self, state: StreamState | None = None, limit: int | None = None) -> list[StreamInfo]:
-        await self._link.insist(self._refresh)  # whoever asks for all streams wants to see how the journal stands
+        await self._link.insist(self._refresh)  # for `oldest`, `latest` and `bytes` in `stats`
         rows = await self._link.insist(self._state.rows)
         return [row.info for row in rows if state in (None, row.info.state)][:limit]
 
     async def count_streams(self, *states: StreamState) -> int:
-        """Of the streams this daemon has committed to: others have their own bound."""
+        """Of the streams this daemon has committed to: other daemons have their own limit."""
         return sum(state in states for state in self._states.values())
 
     async def streams_of(self, session: str) -> list[StreamInfo]:
@@ -394,21 +392,11 @@ class NatsJournal(Journal):
     async def open_calls(
         self, session: str | None = None, stream: str | None = None
     ) -> dict[str, list[dict[str, Any]]]:
-        if stream is not None and (kept := self._kept.get(stream)) is not None:
-            rows = [kept.row]
+        if stream is not None and (own := self._rows.get(stream)) is not None:
+            rows = [own.row]
         else:
             rows = await self._link.insist(self._state.rows)
-        calls = [
-            (call, row.info.stream)
-            for row in rows
-            for call in row.calls.values()
-            if stream in (None, row.info.stream) and session in (None, call.session)
-        ]
-        calls.sort(key=lambda one: one[0].seq)
-        found: dict[str, list[dict[str, Any]]] = {CALL: [], PERMISSION: []}
-        for call, of_stream in calls:
-            found[call.kind].append({"stream": of_stream, "session": call.session, "seq": call.seq, **call.data})
-        return {"calls": found[CALL], "permissions": found[PERMISSION]}
+        return open_calls_of(rows, session, stream)
 
     async def output(
         self, output_id: str, offset: int, length: int, unit: Literal["bytes", "lines"]

@@ -1,8 +1,14 @@
-"""One connection to NATS, kept as long as the daemon lives, and what a journal asks of JetStream through it.
+"""One connection to NATS that lasts as long as the daemon, and what a journal asks of JetStream through it.
 
-Every request has a time limit: a server that is killed leaves requests unanswered for ever. What got no answer may have
-been done; whoever asks again has to find out (`journal_nats_writer.py`). Reading in batches without a consumer ("direct
-get", nats-server 2.11) and atomic batches (2.12) are spoken by hand: nats-py 2.16 has no call for them.
+Every request has a time limit, because a server that is killed leaves requests unanswered forever. A request without an
+answer may have been carried out (`AwayError`). `insist` repeats it once the server is back. So everything passed to
+`insist` must be safe to repeat: reads are, and a publish is because `expected` fences it. The server stores the
+messages only if the last message of their subject is the expected one. When a repeated publish is refused
+(`FencedError`), either it was stored the first time, or another daemon was faster; the caller finds out by reading the
+last message (`journal.py`, `state.py`).
+
+nats-py 2.16 has no call for reading in batches without a consumer ("direct get", nats-server 2.11) or for atomic
+batches (2.12); both protocols are implemented here.
 """
 
 from __future__ import annotations
@@ -33,7 +39,7 @@ RETRY_FIRST, RETRY_MOST = 0.05, 1.0
 """Seconds."""
 NO_ANSWER = "no answer in time"
 READ_PATIENCE = 15.0
-"""Seconds that somebody who reads waits for a server that is away."""
+"""Seconds that a read waits for a server that is away."""
 OLDEST_SERVER = (2, 12)
 BATCH_MESSAGES = 1_000
 NOT_FOUND = 404
@@ -45,11 +51,11 @@ _log = get_logger("journal")
 
 
 class AwayError(Exception):
-    """No answer: what was asked may have been done, or not."""
+    """No answer: the request may or may not have been carried out."""
 
 
 class RefusedError(JournalError):
-    """The server said no. `code`: the HTTP-like one."""
+    """The server refused. `code`: the HTTP-like one."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -67,18 +73,18 @@ class StoredMessage(NamedTuple):
 
 
 class Link:
-    """Made by `open`. Calls raise `AwayError` and `RefusedError`; `insist` asks until there is an answer."""
+    """Created by `open`. Calls raise `AwayError` and `RefusedError`; `insist` repeats a call until it is answered."""
 
     def __init__(self, place: NatsPlace) -> None:
         self.place = place
         self.connections = 0
-        """How often a connection was made: what the server kept for an earlier one may be gone."""
+        """Number of connections made so far. What the server held for an earlier one may be gone."""
         self.problem = ""
-        """What the client said last of a connection it could not make or use."""
+        """The NATS client's last error about the connection."""
         self._prefix = f"$JS.{place.options.domain}.API" if place.options.domain else "$JS.API"
         self._client: Client
         self._limits: set[asyncio.Timeout] = set()
-        """Of what waits for an answer."""
+        """Time limits of the requests that wait for an answer."""
         self._ready = asyncio.Event()
         self._refused = asyncio.Event()
         self._closed = asyncio.Event()
@@ -86,7 +92,7 @@ class Link:
 
     @classmethod
     async def open(cls, place: NatsPlace) -> Self:
-        """Raises `JournalError` where no server can be reached in time, or none that will do."""
+        """Connect. Raises `JournalError` if no suitable server can be reached in time."""
         link = cls(place)
         try:
             async with asyncio.timeout(place.options.connect_timeout):
@@ -107,23 +113,23 @@ class Link:
 
     async def close(self) -> None:
         self._closed.set()
-        self._ready.set()  # whoever waits is told
+        self._ready.set()  # wakes `insist`, which sees `_closed`
         if self._reopening is not None:
             self._reopening.cancel()
-        with suppress(OSError):  # the server went in this moment
+        with suppress(OSError):  # the server went away at this moment
             await self._client.close()
 
     async def insist(
         self, ask: Callable[..., Awaitable[T]], *arguments: Any, patience: float | None = READ_PATIENCE
     ) -> T:
-        """Ask until there is an answer. Raises `JournalError` when patience (seconds; None: endless) has run out."""
+        """Repeat a call until it is answered. Raises `JournalError` after `patience` seconds (None: never)."""
         deadline = None if patience is None else asyncio.get_running_loop().time() + patience
         wait = RETRY_FIRST
         while not self._closed.is_set():
             try:
                 async with asyncio.timeout_at(deadline):
                     await self._ready.wait()
-                    if self._client.is_connected:  # else it will be said in a moment that it is not
+                    if self._client.is_connected:  # else `_disconnected` is about to be called
                         return await ask(*arguments)
             except (AwayError, TimeoutError) as error:
                 if deadline is not None and asyncio.get_running_loop().time() > deadline - wait:
@@ -132,7 +138,7 @@ class Link:
             wait = min(2 * wait, RETRY_MOST)
         raise JournalError("the journal is closed")
 
-    # -- asking -------------------------------------------------------------------------------------------------
+    # -- requests -----------------------------------------------------------------------------------------------
 
     async def api(self, call: str, **arguments: Any) -> dict[str, Any]:
         """A request to the JetStream API, such as `STREAM.INFO.<name>`."""
@@ -141,8 +147,9 @@ class Link:
     async def publish(
         self, subject: str, messages: Sequence[bytes], *, expected: int | None = None, seconds: int | None = None
     ) -> int:
-        """Store the messages, all or none and one behind the other; gives the `seq` of the last. `expected`: that of
-        the subject's last message, 0 if there is none. `seconds`: to live. Raises `FencedError`."""
+        """Store all the messages or none, with consecutive sequences; returns the last one's. `expected`: the sequence
+        of the subject's last message, 0 if there is none; any other is refused with `FencedError`. `seconds`:
+        lifetime."""
         headers = {} if expected is None else {"Nats-Expected-Last-Subject-Sequence": str(expected)}
         if seconds is not None:
             headers["Nats-TTL"] = f"{seconds}s"
@@ -152,7 +159,7 @@ class Link:
             if number == 1:
                 await self._request(subject, message, part)
             else:
-                await self._asked(self._client.publish(subject, message, headers=part))
+                await self._answered(self._client.publish(subject, message, headers=part))
             headers = {}
         if batch:
             headers = {**batch, "Nats-Batch-Sequence": str(len(messages)), "Nats-Batch-Commit": "1"}
@@ -168,8 +175,8 @@ class Link:
         return await self._get(stream, seq=first, next_by_subj=subject)
 
     async def read(self, stream: str, first: int, subject: str, max_bytes: int) -> list[StoredMessage]:
-        """The subject's messages from `first` on, about `max_bytes` of them; none where there are none. A replica may
-        answer that does not have the latest yet."""
+        """The subject's messages from `first` on, about `max_bytes`; may be empty. Any replica may answer, even one
+        that lags behind."""
         found: list[StoredMessage] = []
         end: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
@@ -184,11 +191,11 @@ class Link:
         request = {"seq": first, "next_by_subj": subject, "batch": BATCH_MESSAGES, "max_bytes": max_bytes}
         client = self._client
         inbox = client.new_inbox()
-        subscription = await self._asked(client.subscribe(inbox, cb=arrived))
+        subscription = await self._answered(client.subscribe(inbox, cb=arrived))
         try:
             call = f"{self._prefix}.DIRECT.GET.{stream}"
-            await self._asked(client.publish(call, orjson.dumps(request), reply=inbox))
-            status = await self._asked(end)
+            await self._answered(client.publish(call, orjson.dumps(request), reply=inbox))
+            status = await self._answered(end)
         finally:
             if not client.is_closed:
                 await subscription.unsubscribe()
@@ -199,11 +206,11 @@ class Link:
     async def push(
         self, stream: str, first: int, subject: str, heartbeat: float, arrived: Callable[[Msg], Awaitable[None]]
     ) -> Callable[[], Awaitable[None]]:
-        """Have the messages from `first` on sent to `arrived`, and a sign of life every `heartbeat` seconds; gives what
-        ends that. Nothing says that none is left out."""
+        """Have the server push the messages from `first` on to `arrived`, and a heartbeat every `heartbeat` seconds.
+        Returns a function that ends it. The server may skip messages."""
         client = self._client
         inbox = client.new_inbox()
-        subscription = await self._asked(client.subscribe(inbox, cb=arrived))
+        subscription = await self._answered(client.subscribe(inbox, cb=arrived))
         consumer = {
             "deliver_subject": inbox,
             "deliver_policy": "by_start_sequence",
@@ -239,8 +246,8 @@ class Link:
         return StoredMessage(message["seq"], message["subject"], base64.b64decode(message.get("data", "")))
 
     async def _request(self, subject: str, data: bytes, headers: dict[str, str] | None = None) -> dict[str, Any]:
-        asked = self._client.request(subject, data, timeout=2 * ANSWER_TIMEOUT, headers=headers or None)
-        message = await self._asked(asked)
+        request = self._client.request(subject, data, timeout=2 * ANSWER_TIMEOUT, headers=headers or None)
+        message = await self._answered(request)
         answer: dict[str, Any] = orjson.loads(message.data) if message.data else {}
         error = answer.get("error")
         if error is None:
@@ -252,23 +259,24 @@ class Link:
             raise AwayError(what)
         raise RefusedError(f"the journal {self.place} refused: {what}", error["code"])
 
-    async def _asked(self, asked: Awaitable[T]) -> T:
+    async def _answered(self, request: Awaitable[T]) -> T:
+        """Wait for an answer, at most `ANSWER_TIMEOUT`. Raises `AwayError`, `RefusedError`."""
         try:
             async with asyncio.timeout(ANSWER_TIMEOUT) as limit:
                 self._limits.add(limit)
                 try:
-                    return await asked
+                    return await request
                 finally:
                     self._limits.discard(limit)
-        except nats.errors.MaxPayloadError:  # lowered since the message was made
-            raise RefusedError(f"the journal {self.place} does not take messages as long as before", 400) from None
+        except nats.errors.MaxPayloadError:  # the limit was lowered after the message was encoded
+            raise RefusedError(f"the journal {self.place} no longer accepts messages of this length", 400) from None
         except (nats.errors.Error, TimeoutError, OSError) as error:
             raise AwayError(_sentence(error)) from error
 
     # -- the connection -----------------------------------------------------------------------------------------
 
     async def _connect(self) -> None:
-        """Until there is a connection. Raises `JournalError` and `PlaceError` where it is no use to try again."""
+        """Wait for a connection. Raises `JournalError` and `PlaceError` where retrying is no use."""
         self._client = Client()
         self._refused.clear()
         connecting = asyncio.ensure_future(
@@ -276,7 +284,7 @@ class Link:
                 **self.place.connect_options(),
                 name="tooltap",
                 max_reconnect_attempts=-1,
-                reconnect_time_wait=RECONNECT_WAIT,  # type: ignore[arg-type]  # it is slept for
+                reconnect_time_wait=RECONNECT_WAIT,  # type: ignore[arg-type]  # only passed to `sleep`
                 error_cb=self._failed,
                 disconnected_cb=self._disconnected,
                 reconnected_cb=self._connected,
@@ -287,7 +295,7 @@ class Link:
         try:
             await asyncio.wait([connecting, refused], return_when=asyncio.FIRST_COMPLETED)
             if not connecting.done():
-                raise JournalError(f"the journal {self.place} does not let us in: {self.problem}")
+                raise JournalError(f"the journal {self.place} refuses the login: {self.problem}")
             try:
                 connecting.result()
             except ImportError as error:
@@ -302,7 +310,7 @@ class Link:
         if (version.major, version.minor) < OLDEST_SERVER:
             raise JournalError(
                 f"the journal {self.place} is on nats-server {version.major}.{version.minor};"
-                f" {'.'.join(map(str, OLDEST_SERVER))} or later is needed"
+                f" {'.'.join(map(str, OLDEST_SERVER))} or later is required"
             )
         await self._connected()
 
@@ -319,7 +327,7 @@ class Link:
         if self._ready.is_set():
             _log.warning("the journal is away", journal=str(self.place))
         self._ready.clear()
-        for limit in self._limits:  # what was asked is not answered any more
+        for limit in self._limits:  # these requests will not be answered
             limit.reschedule(0)
 
     def _unreachable(self, why: str) -> str:
@@ -331,7 +339,7 @@ class Link:
             self._refused.set()
 
     async def _given_up(self) -> None:
-        """The client has: the server said something that it takes for final, such as that a login was revoked."""
+        """The NATS client has given up, because it takes an error for final, such as a revoked login. Connect anew."""
         if self._closed.is_set():
             return
         self._ready.clear()
@@ -353,5 +361,5 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, ConnectionError) and error.errno:
         return os.strerror(error.errno)
     if isinstance(error, nats.errors.NoRespondersError):
-        return "JetStream does not answer there; is it switched on?"
+        return "JetStream does not answer; is it enabled on the server?"
     return str(error).removeprefix("nats: ") or type(error).__name__

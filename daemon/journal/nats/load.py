@@ -1,7 +1,11 @@
-"""A stream out of its messages: what its parser is rebuilt from, and its row brought up to date.
+"""Rebuild a stream from its messages: what its parser is rebuilt from, and its row, brought up to date.
 
-The subject's last message is the position. Where retention or a limit of the server has taken messages that the parser
-would need, what is left is the position: the stream goes on with a fresh parser. Where all are gone, the row has it.
+The subject's last message is the stream's position. If retention or a limit of the server has deleted messages that the
+parser needs, only the position is left, and the stream continues with a fresh parser. If all messages are deleted, the
+row has the position.
+
+The row is read before the last message, so it can be behind the messages but not ahead of them. What it lacks is read
+from the messages.
 """
 
 from __future__ import annotations
@@ -13,13 +17,13 @@ from tooltap.daemon.journal.nats.link import Link
 from tooltap.daemon.journal.nats.log import CommitMessages, Log
 from tooltap.daemon.journal.nats.message import Group, decode_group, events_of, read_rest
 from tooltap.daemon.journal.nats.rows import Row, read_event
-from tooltap.daemon.journal.nats.state import Kept, State
+from tooltap.daemon.journal.nats.state import OwnRow, State
 
 __all__ = ["Loaded", "advance", "load"]
 
 
 class Loaded(msgspec.Struct):
-    kept: Kept
+    own: OwnRow
     stored: StoredStream
     position: int
     """Sequence of the last message, 0 if there is none."""
@@ -28,17 +32,17 @@ class Loaded(msgspec.Struct):
 
 
 async def load(link: Link, log: Log, state: State, stream: str) -> Loaded | None:
-    """Waits while the server is away. Raises `JournalError`."""
+    """None for an unknown stream. Waits while the server is away. Raises `JournalError`."""
     found = await link.insist(state.get, stream, patience=None)
     last = await link.insist(log.last, stream, patience=None)
     if last is None:
         if found is None:
             return None
         found.row.since = found.row.message = 0
-        return Loaded(Kept(found.row, found.entry), _stored(found.row, 0, _Parser()), 0, False)
+        return Loaded(OwnRow(found.row, found.entry), _stored(found.row, 0, _Parser()), 0, False)
     group = decode_group(last.data)
     row = Row(info=group.stream_info()) if found is None or found.row.expired else found.row
-    kept = Kept(row, 0 if found is None else found.entry)
+    own = OwnRow(row, 0 if found is None else found.entry)
     since = group.since or last.seq - group.part
     known = row.message
     parser = _Parser()
@@ -46,23 +50,23 @@ async def load(link: Link, log: Log, state: State, stream: str) -> Loaded | None
         if commit.first >= since:
             parser.add(commit, since)
         if commit.last > known:
-            _project(kept, commit)
-    return Loaded(kept, _stored(row, row.message, parser), row.message, row.message > known)
+            _project(own, commit)
+    return Loaded(own, _stored(row, row.message, parser), row.message, row.message > known)
 
 
-def advance(kept: Kept, first: int, last: Group, info: StreamInfo) -> None:
-    """The row is up to a commit whose first message is `first`."""
-    row = kept.row
+def advance(own: OwnRow, first: int, last: Group, info: StreamInfo) -> None:
+    """Record in the row that it includes the commit whose first message is `first`."""
+    row = own.row
     row.info, row.expired = info, False
     row.message = first + last.part
     row.since = last.since or first
     row.owner = last.commit.partition("/")[0]
     if info.state == "ended":
-        kept.projection.end_stream(info.stream)
+        own.projection.end_stream(info.stream)
 
 
 class _Parser:
-    """What a parser is rebuilt from, as far as it is there."""
+    """What a parser is rebuilt from, as far as it is still stored."""
 
     def __init__(self) -> None:
         self.snapshot: bytes | None = None
@@ -79,16 +83,16 @@ class _Parser:
         self.tail += rest.tail
 
 
-def _project(kept: Kept, commit: CommitMessages) -> None:
+def _project(own: OwnRow, commit: CommitMessages) -> None:
     stored = [one for part, group in enumerate(commit.groups) for one in events_of(commit.first + part, group.events)]
-    kept.projection.apply_all((one.seq, event) for one in stored if (event := read_event(one)) is not None)
-    advance(kept, commit.first, commit.groups[-1], commit.groups[-1].stream_info())
+    own.projection.apply_all((one.seq, event) for one in stored if (event := read_event(one)) is not None)
+    advance(own, commit.first, commit.groups[-1], commit.groups[-1].stream_info())
 
 
 def _stored(row: Row, position: int, parser: _Parser) -> StoredStream:
-    """What is open may be so elsewhere: it comes as suspended, so that whoever goes on with it begins with a commit,
-    which ends the other's turn."""
-    info = msgspec.convert(msgspec.to_builtins(row.info), StreamInfo)  # a copy, all of it
+    """An open stream may be open at another daemon. It is returned as suspended, so that whoever resumes it starts with
+    a commit, which fences out the other daemon."""
+    info = msgspec.convert(msgspec.to_builtins(row.info), StreamInfo)  # a deep copy
     info.position = position
     if info.state == "open":
         info.state = "suspended"

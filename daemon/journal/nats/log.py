@@ -1,7 +1,7 @@
 """Reading the messages of a journal: those of all streams, or of one.
 
-Batches are read from any replica that has the stream, which is fast and may be a moment behind. So where a batch ends
-early, the leader is asked whether there is more.
+Batches are read from any replica that has the stream, which is fast but may be slightly behind. So where a batch is
+empty, the leader is asked whether there is more.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LAST = 2**63 - 1
 
 
 class CommitMessages(NamedTuple):
-    """One commit, put together again."""
+    """One commit, reassembled."""
 
     first: int
     last: int
@@ -45,7 +45,7 @@ class Log:
         return f"{self.stream}.event.{token(stream)}"
 
     async def after(self, first: int, last: int, stream: str | None, max_bytes: int) -> list[StoredMessage]:
-        """Messages `first` to `last`, about `max_bytes` of them, at least one if there is one. Raises `AwayError`,
+        """Messages `first` to `last`, about `max_bytes`, at least one if there is one. Raises `AwayError`,
         `JournalError`."""
         subject = self.everything if stream is None else self.subject(stream)
         found = await self._link.read(self.stream, first, subject, max_bytes)
@@ -63,8 +63,8 @@ class Log:
         return await self._link.last(self.stream, self.subject(stream))
 
     async def commits(self, stream: str, first: int) -> AsyncIterator[CommitMessages]:
-        """A stream's commits from message `first` on, as long as there are more. Of one whose beginning retention has
-        taken, the end is passed over. Raises `JournalError`."""
+        """A stream's commits from message `first` on. A commit whose first messages were deleted is skipped. Raises
+        `JournalError`."""
         groups: list[Group] = []
         while found := await self._link.insist(self.after, first, LAST, stream, BATCH_BYTES):
             for message in found:

@@ -1,11 +1,12 @@
 """A commit as messages of a JetStream stream, and back.
 
-Nearly every commit is one message on its stream's own subject. One that is too large for a message, or has more events
-than a `seq` has room for, is an atomic batch of several, one behind the other. Each message holds events of its own, so
-that whoever reads events needs no other. What else a commit has (tail, snapshot, pieces of output bodies: the "rest")
-is one row of bytes, cut where a message is full; the last message says what the stream is after the commit.
+Nearly every commit is one message on its stream's own subject. A commit that is too large for a message, or has more
+events than a `seq` has room for, is an atomic batch of consecutive messages. Each message holds whole events, so that
+events can be read from any one message. Everything else in a commit (tail, snapshot, chunks of output bodies: the
+"rest") is one byte string, split where a message is full. The last message holds the stream's information after the
+commit.
 
-`seq` of an event is that of its message times 4,096, plus its index: below 2**53 for 2·10¹² messages.
+The `seq` of an event is the sequence of its message times 4,096, plus its index: below 2**53 for 2·10¹² messages.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tooltap.normalizers.stream.bounds import Produced
 __all__ = [
     "EVENTS_A_MESSAGE",
     "Group",
-    "Piece",
+    "BodyChunk",
     "Rest",
     "decode_group",
     "encode_commit",
@@ -36,20 +37,20 @@ __all__ = [
 
 EVENTS_A_MESSAGE = 4_096
 ENVELOPE_BYTES = 1_024
-"""Of a message, for what is neither event nor rest; its headers included."""
+"""Bytes of a message for what is neither event nor rest, including its headers."""
 EVENT_BYTES = 8
-"""What an event costs beside its body."""
+"""Bytes that an event needs in addition to its body."""
 
 
 class Group(msgspec.Struct, array_like=True):
     """One message."""
 
     commit: str
-    """`<daemon>/<number>`: by this a daemon knows its own."""
+    """`<daemon>/<number>`: a daemon recognises its own commits by it."""
     part: int
     parts: int
     since: int
-    """Sequence of the message from which on the stream's parser can be rebuilt; 0: of this commit's first part."""
+    """Sequence of the message from which the stream's parser can be rebuilt; 0: the first part of this commit."""
     events: list[bytes]
     rest: bytes
     info: msgspec.Raw
@@ -63,18 +64,18 @@ class Group(msgspec.Struct, array_like=True):
         return _info_decoder.decode(self.info)
 
 
-class Piece(NamedTuple):
+class BodyChunk(NamedTuple):
     output_id: str
     mime_type: str
     size: int
 
 
 class Rest(msgspec.Struct, array_like=True):
-    """The rest's head; the data of the pieces follows."""
+    """The head of the rest; the data of the chunks follows."""
 
     tail: list[TailRecord]
     snapshot: bytes | None
-    pieces: list[Piece]
+    chunks: list[BodyChunk]
 
 
 _group_decoder = msgspec.msgpack.Decoder(Group)
@@ -108,7 +109,7 @@ def encode_group(group: Group) -> bytes:
 
 
 def encode_commit(commit: Commit, commit_id: str, since: int, max_bytes: int) -> list[Group]:
-    """The commit's messages, each at most `max_bytes` long. Raises `JournalError` for an event that fits in none."""
+    """The commit's messages, each at most `max_bytes` long. Raises `JournalError` for an event that does not fit."""
     info = _encode(commit.info)
     room = max_bytes - ENVELOPE_BYTES - len(info)
     bodies = [
@@ -119,10 +120,10 @@ def encode_commit(commit: Commit, commit_id: str, since: int, max_bytes: int) ->
     longest = max(map(len, bodies), default=0) + EVENT_BYTES
     if longest > room:
         raise JournalError(
-            f"an event of {longest} bytes is too long for the NATS server: its max_payload has to be"
+            f"an event of {longest} bytes is too long for the NATS server: set its max_payload to"
             f" {max_bytes - room + longest} or more"
         )
-    # Whole messages of the rest come first, all of one length: so a piece of a body is found without reading them all.
+    # Messages filled by the rest come first, all of one length, so that a chunk is found without reading them all.
     rest = _rest(commit)
     cut = len(rest) - len(rest) % room
     contents = [(rest[start : start + room], list[bytes]()) for start in range(0, cut, room)]
@@ -139,16 +140,16 @@ def encode_commit(commit: Commit, commit_id: str, since: int, max_bytes: int) ->
 
 
 def _rest(commit: Commit) -> bytes:
-    pieces = [output for output in commit.outputs if isinstance(output, OutputPiece)]
-    # A snapshot stands for the tail, that of its own commit included.
+    chunks = [output for output in commit.outputs if isinstance(output, OutputPiece)]
+    # A snapshot replaces the tail, including that of its own commit.
     tail = [] if commit.snapshot is not None else list(commit.tail)
-    described = [Piece(piece.output_id, piece.mime_type, len(piece.data)) for piece in pieces]
+    described = [BodyChunk(chunk.output_id, chunk.mime_type, len(chunk.data)) for chunk in chunks]
     head = _encode(Rest(tail, commit.snapshot, described))
-    return b"".join([len(head).to_bytes(LENGTH_BYTES, "big"), head, *[piece.data for piece in pieces]])
+    return b"".join([len(head).to_bytes(LENGTH_BYTES, "big"), head, *[chunk.data for chunk in chunks]])
 
 
 def _packed(bodies: Sequence[bytes], room: int, taken: int) -> Iterator[list[bytes]]:
-    """Message by message; `taken` of the first is. There is always a first."""
+    """The events of each message, at least one message; `taken` bytes of the first are in use."""
     events: list[bytes] = []
     for body in bodies:
         size = len(body) + EVENT_BYTES
@@ -161,6 +162,6 @@ def _packed(bodies: Sequence[bytes], room: int, taken: int) -> Iterator[list[byt
 
 
 def read_rest(rest: bytes) -> tuple[Rest, int]:
-    """The head, and where in `rest` the data of the pieces begins."""
+    """The head, and where in `rest` the data of the chunks begins."""
     start = LENGTH_BYTES + int.from_bytes(rest[:LENGTH_BYTES], "big")
     return _rest_decoder.decode(rest[LENGTH_BYTES:start]), start

@@ -1,7 +1,7 @@
-"""Output bodies out of the commits they came in.
+"""Output bodies, read from the commits that hold their chunks.
 
-Their pieces lie in the messages of their stream. Where each is, is found by going through the stream once, kept in
-memory for the streams asked about last, and brought up to date with every question.
+Chunks are in the messages of their stream. One pass through the stream finds where each is. This index stays in memory
+for the streams read last, and every request brings it up to date.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from tooltap.daemon.journal.slices import MAX_SLICE, whole_lines
 __all__ = ["Outputs"]
 
 STREAMS_IN_MEMORY = 64
-PIECE_BYTES = 262_144
-"""Of which the lines are counted together."""
+COUNTED_BYTES = 262_144
+"""A longer chunk is indexed in parts of this length, each with its number of newlines."""
 
 
 class Place(NamedTuple):
-    """A piece of a body."""
+    """Where a part of a body is stored."""
 
     start: int
-    """In the body; `newlines`: those before it."""
+    """Offset in the body. `newlines`: those of the body before it."""
     newlines: int
     size: int
     message: int
-    """Of the commit's first part."""
+    """Sequence of the commit's first message."""
     part_bytes: int
-    """How much of the rest each part has, but for the last that has any."""
+    """Bytes of the rest in each message of the commit, except the last that has any."""
     offset: int
-    """In the commit's rest."""
+    """Offset in the commit's rest."""
 
 
 class Body(msgspec.Struct):
@@ -79,13 +79,13 @@ class Outputs:
         if len(self._streams) > STREAMS_IN_MEMORY:
             self._streams.popitem(last=False)
         async for commit in self._log.commits(stream, index.message + 1):
-            if commit.last > index.message:  # else another question has taken it in
+            if commit.last > index.message:  # else a concurrent request has indexed it
                 index.message = commit.last
-                _take_in(index, commit)
+                _add(index, commit)
         return index
 
     async def _bytes(self, body: Body, offset: int, length: int) -> bytes | None:
-        """A slice, at most `MAX_SLICE` long; None if it is gone."""
+        """A slice of at most `MAX_SLICE` bytes; None if it was deleted."""
         end = min(offset + min(length, MAX_SLICE), body.size)
         found: list[bytes] = []
         for place in body.places:
@@ -109,7 +109,7 @@ class Outputs:
         return b"".join(found)
 
     async def _lines(self, body: Body, offset: int, count: int) -> bytes | None:
-        """Whole lines, as many as fit into a slice; the head of the first one, if it alone does not."""
+        """As many whole lines as fit into a slice; the head of the first if it does not fit."""
         start = await self._start_of_line(body, offset)
         if start is None or count <= 0:
             return b""
@@ -119,7 +119,7 @@ class Outputs:
         return whole_lines(data, count)
 
     async def _start_of_line(self, body: Body, line: int) -> int | None:
-        """Offset in bytes of a line (0-based)."""
+        """Byte offset of a line (0-based); None if there is no such line."""
         if line == 0:
             return 0
         place = next((one for one in reversed(body.places) if one.newlines < line), None)
@@ -130,16 +130,16 @@ class Outputs:
         return place.start + len(data) - len(lines[-1]) if len(lines) > line - place.newlines else None
 
 
-def _take_in(index: Index, commit: CommitMessages) -> None:
+def _add(index: Index, commit: CommitMessages) -> None:
     rest, offset = read_rest(commit.rest)
-    for piece in rest.pieces:
-        body = index.bodies.setdefault(piece.output_id, Body(piece.mime_type))
-        end = offset + piece.size
-        for start in range(offset, end, PIECE_BYTES):
-            size = min(PIECE_BYTES, end - start)
+    for chunk in rest.chunks:
+        body = index.bodies.setdefault(chunk.output_id, Body(chunk.mime_type))
+        end = offset + chunk.size
+        for start in range(offset, end, COUNTED_BYTES):
+            size = min(COUNTED_BYTES, end - start)
             body.places.append(Place(body.size, body.newlines, size, commit.first, commit.part_bytes, start))
             body.size += size
             body.newlines += commit.rest.count(b"\n", start, start + size)
-        if piece.size:
+        if chunk.size:
             body.terminated = commit.rest[end - 1 : end] == b"\n"
         offset = end

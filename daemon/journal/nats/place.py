@@ -1,8 +1,7 @@
-"""Where a journal on NATS is, and how to get in: the URL that `--journal nats://…` takes.
+"""Where a journal on NATS is, and how to log in: the URL that `--journal nats://…` takes.
 
-`nats://[USER:PASSWORD@|TOKEN@]HOST[:PORT][,HOST…][/NAME][?OPTION=VALUE&…]`, `tls://` where TLS is required. Everything
-is in the URL; one that holds a secret belongs in the configuration file, as a command line can be read by all users of
-a machine.
+`nats://[USER:PASSWORD@|TOKEN@]HOST[:PORT][,HOST…][/NAME][?OPTION=VALUE&…]`, or `tls://` where TLS is required. A URL
+with a secret belongs in the configuration file: every user of a machine can read a command line.
 """
 
 from __future__ import annotations
@@ -27,21 +26,21 @@ File: TypeAlias = str
 
 
 class NatsOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The URL's query."""
+    """The query of the URL."""
 
     creds: File | None = None
     """A credentials file: user JWT and seed."""
     nkey: File | None = None
     """A file with an nkey seed."""
     tls_ca: File | None = None
-    """The authority that signed the server's certificate, if it is not one the system knows."""
+    """The authority that signed the server's certificate, if the system does not know it."""
     tls_cert: File | None = None
     tls_key: File | None = None
-    """What the daemon shows to a server that asks for a client's certificate."""
+    """The client certificate and key, for a server that asks for them."""
     domain: str | None = None
     """The JetStream domain, where the daemon connects to a leaf node."""
     replicas: Annotated[int, msgspec.Meta(ge=1, le=5)] | None = None
-    """How many servers keep the journal. Default: 1 for a new journal; an existing one stays as it is."""
+    """How many servers store the journal. Default: 1 for a new journal; an existing one stays as it is."""
     max_bytes: Annotated[int, msgspec.Meta(ge=1_000_000)] | None = None
     """Beyond this the server drops the oldest events. Default: no limit; an existing journal stays as it is."""
     connect_timeout: Annotated[float, msgspec.Meta(gt=0)] = 10.0
@@ -51,18 +50,18 @@ class NatsOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class NatsPlace(msgspec.Struct, frozen=True, kw_only=True):
     servers: tuple[str, ...]
     name: str = DEFAULT_NAME
-    """Of the stream that holds the events; the one beside it is `<name>-state`. Subjects are `<name>.>`."""
+    """Name of the JetStream stream that holds the events; the second stream is `<name>-state`. Subjects: `<name>.>`."""
     user: str | None = None
     password: str | None = None
     token: str | None = None
     options: NatsOptions = NatsOptions()
 
     def __str__(self) -> str:
-        """For people: without secrets."""
+        """For people, without secrets."""
         return f"{','.join(self.servers)}/{self.name}"
 
     def connect_options(self) -> dict[str, Any]:
-        """What `nats.connect` takes. Raises `PlaceError` for files that cannot be read."""
+        """Arguments for `nats.connect`. Raises `PlaceError` for files that cannot be read."""
         options = self.options
         secrets = {
             "user": self.user,

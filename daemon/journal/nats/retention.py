@@ -1,8 +1,13 @@
-"""Deleting on NATS: what ended long ago, what is more than fits, and what the user removes.
+"""Deleting on NATS: streams that ended long ago, more than `max_bytes`, and removed sessions.
 
-A stream goes as a whole: its messages, later its row too. What belongs to one that has not ended is never touched.
-Limits of the server (`max_bytes` of the URL, or what its operator has set) come on top: they take the oldest messages,
-whatever they are.
+A stream is deleted as a whole: first its messages, later its row. One that has not ended is never touched. Limits of
+the server (`max_bytes` of the URL, or what its operator has set) apply as well: they delete the oldest messages,
+whatever those are.
+
+A purge is several requests, and the daemon may die between two of them, so their order is: raise `expired`, mark the
+row as expired, delete the messages. Readers then report a gap for events that may still be there, but never miss events
+without one. The row is written with its expected sequence and the purge stops at the last message seen, so that a
+commit of another daemon in between is not lost.
 """
 
 from __future__ import annotations
@@ -17,7 +22,7 @@ from tooltap.daemon.journal.nats.link import Link
 from tooltap.daemon.journal.nats.log import Log
 from tooltap.daemon.journal.nats.message import end_of
 from tooltap.daemon.journal.nats.rows import Row
-from tooltap.daemon.journal.nats.state import Kept, State
+from tooltap.daemon.journal.nats.state import OwnRow, State
 
 __all__ = ["Retention"]
 
@@ -29,11 +34,11 @@ class Retention(NamedTuple):
     log: Log
     state: State
     load: Callable[[str], Awaitable[object]]
-    """Brings a stream's row up to date."""
+    """Loads a stream, which brings its row up to date."""
 
     async def expire(self, before: int, forget_before: int, max_bytes: int | None) -> int:
-        """As `Journal.expire`, and rows older than `forget_before` go. Gives how many events went, as far as the rows
-        know."""
+        """As `Journal.expire`; also deletes expired rows older than `forget_before`. Returns how many events were
+        deleted, as far as the rows know."""
         expired = 0
         for row in sorted(await self.state.rows(), key=lambda row: row.info.updated):
             if row.expired:
@@ -44,12 +49,12 @@ class Retention(NamedTuple):
         return expired
 
     async def remove_session(self, session: str) -> int:
-        """As `Journal.remove_session`, but a stream that it shares with others cannot be parted."""
+        """As `Journal.remove_session`, but fails for a stream that other sessions share."""
         rows = [row for row in await self.state.rows() if session in row.sessions]
         for row in rows:
             stream = row.info.stream
             if row.info.state != "ended":
-                raise NotEndedError(f"session {session} is not over: its stream {stream} is {row.info.state}")
+                raise NotEndedError(f"session {session} has not ended: its stream {stream} is {row.info.state}")
             if others := sorted(row.sessions.keys() - {session}):
                 raise JournalError(
                     f"session {session} shares stream {stream} with session {others[0]}: a journal on NATS deletes"
@@ -63,7 +68,7 @@ class Retention(NamedTuple):
         return int((await self.link.api(f"STREAM.INFO.{self.log.stream}"))["state"]["bytes"]) > max_bytes
 
     async def _purge(self, listed: Row) -> int:
-        """Delete the messages of an ended stream; gives how many events went."""
+        """Delete the messages of an ended stream; returns how many events were deleted."""
         stream = listed.info.stream
         stored = await self.state.get(stream)
         last = await self.log.last(stream)
@@ -71,13 +76,13 @@ class Retention(NamedTuple):
             return 0
         row = stored.row
         if last is not None and last.seq != row.message:
-            await self.load(stream)  # it goes on, or its last daemon died before it wrote the row
+            await self.load(stream)  # it was resumed, or its last daemon died before it wrote the row
             return 0
         if last is not None:
             await self.state.raise_expired(end_of(last.seq))
         left = msgspec.structs.replace(row, expired=True, names=set(), sessions={}, calls={})
-        if not await self.state.put(Kept(left, stored.entry)) or last is None:
+        if not await self.state.put(OwnRow(left, stored.entry)) or last is None:
             return 0
-        # Not what another daemon has committed in this moment.
+        # Up to `last`, not what another daemon is committing at this moment.
         await self.link.api(f"STREAM.PURGE.{self.log.stream}", filter=self.log.subject(stream), seq=last.seq + 1)
         return sum(session.events for session in row.sessions.values())

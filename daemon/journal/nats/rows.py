@@ -1,7 +1,7 @@
-"""One stream's row: what is derived from its events, and how far; small, and rewritten as the stream goes on.
+"""One stream's row: what is derived from its events, and up to which message; small, and rewritten as the stream grows.
 
-The row of a stream is a hint: it is written some time after a commit, and may be missing the last ones. Whoever needs
-to know brings it up to date from the stream's own messages. It outlives them: of an ended stream it is all that
+A row is a hint: it is written some time after a commit, and may lack the last commits. Whoever needs certainty brings
+it up to date from the stream's messages (`load.py`). It outlives the messages: of an ended stream it is all that
 retention leaves.
 """
 
@@ -33,15 +33,15 @@ class CallRow(msgspec.Struct, array_like=True):
 class Row(msgspec.Struct, kw_only=True, omit_defaults=True):
     info: StreamInfo
     message: int = 0
-    """Sequence of the last message that is in it."""
+    """Sequence of the last message that it includes."""
     since: int = 0
-    """As in `Group`; never 0 here once there was a message."""
+    """As in `Group`, but never 0 once there was a message."""
     owner: str = ""
     """The daemon that committed last."""
     expired: bool = False
-    """Retention has taken the events."""
+    """Retention has deleted the events."""
     names: set[str] = set()
-    """Every session name that its events carry."""
+    """Every session name in its events."""
     sessions: dict[str, SessionRow] = {}
     calls: dict[str, CallRow] = {}
 
@@ -54,7 +54,7 @@ def decode_row(data: bytes) -> Row:
 
 
 def encode_row(row: Row, max_bytes: int) -> bytes:
-    """At most `max_bytes`: of too many open calls or sessions the oldest are left out."""
+    """Encode the row in at most `max_bytes`, without the oldest open calls and sessions if there are too many."""
     data = msgspec.msgpack.encode(row)
     while len(data) > max_bytes and (row.calls or row.sessions):
         sessions = sorted(row.sessions.items(), key=lambda item: item[1].last_seq)
@@ -68,11 +68,11 @@ def encode_row(row: Row, max_bytes: int) -> bytes:
 
 
 def read_event(stored: StoredEvent) -> Event | None:
-    """None, and a word in the log, for what this version cannot read."""
+    """The event; None, and a log entry, if this version cannot read it."""
     try:
         return decode(stored.body)
     except msgspec.MsgspecError as error:
-        _log.error("an event cannot be read", seq=stored.seq, error=str(error))
+        _log.error("cannot read an event", seq=stored.seq, error=str(error))
         return None
 
 
@@ -84,7 +84,7 @@ def matches(wanted: Filter | None, stored: StoredEvent) -> bool:
 
 
 class RowProjection(Projection):
-    """Keeps the derived rows in a `Row`."""
+    """Stores the derived rows in a `Row`."""
 
     def __init__(self, row: Row) -> None:
         self.row = row
@@ -113,7 +113,7 @@ class RowProjection(Projection):
     def _load(self, name: str) -> SessionRow | None:
         return self.row.sessions.get(name)
 
-    def _keep(self, name: str, row: SessionRow, stream: str) -> None:
+    def _store(self, name: str, row: SessionRow, stream: str) -> None:
         self.row.sessions[name] = row
 
     def _rename(self, alias: str, name: str, stream: str) -> SessionRow | None:

@@ -1,4 +1,4 @@
-"""The two JetStream streams of a journal: created if they are not there, else checked."""
+"""The two JetStream streams of a journal: created if they do not exist, otherwise checked."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tooltap.daemon.journal.nats.link import NOT_FOUND, Link, RefusedError
 __all__ = ["set_up"]
 
 FORMAT = 1
-"""Of messages and rows. An event that an older version cannot read needs a new one."""
+"""Of messages and rows. Raise it with the first event that an older version cannot read."""
 ID_KEY, FORMAT_KEY = "tooltap-journal", "tooltap-format"
 
 
 async def set_up(link: Link, events: tuple[str, str], state: tuple[str, list[str]]) -> str:
-    """`events`, `state`: name and subjects of the streams. Gives the journal's id. Raises `AwayError`,
+    """`events`, `state`: name and subjects of the streams. Returns the journal's id. Raises `AwayError`,
     `JournalError`."""
     options = link.place.options
     wishes = {"num_replicas": options.replicas, "max_bytes": options.max_bytes}
@@ -35,7 +35,7 @@ async def set_up(link: Link, events: tuple[str, str], state: tuple[str, list[str
     )
     metadata = found.get("metadata") or {}
     if ID_KEY not in metadata:
-        raise JournalError(f"the stream {name} of {link.place} is there, but is not a tooltap journal")
+        raise JournalError(f"the stream {name} of {link.place} exists, but is not a tooltap journal")
     if int(metadata[FORMAT_KEY]) > FORMAT:
         raise JournalError(
             f"the journal {link.place} has format {metadata[FORMAT_KEY]}, written by a newer tooltap;"
@@ -61,7 +61,7 @@ async def set_up(link: Link, events: tuple[str, str], state: tuple[str, list[str
 
 
 async def _create(link: Link, config: dict[str, Any]) -> dict[str, Any]:
-    """The configuration as it is."""
+    """Create the stream unless it exists, and return its actual configuration."""
     name = config["name"]
     try:
         return await _configuration(link, name)
@@ -85,7 +85,7 @@ async def _configuration(link: Link, name: str) -> dict[str, Any]:
 
 
 async def _change(link: Link, config: dict[str, Any], wishes: dict[str, int | None]) -> None:
-    """What the URL asks for is done to a journal that exists, too."""
+    """Apply the URL's options to an existing journal."""
     if any(config.get(key) != value for key, value in _given(wishes).items()):
         await link.api(f"STREAM.UPDATE.{config['name']}", **{**config, **_given(wishes)})
 

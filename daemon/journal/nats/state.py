@@ -1,7 +1,9 @@
-"""What daemons that share a journal know of its streams and of each other: a second JetStream stream, one value a key.
+"""What daemons that share a journal know of its streams and of each other: a second JetStream stream, one value per
+key.
 
-Rows (`journal_nats_rows.py`) are written behind: at most once a second per stream, so that a commit costs one message.
-Daemons give signs of life that the server forgets by itself, and take turns at work that one alone should do.
+Rows (`rows.py`) are written behind the commits, at most once a second per stream, so that a commit costs one message.
+Each daemon writes a sign of life that the server deletes after a while. Work that one daemon alone should do is taken
+in turns, through a key that expires too.
 """
 
 from __future__ import annotations
@@ -14,10 +16,10 @@ from tooltap.daemon.journal.interface import JournalError, StreamInfo
 from tooltap.daemon.journal.nats.link import AwayError, FencedError, Link
 from tooltap.daemon.journal.nats.message import token
 from tooltap.daemon.journal.nats.rows import Row, RowProjection, decode_row, encode_row
-from tooltap.daemon.journal.projection import SessionRow
+from tooltap.daemon.journal.projection import CALL, PERMISSION, SessionRow
 from tooltap.daemon.system.logs import get_logger
 
-__all__ = ["Kept", "State", "StoredRow", "sessions_of"]
+__all__ = ["OwnRow", "State", "StoredRow", "open_calls_of", "sessions_of"]
 
 WRITE_PERIOD = 1.0
 SIGN_OF_LIFE = 60
@@ -34,7 +36,7 @@ class StoredRow(NamedTuple):
     """Sequence of its message."""
 
 
-class Kept:
+class OwnRow:
     """The row of a stream that this daemon has loaded or commits to."""
 
     def __init__(self, row: Row, entry: int = 0) -> None:
@@ -56,9 +58,9 @@ class State:
         self._name = name
         self._daemon = daemon
         self._rows: dict[str, bytes] = {}
-        """Subject -> row, as far as read."""
+        """Subject -> encoded row, as far as read."""
         self._read = 0
-        self._changed: dict[str, Kept] = {}
+        self._changed: dict[str, OwnRow] = {}
         self._writing = asyncio.Lock()
 
     # -- rows ---------------------------------------------------------------------------------------------------
@@ -67,36 +69,36 @@ class State:
         found = await self._link.last(self.stream, self._subject(stream))
         return None if found is None else StoredRow(decode_row(found.data), found.seq)
 
-    def change(self, kept: Kept) -> None:
-        """To be written soon."""
-        self._changed[kept.row.info.stream] = kept
+    def change(self, own: OwnRow) -> None:
+        """Write the row soon."""
+        self._changed[own.row.info.stream] = own
 
     def drop(self, stream: str) -> None:
-        """Another daemon has the stream."""
+        """Do not write the row: it may be out of date."""
         self._changed.pop(stream, None)
 
     async def write(self) -> None:
-        """Write what has changed. Raises `AwayError`, `JournalError`."""
+        """Write the changed rows. Raises `AwayError`, `JournalError`."""
         async with self._writing:
             while self._changed:
-                stream, kept = self._changed.popitem()
+                stream, own = self._changed.popitem()
                 try:
-                    await self.put(kept)
+                    await self.put(own)
                 except (AwayError, JournalError):
-                    self._changed.setdefault(stream, kept)
+                    self._changed.setdefault(stream, own)
                     raise
 
-    async def put(self, kept: Kept) -> bool:
-        """Write a row now; false if another daemon has written it since."""
-        subject = self._subject(kept.row.info.stream)
-        data = encode_row(kept.row, self._link.max_payload - 1_024)
+    async def put(self, own: OwnRow) -> bool:
+        """Write a row now; False if another daemon has written it since."""
+        subject = self._subject(own.row.info.stream)
+        data = encode_row(own.row, self._link.max_payload - 1_024)
         try:
-            kept.entry = await self._link.publish(subject, [data], expected=kept.entry)
+            own.entry = await self._link.publish(subject, [data], expected=own.entry)
         except FencedError:
             found = await self._link.last(self.stream, subject)
             if found is None or found.data != data:
                 return False
-            kept.entry = found.seq  # written before, and the answer was lost
+            own.entry = found.seq  # it was stored, and the answer was lost
         self._rows[subject] = data
         return True
 
@@ -106,8 +108,8 @@ class State:
         self._rows.pop(subject, None)
 
     async def rows(self) -> list[Row]:
-        """All rows, newest commit first, those of other daemons up to a second old; an open stream whose daemon is
-        gone is suspended."""
+        """All rows, newest commit first. Those of other daemons may be a second old. An open stream whose daemon is
+        gone is returned as suspended."""
         await self.write()
         while found := await self._link.read(self.stream, self._read + 1, f"{self._name}.row.>", READ_BYTES):
             for message in found:
@@ -133,7 +135,7 @@ class State:
         return alive
 
     async def turn(self, work: str, seconds: int) -> bool:
-        """Whether this daemon is to do the work; for so long, no other is."""
+        """Whether it is this daemon's turn to do the work. If so, no other daemon gets a turn for `seconds`."""
         subject = f"{self._name}.meta.{work}"
         me = self._daemon.encode()
         try:
@@ -144,12 +146,12 @@ class State:
         return True
 
     async def expired(self) -> int:
-        """The highest `seq` that retention has deleted by stream."""
+        """The highest `seq` that retention has deleted."""
         found = await self._link.last(self.stream, f"{self._name}.meta.expired")
         return 0 if found is None else int(found.data)
 
     async def raise_expired(self, seq: int) -> None:
-        """To be said before it is true."""
+        """Raise `expired`. Called before the events are deleted, so that no reader misses a gap."""
         subject = f"{self._name}.meta.expired"
         while True:
             found = await self._link.last(self.stream, subject)
@@ -162,7 +164,7 @@ class State:
             return
 
     async def run(self) -> None:
-        """Write behind, and live, until cancelled."""
+        """Write rows and signs of life until cancelled."""
         signs = 0.0
         clock = asyncio.get_running_loop().time
         while True:
@@ -175,7 +177,7 @@ class State:
             except AwayError:
                 continue
             except JournalError as error:
-                _log.warning("the journal's state cannot be written", error=str(error))
+                _log.warning("cannot write the journal's state", error=str(error))
 
 
 def _decode(rows: list[bytes], alive: set[str]) -> list[Row]:
@@ -188,7 +190,7 @@ def _decode(rows: list[bytes], alive: set[str]) -> list[Row]:
 
 
 def sessions_of(rows: Iterable[Row], limit: int, before: int | None) -> list[dict[str, Any]]:
-    """As `Journal.sessions`. The rows' sessions are used up."""
+    """As `Journal.sessions`. Changes the sessions of `rows`."""
     parts: dict[str, list[tuple[SessionRow, StreamInfo]]] = {}
     for row in rows:
         for name, session in row.sessions.items():
@@ -203,3 +205,18 @@ def sessions_of(rows: Iterable[Row], limit: int, before: int | None) -> list[dic
     whole.sort(key=lambda one: one[1].last_seq, reverse=True)
     wanted = [one for one in whole if before is None or one[1].last_seq < before][:limit]
     return [session.describe(name, {info.stream: info.state for info in infos}) for name, session, infos in wanted]
+
+
+def open_calls_of(rows: Iterable[Row], session: str | None, stream: str | None) -> dict[str, list[dict[str, Any]]]:
+    """As `Journal.open_calls`."""
+    calls = [
+        (call, row.info.stream)
+        for row in rows
+        for call in row.calls.values()
+        if stream in (None, row.info.stream) and session in (None, call.session)
+    ]
+    calls.sort(key=lambda one: one[0].seq)
+    found: dict[str, list[dict[str, Any]]] = {CALL: [], PERMISSION: []}
+    for call, of_stream in calls:
+        found[call.kind].append({"stream": of_stream, "session": call.session, "seq": call.seq, **call.data})
+    return {"calls": found[CALL], "permissions": found[PERMISSION]}

@@ -1,0 +1,1 @@
+"""The journal on one SQLite file, for one daemon. Knows the journal's interface and projection."""

@@ -1,4 +1,4 @@
-"""The journal on one SQLite file: one writer thread, a few reader threads, nothing blocking in the event loop."""
+"""The journal on one SQLite file: one writer thread, a few reader threads, and nothing that blocks the event loop."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class SqliteJournal(Journal):
-    """Made by `open`; `close` waits for everything queued."""
+    """Created by `open`; `close` waits for everything queued."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class SqliteJournal(Journal):
         return self._latest
 
     def rest(self) -> None:
-        """What is committed is published all the same: nobody else commits here."""
+        """Nothing to stop: no other daemon commits to this file."""
 
     async def suspend_all(self) -> int:
         now = self._clock()
@@ -134,7 +134,7 @@ class SqliteJournal(Journal):
         return await self._delete(partial(remove_step, session=session))
 
     async def _delete(self, step: Callable[..., Step]) -> int:
-        """A step per transaction, so that commits come in between; gives how many events went."""
+        """One step per transaction, so that commits get their turn in between. Returns how many events were deleted."""
         deleted, committed = 0, self._events
         while True:
             self._check_open()
@@ -154,11 +154,11 @@ class SqliteJournal(Journal):
             while not self._readers.empty():
                 self._readers.get().close()
             await asyncio.to_thread(self._writer.stop)
-            await asyncio.sleep(0)  # let the last transaction's report be heard
+            await asyncio.sleep(0)  # let the event loop handle the last transaction's report
             self._lock.release()
 
     def _report(self, outcomes: list[Outcome]) -> None:
-        """What became of one transaction's jobs: publish, then let those who wait go on."""
+        """Handle one transaction's outcomes: publish the events, then wake those who wait for their commits."""
         self._transactions += 1
         committed = [one.value for one in outcomes if isinstance(one.value, Committed)]
         if committed:
@@ -172,7 +172,7 @@ class SqliteJournal(Journal):
         for future, value, error in outcomes:
             if isinstance(value, Step):
                 self._oldest, self._expired = value.oldest, value.expired
-            if future.done():  # whoever waited was cancelled
+            if future.done():  # the waiting task was cancelled
                 continue
             if error is not None:
                 future.set_exception(error)

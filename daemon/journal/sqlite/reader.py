@@ -1,6 +1,6 @@
-"""Reading the journal: each function is one short look through a connection of its own, in a reader thread.
+"""Reading the journal: each function is one short query on a connection of its own, in a reader thread.
 
-Nothing here keeps a cursor open past its return: an open one would pin SQLite's write-ahead log, which then grows
+No function leaves a SQLite cursor open when it returns: an open cursor pins the write-ahead log, which then grows
 without bound.
 """
 
@@ -37,9 +37,9 @@ __all__ = [
 ]
 
 WINDOW = 20_000
-"""Events looked at by one statement where no index leads to the wanted ones."""
+"""Events that one statement scans where no index applies to the filter."""
 
-# Made here: two threads that decode one type for the first time crash msgspec 0.22.
+# Created at import: two threads that decode a type for the first time at once crash msgspec 0.22.
 _tail_decoder = msgspec.msgpack.Decoder(list[TailRecord])
 _info_decoder = msgspec.json.Decoder(StreamInfo)
 _session_decoder = msgspec.json.Decoder(SessionRow)
@@ -48,7 +48,7 @@ _session_decoder = msgspec.json.Decoder(SessionRow)
 def read(
     connection: sqlite3.Connection, after: int, up_to: int, wanted: Filter | None, max_bytes: int
 ) -> tuple[list[StoredEvent], int]:
-    """Events with `after` < `seq` <= `up_to`, about `max_bytes` of them; and how far was looked."""
+    """Events with `after` < `seq` <= `up_to`, about `max_bytes`; and the `seq` up to which the journal was searched."""
     where, values, indexed = _where(wanted)
     window = WINDOW if where and not indexed else up_to
     events: list[StoredEvent] = []
@@ -60,7 +60,7 @@ def read(
         )
         after = end
         for row in cursor:
-            events.append(StoredEvent._make(row))  # by the names of its fields it takes a fifth longer to read
+            events.append(StoredEvent._make(row))  # a fifth faster than by field names
             size += len(row[1])
             if size >= max_bytes:
                 after = row[0]
@@ -72,7 +72,7 @@ def read(
 def read_back(
     connection: sqlite3.Connection, before: int, down_to: int, wanted: Filter | None, limit: int, max_bytes: int
 ) -> tuple[list[StoredEvent], int]:
-    """The newest events with `down_to` <= `seq` < `before`, newest first; and how far down was looked."""
+    """Events with `down_to` <= `seq` < `before`, newest first; and the `seq` down to which the journal was searched."""
     where, values, indexed = _where(wanted)
     window = WINDOW if where and not indexed else before
     events: list[StoredEvent] = []
@@ -94,7 +94,7 @@ def read_back(
 
 
 def _where(wanted: Filter | None) -> tuple[str, list[str], bool]:
-    """The filter as SQL, its values, and whether an index leads to what it wants."""
+    """The filter as SQL, its values, and whether an index applies to it."""
     where = ""
     values: list[str] = []
     for column in ("session", "stream", "provider", "agent", "kind"):
@@ -121,7 +121,7 @@ def read_event(connection: sqlite3.Connection, seq: int) -> StoredEvent | None:
 
 
 def load_stream(connection: sqlite3.Connection, stream: str) -> StoredStream | None:
-    connection.execute("BEGIN")  # all of it as of one moment
+    connection.execute("BEGIN")  # one snapshot for all three queries
     try:
         row = connection.execute("SELECT state, updated, info FROM streams WHERE stream=?", (stream,)).fetchone()
         if row is None:
@@ -209,7 +209,7 @@ def read_output(
 
 
 def _bytes(connection: sqlite3.Connection, body: int, offset: int, length: int) -> bytes:
-    """A slice, at most `MAX_SLICE` long."""
+    """A slice of at most `MAX_SLICE` bytes."""
     end = offset + min(length, MAX_SLICE)
     rows = connection.execute(
         "SELECT start, data FROM pieces WHERE body=?1 AND start<?3 AND start>="
@@ -223,7 +223,7 @@ def _bytes(connection: sqlite3.Connection, body: int, offset: int, length: int) 
 
 
 def _lines(connection: sqlite3.Connection, body: int, offset: int, count: int) -> bytes:
-    """Whole lines, as many as fit into a slice; the head of the first one, if it alone does not."""
+    """As many whole lines as fit into a slice; the head of the first if it does not fit."""
     start = _start_of_line(connection, body, offset)
     if start is None or count <= 0:
         return b""
@@ -231,7 +231,7 @@ def _lines(connection: sqlite3.Connection, body: int, offset: int, count: int) -
 
 
 def _start_of_line(connection: sqlite3.Connection, body: int, line: int) -> int | None:
-    """Offset in bytes of a line (0-based)."""
+    """Byte offset of a line (0-based); None if there is no such line."""
     if line == 0:
         return 0
     row = connection.execute(

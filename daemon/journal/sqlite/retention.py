@@ -1,7 +1,11 @@
-"""Deleting from the journal, in small steps: what ended long ago, what is more than fits, and what the user removes.
+"""Deleting from the journal in small steps: streams that ended long ago, more than `max_bytes`, and removed sessions.
 
-What belongs to a stream that has not ended is never touched. Of an ended one `lines` and `crc` are remembered, so that
-a late publisher does not start again at 0.
+A stream that has not ended is never touched. Of an ended stream `lines` and `crc` outlive its events, so that a late
+publisher does not start again at line 0.
+
+Each step is one transaction of bounded cost, as commits wait for it. What a step deletes and what `meta` says of it
+change together: `expired` rises in the transaction that deletes the events, so readers can report a gap for every
+missing event.
 """
 
 from __future__ import annotations
@@ -19,13 +23,13 @@ from tooltap.protocol.events import decode
 __all__ = ["Step", "expire_step", "remove_step", "size_of_step"]
 
 STEP = 500
-"""Cost of a step, in events: deleted in about 1.5 ms, for which commits wait."""
+"""Cost of a step, in events. Deleting them takes about 1.5 ms, during which commits wait."""
 LONGEST_STEP = 10_000
-PIECE = 12
+CHUNK = 12
 STREAM = 10
-"""What it costs to delete a piece of a body, and the rest of a stream."""
+"""Cost of deleting a chunk of an output body, and of deleting the rest of a stream."""
 VACUUM_PAGES = 64
-"""Given back in a step at least; 500 events are some 20 pages."""
+"""Returned to the file system in one step, at least. 500 events are about 20 pages."""
 
 _OUTPUT_ID = re.compile(rb'"outputId":("(?:[^"\\]|\\.)+")')
 
@@ -40,14 +44,14 @@ class Step(NamedTuple):
 
 
 def size_of_step(arrived: int) -> int:
-    """What a step may cost when `arrived` events have come since the last one: deleting must outpace them."""
+    """The budget of a step when `arrived` events have come since the last one: deletion must outpace them."""
     return min(max(STEP, 2 * arrived), LONGEST_STEP)
 
 
 def expire_step(
     connection: sqlite3.Connection, before: int, forget_before: int, max_bytes: int | None, budget: int
 ) -> Step:
-    """One transaction's worth. `before`, `forget_before`: ms since the epoch of a stream's last commit."""
+    """Delete one transaction's worth. `before`, `forget_before`: time of a stream's last commit, ms since the epoch."""
     events = 0
     while budget > 0:
         too_much = max_bytes is not None and _used(connection) > max_bytes
@@ -58,7 +62,7 @@ def expire_step(
         if found is None:
             connection.execute("DELETE FROM streams WHERE state='ended' AND expired=1 AND updated<?", (forget_before,))
             return _step(connection, events, done=True)
-        # In pieces, so that no more goes than must.
+        # In parts, so that no more is deleted than necessary.
         deleted, cost = _shrink(connection, found[0], min(budget, STEP))
         events += deleted
         budget -= cost
@@ -66,25 +70,25 @@ def expire_step(
 
 
 def remove_step(connection: sqlite3.Connection, session: str, budget: int) -> Step:
-    """One transaction's worth of deleting a session. Raises `NotEndedError`."""
+    """Delete one transaction's worth of a session. Raises `NotEndedError`."""
     execute = connection.execute
     streams = execute(
         "SELECT stream, state FROM session_streams JOIN streams USING (stream) WHERE session=?", (session,)
     ).fetchall()
     for stream, state in streams:
         if state != "ended":
-            raise NotEndedError(f"session {session} is not over: its stream {stream} is {state}")
+            raise NotEndedError(f"session {session} has not ended: its stream {stream} is {state}")
     for stream, _ in streams:
         shared = execute("SELECT 1 FROM session_streams WHERE stream=? AND session<>?", (stream, session)).fetchone()
-        if shared is None:  # what it said before its session had a name goes with it
+        if shared is None:  # delete the whole stream, with the events before its session had a name
             return _step(connection, _shrink(connection, stream, budget)[0], done=False)
     events = execute("SELECT seq, body FROM events WHERE session=? ORDER BY seq LIMIT ?", (session, budget)).fetchall()
     for number, (seq, body) in enumerate(events):
-        affordable = (budget - number) // PIECE
+        affordable = (budget - number) // CHUNK
         pieces = _delete_bodies(connection, body, affordable)
-        if pieces >= affordable:  # the event goes when its bodies have gone
+        if pieces >= affordable:  # the event is deleted after its bodies, which are found through it
             return _step(connection, number, done=False)
-        budget -= PIECE * pieces
+        budget -= CHUNK * pieces
         execute("DELETE FROM events WHERE seq=?", (seq,))
         _raise_expired(connection, seq)
     if events:
@@ -98,7 +102,7 @@ def remove_step(connection: sqlite3.Connection, session: str, budget: int) -> St
 
 
 def _delete_bodies(connection: sqlite3.Connection, event: bytes, limit: int) -> int:
-    """Delete at most `limit` pieces of the bodies the event names and its own stream has; gives how many."""
+    """Delete at most `limit` chunks of the bodies that the event names and its own stream has; returns how many."""
     pieces = 0
     for output_id in _OUTPUT_ID.findall(event):
         name = msgspec.json.decode(output_id, type=str)
@@ -118,8 +122,8 @@ def _delete_bodies(connection: sqlite3.Connection, event: bytes, limit: int) -> 
 
 
 def _shrink(connection: sqlite3.Connection, stream: str, budget: int) -> tuple[int, int]:
-    """Delete some of the stream's events; when none are left its bodies; then what else is kept of it. Gives how many
-    events went, and what it cost."""
+    """Delete some of the stream's events; when none are left, its bodies; then everything else but its row. Returns how
+    many events were deleted, and the cost."""
     execute = connection.execute
     seqs = execute("SELECT seq FROM events WHERE stream=? ORDER BY seq LIMIT ?", (stream, budget)).fetchall()
     if seqs:
@@ -130,10 +134,10 @@ def _shrink(connection: sqlite3.Connection, stream: str, budget: int) -> tuple[i
     pieces = execute(
         "DELETE FROM pieces WHERE rowid IN"
         " (SELECT pieces.rowid FROM pieces JOIN bodies ON bodies.id=body WHERE stream=? LIMIT ?)",
-        (stream, max(1, budget // PIECE)),
+        (stream, max(1, budget // CHUNK)),
     )
     if pieces.rowcount:
-        return 0, PIECE * pieces.rowcount
+        return 0, CHUNK * pieces.rowcount
     for table in ("bodies", "snapshots", "tail"):
         execute(f"DELETE FROM {table} WHERE stream=?", (stream,))
     execute(
@@ -147,11 +151,12 @@ def _shrink(connection: sqlite3.Connection, stream: str, budget: int) -> tuple[i
 
 
 def _step(connection: sqlite3.Connection, events: int, *, done: bool) -> Step:
-    """What this transaction has deleted; and some of the free pages go back to the file system."""
+    """Return free pages to the file system, and describe what this transaction deleted."""
     (free,) = connection.execute("PRAGMA freelist_count").fetchone()
     pages = min(free, max(VACUUM_PAGES, events // 8))
     for _ in range(pages):
-        connection.execute("PRAGMA incremental_vacuum(1)")  # sqlite3 takes one step: one page, whatever it is given
+        # `execute` takes one step, which frees one page whatever the argument.
+        connection.execute("PRAGMA incremental_vacuum(1)")
     (oldest,) = connection.execute("SELECT min(seq) FROM events").fetchone()
     return Step(events, oldest, int(get_meta(connection, "expired") or 0), done=done and free == pages)
 
@@ -161,7 +166,7 @@ def _raise_expired(connection: sqlite3.Connection, seq: int) -> None:
 
 
 def _used(connection: sqlite3.Connection) -> int:
-    """Bytes of the file that hold something."""
+    """Bytes of the file in use."""
     pages, free, size = (
         connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
     )

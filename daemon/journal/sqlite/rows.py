@@ -1,6 +1,6 @@
 """The derived rows in the SQLite file.
 
-They are written in the writer's transaction, so that they are never ahead of or behind the events.
+They are written in the transaction that writes the events, so they are never ahead of or behind the events.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _session_decoder = msgspec.json.Decoder(SessionRow)
 
 
 class SqliteProjection(Projection):
-    """`flush` writes what it kept in memory, `reset` forgets it (a rollback)."""
+    """`flush` writes the session rows changed in memory. `reset` drops them: after a rollback, or a deletion."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -78,7 +78,7 @@ class SqliteProjection(Projection):
                 row = self._sessions[name] = _session_decoder.decode(found[0])
         return row
 
-    def _keep(self, name: str, row: SessionRow, stream: str) -> None:
+    def _store(self, name: str, row: SessionRow, stream: str) -> None:
         self._sessions[name] = row
         self._sessions.move_to_end(name)
         self._changed.add(name)

@@ -1,7 +1,7 @@
 """The SQLite file: its tables, its format version, who may open it, and how a connection to it is set up.
 
-One daemon owns a journal: the lock beside the file says whose it is. The file and SQLite's companions (`-wal`, `-shm`,
-which take over its mode) are for the user alone, whatever the umask.
+One daemon owns a journal; the lock file beside it holds the owner's pid. The file and SQLite's companions (`-wal`,
+`-shm`, which inherit its mode) are private to the user, whatever the umask.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ __all__ = [
 ]
 
 Durability: TypeAlias = Literal["process", "power"]
-"""What a commit survives: the daemon's death, or the machine's as well."""
+"""What a commit survives: the death of the daemon, or a power failure too."""
 
 FORMAT = 2
 MIGRATIONS = {
     1: "CREATE INDEX streams_by_updated ON streams (updated)",
 }
-"""What makes a journal of one format one of the next."""
+"""Format -> the statement that migrates a journal to the next format."""
 SYNCHRONOUS = {"process": "NORMAL", "power": "FULL"}
 PAGE_SIZE = 8_192
 WAL_LIMIT = 64 * 1024 * 1024
@@ -68,7 +68,7 @@ CREATE TABLE streams (
 CREATE INDEX streams_by_state ON streams (state, expired, updated);
 CREATE INDEX streams_by_updated ON streams (updated);
 
--- Apart from `streams`: SQLite rewrites a whole row, and a snapshot may be megabytes long.
+-- Not in `streams`: SQLite rewrites a whole row, and a snapshot may be megabytes long.
 CREATE TABLE snapshots (stream TEXT PRIMARY KEY, lines INTEGER NOT NULL, data BLOB NOT NULL);
 
 -- One row per commit.
@@ -86,13 +86,13 @@ CREATE TABLE bodies (
 );
 CREATE INDEX bodies_by_stream ON bodies (stream);
 
--- `start`, `newlines`: bytes and newlines of the body before this piece.
+-- The chunks of a body. `start`, `newlines`: bytes and newlines of the body before this chunk.
 CREATE TABLE pieces (
     body INTEGER NOT NULL, start INTEGER NOT NULL, newlines INTEGER NOT NULL, data BLOB NOT NULL,
     PRIMARY KEY (body, start)
 );
 
--- What has no result or answer yet; `kind` is call or permission.
+-- Calls and permissions without a result or answer yet; `kind` is call or permission.
 CREATE TABLE calls (
     stream TEXT NOT NULL, kind TEXT NOT NULL, id TEXT NOT NULL,
     session TEXT NOT NULL, seq INTEGER NOT NULL, data BLOB NOT NULL,
@@ -108,7 +108,7 @@ CREATE INDEX session_streams_by_stream ON session_streams (stream);
 
 
 class JournalLock:
-    """Held as long as the daemon lives; the kernel lets go of it however the daemon dies."""
+    """Held while the daemon lives; the kernel releases it however the daemon dies."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -126,20 +126,20 @@ class JournalLock:
 
 
 def connect(path: Path, durability: Durability) -> sqlite3.Connection:
-    """A connection to an existing file, in autocommit mode: transactions are begun by name."""
+    """A connection to an existing file, in autocommit mode: transactions are begun explicitly."""
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
     connection.execute(f"PRAGMA synchronous={SYNCHRONOUS[durability]}")
     return connection
 
 
 def create_or_check(path: Path, durability: Durability) -> sqlite3.Connection:
-    """Open the file for writing; an empty one becomes a journal, one of an older format is brought up to date, each
-    step of it wholly or not at all. Raises `JournalError` for what is not ours."""
+    """Open the file for writing. An empty file becomes a journal; an older format is migrated, each step in one
+    transaction. Raises `JournalError` for a file that is not a journal."""
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     path.chmod(0o600)
     connection = connect(path, durability)
     try:
-        # These three only take effect in this order, before the first table.
+        # The first three take effect only in this order, and before the first table is created.
         connection.execute(f"PRAGMA page_size={PAGE_SIZE}")
         connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
         connection.execute("PRAGMA journal_mode=WAL")
@@ -147,7 +147,7 @@ def create_or_check(path: Path, durability: Durability) -> sqlite3.Connection:
         tables = _tables(connection)
         if not tables:
             _create(connection)
-        _bring_up_to_date(connection, _format(connection, path, tables))
+        _migrate(connection, _format(connection, path, tables))
     except BaseException:
         connection.close()
         raise
@@ -155,8 +155,8 @@ def create_or_check(path: Path, durability: Durability) -> sqlite3.Connection:
 
 
 def open_read_only(path: Path) -> sqlite3.Connection:
-    """A journal to look at, also while a daemon writes to it; one of an older format is to be brought up to date
-    first. Raises `JournalError`."""
+    """Open a journal for reading, even while a daemon writes to it. Raises `JournalError`, also for an older format,
+    which only a daemon migrates."""
     try:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=30)
     except sqlite3.Error as error:
@@ -164,7 +164,7 @@ def open_read_only(path: Path) -> sqlite3.Connection:
     try:
         if (version := _format(connection, path, _tables(connection) or {"none"})) < FORMAT:
             raise JournalError(
-                f"the journal {path} has the older format {version}; a daemon that opens it makes it {FORMAT}"
+                f"the journal {path} has the older format {version}; start a daemon on it to migrate it to {FORMAT}"
             )
     except sqlite3.Error as error:
         connection.close()
@@ -176,7 +176,7 @@ def open_read_only(path: Path) -> sqlite3.Connection:
 
 
 def format_of(path: Path) -> int:
-    """The format of a journal, which stays as it is. Raises `JournalError` for what is none, or a newer one."""
+    """Read the format of a journal, which stays unchanged. Raises `JournalError` for other files and newer formats."""
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             return _format(connection, path, _tables(connection) or {"none"})
@@ -211,7 +211,7 @@ def _format(connection: sqlite3.Connection, path: Path, tables: set[str]) -> int
     return version
 
 
-def _bring_up_to_date(connection: sqlite3.Connection, version: int) -> None:
+def _migrate(connection: sqlite3.Connection, version: int) -> None:
     for step in range(version, FORMAT):
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(MIGRATIONS[step])

@@ -1,7 +1,25 @@
-"""The journal's one writer: a thread that takes whatever is queued and commits it in one transaction.
+"""The journal's one writer: a thread that takes everything queued and commits it in one transaction.
 
-There is no batch window: while one transaction is being written, the next batch forms by itself. The event loop hears
-of each transaction once.
+There is no batch window. While one transaction is written, the next batch accumulates in the queue. The event loop is
+called once per transaction.
+
+What must hold, and how it does:
+
+- A commit is stored entirely or not at all, with its derived rows. Everything is written between BEGIN and COMMIT on
+  the one writing connection.
+- A commit continues its stream. `base_lines` is compared inside the transaction. A conflict fails that commit alone: it
+  has written nothing yet, and the others of the batch are stored.
+- `seq` has no duplicates and is never reused, though the newest events may be deleted: the next one is stored in `meta`
+  by the transaction that uses it, not derived from the events.
+- One bad commit must not fail the others. When a transaction fails, it is rolled back with everything that memory
+  mirrors (`next_seq`, the projection's rows), and each of its commits is tried again in a transaction of its own.
+- Nobody hears of a commit before it is durable. `report` is scheduled after COMMIT, in the order of the transactions,
+  hence in `seq` order. It publishes the events first and then wakes the publisher's commit.
+- Operations (retention, removal, suspension) run in the queue's order, each in a transaction of its own, so that one
+  that fails rolls back nothing else.
+
+What "durable" means is `Durability`: with `process` SQLite does not sync the write-ahead log on commit (NORMAL), with
+`power` it does (FULL).
 """
 
 from __future__ import annotations
@@ -25,17 +43,17 @@ from tooltap.protocol.filters import meta_of
 
 __all__ = ["Operation", "Outcome", "Writer"]
 
-PIECE_BYTES = 262_144
-"""Longest row of an output body: a slice of a long body reads few of them."""
+CHUNK_BYTES = 262_144
+"""Longest chunk of an output body: a slice of a body reads few of them."""
 
-# Not `INSERT OR REPLACE`: that makes a new row, and writes more pages.
+# Not `INSERT OR REPLACE`, which creates a new row and writes more pages.
 UPDATE_STREAM = """
 INSERT INTO streams VALUES (?, ?, ?, ?, 0, ?) ON CONFLICT (stream) DO UPDATE
 SET state=excluded.state, lines=excluded.lines, updated=excluded.updated, expired=0, info=excluded.info
 """
 
 Operation: TypeAlias = Callable[[sqlite3.Connection], Any]
-"""Something else to be done in a transaction of its own."""
+"""Other work, done in a transaction of its own."""
 
 
 class Job(NamedTuple):
@@ -44,7 +62,7 @@ class Job(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of a job: a `Committed`, an operation's answer, or the exception."""
+    """The result of a job: a `Committed`, what the operation returned, or the exception."""
 
     future: asyncio.Future[Any]
     value: Any = None
@@ -115,7 +133,7 @@ class Writer:
             outcomes = self._transact(jobs)
         except Exception as error:
             self._roll_back(next_seq)
-            if len(jobs) > 1:  # one bad commit must not take the others with it
+            if len(jobs) > 1:  # try each alone, so that one bad commit does not fail the others
                 for job in jobs:
                     self._write([job])
                 return
@@ -124,7 +142,7 @@ class Writer:
             failpoint("after-commit")
         try:
             self._loop.call_soon_threadsafe(self._report, outcomes)
-        except RuntimeError:  # the loop is gone, and with it everybody who waits
+        except RuntimeError:  # the event loop is closed, and nobody waits any more
             pass
 
     def _transact(self, jobs: Sequence[Job]) -> list[Outcome]:
@@ -145,12 +163,12 @@ class Writer:
         try:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
-        except sqlite3.Error:  # the transaction is gone all the same, and the error that led here is reported
+        except sqlite3.Error:  # the transaction is gone anyway; the error that led here is reported
             pass
 
     def _do(self, job: Job) -> Outcome:
         if not isinstance(job.work, Commit):
-            self._projection.reset()  # it may delete what is remembered
+            self._projection.reset()  # the operation may delete rows that are in memory
             try:
                 return Outcome(job.future, job.work(self._connection))
             except NotEndedError as error:
@@ -203,7 +221,7 @@ class Writer:
         return seqs
 
     def _append(self, stream: str, piece: OutputPiece) -> None:
-        """Add a piece at the end of its body."""
+        """Append a chunk to its body."""
         execute = self._connection.execute
         found = execute("SELECT id, bytes, newlines FROM bodies WHERE output_id=?", (piece.output_id,)).fetchone()
         if found is None:
@@ -213,8 +231,8 @@ class Writer:
                 (piece.output_id, stream, piece.mime_type),
             ).fetchone()
         body, size, newlines = found
-        for start in range(0, len(piece.data), PIECE_BYTES):
-            data = piece.data[start : start + PIECE_BYTES]
+        for start in range(0, len(piece.data), CHUNK_BYTES):
+            data = piece.data[start : start + CHUNK_BYTES]
             execute("INSERT INTO pieces VALUES (?, ?, ?, ?)", (body, size, newlines, data))
             size += len(data)
             newlines += data.count(b"\n")

@@ -152,7 +152,7 @@ async def test_reading_back_gives_the_same_events_in_pages_newest_first(
     journal: Journal, monkeypatch: pytest.MonkeyPatch, wanted: Filter | None, limit: int, max_bytes: int
 ) -> None:
     monkeypatch.setattr("tooltap.daemon.journal.sqlite.reader.WINDOW", 3)
-    monkeypatch.setattr("tooltap.daemon.journal.nats.back.WINDOW", 1)
+    monkeypatch.setattr("tooltap.daemon.journal.nats.read.WINDOW", 1)
     for line in range(4):
         await journal.commit(commit(message(f"s{line}"), call(f"{line}"), message("x" * 300), base=line))
         other = message(f"t{line}", "t", session="session-2")
@@ -433,8 +433,8 @@ async def test_a_session_has_ended_when_its_provider_says_so(journal: Journal) -
 async def test_a_body_is_read_by_bytes_and_by_lines_across_its_pieces(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tooltap.daemon.journal.sqlite.writer.PIECE_BYTES", 5)
-    monkeypatch.setattr("tooltap.daemon.journal.nats.outputs.PIECE_BYTES", 5)
+    monkeypatch.setattr("tooltap.daemon.journal.sqlite.writer.CHUNK_BYTES", 5)
+    monkeypatch.setattr("tooltap.daemon.journal.nats.outputs.COUNTED_BYTES", 5)
     body = b"one\ntwo\n\nfour and a longer one\nlast"
     for line, (start, end) in enumerate([(0, 7), (7, 8), (8, 30), (30, len(body))]):
         await journal.commit(commit(OutputPiece("s:1:o0", start, body[start:end], "text/x"), base=line))

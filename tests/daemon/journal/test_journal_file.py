@@ -114,7 +114,7 @@ async def test_a_journal_of_an_older_format_is_brought_up_to_date_in_place(path:
     older.execute("UPDATE meta SET value=1 WHERE key='format'")
     older.commit()
     older.close()
-    with pytest.raises(JournalError, match="has the older format 1; a daemon that opens it makes it 2"):
+    with pytest.raises(JournalError, match="has the older format 1; start a daemon on it to migrate it to 2"):
         open_read_only(path)
     assert schema_of(path) != new
 

@@ -239,6 +239,6 @@ async def test_a_session_begun_anew_counts_from_the_beginning(journal: Journal) 
 @pytest.mark.parametrize("state", ["open", "suspended"])
 async def test_a_session_still_being_written_is_left_alone(journal: Journal, state: StreamState) -> None:
     await journal.commit(commit(message("a"), state=state))
-    with pytest.raises(NotEndedError, match=f"session session-1 is not over: its stream s is {state}"):
+    with pytest.raises(NotEndedError, match=f"session session-1 has not ended: its stream s is {state}"):
         await journal.remove_session("session-1")
     assert await streams_left(journal) == {"s"}

@@ -85,7 +85,7 @@ async def test_a_login_is_passed_on_and_a_wrong_one_refused(
         host = server.url.removeprefix("nats://")
         await (await NatsJournal.open(parse_nats_url(f"nats://{login}@{host}"))).close()
         for wrong in ("", "not-it@", "me:not-it@"):
-            with pytest.raises(JournalError, match=rf"^the journal nats://{host}/tooltap does not let us in: "):
+            with pytest.raises(JournalError, match=rf"^the journal nats://{host}/tooltap refuses the login: "):
                 await NatsJournal.open(parse_nats_url(f"nats://{wrong}{host}"))
 
 
@@ -132,7 +132,7 @@ async def test_what_the_url_asks_for_is_done_to_the_journal(nats_place: NatsPlac
 async def test_a_stream_that_is_not_ours_is_left_alone(nats_place: NatsPlace) -> None:
     journal = await NatsJournal.open(nats_place)
     await journal._link.api("STREAM.CREATE.theirs", name="theirs", subjects=["theirs.>"])
-    with pytest.raises(JournalError, match=r"the stream theirs of .* is there, but is not a tooltap journal"):
+    with pytest.raises(JournalError, match=r"the stream theirs of .* exists, but is not a tooltap journal"):
         await NatsJournal.open(NatsPlace(servers=nats_place.servers, name="theirs"))
     await journal.close()
 
@@ -177,7 +177,7 @@ def test_a_server_without_jetstream_is_one_sentence(tmp_path: Path) -> None:
         code, said = serve(tmp_path, f"{server.url}?connect_timeout=0.5")
 
     assert code == 1
-    assert said.endswith("cannot be reached: JetStream does not answer there; is it switched on?\n")
+    assert said.endswith("cannot be reached: JetStream does not answer; is it enabled on the server?\n")
 
 
 def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:

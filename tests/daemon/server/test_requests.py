@@ -111,7 +111,7 @@ def test_a_session_that_is_over_is_removed(daemon: Running, wire: Wire) -> None:
     assert failure(wire, "remove", session="over") == ("not-found", "there is no session 'over'")
     assert failure(wire, "remove", session="running") == (
         "not-ended",
-        "session running is not over: its stream t is open",
+        "session running has not ended: its stream t is open",
     )
 
 

@@ -1,7 +1,7 @@
-"""Reading a journal on JetStream backwards, newest events first.
+"""Reading the events of a journal on JetStream: forwards, and backwards from the newest.
 
-JetStream reads forwards only. So a window of messages is read from its beginning, and of what it holds the newest
-events are kept; where a window holds nothing that is wanted, the next one is twice as long.
+JetStream reads forwards only. To read backwards, a window of messages is read from its beginning, and the newest events
+in it are retained. A window without a matching event is followed by one twice as long.
 """
 
 from __future__ import annotations
@@ -11,19 +11,47 @@ from collections import deque
 from tooltap.daemon.journal.interface import StoredEvent
 from tooltap.daemon.journal.nats.link import Link
 from tooltap.daemon.journal.nats.log import Log
-from tooltap.daemon.journal.nats.message import EVENTS_A_MESSAGE, decode_group, events_of
+from tooltap.daemon.journal.nats.message import EVENTS_A_MESSAGE, decode_group, end_of, events_of
 from tooltap.daemon.journal.nats.rows import matches
 from tooltap.protocol.filters import Filter
 
-__all__ = ["only_stream", "read_back"]
+__all__ = ["read", "read_back"]
 
 WINDOW, LONGEST_WINDOW = 32, 65_536
 """Messages."""
 
 
-def only_stream(wanted: Filter | None) -> str | None:
-    """The one stream whose events are wanted: its messages have a subject of their own."""
+def _only_stream(wanted: Filter | None) -> str | None:
+    """The stream, if events of one stream are wanted: its messages have a subject of their own."""
     return wanted.stream[0] if wanted is not None and wanted.stream and len(wanted.stream) == 1 else None
+
+
+async def read(
+    link: Link, log: Log, after: int, end: int, wanted: Filter | None, max_bytes: int
+) -> tuple[list[StoredEvent], int, bool]:
+    """As `Journal.read`, up to `end`, in whole messages: the last one may exceed `max_bytes`. The third value is False
+    if messages may be missing, be it that the filter left them out or that they were deleted. Raises `JournalError`."""
+    first, last = (after + 1) // EVENTS_A_MESSAGE, end // EVENTS_A_MESSAGE
+    stream = _only_stream(wanted)
+    events: list[StoredEvent] = []
+    wanted = None if wanted == Filter() else wanted
+    contiguous = wanted is None
+    while after < end and not events:
+        found = await link.insist(log.after, max(first, 1), last, stream, 2 * max_bytes)
+        if not found:
+            return events, end, False
+        size = 0
+        for message in found:
+            contiguous = contiguous and message.seq == max(first, 1)
+            for stored in events_of(message.seq, decode_group(message.data).events):
+                if after < stored.seq <= end and matches(wanted, stored):
+                    events.append(stored)
+                    size += len(stored.body)
+            first = message.seq + 1
+            if size >= max_bytes:
+                break
+        after = min(end_of(first - 1), end)
+    return events, after, contiguous
 
 
 async def read_back(
@@ -37,7 +65,7 @@ async def read_back(
         first = max(last - window + 1, oldest // EVENTS_A_MESSAGE)
         newest = _Newest(limit, max_bytes)
         position = first
-        while found := await link.insist(log.after, max(position, 1), last, only_stream(wanted), 2 * max_bytes):
+        while found := await link.insist(log.after, max(position, 1), last, _only_stream(wanted), 2 * max_bytes):
             for message in found:
                 for stored in events_of(message.seq, decode_group(message.data).events):
                     if stored.seq < before and matches(wanted, stored):
@@ -52,7 +80,7 @@ async def read_back(
 
 
 class _Newest:
-    """The last events that were added, within the bounds."""
+    """The last events added, within the bounds."""
 
     def __init__(self, limit: int, max_bytes: int) -> None:
         self.events: deque[StoredEvent] = deque()
