@@ -1,5 +1,6 @@
-"""What there is of tooltap on this machine and around it, and what is wrong with it: one sentence each, with advice.
+"""`tooltap doctor`: what is installed, configured and running, and what is wrong with it. Knows everything but the web
+page.
 
-`examination.examine` looks at everything, wherever it can: what is broken hides nothing else. It changes nothing, and
-starts nothing but `--version` of agents and questions to systemd.
+`examination.examine` checks everything it can; one failed check hides no other. It changes nothing, and starts nothing
+except `--version` of agents and queries to systemd.
 """

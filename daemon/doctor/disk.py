@@ -1,4 +1,5 @@
-"""What is written to disk: journal, spools, traces. Whether it can be, how much room there is, and who may read it."""
+"""What is on disk: journal, spools, traces. Whether they can be written, how much room is left, and who may read
+them."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ __all__ = ["folder", "journal", "traces"]
 
 MIB = 2**20
 LITTLE, TOO_LITTLE = 1024 * MIB, 64 * MIB
-"""Bytes of room, below which it is worth a word, and below which writing is about to fail."""
+"""Bytes left, below which there is a note, and below which there is a problem."""
 
 
 def journal(file: Path) -> Iterator[Finding]:
@@ -28,10 +29,10 @@ def journal(file: Path) -> Iterator[Finding]:
     try:
         status = file.stat()
     except FileNotFoundError:
-        yield fine("journal", f"there is no journal yet; {file} begins with the first `tooltap serve`")
+        yield fine("journal", f"there is no journal yet; the first `tooltap serve` creates {file}")
         return
     if status.st_mode & 0o077:
-        text = f"others may read {file} (mode {stat.S_IMODE(status.st_mode):04o}), which holds what agents printed"
+        text = f"other users may read {file} (mode {stat.S_IMODE(status.st_mode):04o}), which holds what agents printed"
         yield problem("journal", text, f"Run chmod 600 {file}.")
     try:
         version = format_of(file)
@@ -43,27 +44,27 @@ def journal(file: Path) -> Iterator[Finding]:
 
 
 def folder(area: str, place: Path) -> Iterator[Finding]:
-    """Whether files can be written there, and how much room there is."""
+    """Whether files can be written there, and how much room is left."""
     existing = next(one for one in (place, *place.parents) if one.exists())
     room = shutil.disk_usage(existing).free
     left = f"{room / 1024 / MIB:.1f} GiB" if room >= LITTLE else f"{room / MIB:.0f} MiB"
     if (reason := _refused(existing, made=existing == place)) is not None:
-        advice = "Make it yours to write to, or choose another place; see `Settings` in the README."
+        advice = "Make it writable, or choose another place; see `Settings` in the README."
         yield problem(area, f"cannot write to {place}: {reason}", advice)
     elif room < TOO_LITTLE:
-        yield problem(area, f"only {left} are left for {place}", "Make room: what does not fit is lost.")
+        yield problem(area, f"only {left} are left for {place}", "Free some space: what does not fit is lost.")
     elif room < LITTLE:
-        yield note(area, f"{left} are left for {place}", "Make room before it is full.")
+        yield note(area, f"{left} are left for {place}", "Free some space before the disk is full.")
     else:
-        yield fine(area, f"{place} can be written to, {left} are left")
+        yield fine(area, f"{place} is writable, {left} are left")
 
 
 def _refused(existing: Path, *, made: bool) -> str | None:
-    """Why a file, or a folder on the way to it, cannot be made in it. A place of ours is tried in earnest."""
+    """Why nothing can be created in it, else None. An existing folder is tried by creating a file."""
     if not existing.is_dir():
-        return f"{existing} is no folder"
+        return f"{existing} is not a folder"
     if not made:
-        return None if os.access(existing, os.W_OK | os.X_OK) else f"{existing} is not yours to write to"
+        return None if os.access(existing, os.W_OK | os.X_OK) else f"{existing} is not writable"
     try:
         with tempfile.TemporaryFile(dir=existing):
             return None
@@ -72,16 +73,16 @@ def _refused(existing: Path, *, made: bool) -> str | None:
 
 
 def traces(statistics: dict[str, Any] | None) -> Iterator[Finding]:
-    """Of the daemon that runs, else of one that would be started here."""
+    """The traces of the running daemon, else those of one that would be started here."""
     if statistics is None:
         path = trace_path(os.environ, datetime.now(UTC), os.getpid())
         who = "a daemon started here would write"
     else:
-        told = statistics.get("trace")
-        path, who = None if told is None else Path(told["path"]), "the daemon writes"
-        if told is not None and told["problem"]:
+        trace = statistics.get("trace")
+        path, who = None if trace is None else Path(trace["path"]), "the daemon writes"
+        if trace is not None and trace["problem"]:
             advice = "Make it writable, or choose another place with HAPPIER_STACK_TOOL_TRACE_DIR."
-            yield problem("traces", f"the trace {path} is not written: {told['problem']}", advice)
+            yield problem("traces", f"the trace {path} cannot be written: {trace['problem']}", advice)
     if path is None:
         yield fine("traces", f"{who} no trace of raw lines", "HAPPIER_STACK_TOOL_TRACE=1 switches it on.")
         return

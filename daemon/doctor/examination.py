@@ -1,4 +1,4 @@
-"""Looks at everything."""
+"""All checks, one after the other."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ __all__ = ["examine"]
 def examine(
     *, config_file: Path | None, socket_place: Path | None, commands: Mapping[str, str], timeout: float
 ) -> Iterator[Finding]:
-    """One finding after the other, each as soon as it is found. `commands`: of agents, with the provider that each is.
-    `timeout`: seconds for whatever has to be asked."""
+    """Yield each finding as soon as it is known. `commands`: an agent's program name -> its provider. `timeout`:
+    seconds for each program or daemon that is asked."""
     yield from installation()
     config, finding = _configuration(config_file)
     yield finding
@@ -33,7 +33,7 @@ def examine(
     yield from _guarded("socket", partial(socket, place))
     where = (statistics and journal_place(statistics)) or str(config.journal_place)
     if "://" in where:
-        yield fine("journal", f"the journal is {where}, which a daemon looks after")
+        yield fine("journal", f"the journal is {where}; its daemon checks it")
     else:
         yield from _guarded("journal", partial(journal, Path(where)))
     yield from _guarded("spool", partial(folder, "spool", spool_path()))
@@ -47,22 +47,22 @@ def examine(
 
 
 def _configuration(file: Path | None) -> tuple[Config, Finding]:
-    """What holds if it is broken, too."""
+    """The configuration, or the default if it is broken."""
     if file is None and not os.path.lexists(file := config_path()):
-        return Config(), fine("config", f"there is no configuration file {file}, everything is as usual")
+        return Config(), fine("config", f"there is no configuration file {file}; the defaults apply")
     try:
         config = load_config(file)
         _ = config.journal_place
     except ConfigError as error:
-        advice = "Mend it, and look at it with `tooltap config check`; what follows is told as if it were not there."
+        advice = "Correct it, and check it with `tooltap config check`. The findings below assume the defaults."
         return Config(), problem("config", str(error), advice)
-    return config, fine("config", f"{file} is right")
+    return config, fine("config", f"{file} is valid")
 
 
 def _guarded(area: str, look: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
-    """What cannot be looked at is a finding, too."""
+    """Turn an `OSError` into a finding."""
     try:
         yield from look()
     except OSError as error:
         what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        yield problem(area, f"cannot look at {what}", "Make it readable, or choose another place.")
+        yield problem(area, f"cannot read {what}", "Make it readable, or choose another place.")

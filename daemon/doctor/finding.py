@@ -1,4 +1,4 @@
-"""What an examination finds."""
+"""What a check finds."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["Finding", "fine", "note", "problem"]
 
 class Finding(msgspec.Struct, frozen=True):
     level: Literal["ok", "note", "problem"]
-    """`note`: all works, but something is missing, or news. `problem`: something does not work, or is not private."""
+    """`note`: everything works, but something is missing or new. `problem`: something is broken or not private."""
     area: str
     text: str
     """One sentence."""
     advice: str | None = None
-    """One sentence; of every note and problem."""
+    """One sentence; every note and problem has one."""
 
 
 def fine(area: str, text: str, advice: str | None = None) -> Finding:

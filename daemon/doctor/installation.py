@@ -1,4 +1,4 @@
-"""tooltap itself: version, Python, and the packages that not every installation has."""
+"""tooltap itself: its version, Python, and the optional packages."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def installation() -> Iterator[Finding]:
     for name, extra in EXTRAS.items():
         missing = [module for module in extra.modules if find_spec(module) is None]
         if missing:
-            text = f"{extra.purpose} needs what is not installed: {', '.join(missing)}"
-            yield note(AREA, text, f"Run pip install 'tooltap[{name}]' to have it.")
+            text = f"{extra.purpose} needs packages that are not installed: {', '.join(missing)}"
+            yield note(AREA, text, f"Run pip install 'tooltap[{name}]' to use it.")
         else:
-            yield fine(AREA, f"what {extra.purpose} needs is installed")
+            yield fine(AREA, f"the packages for {extra.purpose} are installed")

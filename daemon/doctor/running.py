@@ -1,6 +1,6 @@
-"""The daemon that runs, and its socket.
+"""The running daemon, and its socket.
 
-It may be of another version: what it does not tell is not missed.
+The daemon may have another version: statistics that it does not have are skipped.
 """
 
 from __future__ import annotations
@@ -29,48 +29,48 @@ def ask_daemon(place: Path, timeout: float) -> tuple[Finding, dict[str, Any] | N
         advice = "Start one with `tooltap serve`, or have it started for you with `tooltap service install`."
         return note(AREA, f"no daemon is listening at {place}", advice), None
     except (ConnectError, DaemonError) as error:
-        return problem(AREA, str(error), "See what the daemon logs, or stop its process and start it anew."), None
+        return problem(AREA, str(error), "Read the daemon's log, or stop its process and start it again."), None
     except DisconnectedError:
-        advice = "See what it logs; if it stays so, stop its process and start it anew."
+        advice = "Read its log; if this persists, stop its process and start it again."
         return problem(AREA, f"the daemon at {place} does not answer", advice), None
     version = statistics.get("version")
     if version != __version__:
         text = f"the daemon is tooltap {version}, this is {__version__}"
-        return note(AREA, text, "Start it anew: `tooltap serve stop`, then as you started it."), statistics
+        return note(AREA, text, "Restart it: `tooltap serve stop`, then as you started it."), statistics
     return fine(AREA, f"tooltap {version}, pid {statistics['pid']}, listening at {place}"), statistics
 
 
 def socket(place: Path) -> Iterator[Finding]:
-    """Whether nobody else gets in."""
+    """Whether the socket and its folder are private."""
     yield from _folder(place.parent)
     try:
         status = place.lstat()
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(status.st_mode):
-        yield problem("socket", f"{place} is there, but is no socket", "Move it away, or set TOOLTAP_SOCKET.")
+        yield problem("socket", f"{place} exists, but is not a socket", "Move it away, or set TOOLTAP_SOCKET.")
     elif status.st_uid != os.geteuid():
         yield problem("socket", f"{place} belongs to another user", "Set TOOLTAP_SOCKET to a place of your own.")
     elif status.st_mode & 0o077:
-        text = f"{place} has mode {stat.S_IMODE(status.st_mode):04o}, which is not for you alone"
+        text = f"{place} has mode {stat.S_IMODE(status.st_mode):04o}, which is not private"
         yield problem("socket", text, f"Run chmod 600 {place}.")
     else:
-        yield fine("socket", f"{place} is for you alone")
+        yield fine("socket", f"{place} is private")
 
 
 def _folder(folder: Path) -> Iterator[Finding]:
     try:
         status = folder.stat()
     except FileNotFoundError:
-        yield fine("socket", f"{folder} is not there yet; the daemon makes it for you alone")
+        yield fine("socket", f"{folder} does not exist yet; the daemon creates it, private")
         return
     if status.st_uid != os.geteuid():
         yield problem("socket", f"{folder} belongs to another user", "Set TOOLTAP_SOCKET to a place of your own.")
     elif status.st_mode & 0o022:
-        text = f"others may write to {folder}, where the socket is (mode {stat.S_IMODE(status.st_mode):04o})"
+        text = f"other users may write to {folder}, where the socket is (mode {stat.S_IMODE(status.st_mode):04o})"
         yield problem("socket", text, f"Run chmod go-w {folder}, or set TOOLTAP_SOCKET to another place.")
     else:
-        yield fine("socket", f"nobody else may write to {folder}, where the socket is")
+        yield fine("socket", f"only you may write to {folder}, where the socket is")
 
 
 def journal_place(statistics: dict[str, Any]) -> str | None:
@@ -89,6 +89,6 @@ def drift(statistics: dict[str, Any]) -> Finding:
     findings = statistics.get("drift", {}).get("findings", [])
     alarms = sum(finding["severity"] == "alarm" for finding in findings)
     if alarms:
-        text = f"since its start the daemon has found {alarms} things that agents print and tooltap misreads"
+        text = f"since its start the daemon has found {alarms} things in agents' output that tooltap misreads"
         return note("drift", text, "Run `tooltap drift` to see them.")
-    return fine("drift", "the daemon has found nothing that is read wrongly since its start")
+    return fine("drift", "since its start the daemon has found nothing that tooltap misreads")

@@ -13,7 +13,7 @@ __all__ = ["service"]
 def service(timeout: float) -> Iterator[Finding]:
     path = unit_path()
     if not path.exists():
-        yield fine("service", "the daemon is no service", "`tooltap service install` starts it with your session.")
+        yield fine("service", "the daemon is not a service", "`tooltap service install` starts it with your session.")
         return
     answer = ask_systemctl("is-active", NAME, timeout=timeout)
     state = "" if answer is None else answer.text.strip()
@@ -21,5 +21,5 @@ def service(timeout: float) -> Iterator[Finding]:
         yield problem("service", f"the service {NAME} has failed", f"See why: journalctl --user -u {NAME}.")
     elif state.isalpha():
         yield fine("service", f"the service {NAME} is installed in {path}, and {state}")
-    else:  # an error is more than a word
-        yield fine("service", f"{path} is there, but no systemd that could be asked about it")
+    else:  # an error message, not a state
+        yield fine("service", f"{path} exists, but no systemd answers queries about it")

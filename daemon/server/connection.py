@@ -1,7 +1,7 @@
-"""One client's end of the socket: bytes in and bytes out, each with its own backpressure.
+"""One client's connection: bytes in and bytes out, each with its own backpressure.
 
-Reading stops when what was received is not taken; `writable` turns false when the client does not take what was
-written. Nobody waits in `write`: whoever writes much looks at `writable` first, or awaits `drain`.
+Reading from the socket stops while received bytes are not taken. `writable` is False while the client does not take
+what was written. `write` never waits: whoever writes much checks `writable` first, or awaits `drain`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Connection(asyncio.Protocol):
         """The client sends nothing more; it may still read."""
         self.bytes_written = 0
         self.when_writable: Callable[[], None] = lambda: None
-        """Called when the client has taken what made `writable` false."""
+        """Called when `writable` becomes True again."""
 
     # -- called by asyncio --------------------------------------------------------------------------------------
 
@@ -55,7 +55,7 @@ class Connection(asyncio.Protocol):
     def eof_received(self) -> bool:
         self.ended = True
         self._arrived.set()
-        # Where the client listens on, its other half stays open: `socat` closes its own as soon as its input ends.
+        # A client that still reads keeps this half open: `socat` closes its own half as soon as its input ends.
         return not _hung_up(self.socket)
 
     def pause_writing(self) -> None:
@@ -94,13 +94,13 @@ class Connection(asyncio.Protocol):
         return line
 
     async def receive(self, limit: int) -> bytes:
-        """What has been received, at least one byte and at most `limit`; nothing at the end."""
+        """Received bytes: at least one, at most `limit`; empty at the end."""
         while not self._buffer and not self.ended:
             await self._more()
         return self._take(limit)
 
     def end_input(self) -> None:
-        """Take in nothing more, whatever the client sends."""
+        """Ignore everything else that the client sends."""
         self.ended = True
         self._transport.pause_reading()
         self._buffer.clear()
@@ -115,16 +115,16 @@ class Connection(asyncio.Protocol):
         self.write(encode_frame(frame))
 
     async def drain(self) -> None:
-        """Wait until the client has taken nearly all of what was written, or is gone."""
+        """Wait until the client has taken most of what was written, or is gone."""
         while not self.writable and not self.closed:
             await self._resumed.wait()
 
     def close(self) -> None:
-        """Close when everything written has been taken."""
+        """Close once everything written has been taken."""
         self._transport.close()
 
     def abort(self) -> None:
-        if not self.closed:  # asyncio 3.11 fails where one that was closed has been flushed since
+        if not self.closed:  # asyncio 3.11 fails to abort a transport that has flushed and closed
             self._transport.abort()
 
     async def wait_closed(self) -> None:
@@ -143,7 +143,7 @@ class Connection(asyncio.Protocol):
 
 
 def _hung_up(connection: socket.socket) -> bool:
-    """Whether the client is gone altogether. Only Linux says so; elsewhere it is found out by writing to it."""
+    """Whether the client has closed both halves. Only Linux tells; elsewhere, writing to it fails later."""
     if sys.platform != "linux":
         return False
     poll = select.poll()

@@ -1,7 +1,7 @@
-"""Bodies of display outputs, which live in memory for a time and are fetched like those the journal keeps.
+"""Bodies of display outputs, which are held in memory for a while and fetched like those in the journal.
 
-They go when they are too old, and the oldest ones when all together are too long. An id says whether it was given out
-by the daemon of this journal, so that one whose body has gone, be it by a restart, is told from one that never was.
+They expire, and the oldest are evicted when all together are too large. An id proves whether it was issued for this
+journal, so an expired body, even one of an earlier process, is distinguished from one that never existed.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import Literal, NamedTuple
 from tooltap.daemon.journal.interface import OutputSlice
 from tooltap.daemon.journal.slices import MAX_SLICE, count_lines, whole_lines
 
-__all__ = ["CannotFitError", "Kept", "OutputCache"]
+__all__ = ["CannotFitError", "CachedOutput", "OutputCache"]
 
 _ID = re.compile(r"display-([0-9a-f]{16})-([0-9a-f]{8})")
 
 
 class CannotFitError(Exception):
-    """The body is longer than there is room for; the message is one sentence for its author."""
+    """The body is too large for the cache; the message is one sentence for its sender."""
 
 
-class Kept(NamedTuple):
+class CachedOutput(NamedTuple):
     data: bytes
     mime_type: str
     type: str
@@ -49,7 +49,7 @@ class Kept(NamedTuple):
 
 
 class OutputCache:
-    """`journal`: id of the journal. `ttl`: seconds. `clock`: in seconds, from any point."""
+    """`journal`: id of the journal. `ttl`: seconds. `clock`: monotonic, in seconds."""
 
     def __init__(
         self, journal: str, *, max_bytes: int, ttl: float, clock: Callable[[], float] = time.monotonic
@@ -58,16 +58,16 @@ class OutputCache:
         self._max_bytes = max_bytes
         self._ttl = ttl
         self._clock = clock
-        self._kept: dict[str, Kept] = {}
-        """The oldest first."""
+        self._cached: dict[str, CachedOutput] = {}
+        """Oldest first."""
         self._bytes = 0
         self._reserved = 0
-        """Of bodies that are being received."""
+        """Bytes reserved for bodies that are being received."""
         self._stored = self._expired = self._evicted = 0
 
     @contextmanager
     def room(self, size: int) -> Iterator[None]:
-        """For a body that is being received. Raises `CannotFitError`."""
+        """Reserve room for a body that is being received. Raises `CannotFitError`."""
         self._make_room(size)
         self._reserved += size
         try:
@@ -76,37 +76,37 @@ class OutputCache:
             self._reserved -= size
 
     def put(self, data: bytes, mime_type: str, kind: str, path: str | None = None, language: str | None = None) -> str:
-        """Keep a body; gives its id. Raises `CannotFitError`."""
+        """Store a body and return its id. Raises `CannotFitError`."""
         self._make_room(len(data))
         nonce = secrets.token_hex(8)
         output_id = f"display-{nonce}-{self._check(nonce)}"
-        kept = Kept(data, mime_type, kind, path, language, count_lines(data), self._clock() + self._ttl)
-        self._kept[output_id] = kept
+        cached = CachedOutput(data, mime_type, kind, path, language, count_lines(data), self._clock() + self._ttl)
+        self._cached[output_id] = cached
         self._bytes += len(data)
         self._stored += 1
         return output_id
 
-    def get(self, output_id: str) -> Kept | None:
+    def get(self, output_id: str) -> CachedOutput | None:
         self.sweep()
-        return self._kept.get(output_id)
+        return self._cached.get(output_id)
 
     def has_expired(self, output_id: str) -> bool:
-        """Whether an id that `get` does not find was given out."""
+        """Whether an id that `get` does not find was issued."""
         match = _ID.fullmatch(output_id)
         return match is not None and match[2] == self._check(match[1])
 
     def sweep(self) -> None:
-        """Drop what is too old; to be called from time to time, lest it stays in memory."""
+        """Drop expired bodies. Call this regularly, to free their memory."""
         now = self._clock()
-        while self._kept and next(iter(self._kept.values())).expires <= now:
+        while self._cached and next(iter(self._cached.values())).expires <= now:
             self._drop()
             self._expired += 1
 
     def statistics(self) -> dict[str, int]:
-        """`kept` and `bytes` as of now; `stored`, `expired` (too old) and `evicted` (too much) of this run."""
+        """`kept` and `bytes` as of now; `stored`, `expired` and `evicted` since startup."""
         self.sweep()
         return {
-            "kept": len(self._kept),
+            "kept": len(self._cached),
             "bytes": self._bytes,
             "stored": self._stored,
             "expired": self._expired,
@@ -116,14 +116,14 @@ class OutputCache:
     def _make_room(self, size: int) -> None:
         self.sweep()
         if self._reserved + size > self._max_bytes:
-            raise CannotFitError(f"{size} bytes do not fit: of all display outputs {self._max_bytes} bytes are kept")
+            raise CannotFitError(f"{size} bytes do not fit: display outputs may have {self._max_bytes} bytes in all")
         while self._bytes + self._reserved + size > self._max_bytes:
             self._drop()
             self._evicted += 1
 
     def _drop(self) -> None:
-        oldest = next(iter(self._kept))
-        self._bytes -= len(self._kept.pop(oldest).data)
+        oldest = next(iter(self._cached))
+        self._bytes -= len(self._cached.pop(oldest).data)
 
     def _check(self, nonce: str) -> str:
         return f"{zlib.crc32(f'{self._journal}:{nonce}'.encode()):08x}"

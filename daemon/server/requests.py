@@ -1,4 +1,4 @@
-"""Answers to requests: one frame in, one reply out. Every reply is bounded."""
+"""Requests: one frame in, one reply out. Every reply is bounded."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MAX_REPLY = 1_048_576
 """Bytes of a reply's result."""
 BODY_CHUNK = 65_536
 BODY_STALL = 10.0
-"""Seconds without a byte after which a body that is being stored is given up."""
+"""Seconds without a byte after which receiving a body fails."""
 
 _JOURNAL_OUTPUT = re.compile(r"(?P<stream>.+):(?P<line>[0-9]{1,15})[cd]?:o[0-9]+")
 
@@ -50,14 +50,14 @@ _log = get_logger("requests")
 
 
 class Part(NamedTuple):
-    """Of an output's body, and what else is known of the output: `type`, `path`, `language`."""
+    """A slice of an output body, and what else is known of the output: `type`, `path`, `language`."""
 
     slice: OutputSlice
     about: dict[str, str]
 
 
 class Requests:
-    """`statistics`: of the daemon. `end_stream` raises `FrameError` where there is no such stream."""
+    """`statistics`: of the daemon. `end_stream` raises `FrameError` for an unknown stream."""
 
     def __init__(
         self,
@@ -84,8 +84,8 @@ class Requests:
             return failure(request.id, "internal", "the request failed; the daemon's log says why")
 
     async def store(self, request: StoreRequest, receive: Callable[[int], Awaitable[bytes]]) -> Reply:
-        """`receive` gives at most so many of the body's bytes, none at the end. Raises `FrameError`: what is then left
-        of the body cannot be told from frames."""
+        """Receive and store a body. `receive(n)` returns up to n of its bytes, none at the end. Raises `FrameError`,
+        which is fatal: the rest of the body cannot be distinguished from frames."""
         try:
             with self._outputs.room(request.bytes):
                 body = await _receive_body(request, receive)
@@ -127,11 +127,11 @@ class Requests:
             raise FrameError("not-found", f"there is no event {request.seq}")
         event = msgspec.json.decode(with_seq(stored.seq, stored.body))
         if request.view == "display" and event["kind"] == "tool-result":
-            event |= await self._made_view(event)
+            event |= await self._view_made_later(event)
         return {"view": request.view, "event": view_of(event, request.view)}
 
-    async def _made_view(self, result: dict[str, Any]) -> dict[str, Any]:
-        """The `display` that a command has made of a result since."""
+    async def _view_made_later(self, result: dict[str, Any]) -> dict[str, Any]:
+        """The `display` that a command has made of a result after it was journaled."""
         after, wanted = result["seq"], view_id(result["id"])
         updates = Filter(stream=(result["stream"],), kind=("tool-update",), tool=(result["name"],))
         while after < self._journal.latest:
@@ -143,15 +143,15 @@ class Requests:
 
     async def _calls(self, request: CallsRequest) -> dict[str, Any]:
         found = await self._journal.open_calls(request.session)
-        kept = {name: _fitting(rows, MAX_REPLY // 2) for name, rows in found.items()}
-        return {**kept, "complete": kept == found}
+        fitting = {name: _fitting(rows, MAX_REPLY // 2) for name, rows in found.items()}
+        return {**fitting, "complete": fitting == found}
 
     async def part(self, request: OutputRequest) -> Part:
-        """What the `output` request asks for, as it is. Raises `FrameError` and `JournalError`."""
-        if (kept := self._outputs.get(request.output_id)) is not None:
-            known = {"type": kept.type, "path": kept.path, "language": kept.language}
+        """The requested slice, not yet encoded. Raises `FrameError` and `JournalError`."""
+        if (cached := self._outputs.get(request.output_id)) is not None:
+            known = {"type": cached.type, "path": cached.path, "language": cached.language}
             about = {key: value for key, value in known.items() if value is not None}
-            return Part(kept.slice(request.offset, request.length, request.unit), about)
+            return Part(cached.slice(request.offset, request.length, request.unit), about)
         part = await self._journal.output(request.output_id, request.offset, request.length, request.unit)
         if part is None:
             raise await self._no_output(request.output_id)
@@ -163,7 +163,7 @@ class Requests:
 
     async def _no_output(self, output_id: str) -> FrameError:
         if self._outputs.has_expired(output_id):
-            return FrameError("expired", f"output {output_id!r} has expired: it was kept in memory, for a time")
+            return FrameError("expired", f"output {output_id!r} has expired: it was held in memory for a limited time")
         if (match := _JOURNAL_OUTPUT.fullmatch(output_id)) is not None:
             stream = match["stream"]
             events, _ = await self._journal.read(0, Filter(stream=(stream,)), max_bytes=1)
@@ -194,7 +194,7 @@ def failure(request_id: RequestId, code: ErrorCode, message: str) -> Reply:
 
 
 def _fitting(rows: list[T], limit: int = MAX_REPLY) -> list[T]:
-    """As many of the first rows as fit into a reply."""
+    """The first rows, as many as fit into a reply."""
     size = 0
     for number, row in enumerate(rows):
         size += len(msgspec.json.encode(row)) + 1
@@ -210,8 +210,8 @@ async def _receive_body(request: StoreRequest, receive: Callable[[int], Awaitabl
         with anyio.move_on_after(BODY_STALL):
             data = await receive(min(BODY_CHUNK, request.bytes - len(body)))
         if not data:
-            came = f"only {len(body)} of {request.bytes} bytes came"
-            raise FrameError("bad-frame", f"store: {came}", request_id=request.id, fatal=True)
+            received = f"only {len(body)} of {request.bytes} bytes were received"
+            raise FrameError("bad-frame", f"store: {received}", request_id=request.id, fatal=True)
         body += data
     return bytes(body)
 
@@ -220,7 +220,7 @@ def _bytes(part: OutputSlice) -> dict[str, Any]:
     data = part.data
     body = _body(data, part.offset + len(data) >= part.total)
     while len(msgspec.json.encode(body)) > MAX_REPLY:
-        data = data[: len(data) * 2 // 3]  # JSON needs up to six bytes for one
+        data = data[: len(data) * 2 // 3]  # JSON may need six bytes for one
         body = _body(data, False)
     length = len(body["text"].encode()) if "text" in body else len(body["b64"])
     return _slice(part, body, length, "bytes")
@@ -230,14 +230,14 @@ def _lines(part: OutputSlice) -> dict[str, Any]:
     """Whole lines only."""
     lines = [line + b"\n" for line in part.data.split(b"\n")]
     lines[-1] = lines[-1][:-1]
-    if not lines[-1] or part.offset + len(lines) < part.total:  # nothing, or the head of a line too long for a slice
+    if not lines[-1] or part.offset + len(lines) < part.total:  # empty, or the head of a line too long for a slice
         lines.pop()
     body = _body(b"".join(lines), True)
     while len(msgspec.json.encode(body)) > MAX_REPLY:
         lines = lines[: len(lines) * 2 // 3]
         body = _body(b"".join(lines), True)
     if not lines and part.offset < part.total:
-        raise FrameError("too-large", f"line {part.offset} alone is longer than a reply; ask for it in bytes")
+        raise FrameError("too-large", f"line {part.offset} alone is longer than a reply; request it in bytes")
     return _slice(part, body, len(lines), "lines")
 
 
@@ -253,7 +253,7 @@ def _slice(part: OutputSlice, body: dict[str, Any], length: int, unit: str) -> d
 
 
 def _body(data: bytes, complete: bool) -> dict[str, Any]:
-    """UTF-8 as `text`, anything else as `b64`. Where it is not complete, the last code point may be cut off."""
+    """UTF-8 as `text`, anything else as `b64`. If not `complete`, a code point cut off at the end is dropped."""
     try:
         return {"text": data.decode()}
     except UnicodeDecodeError as error:

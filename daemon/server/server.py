@@ -1,7 +1,7 @@
-"""The socket's server: greets each connection, reads its frames and lets it be one thing: subscriber or publisher.
+"""The socket's server: greets each connection, reads its frames, and serves a subscriber or a publisher.
 
-Every connection has one task, which reads frames in order; what a subscriber receives is written by the hub. A mistake
-is answered on the connection that made it and harms no other.
+Each connection has one task, which reads frames in order. The hub writes what a subscriber receives. A mistake is
+answered on the connection that made it and affects no other.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Server:
         )
 
     async def stop(self) -> None:
-        """Accept nobody, commit what publishers have sent, let subscribers take what was written to them."""
+        """Accept no connection, commit what publishers have sent, let clients read what was written to them."""
         if self._listening is not None:
             self._listening.close()
         await self._streams.suspend_all()
@@ -86,7 +86,7 @@ class Server:
     def _accepted(self, connection: Connection) -> None:
         try:
             user = peer_uid(connection.socket)
-        except OSError:  # gone before it was greeted
+        except OSError:  # the client is gone already
             connection.abort()
             return
         if user != self._owner:
@@ -125,14 +125,14 @@ class Server:
                     connection.send(_answer_to(error))
                     if error.fatal:
                         return
-            if subscription is not None:  # the client sends nothing more, but listens
+            if subscription is not None:  # the client sends nothing more, but still reads
                 await connection.wait_closed()
         finally:
             if subscription is not None:
                 subscription.close()
 
     async def _next_frame(self, connection: Connection) -> ClientFrame | None:
-        """None where the client ends. Raises `FrameError`."""
+        """The next frame; None at the end of input. Raises `FrameError`."""
         while (line := await connection.read_line(self._config.frame_bytes)) is not None:
             if line.strip():
                 return decode_client_frame(line)
@@ -141,9 +141,9 @@ class Server:
     async def _handle(
         self, connection: Connection, frame: ClientFrame, subscription: Subscription | None
     ) -> Subscription | None:
-        """Raises `FrameError`."""
+        """Handle one frame; returns the connection's subscription, if any. Raises `FrameError`."""
         if isinstance(frame, Subscribe | Ingest) and subscription is not None:
-            mistake = "this connection carries a subscription already"
+            mistake = "this connection already carries a subscription; open another one"
             raise FrameError("wrong-mode", mistake, fatal=isinstance(frame, Ingest))
         if isinstance(frame, Subscribe):
             config = self._config

@@ -1,4 +1,4 @@
-"""Which hosts are this machine: what is there is asked without a proxy, and what listens there is for its user only."""
+"""Which hosts are this machine: they are reached without a proxy, and may serve their user without a login."""
 
 from __future__ import annotations
 
@@ -28,6 +28,6 @@ def is_address(host: str) -> bool:
 
 
 def without_port(host: str) -> str:
-    """The name or address in a `Host` header; empty for what is none."""
+    """The name or address in a `Host` header; empty for anything else."""
     match = _HOST.fullmatch(host)
     return "" if match is None else match["address"] or match["name"]

@@ -1,4 +1,4 @@
-"""Runs a program for what it prints at once: bounded in time and in what is read, and nothing of it is left behind."""
+"""Run a program for what it prints: bounded in time and output, and no process is left behind."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ from typing import NamedTuple
 
 __all__ = ["Printed", "run_briefly"]
 
-MOST = 65_536
-"""Bytes that are read."""
+MAX_BYTES = 65_536
 
 
 class Printed(NamedTuple):
     text: str
     """Standard output and standard error."""
     code: int | None
-    """None if it did not end by itself."""
+    """Exit code; None if the program was killed."""
 
 
 def run_briefly(command: Sequence[str], seconds: float) -> Printed:
-    """Standard input is empty. After `seconds` it is killed, with the children that it has not put into a session of
-    their own. Raises `OSError` if it cannot be started."""
+    """Run with empty standard input. After `seconds` the program and the children in its process session are killed.
+    Raises `OSError` if it cannot be started."""
     deadline = time.monotonic() + seconds
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
@@ -39,7 +38,7 @@ def run_briefly(command: Sequence[str], seconds: float) -> Printed:
             code = None
         try:
             os.killpg(process.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):  # it has ended; macOS refuses where only its corpse is left
+        except (ProcessLookupError, PermissionError):  # it has ended; macOS refuses if only a zombie is left
             pass
         process.wait()
     return Printed(text.decode(errors="replace"), code)
@@ -47,9 +46,9 @@ def run_briefly(command: Sequence[str], seconds: float) -> Printed:
 
 def _read(output: int, deadline: float) -> bytes:
     text = b""
-    while len(text) < MOST and select.select([output], [], [], max(deadline - time.monotonic(), 0))[0]:
-        data = os.read(output, MOST)
+    while len(text) < MAX_BYTES and select.select([output], [], [], max(deadline - time.monotonic(), 0))[0]:
+        data = os.read(output, MAX_BYTES)
         if not data:
             break
         text += data
-    return text[:MOST]
+    return text[:MAX_BYTES]

@@ -1,8 +1,8 @@
-"""Places at which a test can kill the process as `kill -9` would; inert unless the environment names one.
+"""Points at which a test can kill the process as `kill -9` would; inert unless the environment names one.
 
-`TOOLTAP_FAILPOINT=<name>[:<n>]` kills at the n-th hit (default: the first) of the named point; the hit is first
-appended to the file `TOOLTAP_FAILPOINT_LOG`, so that a test knows its point was reached. `<name>:<n>:hang` instead
-stops the thread there for good, as a disk does that does not answer any more.
+`TOOLTAP_FAILPOINT=<name>[:<n>]` kills at the n-th hit (default: the first) of the named point. The hit is first
+appended to the file `TOOLTAP_FAILPOINT_LOG`, so that a test knows its point was reached. `<name>:<n>:hang` blocks the
+thread there forever instead, like a disk that no longer responds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _hits = 0
 
 
 def failpoint(name: str) -> None:
-    """Die or hang here if this point is the armed one and its turn has come."""
+    """Die or hang here, if this is the armed point and its n-th hit."""
     if _armed is None or _armed[0] != name:
         return
     global _hits

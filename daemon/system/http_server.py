@@ -1,4 +1,4 @@
-"""An HTTP server in the event loop of a process that does other things as well, and that stops when it is told to."""
+"""An HTTP server in the event loop of a process that also does other work, and that stops on request."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["HttpConnection", "HttpServer"]
 
 
 class HttpConnection(H11Protocol):
-    """One client's."""
+    """One client's connection."""
 
     def send_400_response(self, msg: str) -> None:
-        """uvicorn 0.54 answers what is no HTTP also where it has begun to answer, or has done so: that fails."""
+        """uvicorn 0.54 replies 400 to bytes that are not HTTP even when it has begun a response, which fails."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             super().send_400_response(msg)
         else:
@@ -26,8 +26,8 @@ class HttpConnection(H11Protocol):
 
 
 class HttpServer(uvicorn.Server):
-    """`application`: ASGI. `keep_alive`: seconds for which a client may keep a connection that it does not use.
-    `finishing`: seconds for answers that are under way when it is told to stop."""
+    """`application`: ASGI. `keep_alive`: seconds that a client may keep an unused connection open. `finishing`: seconds
+    that responses may take after `stop`."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class HttpServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 application,
-                http=protocol,  # type: ignore[arg-type]  # it is called, no more
+                http=protocol,  # type: ignore[arg-type]  # uvicorn only calls it
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -65,5 +65,5 @@ class HttpServer(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Signals are left to the process: uvicorn would end it by the signal, before its work is done."""
+        """Leave signals to the process: uvicorn would end it by the signal, before its work is done."""
         yield

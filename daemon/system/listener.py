@@ -1,8 +1,8 @@
 """The daemon's Unix socket: one daemon per socket, for its own user only.
 
-An advisory lock on `<socket>.lock` decides who may listen, so that two daemons starting at once cannot both win and a
-socket file left by a killed one is simply replaced. The socket is bound under a temporary name and renamed over its
-place when it listens: whoever sees it can connect, and it is never there with open permissions.
+An advisory lock on `<socket>.lock` decides who may listen: two daemons that start at once cannot both win, and a socket
+file left by a killed daemon is simply replaced. The socket is bound under a temporary name and renamed into place once
+it listens, so that whoever sees it can connect, and it is never visible with open permissions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Self
 __all__ = ["BACKLOG", "ListenError", "Listener", "peer_uid"]
 
 BACKLOG = 1_024
-"""Connections that may wait to be accepted: a client that does not block takes a full queue for an open connection."""
+"""Connections that may wait to be accepted. A non-blocking client takes a full queue for an open connection."""
 
 MAX_PATH = 103 if sys.platform == "darwin" else 107
 """Bytes of `sun_path` without its terminating NUL."""
@@ -58,8 +58,8 @@ class Listener:
 
 
 def _private_directory(path: Path) -> None:
-    """Make sure that nobody else can put another socket into the place. A directory made here is closed altogether; in
-    one that others may look into, the socket's own mode and the peer's uid keep them out."""
+    """Make sure that no other user can replace the socket. A directory created here is private. In one that others may
+    read, the socket's mode and the check of the peer's uid keep them out."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = path.stat()
@@ -95,7 +95,7 @@ def _listen(path: Path) -> socket.socket:
     temporary = path.with_name(f"{path.name}.{os.getpid()}")
     for place in (path, temporary):
         if (length := len(os.fsencode(place))) > MAX_PATH:
-            raise OSError(f"the path of a socket may have {MAX_PATH} bytes, this one needs {length}")
+            raise OSError(f"the path of a socket may have {MAX_PATH} bytes, this one has {length}")
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         temporary.unlink(missing_ok=True)

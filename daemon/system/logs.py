@@ -1,6 +1,6 @@
-"""The daemon's log: to stderr, coloured lines on a terminal, one JSON object per line otherwise.
+"""The daemon's log, to stderr: coloured lines on a terminal, otherwise one JSON object per line.
 
-A message is a constant text; what varies goes into fields.
+A message is a constant text; variable parts go into fields.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 
 from tooltap.daemon.system.without import without
 
-with without("rich"):  # structlog would load all of it, a fifth of the daemon's start, for tracebacks we render plainly
+with without("rich"):  # structlog would import it for tracebacks, which are rendered plainly: a fifth of the startup
     import structlog
     from structlog.tracebacks import ExceptionDictTransformer
     from structlog.typing import FilteringBoundLogger, Processor
@@ -27,7 +27,7 @@ def configure(level: str = "info") -> None:
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    # Local variables stay out of tracebacks: they hold what agents printed.
+    # No local variables in tracebacks: they hold what agents printed.
     rendering: list[Processor] = (
         [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
         if sys.stderr.isatty()

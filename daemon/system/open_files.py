@@ -1,4 +1,4 @@
-"""How many files and sockets this process may have open."""
+"""The limit on open files and sockets of this process."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _log = get_logger("process")
 
 
 def allow_open_files(wanted: int) -> None:
-    """Raise the limit of open files, which on many systems is 256 or 1,024, as far as the system lets us."""
+    """Raise the limit, which is 256 or 1,024 on many systems, as far as the system allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         possible = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (possible, hard))
         except (OSError, ValueError):
-            _log.warning("the limit of open files cannot be raised", limit=soft, wanted=wanted)
+            _log.warning("cannot raise the limit of open files", limit=soft, wanted=wanted)

@@ -27,13 +27,13 @@ def socket_path() -> Path:
     if named := os.environ.get(SOCKET_VARIABLE):
         return Path(named)
     with warnings.catch_warnings():
-        # Without $XDG_RUNTIME_DIR platformdirs warns and takes a private directory of its own; nothing to worry about.
+        # Without $XDG_RUNTIME_DIR platformdirs warns and uses a private directory, which is fine.
         warnings.simplefilter("ignore")
         return platformdirs.user_runtime_path() / "tooltap.sock"
 
 
 def config_path() -> Path:
-    """Of the daemon, if it is not told another."""
+    """The configuration file of a daemon without `--config`."""
     return platformdirs.user_config_path("tooltap") / "tooltap.toml"
 
 
@@ -42,12 +42,12 @@ def journal_path() -> Path:
 
 
 def spool_path() -> Path:
-    """`$TOOLTAP_SPOOL`, else `spool` in the user's data directory: publishers and daemon must agree on it."""
+    """`$TOOLTAP_SPOOL`, else `spool` in the user's data directory: publishers and daemon must use the same."""
     if named := os.environ.get(SPOOL_VARIABLE):
         return Path(named)
     return platformdirs.user_data_path("tooltap") / "spool"
 
 
 def web_token_path() -> Path:
-    """Of the web gateway, if the daemon is not told another."""
+    """The web gateway's token, unless `web.token_file` is set."""
     return platformdirs.user_data_path("tooltap") / "web-token"

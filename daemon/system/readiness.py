@@ -1,4 +1,4 @@
-"""Tells systemd that the daemon is ready."""
+"""Notify systemd that the daemon is ready."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ __all__ = ["notify_ready"]
 
 
 def notify_ready() -> None:
-    """Tell systemd, if it has started us and wants to know (sd_notify(3)). Whoever else has set the variable is nobody
-    to fail for."""
+    """Notify systemd, if it started this process and wants to know (sd_notify(3)). Errors are ignored: the variable may
+    come from elsewhere."""
     place = os.environ.get("NOTIFY_SOCKET")
     if not place:
         return

@@ -1,4 +1,4 @@
-"""The daemon as a service of systemd's user manager: the unit, what systemd says of it, and what it is told."""
+"""The daemon as a service of systemd's user manager: the unit, and queries to systemd."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["NAME", "VARIABLES", "ask_systemctl", "is_ours", "unit", "unit_path"]
 
 NAME = "tooltap.service"
 BOOTED = Path("/run/systemd/system")
-"""Is there where systemd runs (sd_booted(3))."""
+"""Exists where systemd runs (sd_booted(3))."""
 MARK = "# Written by `tooltap service install`, which writes it anew."
 VARIABLES = (
     "TOOLTAP_SOCKET",
@@ -30,8 +30,8 @@ VARIABLES = (
     "HAPPIER_HOME_DIR",
     "PATH",
 )
-"""A service does not know what a shell has been told: these, if they are set, it is given. `PATH` is for the commands
-that rewrite results."""
+"""Environment variables that the service gets, if they are set: it does not inherit a shell's. `PATH` is for the
+commands that rewrite results."""
 
 _PLAIN = re.compile(r"[\w@%$+=:,./-]+")
 
@@ -45,16 +45,16 @@ Description=tooltap: one stream of what coding agents do
 Type=notify
 ExecStart={command}
 {environment}
-# What was started in vain is tried again, save a wrong configuration.
+# Restart after a failure, except for a wrong configuration.
 Restart=on-failure
 RestartSec=1
 RestartPreventExitStatus=2
-# A journal of an older format is brought up to date first.
+# A journal of an older format is migrated first.
 TimeoutStartSec=10min
 TimeoutStopSec=30
 
-# Hardening that needs no namespace, which not every kernel grants to users. The daemon writes where it is told to, and
-# runs the commands of `[tools.*] rewrite`, so neither files nor the network are taken from it.
+# Hardening without namespaces, which not every kernel grants to users. The daemon writes where its configuration says,
+# and runs the commands of `[tools.*] rewrite`, so neither files nor the network are restricted.
 UMask=0077
 NoNewPrivileges=yes
 LockPersonality=yes
@@ -68,7 +68,8 @@ WantedBy=default.target
 
 
 def unit(command: Sequence[str], environment: Mapping[str, str]) -> str:
-    """`command`: the absolute path of a program, and its arguments. `environment`: the service gets its `VARIABLES`."""
+    """The unit file. `command`: the absolute path of a program, and its arguments. `environment`: provides
+    `VARIABLES`."""
     assignments = (f"{name}={environment[name]}" for name in VARIABLES if environment.get(name))
     return _UNIT.format(
         mark=MARK,
@@ -83,12 +84,12 @@ def unit_path() -> Path:
 
 
 def is_ours(path: Path) -> bool:
-    """Whether what is there was written by us. Raises `OSError`, if it cannot be read."""
+    """Whether tooltap wrote the file. Raises `OSError` if it cannot be read."""
     return path.read_text(errors="replace").startswith(MARK)
 
 
 def ask_systemctl(*arguments: str, timeout: float) -> Printed | None:
-    """What the user's systemd answers; None where there is none that can be asked."""
+    """What the user's systemd answers; None if there is none to ask."""
     program = shutil.which("systemctl")
     if program is None or not BOOTED.is_dir():
         return None
@@ -96,7 +97,7 @@ def ask_systemctl(*arguments: str, timeout: float) -> Printed | None:
 
 
 def _word(text: str) -> str:
-    """As systemd reads it: quotes, C's escapes, and `%` for what it replaces (systemd.syntax(7))."""
+    """Quote a word for systemd: quotes, C escapes, and `%%` for `%` (systemd.syntax(7))."""
     text = text.replace("%", "%%")
     if _PLAIN.fullmatch(text):
         return text

@@ -1,4 +1,4 @@
-"""Listening on TCP: for this machine alone, unless the user says otherwise."""
+"""Listening on TCP: for this machine only, unless the user allows more."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ __all__ = ["Address", "listen", "parse_address", "url_of"]
 
 LOOPBACK = "127.0.0.1"
 EVERYWHERE = {"0.0.0.0": LOOPBACK, "::": "::1"}
-"""Addresses to listen at, but not to ask for."""
+"""Addresses to listen at -> addresses to connect to."""
 
 
 class Address(NamedTuple):
     host: str
     port: int
-    """0: any that is free."""
+    """0: any free port."""
 
 
 def parse_address(text: str) -> Address:
-    """`HOST:PORT`, `[IPV6]:PORT`, or `:PORT` on loopback. Raises `ValueError`, which says what it
-    has to be."""
+    """Read `HOST:PORT`, `[IPV6]:PORT`, or `:PORT` on loopback. Raises `ValueError` with what was expected."""
     host, colon, port = text.rpartition(":")
     if not colon or not port.isascii() or not port.isdecimal() or int(port) > 65_535:
         raise ValueError(f"HOST:PORT, such as 127.0.0.1:8422, not {text!r}")
@@ -41,12 +40,12 @@ def listen(address: Address, *, allow_remote: bool) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except socket.gaierror as error:
         raise ListenError(f"cannot listen on {host}:{port}: {error.strerror}") from None
-    except OSError as error:  # whose words repeat the address
+    except OSError as error:  # its own text would repeat the address
         raise ListenError(f"cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}") from None
 
 
 def url_of(listening: socket.socket) -> str:
-    """For programs on this machine."""
+    """The URL for programs on this machine."""
     host, port = listening.getsockname()[:2]
     host = EVERYWHERE.get(host, host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,8 +1,8 @@
-"""A terminal for a program whose output we read, where its output would otherwise be one.
+"""A pseudo-terminal for a program whose output is read, so that it behaves as at a real terminal.
 
-Programs do behave differently at a terminal; above all, they do not hold their output back until they have a block of
-it. The pseudo-terminal changes no byte (what a terminal does to line ends, the real one does afterwards) and is as
-large as the real one. Input, echo, signals and job control stay those of the real terminal, which keeps its modes.
+Above all, programs at a terminal do not buffer their output in blocks. The pseudo-terminal changes no byte (the real
+one converts line ends afterwards) and has the size of the real one. Input, echo, signals and job control stay with the
+real terminal, whose modes are not changed.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Self
 __all__ = ["OutputTerminal"]
 
 OUTPUT_FLAGS = 1
-"""Of what `tcgetattr` gives."""
+"""Index into the list that `tcgetattr` returns."""
 
 
 class OutputTerminal:
-    """A pseudo-terminal that stands for the one at the descriptor `real`."""
+    """A pseudo-terminal in place of the terminal at descriptor `real`."""
 
     @classmethod
     def like(cls, real: int) -> Self | None:
-        """None if there is no terminal, or the system has no more of them."""
+        """None if `real` is not a terminal, or the system has no pseudo-terminal left."""
         if not os.isatty(real):
             return None
         try:
@@ -34,7 +34,7 @@ class OutputTerminal:
     def __init__(self, real: int) -> None:
         """Raises `OSError`."""
         self.ends = os.openpty()
-        """Ours, and the program's."""
+        """Descriptors: ours, and the program's."""
         self._real = real
         attributes = termios.tcgetattr(self.ends[1])
         attributes[OUTPUT_FLAGS] &= ~termios.OPOST
@@ -42,8 +42,8 @@ class OutputTerminal:
         self.resize()
 
     def resize(self) -> None:
-        """As large as the real one."""
+        """Adopt the size of the real terminal."""
         try:
             fcntl.ioctl(self.ends[0], termios.TIOCSWINSZ, fcntl.ioctl(self._real, termios.TIOCGWINSZ, bytes(8)))
-        except OSError:  # the real one, or the program, is gone
+        except OSError:  # the real terminal or the program is gone
             pass

@@ -1,4 +1,5 @@
-"""Where in a TOML file a key stands. `tomllib` tells no positions, so its beginnings are parsed until it is there."""
+"""The line of a key in a TOML file. `tomllib` reports no positions, so ever longer beginnings of the file are
+parsed."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ __all__ = ["line_of"]
 
 
 def line_of(text: str, path: Sequence[str]) -> int | None:
-    """Line (1-based) of valid TOML on which the key is named; None if it is not there."""
+    """The line (1-based) of valid TOML that names the key; None if there is none."""
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
         if path[-1] in line and _has(_parsed(lines, number), path):
@@ -19,7 +20,7 @@ def line_of(text: str, path: Sequence[str]) -> int | None:
 
 
 def _parsed(lines: list[str], number: int) -> Any:
-    """The file up to the end of the statement that has line `number`."""
+    """Parse the file up to the end of the statement that contains line `number`."""
     for end in range(number, len(lines) + 1):
         try:
             return tomllib.loads("\n".join(lines[:end]))

@@ -1,4 +1,4 @@
-"""Imports without an optional dependency of what is imported, though it is installed."""
+"""Import a package without one of its optional dependencies, although that is installed."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["without"]
 
 @contextmanager
 def without(package: str) -> Iterator[None]:
-    """Importing `package` fails in this block, unless it is loaded already."""
+    """Make importing `package` fail in this block, unless it is already loaded."""
     if package in sys.modules:
         yield
         return
-    sys.modules[package] = None  # type: ignore[assignment]  # how the import system is told that there is none
+    sys.modules[package] = None  # type: ignore[assignment]  # makes the import system raise `ModuleNotFoundError`
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""What of an event each audience gets to see: the model's view, the user's view, or all of it."""
+"""The views of an event: what the model sees, what the user sees, or everything."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ View: TypeAlias = Literal["assistant", "display", "raw"]
 
 
 def view_of(event: dict[str, Any], view: View) -> dict[str, Any]:
-    """`raw`: the event as journaled. `assistant`: without the provider's own object and what only the user saw; where
-    that is all the wire has, `assistantView` is `unknown`. `display`: the same, save that a stored display stands in
-    place of the output, and that of a silent result there is neither; otherwise both views are equal.
+    """`raw`: the event as journaled.
+
+    `assistant`: without the provider's own object, and without what only the user saw. If the stream has nothing else,
+    `assistantView` is `unknown`.
+
+    `display`: like `assistant`, except that a stored display replaces the output, and that a silent result has neither.
     """
     if view == "raw":
         return event
@@ -20,7 +23,7 @@ def view_of(event: dict[str, Any], view: View) -> dict[str, Any]:
     shown = {key: value for key, value in event.items() if key not in hidden}
     for key in shown.keys() & {"input", "output"}:
         shown[key] = {name: value for name, value in shown[key].items() if name != "_raw"}
-    if outputs := {pointer: ref for pointer, ref in shown.pop("outputs", {}).items() if _leads(pointer, shown)}:
+    if outputs := {pointer: ref for pointer, ref in shown.pop("outputs", {}).items() if _contains(pointer, shown)}:
         shown["outputs"] = outputs
     return shown
 
@@ -33,7 +36,7 @@ def _hidden(event: dict[str, Any], view: View) -> tuple[str, ...]:
     return ("output",) if "display" in event else ()
 
 
-def _leads(pointer: str, event: dict[str, Any]) -> bool:
-    """Whether what a JSON pointer points to is in a view."""
+def _contains(pointer: str, event: dict[str, Any]) -> bool:
+    """Whether a JSON pointer leads to a part of the view."""
     _, field, *path = pointer.split("/")
     return field in event and path[:1] != ["_raw"]

@@ -1,10 +1,11 @@
-"""One stream's results as the user's rules want them shown, before they are journaled.
+"""Apply the user's rules to one stream's results, before they are journaled.
 
-What a rule makes of a result follows from the two alone, so that it can be journaled with it. A line that a killed
-daemon had not committed comes again and is shown by the rules then in force; one that it had is not looked at again.
-What a command is to make of a result is only noted here: it runs when the result is durable (`rewriter.py`).
+The view that a rule makes depends only on the rule and the result, and is journaled with the result. A line that a
+killed daemon had not committed arrives again, and is then shown by the rules of that time; a committed line is not
+looked at again. A command that makes a view is only noted here: it runs once the result is durable (`rewriter.py`).
 
-Calls are remembered until they end, because a rule may show what was asked for; within bounds, the oldest going first.
+Calls are remembered until they end, because a rule may show a call's input. The oldest are forgotten when there are too
+many.
 """
 
 from __future__ import annotations
@@ -32,24 +33,24 @@ RAN = ("completed", "failed")
 
 
 class Policy:
-    """The rules in force; they may change at any time."""
+    """The current rules; they may change at any time."""
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
 
 
 class Rewrite(NamedTuple):
-    """A result that a command is to make a view of."""
+    """A result for which a command makes a view."""
 
     command: tuple[str, ...]
     stdin: bytes
     text: str
-    """Of the assistant view."""
+    """Text of the assistant view."""
     result: ToolResult
     mime_type: str | None
 
 
-class _Asked(NamedTuple):
+class _Call(NamedTuple):
     """What is remembered of a call."""
 
     input: dict[str, Any]
@@ -58,40 +59,40 @@ class _Asked(NamedTuple):
     size: int
 
 
-NOTHING_ASKED = _Asked({}, None, None, 0)
+UNKNOWN_CALL = _Call({}, None, None, 0)
 
 
 class StreamViews:
     def __init__(self, policy: Policy, limits: Limits) -> None:
         self._policy = policy
         self._limits = limits
-        self._asked: dict[str, _Asked] = {}
-        self._asked_bytes = 0
+        self._calls: dict[str, _Call] = {}
+        self._call_bytes = 0
         self._rewrites: list[Rewrite] = []
 
     def apply(self, outputs: Sequence[Output]) -> Sequence[Output]:
-        """The same, with what the rules say in the results; a long view is a body of its own."""
+        """The outputs, with views in the results. A long view becomes an output body."""
         rules = self._policy.rules
-        if not rules and not self._asked:
+        if not rules and not self._calls:
             return outputs
-        shown: list[Output] = []
+        applied: list[Output] = []
         for output in outputs:
             event = output.event if isinstance(output, Produced) else None
             if isinstance(event, ToolResult):
-                shown += self._result(output, event, rules.of(event.name))
+                applied += self._result(output, event, rules.of(event.name))
             else:
-                shown.append(output)
+                applied.append(output)
                 if rules.need_input and isinstance(event, ToolCall | ToolUpdate):
                     self._remember(event)
-        return shown
+        return applied
 
     def take_rewrites(self) -> list[Rewrite]:
-        """What has been noted since; to be started when the results are durable."""
+        """The rewrites noted since the last call; start them when the results are durable."""
         rewrites, self._rewrites = self._rewrites, []
         return rewrites
 
     async def restore(self, journal: Journal, stream: str) -> None:
-        """Remember the calls that a stream, which goes on, has left open."""
+        """Remember the open calls of a stream that is resumed."""
         if not self._policy.rules.need_input:
             return
         left = {row["callId"]: row["seq"] for row in (await journal.open_calls(stream=stream))["calls"]}
@@ -106,26 +107,26 @@ class StreamViews:
     # -- inner workings -----------------------------------------------------------------------------------------
 
     def _remember(self, event: ToolCall | ToolUpdate) -> None:
-        before = self._asked.get(event.call_id)
+        before = self._calls.get(event.call_id)
         if isinstance(event, ToolUpdate) and (before is None or (event.input is None and event.preview is None)):
             return
         before = self._forget(event.call_id)
-        asked, outputs, size = before.input, before.outputs, before.size
+        known, outputs, size = before.input, before.outputs, before.size
         if event.input is not None:
-            asked, outputs = without_meta(event.input), event.outputs
-            size = len(msgspec.msgpack.encode(asked))
-        self._asked[event.call_id] = _Asked(asked, outputs, event.preview or before.preview, size)
-        self._asked_bytes += size
-        while self._asked_bytes > self._limits.call_bytes or len(self._asked) > self._limits.open_calls:
-            self._forget(next(iter(self._asked)))
+            known, outputs = without_meta(event.input), event.outputs
+            size = len(msgspec.msgpack.encode(known))
+        self._calls[event.call_id] = _Call(known, outputs, event.preview or before.preview, size)
+        self._call_bytes += size
+        while self._call_bytes > self._limits.call_bytes or len(self._calls) > self._limits.open_calls:
+            self._forget(next(iter(self._calls)))
 
-    def _forget(self, call_id: str) -> _Asked:
-        asked = self._asked.pop(call_id, NOTHING_ASKED)
-        self._asked_bytes -= asked.size
-        return asked
+    def _forget(self, call_id: str) -> _Call:
+        call = self._calls.pop(call_id, UNKNOWN_CALL)
+        self._call_bytes -= call.size
+        return call
 
     def _result(self, output: Output, event: ToolResult, rule: Rule | None) -> list[Output]:
-        asked = self._asked.get(event.call_id, NOTHING_ASKED) if event.async_ else self._forget(event.call_id)
+        call = self._calls.get(event.call_id, UNKNOWN_CALL) if event.async_ else self._forget(event.call_id)
         if rule is None:
             return [output]
         changed = msgspec.structs.replace(event, ask=True) if rule.ask else event
@@ -134,21 +135,21 @@ class StreamViews:
             return [Produced(changed, encode(changed))]
         text = result_text(event.output, event.outputs)
         if rule.rewrite and event.status in RAN and not event.synthetic and not event.replay:
-            self._rewrites.append(_rewrite(rule, event, asked, text))
-        if (view := _view(rule, event, asked, text)) is not None:
+            self._rewrites.append(_rewrite(rule, event, call, text))
+        if (view := _view(rule, event, call, text)) is not None:
             return with_display(changed, view, self._limits)
         return [output] if changed is event else [Produced(changed, encode(changed))]
 
 
 def view_id(result_id: str) -> str:
-    """Id of the event that brings the view a command made of a result: made by no line, and the same for the same
-    result."""
+    """Id of the event that carries the view a command made of a result. No line produces it, so the id derives from the
+    result's."""
     place, _, index = result_id.rpartition(":")
     return f"{place}d:{index}"
 
 
 def with_display(event: ToolResult | ToolUpdate, display: Display, limits: Limits) -> list[Output]:
-    """The event with a view whose whole text is given; one that is too long for it becomes a body."""
+    """The event with a view, whose text is complete. A text too long for the event becomes an output body."""
     text = (display.text or "").encode()
     cut = {pointer: ref for pointer, ref in (event.outputs or {}).items() if not pointer.startswith("/display/")}
     shown = msgspec.structs.replace(event, display=display, outputs=cut or None)
@@ -157,15 +158,15 @@ def with_display(event: ToolResult | ToolUpdate, display: Display, limits: Limit
         return [Produced(shown, body)]
     output_id = f"{event.id}:display"
     mime_type = display.mime_type or PLAIN
-    kept = Display(origin=display.origin, output_id=output_id, mime_type=mime_type)
-    shown = msgspec.structs.replace(shown, display=kept)
+    reference = Display(origin=display.origin, output_id=output_id, mime_type=mime_type)
+    shown = msgspec.structs.replace(shown, display=reference)
     return [OutputPiece(output_id, 0, text, mime_type), Produced(shown, encode(shown))]
 
 
-def _view(rule: Rule, event: ToolResult, asked: _Asked, text: Text) -> Display | None:
-    """What the rule shows; None where that is what is shown anyway."""
+def _view(rule: Rule, event: ToolResult, call: _Call, text: Text) -> Display | None:
+    """The view that the rule makes; None if it equals what is shown anyway."""
     if rule.template and event.status == "completed":
-        filled = _fill(rule.template, event, asked, text)
+        filled = _fill(rule.template, event, call, text)
         if filled is not None and filled != text.text:
             return Display(origin="rule", text=filled, mime_type=rule.mime_type)
     before = event.display or Display(origin="rule", text=text.text)
@@ -174,38 +175,38 @@ def _view(rule: Rule, event: ToolResult, asked: _Asked, text: Text) -> Display |
     return None
 
 
-def _fill(template: Template, event: ToolResult, asked: _Asked, text: Text) -> str | None:
-    """None where something of it is not known: half a sentence would be worse than the result."""
+def _fill(template: Template, event: ToolResult, call: _Call, text: Text) -> str | None:
+    """The filled template; None if a field is unknown: half a sentence would be worse than the result."""
     parts: list[str] = []
     for literal, field in template:
         parts.append(literal)
         if field is not None:
-            value = _value(field, event, asked, text)
+            value = _value(field, event, call, text)
             if not isinstance(value, str | int | float):
                 return None
             parts.append(str(value)[:FIELD_CHARS])
     return "".join(parts)
 
 
-def _value(field: str, event: ToolResult, asked: _Asked, text: Text) -> Any:
+def _value(field: str, event: ToolResult, call: _Call, text: Text) -> Any:
     owner, dot, key = field.partition(".")
     if dot:
-        return (asked.input if owner == "input" else event.output).get(key)
-    told = (written_text(asked.input, asked.outputs) if event.name == "Write" else None) or text
+        return (call.input if owner == "input" else event.output).get(key)
+    measured = (written_text(call.input, call.outputs) if event.name == "Write" else None) or text
     values = {
         "tool": event.name,
         "status": event.status,
-        "preview": asked.preview,
-        "bytes": told.bytes,
-        "lines": told.lines,
+        "preview": call.preview,
+        "bytes": measured.bytes,
+        "lines": measured.lines,
     }
     return values[field]
 
 
-def _rewrite(rule: Rule, event: ToolResult, asked: _Asked, text: Text) -> Rewrite:
-    told = {
+def _rewrite(rule: Rule, event: ToolResult, call: _Call, text: Text) -> Rewrite:
+    request = {
         "tool": event.name,
-        "input": asked.input,
+        "input": call.input,
         "output": without_meta(event.output),
         "text": text.text,
         "status": event.status,
@@ -214,4 +215,4 @@ def _rewrite(rule: Rule, event: ToolResult, asked: _Asked, text: Text) -> Rewrit
         **({"outputs": event.outputs} if event.outputs else {}),
         **({"assistantView": event.assistant_view} if event.assistant_view else {}),
     }
-    return Rewrite(rule.rewrite, msgspec.json.encode(told) + b"\n", text.text, event, rule.mime_type)
+    return Rewrite(rule.rewrite, msgspec.json.encode(request) + b"\n", text.text, event, rule.mime_type)

@@ -1,7 +1,7 @@
-"""One run of a user's command: what it is told on its standard input, what it answers on its standard output.
+"""One run of a user's command: a request on its standard input, the view on its standard output.
 
-The command may do anything: hang, flood, crash, fork. It gets a session of its own, and whatever is left of that is
-killed when the run ends, however it ends. What it leaves behind elsewhere does not hold up the run.
+The command may do anything: hang, flood, crash, fork. It gets its own process session, and everything left in that
+session is killed when the run ends, however it ends. Processes that have left the session do not delay the run.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import IO
 __all__ = ["RewriteError", "RewriteProcesses"]
 
 CHUNK = 65_536
-COMPLAINT = 1_000
-"""Bytes of standard error that are told: the last ones."""
+STDERR_BYTES = 1_000
+"""Bytes of standard error that are reported: the last ones."""
 TICK = 0.05
-"""Seconds between looks at whether a command has ended whose output stays open."""
+"""Seconds between checks whether a command has ended whose output stays open."""
 
 
 class RewriteError(Exception):
-    """There is no answer; the message is always the same for the same reason, `detail` says more."""
+    """The command made no view. The message is the same for the same reason; `detail` says more."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(reason)
@@ -33,7 +33,7 @@ class RewriteError(Exception):
 
 
 class RewriteProcesses:
-    """All that run; `run` is for threads, several at once."""
+    """All running commands. `run` may be called from several threads at once."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -41,7 +41,7 @@ class RewriteProcesses:
         self._stopped = False
 
     def run(self, command: Sequence[str], stdin: bytes, *, timeout: float, max_bytes: int) -> bytes:
-        """Raises `RewriteError`."""
+        """Run a command and return its output. Raises `RewriteError`."""
         deadline = time.monotonic() + timeout
         with self._start(command) as process:
             try:
@@ -52,7 +52,7 @@ class RewriteProcesses:
                     self._running.discard(process)
 
     def stop(self) -> None:
-        """End those that run; no other is started."""
+        """Kill the running commands; start no more."""
         with self._lock:
             self._stopped = True
             for process in self._running:
@@ -63,7 +63,7 @@ class RewriteProcesses:
         arguments = [os.path.expanduser(command[0]), *command[1:]]
         with self._lock:
             if self._stopped:
-                raise RewriteError("the daemon ends")
+                raise RewriteError("the daemon is shutting down")
             try:
                 process = subprocess.Popen(
                     arguments, bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
@@ -77,12 +77,12 @@ class RewriteProcesses:
 def _kill(process: subprocess.Popen[bytes]) -> None:
     try:
         os.killpg(process.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):  # nothing is left; on macOS nothing but zombies
+    except (ProcessLookupError, PermissionError):  # no process is left; on macOS none but zombies
         pass
 
 
 def _talk(process: subprocess.Popen[bytes], stdin: bytes, deadline: float, max_bytes: int) -> bytes:
-    answer, complaint, rest = bytearray(), bytearray(), memoryview(stdin)
+    answer, errors, rest = bytearray(), bytearray(), memoryview(stdin)
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
@@ -96,20 +96,20 @@ def _talk(process: subprocess.Popen[bytes], stdin: bytes, deadline: float, max_b
                 raise RewriteError("it takes too long")
             ready = [key.fileobj for key, _ in selector.select(min(left, TICK))]
             if not ready and process.poll() is not None:
-                break  # something it has started, out of reach, holds its output open; all it said itself is read
+                break  # a process outside its session holds its output open; its own output has been read
             if process.stdin in ready:
                 rest = rest[_write(process.stdin, rest) :]
                 if not rest:
                     selector.unregister(process.stdin)
                     process.stdin.close()
-            for stream, taken in ((process.stderr, complaint), (process.stdout, answer)):
+            for stream, taken in ((process.stderr, errors), (process.stdout, answer)):
                 if stream not in ready:
                     continue
                 data = os.read(stream.fileno(), CHUNK)
                 taken += data
                 if not data:
                     selector.unregister(stream)
-            del complaint[:-COMPLAINT]
+            del errors[:-STDERR_BYTES]
             if len(answer) > max_bytes:
                 raise RewriteError("it answers too much")
     try:
@@ -117,13 +117,13 @@ def _talk(process: subprocess.Popen[bytes], stdin: bytes, deadline: float, max_b
     except subprocess.TimeoutExpired:
         raise RewriteError("it takes too long") from None
     if code:
-        said = complaint.decode("utf-8", "replace").strip()
-        raise RewriteError("it failed", f"{'signal' if code < 0 else 'exit code'} {abs(code)}{': ' * bool(said)}{said}")
+        text = errors.decode("utf-8", "replace").strip()
+        raise RewriteError("it failed", f"{'signal' if code < 0 else 'exit code'} {abs(code)}{': ' * bool(text)}{text}")
     return bytes(answer)
 
 
 def _write(stream: IO[bytes], data: memoryview) -> int:
-    """How much need not be written any more: a command may answer without having read it all."""
+    """How many bytes are done with. A command may answer without reading everything."""
     try:
         return os.write(stream.fileno(), data[:CHUNK])
     except BrokenPipeError:

@@ -1,9 +1,9 @@
 """Runs the users' commands that make views of results, beside ingest: no event waits for them.
 
-A command is started once the result is durable, and at most once for each: it is told the call and the assistant view
-as JSON, and what it prints is the view, a journaled `tool-update`. Where there is none (it fails, takes too long,
-answers too much, or nothing but what the model saw) the assistant view is shown. A daemon that is killed forgets those
-that ran or waited: their results are in the journal, and shown as the model saw them.
+A command starts once the result is durable, and at most once per result. It reads the call and the assistant view as
+JSON; what it prints is the view, which is journaled as a `tool-update`. If it makes no view (it fails, takes too long,
+prints too much, or only what the model saw), the assistant view is shown. A killed daemon forgets the commands that
+were running or waiting: their results are in the journal, and are shown as the model saw them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _log = get_logger("rewriter")
 
 
 class Rewriter:
-    """`show` commits a view of a stream's result. `bounds` may be replaced at any time."""
+    """`show` commits a view of one of a stream's results. `bounds` may be replaced at any time."""
 
     def __init__(
         self,
@@ -50,15 +50,15 @@ class Rewriter:
         self._waiting_bytes = 0
         self._running = 0
         self._shown = self._unshown = 0
-        self._told: set[tuple[tuple[str, ...], str]] = set()
+        self._logged: set[tuple[tuple[str, ...], str]] = set()
         self._idle = anyio.Event()
         self._idle.set()
 
     def put(self, rewrites: Sequence[Rewrite]) -> None:
-        """Start these, or let them wait for their turn. Returns at once."""
+        """Start the commands, or queue them. Must not block."""
         for one in rewrites:
             if self._waiting_bytes + len(one.stdin) > self.bounds.waiting_bytes:
-                self._without_view(one, RewriteError("too much waits for it"))
+                self._without_view(one, RewriteError("too many results are waiting"))
                 continue
             self._waiting.append(one)
             self._waiting_bytes += len(one.stdin)
@@ -69,11 +69,11 @@ class Rewriter:
                 self._tasks.start_soon(self._work)
 
     async def finish(self) -> None:
-        """Returns when nothing runs or waits any more."""
+        """Wait until no command is running or waiting."""
         await self._idle.wait()
 
     def stop(self) -> None:
-        """End what runs, forget what waits."""
+        """Kill the running commands and drop the waiting ones."""
         self._waiting.clear()
         self._processes.stop()
 
@@ -117,19 +117,19 @@ class Rewriter:
         except UnicodeDecodeError as error:
             raise RewriteError("its answer is not UTF-8", str(error)) from None
         if text.strip() in ("", one.text.strip()):
-            raise RewriteError("it answers nothing else than what the model saw")
+            raise RewriteError("it answers only what the model saw")
         display = Display(origin="rewriter", text=text, mime_type=one.mime_type)
         await self._show(one.result.stream, with_display(_update(one.result, self._clock()), display, self._limits))
         self._shown += 1
 
     def _without_view(self, one: Rewrite, error: RewriteError) -> None:
-        """The assistant view is shown. Said once for each command and reason."""
+        """Leave the assistant view. Logged once for each command and reason."""
         self._unshown += 1
         known = (one.command, str(error))
-        if known not in self._told:
-            self._told.add(known)
+        if known not in self._logged:
+            self._logged.add(known)
             _log.warning(
-                "a result is shown as the model saw it: its command made no view",
+                "a command made no view; the result is shown as the model saw it",
                 command=one.command,
                 reason=str(error),
                 detail=error.detail,

@@ -1,7 +1,7 @@
-"""What a user wants to see of each tool's results: the tables `[tools.NAME]` of the configuration.
+"""The user's rules for the results of each tool: the tables `[tools.NAME]` of the configuration.
 
-`"*"` holds for every tool, key by key, as far as the tool's own table does not say otherwise. Divergence is off unless
-somebody asks for it here. How the rules are applied is in `result_views.py`.
+`"*"` applies to every tool, key by key, unless the tool's own table has the key. Without a rule, users see what the
+model sees. `results.py` applies the rules.
 """
 
 from __future__ import annotations
@@ -21,47 +21,47 @@ EVERY_TOOL = "*"
 FIELDS = ("tool", "status", "preview", "bytes", "lines")
 OWNERS = ("input.", "output.")
 MCP = "mcp_"
-"""Begins the name of an MCP server's tool, as we call it (`mcp__memory__search`) and as agents do."""
+"""The prefix of an MCP server's tools, in canonical names (`mcp__memory__search`) and in agents' own."""
 
 _CANONICAL = frozenset((*CANONICAL_TOOLS, *LATER_TOOLS))
 
 Template: TypeAlias = tuple[tuple[str, str | None], ...]
-"""Text, and the field that follows it; None at the end."""
+"""`(text, field that follows it)`; the last field may be None."""
 
 
 class ToolRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What one table says; a key that is absent is left to `"*"`."""
+    """One table. For a key that is absent, `"*"` applies."""
 
     silent: bool | None = None
-    """The user is shown nothing of a result. What did not complete is shown all the same."""
+    """Show the user nothing of a result. Results that did not complete are shown anyway."""
     ask: bool | None = None
-    """The user is shown the title alone, and the result when asking for it."""
+    """Show the user the title only, and the result on request."""
     max_chars: Annotated[int, msgspec.Meta(ge=0)] | None = None
-    """The user is shown so many code points of the result's text; 0: all."""
+    """Show the user so many code points of the result's text; 0: all."""
     template: str | None = None
-    """Shown in place of a result that completed: `Written {bytes} bytes`. Fields: `FIELDS`, and `input.KEY` and
-    `output.KEY` for what the call and the result have. Empty: none."""
+    """Shown instead of a result that completed: `Written {bytes} bytes`. Fields: `FIELDS`, and `input.KEY` and
+    `output.KEY` for values of the call and the result. Empty: none."""
     rewrite: tuple[str, ...] | None = None
-    """A local command that makes what is shown: see `rewriter.py`. Empty: none."""
+    """A local command that makes the view: see `rewriter.py`. Empty: none."""
     mime_type: str | None = None
-    """Of what the template or the command makes, where that is not plain text."""
+    """MIME type of the view that the template or the command makes. Default: plain text."""
 
 
 class Rewriting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Bounds of the commands that make views."""
 
     timeout: Annotated[float, msgspec.Meta(gt=0)] = 10.0
-    """Seconds one may take."""
+    """Seconds that one command may take."""
     output_bytes: Annotated[int, msgspec.Meta(ge=1)] = 1_048_576
-    """Bytes one may answer."""
+    """Bytes that one command may print."""
     concurrency: Annotated[int, msgspec.Meta(ge=1)] = 2
-    """How many run at once."""
+    """Commands that run at once."""
     waiting_bytes: Annotated[int, msgspec.Meta(ge=0)] = 16_777_216
-    """Bytes of results that wait for their command; further ones are shown as they are."""
+    """Bytes of results that wait for their command; further results are shown unchanged."""
 
 
 class Rule(NamedTuple):
-    """What holds for one tool."""
+    """The rule for one tool."""
 
     silent: bool
     ask: bool
@@ -72,54 +72,54 @@ class Rule(NamedTuple):
 
 
 class Rules:
-    """Every tool's rule. `bool`: whether there is any at all."""
+    """The rules for all tools. False if there are none."""
 
     def __init__(self, tools: Mapping[str, ToolRule]) -> None:
         self._tools = tools
         self._rules: dict[str, Rule | None] = {}
         self.need_input = any(one.template or one.rewrite for one in tools.values())
-        """Whether what a call was asked for says something about its result's view."""
+        """Whether a view may depend on the call's input."""
 
     def __bool__(self) -> bool:
         return bool(self._tools)
 
     def of(self, name: str) -> Rule | None:
-        """Of a tool by its canonical name; None where its results are shown as they are."""
+        """The rule for a tool, by its canonical name; None if its results are shown unchanged."""
         known = name if name in self._tools or name in _CANONICAL else EVERY_TOOL
         if known == EVERY_TOOL and name.startswith(MCP):
             known = MCP
-        if known not in self._rules:  # as many entries as there are names in the configuration and canonical ones
+        if known not in self._rules:  # bounded: only canonical names and those of the configuration
             self._rules[known] = self._make(known)
         return self._rules[known]
 
     def _make(self, name: str) -> Rule | None:
         own, every = (self._tools.get(key, ToolRule()) for key in (name, EVERY_TOOL))
-        said = msgspec.structs.replace(every, **_said(own))
-        # A tool that nobody knows may be an MCP server's: only by its name may it be rewritten.
+        merged = msgspec.structs.replace(every, **_stated(own))
+        # An unknown tool may be an MCP server's, so it is rewritten only if its own table says so.
         is_named = name in _CANONICAL or (own.rewrite is not None and name != EVERY_TOOL)
         rule = Rule(
-            silent=bool(said.silent),
-            ask=bool(said.ask),
-            max_chars=said.max_chars or 0,
-            template=parse_template(said.template or ""),
-            rewrite=said.rewrite or () if is_named and not name.startswith(MCP) else (),
-            mime_type=said.mime_type,
+            silent=bool(merged.silent),
+            ask=bool(merged.ask),
+            max_chars=merged.max_chars or 0,
+            template=parse_template(merged.template or ""),
+            rewrite=merged.rewrite or () if is_named and not name.startswith(MCP) else (),
+            mime_type=merged.mime_type,
         )
         return rule if any(rule[:5]) else None
 
 
-def _said(rule: ToolRule) -> dict[str, Any]:
+def _stated(rule: ToolRule) -> dict[str, Any]:
     return {key: value for key, value in msgspec.structs.asdict(rule).items() if value is not None}
 
 
 def check_tool(name: str, rule: ToolRule) -> tuple[str | None, str] | None:
-    """What is wrong with a table beyond the types of its values: (key, one sentence); None: nothing."""
+    """Check a table beyond the types of its values. Returns `(key, one sentence)` for a mistake, else None."""
     if name not in _CANONICAL and (called := canonical_name(name, {}, "")) != name:
-        return None, f"no result is of a tool {name!r}: its canonical name is {called!r}"
+        return None, f"{name!r} is not a canonical tool name; write {called!r}"
     if rule.rewrite and name.startswith(MCP):
-        return "rewrite", "results of an MCP server's tools are not rewritten"
+        return "rewrite", "the results of an MCP server's tools cannot be rewritten"
     if rule.rewrite and not rule.rewrite[0].strip():
-        return "rewrite", "this is a command and its arguments, and the command is empty"
+        return "rewrite", "the command is empty; write the command and its arguments"
     try:
         parse_template(rule.template or "")
     except ValueError as error:

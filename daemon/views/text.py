@@ -1,4 +1,4 @@
-"""The text of a result, out of its canonical output: what a person would read of it."""
+"""The text of a result, from its canonical output: what a person would read of it."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ TEXTS = (
     ("value",),
     ("errorMessage",),
 )
-"""Where a tool that prints nothing has its text; the first that is there."""
+"""Keys of the text of a tool that prints nothing; the first that is present counts."""
 
 
 class Text(NamedTuple):
     text: str
-    """At most as much as the event holds."""
+    """The text, as far as the event holds it."""
     bytes: int
-    """Of the whole, as `lines`."""
+    """Size of the whole text; so is `lines`."""
     lines: int
 
 
 def result_text(output: dict[str, Any], outputs: dict[str, OutputRef] | None) -> Text:
-    """`outputs`: the event's, for the size of what was cut. Without a text of its own a result is read as its JSON."""
+    """The text of a result, or its JSON if it has none. `outputs`: the event's, for the size of a text that was cut."""
     printed = [_text(output, "/output", (key,), outputs) for key in ("stdout", "stderr")]
     if any(printed):
         return _joined([one for one in printed if one is not None and one.text])
@@ -40,13 +40,13 @@ def result_text(output: dict[str, Any], outputs: dict[str, OutputRef] | None) ->
     return found or _whole(msgspec.json.encode(without_meta(output)).decode())
 
 
-def written_text(asked: dict[str, Any], outputs: dict[str, OutputRef] | None) -> Text | None:
-    """What a call that writes was given to write."""
-    return _text(asked, "/input", ("content",), outputs)
+def written_text(call_input: dict[str, Any], outputs: dict[str, OutputRef] | None) -> Text | None:
+    """The text that a call writes to a file."""
+    return _text(call_input, "/input", ("content",), outputs)
 
 
 def without_meta(payload: dict[str, Any]) -> dict[str, Any]:
-    """Without what we put beside the tool's own keys."""
+    """Only the tool's own keys, without those that tooltap adds."""
     return {key: value for key, value in payload.items() if key not in ("_happy", "_raw")}
 
 
@@ -67,7 +67,7 @@ def _whole(text: str) -> Text:
 
 
 def _joined(texts: list[Text]) -> Text:
-    """One below the other."""
+    """Join the texts, each on a new line."""
     joined = _whole("")
     for one in texts:
         gap = "\n" if joined.text and not joined.text.endswith("\n") else ""

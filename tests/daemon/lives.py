@@ -1,6 +1,6 @@
-"""Real daemon processes that are killed and started again, and a publisher and a subscriber who live through it.
+"""Real daemon processes that are killed and restarted, and a publisher and subscribers that survive it.
 
-The processes are forked from a server that has imported the daemon, so that a life costs no start of an interpreter.
+The processes are forked from a server that has imported the daemon, which saves starting an interpreter for each.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Lives:
         self.died: list[int | None] = []
         """Exit code of each life."""
         self.seen: list[list[bytes]] = [[] for _ in range(SUBSCRIBERS)]
-        """Event lines as each subscriber saw them, who resumed by `seq` in each life."""
+        """The event lines of each subscriber, which resumes by `seq` in each life."""
         self._process: BaseProcess
         self._subscribers: list[Wire] = []
 
@@ -95,7 +95,7 @@ class Lives:
         self._process.terminate()
 
     def wait(self) -> None:
-        """Until the daemon is dead and its subscribers have read what they had been sent."""
+        """Wait until the daemon is dead and its subscribers have read everything sent to them."""
         self._process.join(TIMEOUT)
         self.died.append(self._process.exitcode)
         for wire, seen in zip(self._subscribers, self.seen, strict=True):
@@ -103,7 +103,7 @@ class Lives:
             wire.close()
 
     def until_seen(self, count: int) -> None:
-        """Until each subscriber has seen so many events."""
+        """Wait until each subscriber has seen so many events."""
         for wire, seen in zip(self._subscribers, self.seen, strict=True):
             while len(seen) < count:
                 line = wire.line()
@@ -121,7 +121,7 @@ class Gone(Exception):
 
 
 class Publisher:
-    """Sends a stream's tapped lines, those the daemon does not have yet, and then its end."""
+    """Sends the tapped lines that the daemon does not have yet, then the end."""
 
     def __init__(self, lives: Lives, stream: str, records: list[bytes]) -> None:
         self._lives = lives

@@ -1,4 +1,4 @@
-"""A real nats-server in a process of its own, which can be killed and started again where it was."""
+"""A real nats-server process, which can be killed and restarted at the same address."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PROGRAM = Path(sysconfig.get_path("scripts")) / "nats-server"
 
 
 class NatsServer:
-    """Its files are in `directory`; `options` are more of its command line. Raises if it does not start."""
+    """Its files are in `directory`; `options` are added to its command line. Raises if it does not start."""
 
     def __init__(self, directory: Path, *options: str, jetstream: bool = True) -> None:
         self.directory = directory

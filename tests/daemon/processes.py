@@ -1,4 +1,4 @@
-"""`tooltap serve` in a process of its own."""
+"""`tooltap serve` as a process."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ class DaemonProcess:
         )
         self.log: list[dict[str, Any]] = []
         self.sentence = ""
-        """What it said that is not a log line."""
+        """The output lines that are not log entries."""
 
     def wait_ready(self) -> Self:
-        """Until it listens, or has ended."""
+        """Wait until it listens or has ended."""
         while (entry := self._read()) is not None and entry.get("event") != "listening":
             pass
         return self
 
     def wait(self) -> int:
-        """Until it has ended; gives its exit code."""
+        """Wait until it has ended; returns its exit code."""
         while self._read() is not None:
             pass
         return self.process.wait(TIMEOUT)

@@ -1,4 +1,4 @@
-"""Publishing to `Streams` without a socket, and reading back what became of it."""
+"""Publish to `Streams` without a socket, and read the journal afterwards."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ async def streams_on(journal: Journal, clock: Clock | None = None, **options: An
 
 
 class Publisher:
-    """A connection in ingest mode: what it was sent, and what to feed it."""
+    """An ingest connection without a socket: collects its frames, feeds it lines."""
 
     def __init__(self) -> None:
         self.frames: list[DaemonFrame] = []
-        self.session: IngestConnection
+        self.ingest: IngestConnection
         self._arrived = anyio.Event()
 
     def send(self, frame: DaemonFrame) -> None:
@@ -69,11 +69,11 @@ class Publisher:
                 await self._arrived.wait()
 
     async def lines(self, *values: Any) -> None:
-        """Feed tapped lines, one chunk; what is not bytes is sent as JSON."""
-        await self.session.feed(b"".join(tapped(value) for value in values))
+        """Feed tapped lines in one chunk; values other than bytes are sent as JSON."""
+        await self.ingest.feed(b"".join(tapped(value) for value in values))
 
     async def record(self, **record: Any) -> None:
-        await self.session.feed(orjson.dumps(record) + b"\n")
+        await self.ingest.feed(orjson.dumps(record) + b"\n")
 
     def last(self, kind: type[DaemonFrame]) -> Any:
         return next(frame for frame in reversed(self.frames) if isinstance(frame, kind))
@@ -87,7 +87,7 @@ def tapped(value: Any, t: int | None = None) -> bytes:
 async def publish(streams: Streams, stream: str | None = "s", framing: str = "tapped", **keys: Any) -> Publisher:
     publisher = Publisher()
     frame = Ingest(stream=stream, **{"framing": framing, "dialect": "toy", **keys})
-    publisher.session = await streams.open(frame, publisher.send)
+    publisher.ingest = await streams.open(frame, publisher.send)
     return publisher
 
 

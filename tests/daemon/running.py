@@ -24,7 +24,7 @@ TIMEOUT = 30
 
 
 class Wire:
-    """One connection, spoken by hand."""
+    """One connection, without the client library."""
 
     def __init__(self, path: Path, *, receive_buffer: int | None = None) -> None:
         self.socket = socket.socket(socket.AF_UNIX)
@@ -82,7 +82,7 @@ class Wire:
         return reply["result"]
 
     def finish(self) -> None:
-        """No more is sent."""
+        """Close the sending half."""
         self.socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:

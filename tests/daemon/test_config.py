@@ -1,4 +1,4 @@
-"""What a user can set, and the sentence for what is wrong."""
+"""The configuration, and the message for each mistake."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tooltap.daemon.config import ConfigError, load_config
 
 
-def test_flags_win_over_the_file_and_the_file_over_the_defaults(tmp_path: Path) -> None:
+def test_flags_win_over_file_over_defaults(tmp_path: Path) -> None:
     path = tmp_path / "tooltap.toml"
     path.write_text('socket = "/from/file"\nretention_days = 2\n[stream]\nline_bytes = 1000\n')
 
@@ -21,7 +21,7 @@ def test_flags_win_over_the_file_and_the_file_over_the_defaults(tmp_path: Path) 
     assert config.max_connections == 2_048
 
 
-def test_flags_win_over_the_tables_of_the_file_key_by_key(tmp_path: Path) -> None:
+def test_flags_win_key_by_key_in_tables(tmp_path: Path) -> None:
     path = tmp_path / "tooltap.toml"
     path.write_text('[follow]\nagents = ["codex"]\nfiles = 3\n')
 
@@ -37,7 +37,7 @@ def test_backfill_is_an_age(backfill: str, seconds: float) -> None:
     assert load_config(follow={"backfill": backfill}).follow.backfill_seconds == seconds
 
 
-def test_a_journal_is_a_path_with_or_without_its_kind() -> None:
+def test_journal_place() -> None:
     assert load_config(journal="sqlite:~/j.db").journal_place == Path("~/j.db").expanduser()
     assert load_config(journal="j.db").journal_place == Path("j.db")
     assert load_config().journal_place.name == "journal.db"
@@ -82,15 +82,15 @@ def test_a_journal_is_a_path_with_or_without_its_kind() -> None:
         ('[tools.Bash]\nrewrite = [\n  "cat",\n  1,\n]', ":2: tools.Bash.rewrite: expected `str`, got `int`"),
         (
             '[tools.Bash]\nrewrite = [""]',
-            ":2: tools.Bash.rewrite: this is a command and its arguments, and the command is empty",
+            ":2: tools.Bash.rewrite: the command is empty; write the command and its arguments",
         ),
         (
             '[tools.mcp__memory__search]\nrewrite = ["cat"]',
-            ":2: tools.mcp__memory__search.rewrite: results of an MCP server's tools are not rewritten",
+            ":2: tools.mcp__memory__search.rewrite: the results of an MCP server's tools cannot be rewritten",
         ),
         (
             "[tools.read_file]\nsilent = true",
-            ":1: tools.read_file: no result is of a tool 'read_file': its canonical name is 'Read'",
+            ":1: tools.read_file: 'read_file' is not a canonical tool name; write 'Read'",
         ),
         ("[rewriting]\ntimeout = 0", ":2: rewriting.timeout: expected `float` > 0.0"),
         ("a = = b", ":1: this is not valid TOML: invalid value"),
@@ -99,7 +99,7 @@ def test_a_journal_is_a_path_with_or_without_its_kind() -> None:
         ("a = '\xff'", "is not valid TOML"),
     ],
 )
-def test_a_mistake_is_one_sentence_with_its_place(tmp_path: Path, text: str, sentence: str) -> None:
+def test_mistake_is_one_sentence_with_line_and_key(tmp_path: Path, text: str, sentence: str) -> None:
     path = tmp_path / "tooltap.toml"
     path.write_text(text, encoding="latin-1")
 
@@ -111,6 +111,6 @@ def test_a_mistake_is_one_sentence_with_its_place(tmp_path: Path, text: str, sen
     assert "\n" not in str(raised.value)
 
 
-def test_a_file_that_is_not_there_says_so(tmp_path: Path) -> None:
+def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"cannot read .*none\.toml: No such file or directory"):
         load_config(tmp_path / "none.toml")

@@ -1,4 +1,4 @@
-"""The daemon as a process: signals, a second one, and what is left by one that was killed."""
+"""The daemon as a process: signals, a second daemon, and what a killed one leaves behind."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ INGEST = b'{"op":"ingest","stream":"s","framing":"tapped","dialect":"claude-stre
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
-def test_a_signal_ends_it_cleanly(tmp_path: Path, number: signal.Signals, code: int) -> None:
-    """What was read is committed and acknowledged, publishers are told, subscribers have all, the socket is gone."""
+def test_signal_ends_the_daemon_cleanly(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    """Lines are committed and acknowledged, publishers and subscribers have all frames, the socket is removed."""
     with DaemonProcess(tmp_path) as daemon, daemon.wait_ready().connect() as publisher, daemon.connect() as reader:
         reader.send("subscribe", after="start")
         reader.until("live")
@@ -35,8 +35,8 @@ def test_a_signal_ends_it_cleanly(tmp_path: Path, number: signal.Signals, code: 
         assert reader.ask("stats")["streams"] == {"open": 0, "suspended": 1, "ended": 0}
 
 
-def test_a_signal_ends_it_cleanly_while_much_is_still_to_be_taken(tmp_path: Path) -> None:
-    """A subscriber that takes what it was sent only then gets all of that, and the daemon ends without an error."""
+def test_signal_during_a_slow_read_loses_nothing(tmp_path: Path) -> None:
+    """A subscriber that reads only then still gets everything, and the daemon ends without an error."""
     with DaemonProcess(tmp_path) as daemon, daemon.wait_ready().connect() as publisher, daemon.connect() as reader:
         reader.send("subscribe", after="start")
         reader.until("live")
@@ -54,7 +54,7 @@ def test_a_signal_ends_it_cleanly_while_much_is_still_to_be_taken(tmp_path: Path
         assert daemon.sentence == ""
 
 
-def test_a_second_daemon_says_so_and_ends(tmp_path: Path) -> None:
+def test_second_daemon_on_a_socket_ends(tmp_path: Path) -> None:
     with DaemonProcess(tmp_path) as first, first.wait_ready().connect() as wire:
         with DaemonProcess(tmp_path) as second:
             assert second.wait() == 1
@@ -65,7 +65,7 @@ def test_a_second_daemon_says_so_and_ends(tmp_path: Path) -> None:
             assert [wire.ask("ping"), later.ask("ping")] == [{}, {}]
 
 
-def test_a_second_daemon_on_the_same_journal_says_so_and_ends(tmp_path: Path) -> None:
+def test_second_daemon_on_a_journal_ends(tmp_path: Path) -> None:
     journal = tmp_path / "journal.db"
     with (
         DaemonProcess(tmp_path, journal=journal).wait_ready() as first,
@@ -77,7 +77,7 @@ def test_a_second_daemon_on_the_same_journal_says_so_and_ends(tmp_path: Path) ->
         assert not second.path.exists()
 
 
-def test_a_killed_daemons_socket_is_replaced_and_its_streams_go_on(tmp_path: Path) -> None:
+def test_streams_resume_after_a_kill(tmp_path: Path) -> None:
     with DaemonProcess(tmp_path) as killed, killed.wait_ready().connect() as publisher:
         publisher.write(INGEST + LINE)
         publisher.until("ack")
@@ -90,7 +90,7 @@ def test_a_killed_daemons_socket_is_replaced_and_its_streams_go_on(tmp_path: Pat
         assert publisher.until("done")[-1]["lines"] == 2
 
 
-def test_the_log_is_one_json_object_a_line_where_there_is_no_terminal(tmp_path: Path) -> None:
+def test_log_is_json_lines_without_a_terminal(tmp_path: Path) -> None:
     with DaemonProcess(tmp_path) as daemon:
         daemon.wait_ready()
         daemon.process.terminate()
@@ -101,7 +101,7 @@ def test_the_log_is_one_json_object_a_line_where_there_is_no_terminal(tmp_path: 
     assert daemon.log[0]["pid"] == daemon.process.pid
 
 
-def test_lines_are_traced_where_the_environment_asks_for_it(tmp_path: Path) -> None:
+def test_environment_switches_traces_on(tmp_path: Path) -> None:
     trace = tmp_path / "trace.jsonl"
     with (
         DaemonProcess(tmp_path, HAPPIER_STACK_TOOL_TRACE="1", HAPPIER_STACK_TOOL_TRACE_FILE=str(trace)) as daemon,

@@ -1,4 +1,4 @@
-"""Subscribing: replay, live and what lies between, over a real socket."""
+"""Subscribing over a real socket: replay, live, and the transition."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def daemon(tmp_path: Path) -> Iterator[Running]:
 
 
 def texts(first: int, last: int, stream: str = "s") -> list[Commit]:
-    """Lines `first` … `last` of a stream, a commit and a message each."""
+    """Lines `first` … `last` of a stream, each a commit with one message."""
     return [commit(message(f"{stream} {n}", stream), stream=stream, base=n - 1) for n in range(first, last + 1)]
 
 
@@ -58,7 +58,7 @@ def test_replay_then_live(daemon: Running) -> None:
     assert third["seq"] == 3
 
 
-def test_an_event_line_is_the_stored_event_with_its_seq_in_front(daemon: Running) -> None:
+def test_line_is_the_stored_event_with_seq(daemon: Running) -> None:
     stored = message("ü")
     daemon.commit(commit(stored))
     wire = daemon.subscribe(after="start")
@@ -66,7 +66,7 @@ def test_an_event_line_is_the_stored_event_with_its_seq_in_front(daemon: Running
     assert wire.line() == b'{"seq":1,' + stored.body[1:] + b"\n"
 
 
-def test_now_gives_only_what_comes_later(daemon: Running) -> None:
+def test_after_now_skips_the_past(daemon: Running) -> None:
     daemon.commit(*texts(1, 3))
     wire = daemon.subscribe(after="now")
     live = wire.read()
@@ -76,7 +76,7 @@ def test_now_gives_only_what_comes_later(daemon: Running) -> None:
     assert wire.read()["seq"] == 4
 
 
-def test_after_a_seq_the_next_one_follows(daemon: Running) -> None:
+def test_after_seq_starts_at_the_next(daemon: Running) -> None:
     daemon.commit(*texts(1, 4))
 
     for after in (2, f"{daemon.daemon.journal.id}:2"):
@@ -84,7 +84,7 @@ def test_after_a_seq_the_next_one_follows(daemon: Running) -> None:
         assert seqs(wire.until("live")) == [3, 4]
 
 
-def test_without_follow_the_connection_ends_after_the_replay(daemon: Running) -> None:
+def test_without_follow_ends_after_the_replay(daemon: Running) -> None:
     daemon.commit(*texts(1, 3))
     wire = daemon.subscribe(after=1, follow=False)
 
@@ -94,14 +94,12 @@ def test_without_follow_the_connection_ends_after_the_replay(daemon: Running) ->
     assert lines[-1] == {"op": "live", "seq": 3}
 
 
-def test_without_follow_an_empty_journal_ends_at_once(daemon: Running) -> None:
+def test_without_follow_empty_journal_ends_at_once(daemon: Running) -> None:
     assert daemon.subscribe(after="start", follow=False).rest() == [{"op": "live", "seq": 0}]
 
 
 @pytest.mark.parametrize(("subscriber_bytes", "recent_bytes"), [(4_096, 0), (4_096, 50_000), (262_144, 4_000_000)])
-def test_replay_joins_live_without_loss_or_duplicate_while_others_write(
-    tmp_path: Path, subscriber_bytes: int, recent_bytes: int
-) -> None:
+def test_replay_joins_live_without_loss_or_duplicate(tmp_path: Path, subscriber_bytes: int, recent_bytes: int) -> None:
     """Four subscribers join at different moments of a busy journal, however much of it is in memory."""
     with running(tmp_path, subscriber_bytes=subscriber_bytes, recent_bytes=recent_bytes) as daemon:
         last = 600
@@ -120,7 +118,7 @@ def test_replay_joins_live_without_loss_or_duplicate_while_others_write(
         assert received == [list(range(1, last + 1))] * 4
 
 
-def test_a_live_frame_comes_once_and_says_where_the_replay_ended(daemon: Running) -> None:
+def test_live_frame_is_sent_once(daemon: Running) -> None:
     daemon.commit(*texts(1, 2))
     wire = daemon.subscribe(after="start")
     lines = wire.until("live")
@@ -130,7 +128,7 @@ def test_a_live_frame_comes_once_and_says_where_the_replay_ended(daemon: Running
     assert [line.get("op", line["seq"]) for line in lines] == [1, 2, "live", 3, 4, 5]
 
 
-def test_a_client_that_has_sent_all_it_has_to_say_is_still_served(daemon: Running) -> None:
+def test_half_closed_client_is_still_served(daemon: Running) -> None:
     """`socat` closes its half as soon as its input ends."""
     wire = daemon.subscribe(after="now")
     wire.finish()
@@ -168,7 +166,7 @@ def mixed(daemon: Running) -> None:
         ({"kind": ["usage"]}, []),
     ],
 )
-def test_a_filter_means_the_same_in_the_replay_and_live(
+def test_filter_is_the_same_in_replay_and_live(
     daemon: Running, wanted: dict[str, list[str]], expected: list[int]
 ) -> None:
     live = daemon.subscribe(after="now", filter=wanted)
@@ -180,7 +178,7 @@ def test_a_filter_means_the_same_in_the_replay_and_live(
     assert [live.read()["seq"] for _ in expected] == expected
 
 
-def test_subscribers_with_different_filters_do_not_disturb_each_other(daemon: Running) -> None:
+def test_filters_are_independent(daemon: Running) -> None:
     everything = daemon.subscribe(after="now")
     messages = daemon.subscribe(after="now", filter={"kind": ["message"]})
     for wire in (everything, messages):
@@ -191,7 +189,7 @@ def test_subscribers_with_different_filters_do_not_disturb_each_other(daemon: Ru
     assert [messages.read()["seq"] for _ in range(2)] == [1, 4]
 
 
-def test_an_idle_filtered_subscription_is_told_how_far_it_is(tmp_path: Path) -> None:
+def test_idle_filtered_subscription_gets_its_position(tmp_path: Path) -> None:
     with running(tmp_path, at_interval=0.05) as daemon:
         wire = daemon.subscribe(after="now", filter={"kind": ["usage"]})
         wire.until("live")
@@ -204,7 +202,7 @@ def test_an_idle_filtered_subscription_is_told_how_far_it_is(tmp_path: Path) -> 
         assert read[-1] == {"op": "at", "seq": 3}
 
 
-def test_an_unfiltered_subscription_is_not_told(tmp_path: Path) -> None:
+def test_idle_unfiltered_subscription_gets_nothing(tmp_path: Path) -> None:
     with running(tmp_path, at_interval=0.02) as daemon:
         silent = daemon.subscribe(after="now")
         told = daemon.subscribe(after="now", filter={"kind": ["usage"]})
@@ -215,7 +213,7 @@ def test_an_unfiltered_subscription_is_not_told(tmp_path: Path) -> None:
         assert [line.get("op", "event") for line in (silent.read(), silent.read())] == ["live", "event"]
 
 
-def test_a_subscriber_that_has_left_is_found_out_without_any_event(tmp_path: Path) -> None:
+def test_departed_subscriber_is_detected_while_idle(tmp_path: Path) -> None:
     with running(tmp_path, at_interval=0.02) as daemon:
         daemon.subscribe(after="now").close()
         watcher = daemon.connect()
@@ -227,12 +225,12 @@ def test_a_subscriber_that_has_left_is_found_out_without_any_event(tmp_path: Pat
 
 
 def expire_everything(daemon: Running, lines: int) -> None:
-    """All `lines` lines of stream `s`, which ended long ago."""
+    """All lines of stream `s`, which ended long ago."""
     daemon.commit(commit(base=lines, lines=0, state="ended", updated=1))
     daemon.expire(2)
 
 
-def test_a_cursor_at_what_retention_deleted_gives_a_gap(daemon: Running) -> None:
+def test_cursor_before_retention_gets_a_gap(daemon: Running) -> None:
     daemon.commit(*texts(1, 4))
     expire_everything(daemon, 4)
     daemon.commit(*texts(1, 2, "t"))
@@ -244,7 +242,7 @@ def test_a_cursor_at_what_retention_deleted_gives_a_gap(daemon: Running) -> None
     assert seqs(rest) == [5, 6]
 
 
-def test_the_start_is_what_there_is_and_no_gap(daemon: Running) -> None:
+def test_start_has_no_gap(daemon: Running) -> None:
     daemon.commit(*texts(1, 4))
     expire_everything(daemon, 4)
     daemon.commit(*texts(1, 1, "t"))
@@ -253,8 +251,8 @@ def test_the_start_is_what_there_is_and_no_gap(daemon: Running) -> None:
     assert [line.get("op", line["seq"]) for line in wire.until("live")] == [5, "live"]
 
 
-def test_events_kept_inside_a_gap_follow_it(daemon: Running) -> None:
-    """A stream that has not ended keeps its events, however old."""
+def test_events_inside_a_gap_follow_it(daemon: Running) -> None:
+    """A stream that has not ended retains its events, however old."""
     daemon.commit(*texts(1, 2), *texts(1, 1, "t"))
     daemon.commit(commit(message("s 3"), base=2))
     expire_everything(daemon, 3)
@@ -266,7 +264,7 @@ def test_events_kept_inside_a_gap_follow_it(daemon: Running) -> None:
     assert seqs(rest) == [3]
 
 
-def test_a_cursor_of_another_journal_begins_again_with_the_oldest(daemon: Running) -> None:
+def test_cursor_of_another_journal_restarts(daemon: Running) -> None:
     daemon.commit(*texts(1, 2))
     expire_everything(daemon, 2)
     daemon.commit(*texts(1, 1, "t"))
@@ -278,7 +276,7 @@ def test_a_cursor_of_another_journal_begins_again_with_the_oldest(daemon: Runnin
     assert seqs(rest) == [3]
 
 
-def test_a_cursor_beyond_the_end_begins_again_with_the_oldest(daemon: Running) -> None:
+def test_cursor_beyond_the_end_restarts(daemon: Running) -> None:
     daemon.commit(*texts(1, 2))
     wire = daemon.subscribe(after=3)
 
@@ -288,7 +286,7 @@ def test_a_cursor_beyond_the_end_begins_again_with_the_oldest(daemon: Running) -
     assert seqs(rest) == [1, 2]
 
 
-def test_retention_that_overtakes_a_slow_replay_is_told(tmp_path: Path) -> None:
+def test_retention_overtaking_a_replay_is_a_gap(tmp_path: Path) -> None:
     with running(tmp_path, subscriber_bytes=4_096, recent_bytes=0) as daemon:
         big = "x" * 100_000
         for number in range(40):
@@ -310,7 +308,7 @@ def test_retention_that_overtakes_a_slow_replay_is_told(tmp_path: Path) -> None:
 # -- partials -----------------------------------------------------------------------------------------------------
 
 
-def test_partials_come_to_those_who_ask_in_their_place_and_are_not_kept(daemon: Running) -> None:
+def test_partials_are_live_only(daemon: Running) -> None:
     asking = daemon.subscribe(after="now", partials=True)
     others = daemon.subscribe(after="now")
     for wire in (asking, others):
@@ -332,7 +330,7 @@ def test_partials_come_to_those_who_ask_in_their_place_and_are_not_kept(daemon: 
     assert seqs(daemon.subscribe(after="start", partials=True).until("live")) == [1, 2, 3]
 
 
-def test_a_filter_holds_for_partials_too(daemon: Running) -> None:
+def test_filter_applies_to_partials(daemon: Running) -> None:
     wire = daemon.subscribe(after="now", partials=True, filter={"kind": ["tool-call"]})
     wire.until("live")
     daemon.commit(commit(partial("He", 0), call("c1")))
@@ -352,7 +350,7 @@ def refusal(wire: Wire) -> tuple[str, str]:
 @pytest.mark.parametrize(
     "after", ["", "yesterday", "journal:", "journal:x", "journal:-1", "5", ":5", "j:" + "9" * 5_000]
 )
-def test_a_cursor_must_be_one(daemon: Running, after: str) -> None:
+def test_wrong_cursor_is_refused(daemon: Running, after: str) -> None:
     wire = daemon.connect()
     wire.send("subscribe", after=after)
 
@@ -362,11 +360,11 @@ def test_a_cursor_must_be_one(daemon: Running, after: str) -> None:
     )
 
 
-def test_a_connection_carries_one_subscription(daemon: Running) -> None:
+def test_connection_carries_one_subscription(daemon: Running) -> None:
     wire = daemon.subscribe(after="now")
     wire.until("live")
     wire.send("subscribe", after="start")
 
-    assert refusal(wire) == ("wrong-mode", "this connection carries a subscription already")
+    assert refusal(wire) == ("wrong-mode", "this connection already carries a subscription; open another one")
     daemon.commit(*texts(1, 1))
     assert wire.read()["text"] == "s 1"

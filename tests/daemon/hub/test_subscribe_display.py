@@ -1,4 +1,4 @@
-"""Subscribing `as` display events: replay, live, cursors, filters and gaps are those of events."""
+"""Subscribing `as` display: replay, live, cursors, filters and gaps are those of events."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def watch(daemon: Running, **arguments: Any) -> Wire:
 
 
 def usage(stream: str = "s") -> Any:
-    """An event that shows nothing."""
+    """An event without a display line."""
     return event(Usage, stream, scope="turn", input_tokens=1)
 
 
@@ -41,7 +41,7 @@ def seqs(lines: list[dict[str, Any]]) -> list[int]:
     return [line["seq"] for line in lines if "op" not in line]
 
 
-def test_a_line_is_what_is_shown_of_the_event_with_its_seq_in_front(daemon: Running) -> None:
+def test_line_is_the_display_event_with_seq(daemon: Running) -> None:
     stored = [message("Running it."), call("c", preview="ls"), usage(), result("c"), message("Done.")]
     live = watch(daemon, after="now")
     live.until("live")
@@ -56,7 +56,7 @@ def test_a_line_is_what_is_shown_of_the_event_with_its_seq_in_front(daemon: Runn
     assert replay.read() == {"op": "live", "seq": 5}
 
 
-def test_a_cursor_is_that_of_events(daemon: Running) -> None:
+def test_cursor_is_that_of_events(daemon: Running) -> None:
     daemon.commit(commit(message("one"), usage(), message("two"), usage()))
 
     assert seqs(watch(daemon, after=1).until("live")) == [3]
@@ -64,7 +64,7 @@ def test_a_cursor_is_that_of_events(daemon: Running) -> None:
     assert seqs(daemon.subscribe(after=3).until("live")) == [4]
 
 
-def test_replay_joins_live_without_loss_or_duplicate_while_others_write(tmp_path: Path) -> None:
+def test_replay_joins_live_without_loss_or_duplicate(tmp_path: Path) -> None:
     with running(tmp_path, subscriber_bytes=4_096) as daemon:
         writing = threading.Thread(
             target=lambda: daemon.commit(*[commit(message(str(n)), usage(), base=n) for n in range(300)])
@@ -92,7 +92,7 @@ def test_replay_joins_live_without_loss_or_duplicate_while_others_write(tmp_path
         ({"provider": ["nobody"]}, []),
     ],
 )
-def test_a_filter_is_about_events_in_the_replay_and_live(
+def test_filter_is_the_same_in_replay_and_live(
     daemon: Running, wanted: dict[str, list[str]], expected: list[str]
 ) -> None:
     live = watch(daemon, after="now", filter=wanted)
@@ -107,7 +107,7 @@ def test_a_filter_is_about_events_in_the_replay_and_live(
     assert [live.read()["kind"] for _ in expected] == expected
 
 
-def test_a_subscriber_is_told_how_far_it_is_while_nothing_is_shown(tmp_path: Path) -> None:
+def test_position_is_sent_while_nothing_is_displayed(tmp_path: Path) -> None:
     with running(tmp_path, at_interval=0.05) as daemon:
         wire = watch(daemon, after="now")
         wire.until("live")
@@ -119,7 +119,7 @@ def test_a_subscriber_is_told_how_far_it_is_while_nothing_is_shown(tmp_path: Pat
         assert read[-1] == {"op": "at", "seq": 2}
 
 
-def test_a_gap_is_told(daemon: Running) -> None:
+def test_gap_is_reported(daemon: Running) -> None:
     daemon.commit(commit(message("one"), message("two")))
     daemon.commit(commit(base=1, lines=0, state="ended", updated=1))
     daemon.expire(2)
@@ -130,7 +130,7 @@ def test_a_gap_is_told(daemon: Running) -> None:
     assert [line.get("text") for line in rest] == ["three", None]
 
 
-def test_previews_come_to_those_who_ask_and_are_marked(daemon: Running) -> None:
+def test_partials_are_marked(daemon: Running) -> None:
     asking = watch(daemon, after="now", partials=True)
     others = watch(daemon, after="now")
     for wire in (asking, others):
@@ -146,7 +146,7 @@ def test_previews_come_to_those_who_ask_and_are_marked(daemon: Running) -> None:
     assert others.read()["text"] == "Hello"
 
 
-def test_a_slow_subscriber_loses_nothing(tmp_path: Path) -> None:
+def test_slow_subscriber_loses_nothing(tmp_path: Path) -> None:
     with running(tmp_path, subscriber_bytes=20_000) as daemon:
         slow = watch(daemon, after="now")
         slow.until("live")
@@ -158,7 +158,7 @@ def test_a_slow_subscriber_loses_nothing(tmp_path: Path) -> None:
         assert [slow.read()["seq"] for _ in range(100)] == list(range(1, 200, 2))
 
 
-def test_events_and_display_events_go_side_by_side(daemon: Running) -> None:
+def test_both_forms_side_by_side(daemon: Running) -> None:
     wires = [daemon.subscribe(after="now"), watch(daemon, after="now")]
     for wire in wires:
         wire.until("live")
@@ -168,7 +168,7 @@ def test_events_and_display_events_go_side_by_side(daemon: Running) -> None:
     assert kinds == [["message", "tool-call"], ["text", "tool_use"]]
 
 
-def test_an_event_is_projected_once_for_all_who_watch(daemon: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_display_event_is_made_once_for_all(daemon: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     projected: list[bytes] = []
 
     def count(body: bytes) -> bytes | None:
@@ -186,7 +186,7 @@ def test_an_event_is_projected_once_for_all_who_watch(daemon: Running, monkeypat
     assert projected == [said.body]
 
 
-def test_an_unknown_form_is_refused_in_one_sentence(daemon: Running) -> None:
+def test_unknown_form_is_refused(daemon: Running) -> None:
     wire = daemon.connect()
     wire.send("subscribe", **{"as": "poetry"})
 
@@ -195,7 +195,7 @@ def test_an_unknown_form_is_refused_in_one_sentence(daemon: Running) -> None:
 
 
 @pytest.mark.anyio
-async def test_the_client_gives_them_typed_and_goes_on_by_cursor(daemon: Running) -> None:
+async def test_client_resumes_by_cursor(daemon: Running) -> None:
     daemon.commit(commit(message("Running it."), call("c", preview="ls"), usage(), result("c"), message("Done.")))
     async with subscribe(as_="display", after="start", follow=False, path=daemon.path) as subscription:
         found = [shown async for shown in subscription.display_events()]

@@ -1,4 +1,4 @@
-"""The daemon looks at what agents print: counters in `stats`, one warning for what is new."""
+"""Drift detection in the daemon: counters in `stats`, and one warning per finding."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def drift_of(path: Path) -> dict[str, Any]:
     return drift
 
 
-def test_known_lines_are_counted_and_found_to_be_known(tmp_path: Path) -> None:
+def test_known_lines_are_counted_as_known(tmp_path: Path) -> None:
     with running(tmp_path) as daemon:
         assert here("ingest", "--socket", daemon.path, SHELL).returncode == 0
 
@@ -38,7 +38,7 @@ def test_known_lines_are_counted_and_found_to_be_known(tmp_path: Path) -> None:
     assert (finished.returncode, finished.stdout) == (0, b"")
 
 
-def test_what_is_new_is_in_stats_and_in_the_log_once(tmp_path: Path) -> None:
+def test_new_shape_is_in_stats_and_logged_once(tmp_path: Path) -> None:
     changed = altered(tmp_path / "changed.jsonl", SHELL, rename("aggregated_output", "output"))
     with capture_logs() as logs, running(tmp_path) as daemon:
         for stream in ("one", "two", "three"):
@@ -56,8 +56,8 @@ def test_what_is_new_is_in_stats_and_in_the_log_once(tmp_path: Path) -> None:
     assert (logged["provider"], logged["first"]) == ("codex", "one:4")
 
 
-def test_what_changes_after_many_lines_that_were_as_ever_is_seen_among_some_of_the_next(tmp_path: Path) -> None:
-    """The keys at the top stay the same, so that only each seventeenth such line is looked at."""
+def test_change_after_many_known_lines_is_found_by_sampling(tmp_path: Path) -> None:
+    """The top-level keys stay the same, so only every seventeenth line is checked."""
     before, after = tmp_path / "before.jsonl", tmp_path / "after.jsonl"
     before.write_bytes(SHELL.read_bytes() * 20)
     changed = altered(tmp_path / "changed.jsonl", SHELL, rename("aggregated_output", "output"))
@@ -71,7 +71,7 @@ def test_what_changes_after_many_lines_that_were_as_ever_is_seen_among_some_of_t
     assert [one["provider"] for one in findings if (one["kind"], one["place"]) == ("vanished-key", GONE)] == ["codex"]
 
 
-def test_a_type_that_is_no_word_harms_nothing(tmp_path: Path) -> None:
+def test_odd_type_is_harmless(tmp_path: Path) -> None:
     lines = tmp_path / "lines.jsonl"
     lines.write_text('{"type":["item"],"item":{}}\n{"type":{"a":1}}\n' + SHELL.read_text())
     with capture_logs() as logs, running(tmp_path) as daemon:
@@ -82,7 +82,7 @@ def test_a_type_that_is_no_word_harms_nothing(tmp_path: Path) -> None:
     assert ("unparsed", 2) in [(one["kind"], one["count"]) for one in findings]
 
 
-def test_a_fault_of_looking_costs_no_line(tmp_path: Path) -> None:
+def test_failing_drift_detection_loses_no_line(tmp_path: Path) -> None:
     def broken(self: Drift, *arguments: object) -> list[Change]:
         raise RuntimeError("a fault")
 
@@ -94,8 +94,8 @@ def test_a_fault_of_looking_costs_no_line(tmp_path: Path) -> None:
     assert [entry["stream"] for entry in logs if entry["log_level"] == "error"] == [recording_id(str(SHELL))]
 
 
-def test_a_session_that_gives_nothing_is_an_alarm_before_it_ends(tmp_path: Path) -> None:
-    """Lines that are recognised, but of a type that was renamed: 8 of them where `silent_lines` is 2."""
+def test_silent_session_is_an_alarm_before_it_ends(tmp_path: Path) -> None:
+    """The lines are recognised, but their type was renamed: 8 lines where `silent_lines` is 2."""
     lines = b'{"type":"thread.started","thread_id":"t"}\n' + b'{"type":"ItemCompleted","item":{}}\n' * 7
     with running(tmp_path, silent_lines=2) as daemon, daemon.connect() as wire:
         wire.send("ingest", stream="silent", dialect="codex-exec")
@@ -107,7 +107,7 @@ def test_a_session_that_gives_nothing_is_an_alarm_before_it_ends(tmp_path: Path)
     assert "8 lines gave no message and no call" in {one["text"] for one in findings if one["kind"] == "zero-yield"}
 
 
-def test_files_and_a_socket_together_are_wrong_usage(tmp_path: Path) -> None:
+def test_files_and_socket_exclude_each_other(tmp_path: Path) -> None:
     finished = here("drift", "--socket", tmp_path / "x.sock", SHELL)
 
     assert finished.returncode == 2

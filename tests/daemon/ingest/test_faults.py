@@ -37,16 +37,14 @@ def subscriber(process: DaemonProcess) -> Iterator[Wire]:
 
 
 def texts(wire: Wire) -> Iterator[str]:
-    """What the subscriber sees, as long as it asks. Lines that are not JSON give one `unparsed` event each."""
+    """The events of a subscriber. Each line that is not JSON becomes one `unparsed` event."""
     while True:
         line = wire.read()
         if line.get("kind") == "unparsed":
             yield line["text"]
 
 
-def test_a_publisher_killed_at_any_moment_goes_on_where_it_was(
-    process: DaemonProcess, subscriber: Wire, tmp_path: Path
-) -> None:
+def test_killed_publisher_resumes(process: DaemonProcess, subscriber: Wire, tmp_path: Path) -> None:
     recording = tmp_path / "recording.txt"
     recording.write_text("".join(f"line {number}\n" for number in range(LINES)))
     command = ("ingest", "--dialect", "claude-stream", "--socket", process.path, recording)
@@ -68,10 +66,8 @@ def test_a_publisher_killed_at_any_moment_goes_on_where_it_was(
         assert other.ask("stats")["journal"]["latest"] == LINES
 
 
-def test_a_full_disk_stops_publishers_with_a_sentence_and_nothing_else(
-    process: DaemonProcess, subscriber: Wire
-) -> None:
-    """The limit on a file's size stands for the disk's end: both make SQLite's write fail."""
+def test_full_disk_stops_publishers_only(process: DaemonProcess, subscriber: Wire) -> None:
+    """A limit on file size stands in for a full disk: both make SQLite's write fail."""
     sent = [f"{number} ".ljust(4_000, "x") for number in range(2_000)]
     pid = process.process.pid
     journal = sum(file.stat().st_size for file in process.path.parent.parent.glob("journal.db*"))
@@ -94,7 +90,7 @@ def test_a_full_disk_stops_publishers_with_a_sentence_and_nothing_else(
 
 
 def send(process: DaemonProcess, lines: list[str]) -> tuple[dict[str, Any], int]:
-    """Publish what the daemon does not have yet; gives its last word, and how many lines it had acknowledged."""
+    """Publish the lines the daemon does not have; returns its last frame, and how many lines it had acknowledged."""
     with process.connect() as wire:
         wire.send("ingest", stream="s", framing="tapped", dialect="claude-stream")
         acknowledged = wire.until("ingesting")[-1]["lines"]
@@ -102,7 +98,7 @@ def send(process: DaemonProcess, lines: list[str]) -> tuple[dict[str, Any], int]
             for line in lines[acknowledged:]:
                 wire.write(write_tapped(line.encode(), NOW, "out") + b"\n")
             wire.send("end")
-        except ConnectionError:  # it has said why
+        except ConnectionError:  # its last frame said why
             pass
         for answer in map(json.loads, wire.lines()):
             if answer["op"] != "ack":
@@ -112,19 +108,19 @@ def send(process: DaemonProcess, lines: list[str]) -> tuple[dict[str, Any], int]
 
 
 @pytest.mark.anyio
-async def test_a_clock_set_back_changes_no_line_and_closes_nothing_early(tmp_path: Path) -> None:
+async def test_clock_set_back_is_harmless(tmp_path: Path) -> None:
     clock = Clock()
     async with daemon(tmp_path / "journal.db", clock, suspend_timeout_ms=HOUR) as streams:
         first = await publish(streams, "s", dialect="claude-stream")
         await first.lines(b"before")
-        await first.session.suspend()
+        await first.ingest.suspend()
         clock.now -= 48 * HOUR
 
         assert await streams.close_overdue() == 0
         assert await journal_of(streams).expire(clock.now) == 0
         second = await publish(streams, "s", dialect="claude-stream")
         await second.lines(b"after")
-        await second.session.suspend()
+        await second.ingest.suspend()
         clock.now += HOUR + 1
         assert await streams.close_overdue() == 1
 

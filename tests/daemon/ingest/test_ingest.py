@@ -1,4 +1,4 @@
-"""Publishing a stream: framing, acknowledgements, ends, previews, traces."""
+"""Publishing a stream: framing, acknowledgements, ends, partials, traces."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def texts(found: list[dict[str, Any]]) -> list[str]:
 # -- framing and ends ---------------------------------------------------------------------------------------------
 
 
-async def test_a_tapped_stream_is_acknowledged_and_ended(path: Path) -> None:
+async def test_tapped_stream_is_acknowledged_and_ended(path: Path) -> None:
     async with daemon(path) as streams:
         publisher = await publish(streams, provider="maker")
         await publisher.lines(SAY, CALL)
@@ -55,28 +55,28 @@ async def test_a_tapped_stream_is_acknowledged_and_ended(path: Path) -> None:
             ("s:2:0", "tool-call"),
             ("s:2c:0", "tool-result"),
         ]
-        assert not publisher.session.over.is_set()  # more lines may come
+        assert not publisher.ingest.over.is_set()  # more lines may come
 
 
-async def test_the_end_of_raw_input_ends_the_stream_and_an_unterminated_last_line_counts(path: Path) -> None:
+async def test_end_of_raw_input_ends_the_stream(path: Path) -> None:
     async with daemon(path) as streams:
         publisher = await publish(streams, framing="raw")
-        await publisher.session.feed(b'{"do":"say","text":"a"}\n\n{"do":"say",')
-        await publisher.session.feed(b'"text":"b"}')
-        await publisher.session.finish()
+        await publisher.ingest.feed(b'{"do":"say","text":"a"}\n\n{"do":"say",')
+        await publisher.ingest.feed(b'"text":"b"}')
+        await publisher.ingest.finish()
 
         done = publisher.last(Done)
         assert (done.lines, done.skipped, done.with_events) == (3, {"blank": 1}, 2)
         assert texts(await events(journal_of(streams))) == ["a", "b"]
-        assert publisher.session.over.is_set()
+        assert publisher.ingest.over.is_set()
         assert streams.connections == {}
 
 
-async def test_tapped_input_that_stops_without_an_end_is_suspended_and_its_torn_tail_dropped(path: Path) -> None:
+async def test_tapped_input_without_end_is_suspended(path: Path) -> None:
     async with daemon(path) as streams:
         publisher = await publish(streams)
-        await publisher.session.feed(tapped(CALL) + tapped(SAY)[:-1])
-        await publisher.session.finish()
+        await publisher.ingest.feed(tapped(CALL) + tapped(SAY)[:-1])
+        await publisher.ingest.finish()
 
         assert publisher.frames[1:] == [Ack(lines=1), Suspended(lines=1)]
         (info,) = await journal_of(streams).streams()
@@ -84,22 +84,22 @@ async def test_tapped_input_that_stops_without_an_end_is_suspended_and_its_torn_
         assert len((await journal_of(streams).open_calls())["calls"]) == 1
 
 
-async def test_an_empty_stream_ends_with_empty_statistics(path: Path) -> None:
+async def test_empty_stream_has_empty_statistics(path: Path) -> None:
     async with daemon(path) as streams:
         publisher = await publish(streams, framing="raw")
-        await publisher.session.finish()
+        await publisher.ingest.finish()
 
         assert publisher.last(Done).lines == 0
         assert [one.state for one in await journal_of(streams).streams()] == ["ended"]
 
 
-async def test_a_stream_without_a_name_gets_one(path: Path) -> None:
+async def test_unnamed_stream_gets_a_name(path: Path) -> None:
     async with daemon(path) as streams:
         names = {(await publish(streams, None)).last(Ingesting).stream for _ in range(3)}
         assert len(names) == 3
 
 
-async def test_ending_twice_gives_the_same_answer_and_new_lines_open_the_stream_again(path: Path) -> None:
+async def test_ending_twice_is_the_same_and_new_lines_reopen(path: Path) -> None:
     async with daemon(path) as streams:
         publisher = await publish(streams)
         await publisher.lines(CALL)
@@ -107,7 +107,7 @@ async def test_ending_twice_gives_the_same_answer_and_new_lines_open_the_stream_
         first = publisher.last(Done)
         await publisher.record(op="end")
         assert publisher.last(Done) == first
-        await publisher.session.finish()
+        await publisher.ingest.finish()
 
         again = await publish(streams)
         assert again.frames == [
@@ -123,21 +123,21 @@ async def test_ending_twice_gives_the_same_answer_and_new_lines_open_the_stream_
         assert (late["id"], late["replaces"]) == ("s:2:0", "s:1c:0")
 
 
-async def test_a_line_between_two_ends_in_one_chunk_is_not_lost(path: Path) -> None:
+async def test_line_between_two_ends_is_not_lost(path: Path) -> None:
     end = b'{"op":"end"}\n'
     async with daemon(path) as streams:
         publisher = await publish(streams)
-        await publisher.session.feed(tapped(CALL) + end + tapped(SAY) + end)
+        await publisher.ingest.feed(tapped(CALL) + end + tapped(SAY) + end)
 
         answers = [frame for frame in publisher.frames if isinstance(frame, Done)]
         assert [(one.lines, one.events) for one in answers] == [(1, 2), (2, 3)]
 
 
-async def test_the_time_of_a_line_is_its_own_if_it_has_one_else_that_of_its_receipt(path: Path) -> None:
+async def test_line_time_defaults_to_receipt(path: Path) -> None:
     async with daemon(path) as streams:
         publisher = await publish(streams)
-        await publisher.session.feed(tapped(SAY, NOW - 5) + tapped(SAY, 17) + tapped(SAY))
-        await publisher.session.finish()
+        await publisher.ingest.feed(tapped(SAY, NOW - 5) + tapped(SAY, 17) + tapped(SAY))
+        await publisher.ingest.finish()
 
         assert [one["ts"] for one in await events(journal_of(streams))] == [NOW - 5, NOW, NOW]
 
@@ -158,13 +158,13 @@ async def test_lost_lines_count_as_lines(path: Path) -> None:
 
 
 @pytest.mark.parametrize("framing", ["raw", "tapped"])
-async def test_an_over_long_line_is_kept_as_its_head_and_length(path: Path, framing: str) -> None:
+async def test_over_long_line_keeps_head_and_length(path: Path, framing: str) -> None:
     long = {"do": "say", "text": "x" * 6_000}
     body = b'{"do":"say","text":"' + b"x" * 6_000 + b'"}\n'
     async with daemon(path, limits=Limits(line_bytes=5_000)) as streams:
         publisher = await publish(streams, framing=framing)
-        await publisher.session.feed(body if framing == "raw" else tapped(long))
-        await publisher.session.suspend()
+        await publisher.ingest.feed(body if framing == "raw" else tapped(long))
+        await publisher.ingest.suspend()
 
         (event,) = await events(journal_of(streams))
         assert (event["kind"], event["reason"], event["bytes"]) == ("unparsed", "too-long", len(body) - 1)
@@ -174,22 +174,22 @@ async def test_an_over_long_line_is_kept_as_its_head_and_length(path: Path, fram
         assert stored.info.crc_line == 0
 
 
-async def test_a_tapped_record_that_is_too_long_even_for_its_line_is_kept_by_its_head(path: Path) -> None:
+async def test_over_long_tapped_record_keeps_its_head(path: Path) -> None:
     async with daemon(path, limits=Limits(line_bytes=5_000)) as streams:
         publisher = await publish(streams)
         record = tapped({"do": "say", "text": "x" * 20_000})
-        await publisher.session.feed(record + tapped(SAY))
-        await publisher.session.finish()
+        await publisher.ingest.feed(record + tapped(SAY))
+        await publisher.ingest.finish()
 
         unparsed, message = await events(journal_of(streams))
         assert (unparsed["reason"], unparsed["bytes"]) == ("too-long", len(record) - 1)
         assert message["line"] == 2
 
 
-async def test_a_line_that_is_not_tapped_suspends_the_stream_before_it(path: Path) -> None:
+async def test_untapped_line_suspends_the_stream_before_it(path: Path) -> None:
     async with daemon(path) as streams:
         publisher = await publish(streams)
-        await publisher.session.feed(tapped(SAY) + b"\n" + b'{"line":"a","dir":"up"}\n' + tapped(SAY))
+        await publisher.ingest.feed(tapped(SAY) + b"\n" + b'{"line":"a","dir":"up"}\n' + tapped(SAY))
 
         assert publisher.frames[1:] == [
             Ack(lines=1),
@@ -198,9 +198,9 @@ async def test_a_line_that_is_not_tapped_suspends_the_stream_before_it(path: Pat
                 message="line 2 of stream s did not come as a tapped line: unknown direction 'up'",
             ),
         ]
-        assert publisher.session.over.is_set()
+        assert publisher.ingest.over.is_set()
         await publisher.lines(SAY)
-        await publisher.session.finish()
+        await publisher.ingest.finish()
         (info,) = await journal_of(streams).streams()
         assert (info.state, info.lines) == ("suspended", 1)
 
@@ -209,14 +209,14 @@ async def test_a_line_that_is_not_tapped_suspends_the_stream_before_it(path: Pat
         assert again.frames == [
             Ingesting(stream="s", state="suspended", lines=1, dialect="toy", crc=crc_of(SAY), crc_line=1),
         ]
-        await again.session.finish()
+        await again.ingest.finish()
         assert len(await events(journal_of(streams))) == 2
 
 
 # -- partials and traces ------------------------------------------------------------------------------------------
 
 
-async def test_partials_are_published_in_their_place_when_somebody_wants_them(path: Path) -> None:
+async def test_wanted_partials_are_published_in_place(path: Path) -> None:
     wanted = False
     async with daemon(path, partials_wanted=lambda: wanted) as streams:
         published: list[tuple[int | None, str]] = []
@@ -238,7 +238,7 @@ async def test_partials_are_published_in_their_place_when_somebody_wants_them(pa
         assert published == [(None, "b"), (1, "hello"), (2, "ab")]
 
 
-async def test_each_durable_line_is_traced_once(path: Path) -> None:
+async def test_durable_line_is_traced_once(path: Path) -> None:
     trace = writer_to(path.with_name("t.jsonl"))
     async with daemon(path, trace=trace, limits=Limits(line_bytes=5_000)) as streams:
         publisher = await publish(streams, provider="maker", session="mine")
@@ -247,7 +247,7 @@ async def test_each_durable_line_is_traced_once(path: Path) -> None:
         await publisher.lines({"do": "say", "text": "x" * 6_000})
         await publisher.record(op="end")
         await publisher.lines(SAY)
-        await publisher.session.finish()
+        await publisher.ingest.finish()
         await streams.end("s")
     trace.close()
     records = list(TraceReader(trace.path).records())
@@ -262,7 +262,7 @@ async def test_each_durable_line_is_traced_once(path: Path) -> None:
     assert (len(records[2].raw), records[2].size) == (HEAD_BYTES, 6_022)
 
 
-async def test_lines_traced_before_the_dialect_was_known_carry_it(path: Path) -> None:
+async def test_lines_traced_early_carry_the_dialect(path: Path) -> None:
     trace = writer_to(path.with_name("t.jsonl"))
     opening, telling = b'{"hello":1}', CLAUDE.read_bytes().splitlines()[0]
     async with daemon(path, trace=trace) as streams:
@@ -274,7 +274,7 @@ async def test_lines_traced_before_the_dialect_was_known_carry_it(path: Path) ->
         assert trace.statistics()["records"] == 0
         await known.lines(telling)
         await known.record(op="end")
-        await unknown.session.finish()
+        await unknown.ingest.finish()
     trace.close()
     records = list(TraceReader(trace.path))
 

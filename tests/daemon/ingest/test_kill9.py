@@ -1,4 +1,4 @@
-"""Exactly once, although the daemon is killed with `kill -9`: at its most delicate moments, and at any.
+"""Exactly once, although the daemon is killed with `kill -9`: at each failpoint, and at random moments.
 
 The stream has messages in chunks and calls that stay open for many lines, so that every kill leaves something half
 done. The journal must come out as that of a daemon that was never killed, save `seq` and `ts`; and a subscriber who
@@ -33,14 +33,14 @@ RECORDINGS = {
 }
 STREAMS = [f"{recording}-{number}" for recording in RECORDINGS for number in range(3)]
 HALF_A_MESSAGE = {10, 18, 26, 27, 28}
-"""Lines of `acp` after which a message has begun and goes on."""
+"""Lines of `acp` after which a message is incomplete."""
 OPEN_CALL = {20, 21, 22, 23}
 LINES = 32
 SNAPSHOTS = [0, 4 * 1024, 1024 * 1024]
 KILLS = 9
-"""Of each run at random moments, of which there are six."""
+"""Kills in each of the six runs at random moments."""
 MOST_LINES_A_LIFE = 24
-"""So that there are lines left for every life."""
+"""Times the recording is published, so that lines are left for every life."""
 KILLED = -9
 STOPPED = 0
 
@@ -61,14 +61,14 @@ def journal(lives: Lives) -> list[bytes]:
 
 
 def told_apart(lines: list[bytes]) -> list[dict[str, Any]]:
-    """The events without what may differ from run to run."""
+    """The events without the fields that differ from run to run."""
     events = [orjson.loads(line) for line in lines]
     return [{key: value for key, value in one.items() if key not in ("seq", "ts")} for one in events]
 
 
 @cache
 def unbroken() -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Events of all streams, and each stream's `done`, of a daemon that nobody killed."""
+    """All events, and each stream's `done`, of a daemon that was not killed."""
     with TemporaryDirectory() as directory, Lives(Path(directory)) as lives:
         lives.start()
         publishers = [Publisher(lives, stream, records(stream)) for stream in STREAMS]
@@ -130,7 +130,7 @@ def test_killed_at_a_failpoint(tmp_path: Path, failpoint: str, nth: int, kills: 
 @pytest.mark.parametrize("snapshot_bytes", SNAPSHOTS)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_killed_at_any_moment(tmp_path: Path, seed: int, snapshot_bytes: int) -> None:
-    """Several publishers at once, who do not wait for their acks."""
+    """Several publishers at once, which do not wait for their acks."""
     chance = random.Random(seed)
     lock = threading.Lock()
     left = 0
@@ -140,7 +140,7 @@ def test_killed_at_any_moment(tmp_path: Path, seed: int, snapshot_bytes: int) ->
         with lock:
             left -= 1
             if left == 0:
-                time.sleep(chance.random() / 200)  # lets the daemon come to any point of its work
+                time.sleep(chance.random() / 200)  # lets the daemon reach any point of its work
                 lives.kill()
 
     with Lives(tmp_path, snapshot_bytes=snapshot_bytes) as lives:

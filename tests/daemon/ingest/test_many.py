@@ -1,4 +1,4 @@
-"""Many clients: one that never reads costs a bounded amount and delays nobody; those that come and go leave nothing."""
+"""Many clients: one that never reads costs bounded memory and delays nobody; departed ones leave nothing behind."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tooltap.protocol.tapped import write_tapped
 READERS = 20
 EVENTS = 20_000
 WARM_UP = 10_000
-"""Events after which SQLite's page caches and the daemon's recent events are as long as they get."""
+"""Events after which SQLite's page caches and the daemon's recent events no longer grow."""
 MIB = 1024 * 1024
 LINE = "not JSON ".ljust(60, "x")
 """Becomes an event of about 300 bytes."""
@@ -55,7 +55,7 @@ def subscribe(process: DaemonProcess) -> Wire:
 
 
 def take(wires: list[Wire], events: int) -> list[int]:
-    """Read from all at once until each has had so many lines; gives the bytes each had."""
+    """Read from all sockets until each has received so many lines; returns the bytes of each."""
     waiting = selectors.DefaultSelector()
     lines, taken = [0] * len(wires), [0] * len(wires)
     for number, wire in enumerate(wires):
@@ -74,7 +74,7 @@ def take(wires: list[Wire], events: int) -> list[int]:
     return taken
 
 
-def test_one_that_never_reads_beside_many_that_do(process: DaemonProcess) -> None:
+def test_subscriber_that_never_reads_delays_nobody(process: DaemonProcess) -> None:
     with ExitStack() as connections:
         stuck = connections.enter_context(subscribe(process))
         readers = [connections.enter_context(subscribe(process)) for _ in range(READERS)]
@@ -88,14 +88,14 @@ def test_one_that_never_reads_beside_many_that_do(process: DaemonProcess) -> Non
         assert resident(process) - before < 16 * MIB
         assert len(set(taken)) == 1
         assert taken[0] > 250 * EVENTS
-        # And what it did not read is there for it: the journal serves it at its own pace.
+        # The journal serves what it did not read, at its own pace.
         everything = WARM_UP + EVENTS
         assert [stuck.read()["seq"] for _ in range(everything)] == list(range(1, everything + 1))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the open files of a process are looked up in /proc")
-def test_clients_that_come_and_go_leave_nothing(process: DaemonProcess) -> None:
-    """Some ask and leave, some vanish in the middle of a replay, some while they publish."""
+def test_departed_clients_leave_nothing(process: DaemonProcess) -> None:
+    """Some send a request and leave, some vanish during a replay, some while publishing."""
     publish(process, "kept", 2_000)
 
     def come_and_go(number: int) -> None:
@@ -106,7 +106,7 @@ def test_clients_that_come_and_go_leave_nothing(process: DaemonProcess) -> None:
             elif number % 3 == 1:
                 wire.send("ingest", stream=f"s{number % 9}", framing="tapped", dialect="claude-stream")
                 wire.write(write_tapped(LINE.encode(), 1, "out") + b'\n{"t":1')
-                wire.until("ack")  # else those of one stream queue up, one behind the other
+                wire.until("ack")  # else the connections of one stream queue up
             else:
                 wire.send("stats", id=number)
             wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")

@@ -1,4 +1,4 @@
-"""A stream that goes on after its parser was lost: exactly as if nothing had happened, or else it says so."""
+"""A stream whose parser was lost continues exactly as if nothing had happened, or else emits a reset."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def feed(publisher: Publisher, value: Any) -> None:
 
 async def end(publisher: Publisher) -> Done:
     await publisher.record(op="end")
-    await publisher.session.finish()
+    await publisher.ingest.finish()
     done = publisher.last(Done)
     assert isinstance(done, Done)
     return done
@@ -73,7 +73,7 @@ async def unbroken(path: Path, dialect: str, values: list[Any] = STREAM) -> tupl
 
 
 def tables(path: Path) -> dict[str, list[Any]]:
-    """What else the journal keeps, whatever the order of commits was."""
+    """Everything else in the journal that does not depend on the order of commits."""
     database = sqlite3.connect(path)
     queries = {
         "bodies": "SELECT output_id, bytes, newlines FROM bodies ORDER BY 1",
@@ -89,9 +89,7 @@ def tables(path: Path) -> dict[str, list[Any]]:
 
 @pytest.mark.parametrize("dialect", ["toy", "auto"])
 @pytest.mark.parametrize("snapshot_bytes", [0, 300, 1024 * 1024])
-async def test_a_stream_resumed_after_every_line_is_as_if_it_had_never_stopped(
-    tmp_path: Path, snapshot_bytes: int, dialect: str
-) -> None:
+async def test_resume_after_every_line_changes_nothing(tmp_path: Path, snapshot_bytes: int, dialect: str) -> None:
     expected, done = await unbroken(tmp_path / "unbroken.db", dialect)
 
     path = tmp_path / "journal.db"
@@ -101,7 +99,7 @@ async def test_a_stream_resumed_after_every_line_is_as_if_it_had_never_stopped(
             publisher = await publish(streams, dialect=dialect)
             assert publisher.last(Ingesting).lines == lines
             await feed(publisher, value)
-            await publisher.session.finish()
+            await publisher.ingest.finish()
         lines += 2 if value is LOST else 1
     async with daemon(path, limits=LIMITS, snapshot_bytes=snapshot_bytes) as streams:
         assert await end(await publish(streams)) == done
@@ -111,29 +109,29 @@ async def test_a_stream_resumed_after_every_line_is_as_if_it_had_never_stopped(
 
 @pytest.mark.parametrize("snapshot_bytes", [0, 4_096, 1024 * 1024])
 @pytest.mark.parametrize("recording", RECORDINGS)
-async def test_a_recorded_stream_resumed_after_every_line_is_as_if_it_had_never_stopped(
+async def test_recorded_stream_resumed_after_every_line_is_unchanged(
     tmp_path: Path, recording: str, snapshot_bytes: int
 ) -> None:
     records = (FIXTURES / recording).read_bytes().splitlines(keepends=True)
     async with daemon(tmp_path / "unbroken.db") as streams:
         publisher = await publish(streams, dialect="auto")
-        await publisher.session.feed(b"".join(records))
+        await publisher.ingest.feed(b"".join(records))
         done = await end(publisher)
         expected = await events(journal_of(streams))
 
     for record in records:
         async with daemon(tmp_path / "journal.db", snapshot_bytes=snapshot_bytes) as streams:
             publisher = await publish(streams, dialect="auto")
-            await publisher.session.feed(record)
-            await publisher.session.finish()
+            await publisher.ingest.feed(record)
+            await publisher.ingest.finish()
     async with daemon(tmp_path / "journal.db", snapshot_bytes=snapshot_bytes) as streams:
         assert await end(await publish(streams)) == done
         assert await events(journal_of(streams)) == expected
     assert tables(tmp_path / "journal.db") == tables(tmp_path / "unbroken.db")
 
 
-async def test_a_closed_stream_goes_on_as_an_unbroken_one_does(tmp_path: Path) -> None:
-    """Ended and reopened after every line: the ends differ, but nothing is forgotten or done twice."""
+async def test_reopened_stream_continues_as_an_unbroken_one(tmp_path: Path) -> None:
+    """Ended and reopened after every line: the ends differ, but nothing is lost or repeated."""
     path = tmp_path / "journal.db"
     for value in STREAM:
         async with daemon(path, limits=LIMITS) as streams:
@@ -148,24 +146,24 @@ async def test_a_closed_stream_goes_on_as_an_unbroken_one_does(tmp_path: Path) -
         assert results == [
             ("1", "interrupted", None),
             ("2", "interrupted", None),
-            ("1", "completed", "s:4c:0"),  # it runs in the background, so the next end closes it again
+            ("1", "completed", "s:4c:0"),  # a background task, which the next end closes again
             ("1", "interrupted", None),
             ("1", "completed", "s:14c:0"),
         ]
 
 
-async def test_the_publishers_context_is_that_of_the_stored_stream(tmp_path: Path) -> None:
+async def test_stored_context_wins_over_the_publishers(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     for provider in ("first", "second"):
         async with daemon(path) as streams:
             publisher = await publish(streams, provider=provider, session=provider, agent=provider, dialect="toy")
             await publisher.lines({"do": "say", "text": "a"})
-            await publisher.session.finish()
+            await publisher.ingest.finish()
             found = await events(journal_of(streams))
     assert {(one["provider"], one["session"], one["agent"]) for one in found} == {("first",) * 3}
 
 
-async def test_a_snapshot_takes_the_tails_place_when_it_pays(tmp_path: Path) -> None:
+async def test_snapshot_replaces_a_long_tail(tmp_path: Path) -> None:
     async def tail_lengths(snapshot_bytes: int) -> list[int]:
         lengths = []
         path = tmp_path / f"{snapshot_bytes}.db"
@@ -173,7 +171,7 @@ async def test_a_snapshot_takes_the_tails_place_when_it_pays(tmp_path: Path) -> 
             publisher = await publish(streams)
             for number in range(60):
                 await publisher.lines({"do": "say", "text": "x" * 100})
-                await publisher.session._settle()
+                await publisher.ingest._settle()
                 stored = await journal_of(streams).load_stream("s")
                 assert stored is not None
                 assert stored.snapshot_lines + len(stored.tail) == number + 1
@@ -202,12 +200,10 @@ async def suspended(path: Path, values: list[Any] = OPEN, **options: Any) -> Non
         publisher = await publish(streams, dialect=options.get("dialect", "toy"))
         for value in values:
             await feed(publisher, value)
-        await publisher.session.finish()
+        await publisher.ingest.finish()
 
 
-async def test_a_snapshot_of_an_unknown_version_is_a_parser_reset(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_unknown_snapshot_version_resets_the_parser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "journal.db"
     await suspended(path, snapshot_bytes=0)
     monkeypatch.setattr(live_stream, "SNAPSHOT_FORMAT", 2)
@@ -250,16 +246,14 @@ async def test_a_snapshot_of_an_unknown_version_is_a_parser_reset(
 
 
 class Upgraded(Toy):
-    """Gives one more event per line than it used to."""
+    """Emits one more event per line than it used to."""
 
     def read(self, value: Line) -> Skip:
         self.notice("config", "new")
         return super().read(value)
 
 
-async def test_a_tail_that_gives_other_ids_than_the_committed_ones_is_a_parser_reset(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_tail_with_other_ids_resets_the_parser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "journal.db"
     await suspended(path)
     monkeypatch.setattr("tooltap.normalizers.stream.normalizer.parser_class", lambda name: Upgraded)
@@ -268,21 +262,19 @@ async def test_a_tail_that_gives_other_ids_than_the_committed_ones_is_a_parser_r
         before = len(await events(journal_of(streams)))
         publisher = await publish(streams)
         await publisher.lines({"do": "say", "text": "on"})
-        await publisher.session.finish()
+        await publisher.ingest.finish()
         kinds = [one["kind"] for one in (await events(journal_of(streams)))[before:]]
     assert kinds == ["permission-response", "tool-result", "notice", "notice", "message"]
 
-    async with daemon(path) as streams:  # from here on it is rebuilt again
+    async with daemon(path) as streams:  # rebuilt once more from here
         publisher = await publish(streams)
         await publisher.lines({"do": "say", "text": "on"})
-        await publisher.session.finish()
+        await publisher.ingest.finish()
         assert [one["kind"] for one in (await events(journal_of(streams)))[-2:]] == ["notice", "message"]
         assert sum(one.get("code") == "parser-reset" for one in await events(journal_of(streams))) == 1
 
 
-async def test_a_reset_stream_that_nobody_comes_back_to_is_closed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_abandoned_reset_stream_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "journal.db"
     await suspended(path, snapshot_bytes=0)
     monkeypatch.setattr("tooltap.daemon.ingest.resume.SNAPSHOT_FORMAT", 2)
@@ -294,7 +286,7 @@ async def test_a_reset_stream_that_nobody_comes_back_to_is_closed(
         assert (await events(journal_of(streams)))[-1]["code"] == "parser-reset"
 
 
-async def test_a_stream_whose_state_retention_took_goes_on_with_a_reset(tmp_path: Path) -> None:
+async def test_expired_stream_resumes_with_a_reset(tmp_path: Path) -> None:
     clock = Clock()
     async with daemon(tmp_path / "journal.db", clock) as streams:
         publisher = await publish(streams)
@@ -306,7 +298,7 @@ async def test_a_stream_whose_state_retention_took_goes_on_with_a_reset(tmp_path
         again = await publish(streams)
         assert (again.last(Ingesting).state, again.last(Ingesting).lines) == ("ended", 1)
         await end(again)
-        assert await events(journal_of(streams)) == []  # who only looks changes nothing
+        assert await events(journal_of(streams)) == []  # reading changes nothing
 
         again = await publish(streams)
         await again.lines({"do": "say", "text": "new"})
@@ -315,15 +307,13 @@ async def test_a_stream_whose_state_retention_took_goes_on_with_a_reset(tmp_path
         assert [(one["id"], one["kind"]) for one in found] == [("s:1d:1", "notice"), ("s:2:0", "message")]
 
 
-async def test_lines_that_were_held_are_read_when_a_newer_sniffer_knows_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_newer_sniffer_reads_held_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "journal.db"
     monkeypatch.setitem(builtin(), "toy", TOY._replace(recognises=lambda value: False))
     async with daemon(path, snapshot_bytes=0) as streams:
         publisher = await publish(streams, dialect="auto")
         await publisher.lines({"do": "say", "text": "a"}, {"do": "say", "text": "b"})
-        await publisher.session.finish()
+        await publisher.ingest.finish()
         assert await events(journal_of(streams)) == []
 
     monkeypatch.setitem(builtin(), "toy", TOY)
@@ -331,7 +321,7 @@ async def test_lines_that_were_held_are_read_when_a_newer_sniffer_knows_them(
         async with daemon(path, snapshot_bytes=1_000_000) as streams:
             publisher = await publish(streams, dialect="auto")
             await publisher.lines({"do": "say", "text": text})
-            await publisher.session.finish()
+            await publisher.ingest.finish()
             found = await events(journal_of(streams))
     assert [(one["id"], one["text"]) for one in found] == [
         ("s:1:0", "a"),

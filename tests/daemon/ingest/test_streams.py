@@ -1,4 +1,4 @@
-"""Who may write to a stream, how fast, and what becomes of one that is left alone."""
+"""Who may write to a stream, how fast, and when an abandoned one is closed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def texts(found: list[dict[str, Any]]) -> list[str]:
     return [one["text"] for one in found if one["kind"] == "message"]
 
 
-async def test_a_dialect_that_does_not_exist_is_refused(path: Path) -> None:
+async def test_unknown_dialect_is_refused(path: Path) -> None:
     async with daemon(path) as streams:
         with pytest.raises(FrameError, match="there is no dialect 'klingon'; known are auto, ") as caught:
             await publish(streams, dialect="klingon")
@@ -36,26 +36,26 @@ async def test_a_dialect_that_does_not_exist_is_refused(path: Path) -> None:
         assert streams.connections == {}
 
 
-async def test_raw_input_onto_a_stream_that_exists_must_say_where_it_goes_on(path: Path) -> None:
+async def test_raw_input_to_existing_stream_needs_from(path: Path) -> None:
     async with daemon(path) as streams:
         first = await publish(streams, framing="raw")
         with pytest.raises(FrameError, match="stream s exists"):
             await publish(streams, framing="raw")
-        await first.session.feed(b'{"do":"say","text":"a"}\n')
-        await first.session.finish()
+        await first.ingest.feed(b'{"do":"say","text":"a"}\n')
+        await first.ingest.finish()
         for wrong in (None, 0, 2):
             with pytest.raises(FrameError) as caught:
                 await publish(streams, framing="raw", from_=wrong)
             assert caught.value.code == "stream-exists"
 
         second = await publish(streams, framing="raw", from_=1)
-        await second.session.feed(b'{"do":"say","text":"b"}\n')
-        await second.session.finish()
+        await second.ingest.feed(b'{"do":"say","text":"b"}\n')
+        await second.ingest.finish()
         assert texts(await events(journal_of(streams))) == ["a", "b"]
 
 
 class Gate(SqliteJournal):
-    """A journal that can be kept from answering, as a slow disk would."""
+    """A journal whose commits can be delayed, as by a slow disk."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -79,7 +79,7 @@ async def slow(path: Path) -> Any:
     await journal.close()
 
 
-async def test_a_second_connection_takes_over_and_what_was_not_committed_is_discarded(slow: Gate) -> None:
+async def test_takeover_discards_uncommitted_lines(slow: Gate) -> None:
     async with streams_on(slow) as streams, anyio.create_task_group() as tasks:
         older = await publish(streams)
         await older.lines({"do": "say", "text": "committed"})
@@ -101,19 +101,19 @@ async def test_a_second_connection_takes_over_and_what_was_not_committed_is_disc
         assert newer == []
         slow.gate.set()
         await older.until(ErrorFrame(code="superseded", message="another connection has taken stream s over"))
-        await older.session.over.wait()
+        await older.ingest.over.wait()
         await older.lines(SAY)
-        await older.session.finish()
+        await older.ingest.finish()
         await taken_over.wait()
 
         assert newer[0].last(Ingesting).lines == 2
         await newer[0].lines({"do": "say", "text": "again"})
-        await newer[0].session.finish()
+        await newer[0].ingest.finish()
         assert texts(await events(slow)) == ["committed", "in flight", "again"]
         assert streams.connections == {}
 
 
-async def test_an_end_that_another_connection_prevents_is_not_called_done(slow: Gate) -> None:
+async def test_superseded_end_is_not_done(slow: Gate) -> None:
     async with streams_on(slow) as streams, anyio.create_task_group() as tasks:
         older = await publish(streams)
         await older.lines(SAY)
@@ -126,12 +126,12 @@ async def test_an_end_that_another_connection_prevents_is_not_called_done(slow: 
         tasks.start_soon(publish, streams)
         await anyio.wait_all_tasks_blocked()
         slow.gate.set()
-        await older.session.over.wait()
+        await older.ingest.over.wait()
 
     assert [type(frame) for frame in older.frames] == [Ingesting, Ack, Ack, ErrorFrame]
 
 
-async def test_a_publisher_is_taken_no_more_from_than_can_wait_to_be_durable(slow: Gate) -> None:
+async def test_backpressure_bounds_lines_in_flight(slow: Gate) -> None:
     async with streams_on(slow, in_flight_bytes=1_000) as streams, anyio.create_task_group() as tasks:
         publisher = await publish(streams)
         await publisher.lines(SAY)
@@ -144,22 +144,22 @@ async def test_a_publisher_is_taken_no_more_from_than_can_wait_to_be_durable(slo
             for _ in range(100):
                 await publisher.lines({"do": "say", "text": "x" * 100})
                 fed += 1
-            await publisher.session.finish()
+            await publisher.ingest.finish()
 
         tasks.start_soon(feed)
         await anyio.wait_all_tasks_blocked()
-        assert fed == 5  # the sixth line, of 122 bytes and 64 for being one, is the first beyond 1,000
+        assert fed == 5  # the sixth line, of 122 bytes plus 64 each, is the first beyond 1,000
         asked = slow.asked
 
         slow.gate.set()
         with anyio.fail_after(10):
-            await publisher.session.over.wait()
+            await publisher.ingest.over.wait()
         assert publisher.last(Suspended).lines == 101
         assert len(await events(slow)) == 101
-        assert slow.asked - asked < 100  # what came while one commit was written went into the next
+        assert slow.asked - asked < 100  # lines that arrived during a commit went into the next
 
 
-async def test_a_journal_that_fails_ends_the_session_and_the_publisher_can_come_back(slow: Gate) -> None:
+async def test_publisher_can_return_after_a_journal_failure(slow: Gate) -> None:
     clock = Clock()
     async with streams_on(slow, clock, suspend_timeout_ms=1_000) as streams:
         publisher = await publish(streams)
@@ -168,8 +168,8 @@ async def test_a_journal_that_fails_ends_the_session_and_the_publisher_can_come_
         slow.failing = True
         await publisher.lines(SAY)
         await publisher.until(ErrorFrame(code="journal", message="the journal cannot be written: disk full"))
-        assert publisher.session.over.is_set()
-        await publisher.session.finish()
+        assert publisher.ingest.over.is_set()
+        await publisher.ingest.finish()
 
         slow.failing = False
         again = await publish(streams)
@@ -178,24 +178,24 @@ async def test_a_journal_that_fails_ends_the_session_and_the_publisher_can_come_
         await again.until(Ack(lines=2))
         slow.failing = True
         await again.lines(SAY)
-        await again.session.over.wait()
+        await again.ingest.over.wait()
 
         slow.failing = False
         clock.now += 1_000
-        assert await streams.close_overdue() == 1  # though nothing could mark it as suspended
+        assert await streams.close_overdue() == 1  # although it could not be marked as suspended
         assert [(one.state, one.lines) for one in await slow.streams()] == [("ended", 2)]
 
 
-# -- streams left alone, ended by others, and at shutdown -----------------------------------------------------------
+# -- abandoned streams, ends by other clients, shutdown -------------------------------------------------------------
 
 
-async def test_a_suspended_stream_is_closed_when_nobody_comes_back(path: Path) -> None:
+async def test_abandoned_stream_is_closed(path: Path) -> None:
     clock = Clock()
     async with daemon(path, clock, suspend_timeout_ms=1_000) as streams:
         for stream in ("left", "back"):
             publisher = await publish(streams, stream)
             await publisher.lines(CALL)
-            await publisher.session.finish()
+            await publisher.ingest.finish()
         clock.now += 999
         assert await streams.close_overdue() == 0
 
@@ -207,28 +207,28 @@ async def test_a_suspended_stream_is_closed_when_nobody_comes_back(path: Path) -
         closing = (await events(journal_of(streams)))[-1]
         assert (closing["id"], closing["status"], closing["synthetic"]) == ("left:1c:0", "interrupted", True)
         assert closing["ts"] == clock.now
-        await back.session.finish()
+        await back.ingest.finish()
 
 
-async def test_a_stream_can_be_ended_by_somebody_else(path: Path) -> None:
+async def test_stream_is_ended_by_another_client(path: Path) -> None:
     async with daemon(path) as streams:
         publisher = await publish(streams)
         await publisher.lines(CALL)
         statistics = await streams.end("s")
         assert (statistics.lines, statistics.events) == (1, 2)
         assert publisher.last(Done).events == 2
-        await publisher.session.finish()
+        await publisher.ingest.finish()
 
         assert await streams.end("s") == statistics
         with pytest.raises(FrameError, match="there is no stream 'other'"):
             await streams.end("other")
 
 
-async def test_at_shutdown_every_publisher_is_told_how_far_it_came(path: Path) -> None:
+async def test_shutdown_sends_publishers_their_position(path: Path) -> None:
     async with daemon(path) as streams:
         tapping, raw = await publish(streams, "t"), await publish(streams, "r", framing="raw")
         await tapping.lines(CALL, SAY)
-        await raw.session.feed(b'{"do":"say","text":"a"}\n{"do":')
+        await raw.ingest.feed(b'{"do":"say","text":"a"}\n{"do":')
         await streams.suspend_all()
 
         assert tapping.frames[-1] == Suspended(lines=2)

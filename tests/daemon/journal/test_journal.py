@@ -1,4 +1,4 @@
-"""The journal, on SQLite and on NATS: what is committed is there, in order, wholly or not at all."""
+"""Every journal: what is committed is there, in order, entirely or not at all."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def sqlite_journal(path: Path) -> AsyncIterator[SqliteJournal]:
 
 @pytest.fixture(params=["sqlite", "nats"])
 async def journal(request: pytest.FixtureRequest, path: Path) -> AsyncIterator[Journal]:
-    """One of each kind, which is being listened to."""
+    """One of each journal, with `listen` called."""
     place = request.getfixturevalue("nats_place") if request.param == "nats" else None
     journal = await (SqliteJournal.open(path) if place is None else NatsJournal.open(place))
     await journal.listen()
@@ -50,12 +50,12 @@ async def journal(request: pytest.FixtureRequest, path: Path) -> AsyncIterator[J
 
 
 async def numbers(journal: Journal) -> dict[int | None, int]:
-    """`seq` of each event -> its number: what `seq` there is, is the journal's choice."""
+    """`seq` of each event -> its number, as each journal chooses its own `seq`."""
     return {one.seq: number for number, one in enumerate(await everything(journal), 1)}
 
 
 async def until_published(journal: Journal) -> None:
-    """What was committed may come back later."""
+    """Wait for `on_commit`, which may come later."""
     await journal.listen()
 
 
@@ -75,12 +75,12 @@ async def everything(journal: Journal, wanted: Filter | None = None) -> list[Sto
 # -- events -------------------------------------------------------------------------------------------------------
 
 
-async def test_a_new_journal_is_empty(journal: Journal) -> None:
+async def test_new_journal_is_empty(journal: Journal) -> None:
     assert (journal.oldest, journal.latest, journal.expired) == (1, 0, 0)
     assert await journal.read(0) == ([], 0)
 
 
-async def test_committed_events_are_read_back_in_order(journal: Journal) -> None:
+async def test_events_are_read_in_order(journal: Journal) -> None:
     await journal.commit(commit(message("a"), message("b")))
     await journal.commit(commit(message("c"), base=1))
 
@@ -95,7 +95,7 @@ async def test_committed_events_are_read_back_in_order(journal: Journal) -> None
     assert await journal.event(third + 10_000) is None
 
 
-async def test_a_read_is_bounded_in_bytes_but_gives_at_least_one_event(sqlite_journal: SqliteJournal) -> None:
+async def test_read_is_bounded_but_returns_one_event(sqlite_journal: SqliteJournal) -> None:
     journal = sqlite_journal
     await journal.commit(commit(*(message("x" * 300) for _ in range(5))))
 
@@ -105,7 +105,7 @@ async def test_a_read_is_bounded_in_bytes_but_gives_at_least_one_event(sqlite_jo
     assert looked == 3
 
 
-async def test_filters_are_or_inside_and_and_between_keys(journal: Journal) -> None:
+async def test_filter_is_or_within_and_between_keys(journal: Journal) -> None:
     await journal.commit(commit(message("m"), call("1"), call("2", name="Read", agent="child")))
     await journal.commit(commit(message("other"), call("3", stream="t"), stream="t"))
 
@@ -124,9 +124,7 @@ async def test_filters_are_or_inside_and_and_between_keys(journal: Journal) -> N
     assert await seqs(session=("nobody",)) == []
 
 
-async def test_a_filter_that_nothing_matches_is_looked_through_in_one_read(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_filter_without_match_needs_one_read(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tooltap.daemon.journal.sqlite.reader.WINDOW", 3)
     await journal.commit(commit(*(message(str(n)) for n in range(10)), call("1")))
 
@@ -148,7 +146,7 @@ async def test_a_filter_that_nothing_matches_is_looked_through_in_one_read(
     ids=["all", "empty", "kind", "stream", "session", "nothing"],
 )
 @pytest.mark.parametrize(("limit", "max_bytes"), [(1, 10_000), (3, 10_000), (100, 10_000), (100, 700), (100, 1)])
-async def test_reading_back_gives_the_same_events_in_pages_newest_first(
+async def test_reading_back_returns_the_same_events(
     journal: Journal, monkeypatch: pytest.MonkeyPatch, wanted: Filter | None, limit: int, max_bytes: int
 ) -> None:
     monkeypatch.setattr("tooltap.daemon.journal.sqlite.reader.WINDOW", 3)
@@ -212,7 +210,7 @@ async def test_many_streams_at_once_lose_nothing(journal: Journal) -> None:
     assert texts(own) == [f"s7-{line}" for line in range(20)]
 
 
-async def test_seq_is_never_given_twice_even_when_all_events_are_gone(path: Path) -> None:
+async def test_seq_is_never_reused(path: Path) -> None:
     journal = await SqliteJournal.open(path)
     await journal.commit(commit(message("a"), message("b"), state="ended", updated=1))
     assert await journal.expire(10) == 2
@@ -229,7 +227,7 @@ async def test_seq_is_never_given_twice_even_when_all_events_are_gone(path: Path
 # -- streams ------------------------------------------------------------------------------------------------------
 
 
-async def test_a_commit_that_does_not_start_where_the_stream_ends_is_refused_alone(journal: Journal) -> None:
+async def test_conflicting_commit_is_refused_alone(journal: Journal) -> None:
     await journal.commit(commit(message("a"), lines=3))
 
     results = await asyncio.gather(
@@ -243,7 +241,7 @@ async def test_a_commit_that_does_not_start_where_the_stream_ends_is_refused_alo
     assert texts(await everything(journal)) == ["a", "t", "u"]
 
 
-async def test_a_commit_that_cannot_be_stored_is_refused_alone(sqlite_journal: SqliteJournal) -> None:
+async def test_unstorable_commit_is_refused_alone(sqlite_journal: SqliteJournal) -> None:
     journal = sqlite_journal
     too_large_for_sqlite = message("wrong", ts=2**70)
 
@@ -260,7 +258,7 @@ async def test_a_commit_that_cannot_be_stored_is_refused_alone(sqlite_journal: S
     assert await journal.load_stream("s") is None
 
 
-async def test_the_tail_grows_by_commits_and_a_snapshot_takes_its_place(journal: Journal) -> None:
+async def test_snapshot_replaces_the_tail(journal: Journal) -> None:
     lines = [TailRecord("line", t=1, direction="out", line=b"one"), TailRecord("lost", size=5, lines=2, reason="full")]
     await journal.commit(commit(lines=3, tail=lines, session="x", asked_dialect="acp"))
     await journal.commit(commit(base=3, tail=[TailRecord("long", line=b"head", size=10**9)], session="x"))
@@ -277,7 +275,7 @@ async def test_the_tail_grows_by_commits_and_a_snapshot_takes_its_place(journal:
     assert await journal.load_stream("unknown") is None
 
 
-async def test_a_restart_suspends_what_was_open(path: Path) -> None:
+async def test_restart_suspends_open_streams(path: Path) -> None:
     journal = await SqliteJournal.open(path)
     for stream, state in (("a", "open"), ("b", "ended"), ("c", "suspended")):
         await journal.commit(commit(stream=stream, state=state, updated=5))
@@ -299,7 +297,7 @@ async def test_a_restart_suspends_what_was_open(path: Path) -> None:
 # -- what is derived ----------------------------------------------------------------------------------------------
 
 
-async def test_open_calls_are_those_without_a_result(journal: Journal) -> None:
+async def test_calls_are_open_until_their_result(journal: Journal) -> None:
     await journal.commit(commit(call("1", preview="ls"), call("2"), call("old", replay=True)))
     update = event(ToolUpdate, call_id="1", name="Bash", status="awaiting-permission", title="List")
     ask = event(PermissionRequest, permission_id="p", type="permission", call_id="1", name="Bash")
@@ -337,7 +335,7 @@ async def test_open_calls_are_those_without_a_result(journal: Journal) -> None:
     assert await journal.open_calls() == {"calls": [], "permissions": []}
 
 
-async def test_a_session_is_summed_up_over_its_streams_newest_first(journal: Journal) -> None:
+async def test_session_sums_over_its_streams(journal: Journal) -> None:
     start = event(SessionEvent, state="started", model="m1", cwd="/w", ts=50)
     await journal.commit(commit(start, call("1", ts=60), message("replayed", replay=True)))
     await journal.commit(commit(message("b", "t", session="session-2"), stream="t", state="ended"))
@@ -386,7 +384,7 @@ async def test_a_session_is_summed_up_over_its_streams_newest_first(journal: Jou
         ([("turn", 10, None), ("session", None, 3.0)], 10, 3.0),
     ],
 )
-async def test_a_session_total_comes_from_one_scope(
+async def test_session_total_comes_from_one_scope(
     journal: Journal, figures: list[tuple[str, int | None, float | None]], tokens: int, cost: float | None
 ) -> None:
     usage = [event(Usage, scope=scope, input_tokens=count, cost_usd=usd) for scope, count, usd in figures]
@@ -399,7 +397,7 @@ async def test_a_session_total_comes_from_one_scope(
     assert session.get("costUsd") == cost
 
 
-async def test_cost_may_have_another_scope_than_the_tokens(journal: Journal) -> None:
+async def test_cost_may_have_its_own_scope(journal: Journal) -> None:
     for line, total in enumerate((0.5, 0.75)):
         usage = event(Usage, scope="turn", input_tokens=10, output_tokens=1, cost_usd=total, cost_scope="session")
         await journal.commit(commit(usage, base=line))
@@ -409,7 +407,7 @@ async def test_cost_may_have_another_scope_than_the_tokens(journal: Journal) -> 
     assert (session["inputTokens"], session["outputTokens"], session["costUsd"]) == (20, 2, 0.75)
 
 
-async def test_an_id_that_comes_late_takes_over_what_came_before(journal: Journal) -> None:
+async def test_late_session_id_takes_over_its_alias(journal: Journal) -> None:
     await journal.commit(commit(message("a", session="s", ts=1), call("1", session="s")))
     await journal.commit(commit(event(SessionEvent, session="real", state="updated", alias="s", ts=9), base=1))
 
@@ -419,7 +417,7 @@ async def test_an_id_that_comes_late_takes_over_what_came_before(journal: Journa
     assert [one["callId"] for one in (await journal.open_calls("real"))["calls"]] == ["1"]
 
 
-async def test_a_session_has_ended_when_its_provider_says_so(journal: Journal) -> None:
+async def test_session_ends_when_its_provider_reports_it(journal: Journal) -> None:
     await journal.commit(commit(event(SessionEvent, state="ended")))
     assert (await journal.sessions())[0]["state"] == "ended"
 
@@ -430,9 +428,7 @@ async def test_a_session_has_ended_when_its_provider_says_so(journal: Journal) -
 # -- output bodies ------------------------------------------------------------------------------------------------
 
 
-async def test_a_body_is_read_by_bytes_and_by_lines_across_its_pieces(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_body_is_read_across_chunks(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tooltap.daemon.journal.sqlite.writer.CHUNK_BYTES", 5)
     monkeypatch.setattr("tooltap.daemon.journal.nats.outputs.COUNTED_BYTES", 5)
     body = b"one\ntwo\n\nfour and a longer one\nlast"
@@ -451,7 +447,7 @@ async def test_a_body_is_read_by_bytes_and_by_lines_across_its_pieces(
     assert await journal.output("unknown", 0, 1, "bytes") is None
 
 
-async def test_a_slice_of_a_body_is_bounded(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slice_is_bounded(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("journal.sqlite.reader", "journal.nats.outputs", "journal.slices"):
         monkeypatch.setattr(f"tooltap.daemon.{module}.MAX_SLICE", 10)
     await journal.commit(commit(OutputPiece("s:1:o0", 0, b"12345\n789\nabcdefghijklmno\n", "text/plain")))

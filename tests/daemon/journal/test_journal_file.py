@@ -1,4 +1,4 @@
-"""The journal's file: whose it is, who may read it, and what is refused."""
+"""The journal's file: its owner, who may read it, and what is refused."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def journal(path: Path) -> AsyncIterator[SqliteJournal]:
     await journal.close()
 
 
-async def test_the_files_are_for_the_user_alone_whatever_the_umask(path: Path) -> None:
+async def test_files_are_private_whatever_the_umask(path: Path) -> None:
     before = os.umask(0)
     try:
         journal = await SqliteJournal.open(path)
@@ -47,7 +47,7 @@ async def test_the_files_are_for_the_user_alone_whatever_the_umask(path: Path) -
     await journal.close()
 
 
-async def test_a_second_daemon_is_told_who_has_the_journal(journal: SqliteJournal, path: Path) -> None:
+async def test_second_daemon_learns_the_owner(journal: SqliteJournal, path: Path) -> None:
     program = (
         "import asyncio, sys, pathlib\n"
         "from tooltap.daemon.journal.sqlite.journal import SqliteJournal\n"
@@ -59,7 +59,7 @@ async def test_a_second_daemon_is_told_who_has_the_journal(journal: SqliteJourna
     assert ran.stdout == f"JournalError the journal {path} is used by another daemon (pid {os.getpid()})\n"
 
 
-async def test_a_journal_keeps_its_id_and_settings(path: Path) -> None:
+async def test_id_and_settings_persist(path: Path) -> None:
     ids = []
     for _ in range(2):
         journal = await SqliteJournal.open(path, durability="power")
@@ -75,7 +75,7 @@ async def test_a_journal_keeps_its_id_and_settings(path: Path) -> None:
     assert pragmas == {"page_size": 8192, "auto_vacuum": 2, "journal_mode": "wal"}
 
 
-async def test_what_is_no_journal_of_ours_is_refused_with_one_sentence(path: Path) -> None:
+async def test_foreign_file_is_refused(path: Path) -> None:
     async def refusal(of: Path = path) -> str:
         with pytest.raises(JournalError) as caught:
             await SqliteJournal.open(of)
@@ -103,7 +103,7 @@ async def test_what_is_no_journal_of_ours_is_refused_with_one_sentence(path: Pat
     assert "cannot be opened" in await refusal(path / "below-a-file")
 
 
-async def test_a_journal_of_an_older_format_is_brought_up_to_date_in_place(path: Path) -> None:
+async def test_older_format_is_migrated(path: Path) -> None:
     journal = await SqliteJournal.open(path)
     await journal.commit(commit(message("kept"), state="ended", updated=5))
     journal_id = journal.id
@@ -133,7 +133,7 @@ def schema_of(path: Path) -> set[tuple[str, str]]:
     return {*tables, ("format", version)}
 
 
-async def test_a_closed_journal_says_so(path: Path) -> None:
+async def test_closed_journal_refuses_calls(path: Path) -> None:
     journal = await SqliteJournal.open(path)
     await journal.close()
     await journal.close()

@@ -1,4 +1,4 @@
-"""The journal on NATS, where it is shared: what one daemon commits, others have; what one has lost, none doubles."""
+"""What a journal shared on NATS adds: commits of other daemons, fencing, and lost answers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.anyio
 
 @asynccontextmanager
 async def opened(place: NatsPlace) -> AsyncIterator[NatsJournal]:
-    """As one daemon has it open."""
+    """The journal as one daemon opens it."""
     journal = await NatsJournal.open(place)
     try:
         yield journal
@@ -73,7 +73,7 @@ async def until(condition: Callable[[], bool | Awaitable[bool]]) -> None:
 
 
 class Published:
-    """What `on_commit` was called with."""
+    """The arguments of `on_commit`."""
 
     def __init__(self, journal: NatsJournal) -> None:
         self.events: list[StoredEvent] = []
@@ -89,7 +89,7 @@ class Published:
 # -- many daemons -------------------------------------------------------------------------------------------------
 
 
-async def test_what_one_commits_is_published_and_read_at_another(nats_place: NatsPlace) -> None:
+async def test_commit_reaches_the_other_daemon(nats_place: NatsPlace) -> None:
     async with opened(nats_place) as one, opened(nats_place) as other:
         at_one, at_other = Published(one), Published(other)
         await one.listen()
@@ -107,7 +107,7 @@ async def test_what_one_commits_is_published_and_read_at_another(nats_place: Nat
         assert (info.lines, info.state) == (3, "suspended")
 
 
-async def test_what_another_has_committed_is_read_back_from_the_newest(nats_place: NatsPlace) -> None:
+async def test_other_daemons_commits_are_read_back(nats_place: NatsPlace) -> None:
     async with opened(nats_place) as one, opened(nats_place) as other:
         await one.commit(commit(message("a"), message("b")))
 
@@ -117,7 +117,7 @@ async def test_what_another_has_committed_is_read_back_from_the_newest(nats_plac
         assert looked <= other.oldest
 
 
-async def test_a_daemon_that_nobody_subscribes_to_has_no_consumer_and_catches_up(nats_place: NatsPlace) -> None:
+async def test_daemon_without_subscribers_has_no_consumer(nats_place: NatsPlace) -> None:
     async with opened(nats_place) as one, opened(nats_place) as other:
         published = Published(other)
 
@@ -145,7 +145,7 @@ async def _is_zero(count: Callable[[], Awaitable[int]]) -> bool:
     return await count() == 0
 
 
-async def test_of_two_that_go_on_with_a_stream_the_later_one_wins(nats_place: NatsPlace) -> None:
+async def test_later_resume_fences_out_the_earlier(nats_place: NatsPlace) -> None:
     async with opened(nats_place) as one, opened(nats_place) as other:
         await one.commit(commit(message("a")))
         taken = await position(other)
@@ -161,7 +161,7 @@ async def test_of_two_that_go_on_with_a_stream_the_later_one_wins(nats_place: Na
         assert texts(await everything(other)) == ["a", "b", "c"]
 
 
-async def test_a_stream_of_two_daemons_has_one_row(nats_place: NatsPlace) -> None:
+async def test_stream_of_two_daemons_has_one_row(nats_place: NatsPlace) -> None:
     async with opened(nats_place) as one, opened(nats_place) as other:
         await one.commit(commit(call("1"), call("2"), tail=[TailRecord("line", line=b"x")]))
         taken = await position(other)
@@ -175,7 +175,7 @@ async def test_a_stream_of_two_daemons_has_one_row(nats_place: NatsPlace) -> Non
         assert (await one.open_calls())["calls"] == []
 
 
-async def test_open_streams_of_a_daemon_that_is_gone_are_left_to_the_others(nats_place: NatsPlace) -> None:
+async def test_streams_of_a_dead_daemon_are_abandoned(nats_place: NatsPlace) -> None:
     async with opened(nats_place) as other:
         async with opened(nats_place) as one:
             await one._state.sign_of_life()
@@ -191,7 +191,7 @@ async def test_open_streams_of_a_daemon_that_is_gone_are_left_to_the_others(nats
         assert await other.abandoned(4) == []
 
 
-async def test_work_that_one_daemon_does_is_not_done_by_another(nats_place: NatsPlace) -> None:
+async def test_work_is_done_in_turns(nats_place: NatsPlace) -> None:
     async with opened(nats_place) as one, opened(nats_place) as other:
         await one.commit(commit(message("a"), state="ended", updated=1))
         await one._state.write()
@@ -203,7 +203,7 @@ async def test_work_that_one_daemon_does_is_not_done_by_another(nats_place: Nats
         assert one.expired == other.expired == one.latest
 
 
-async def test_a_row_that_its_daemon_did_not_write_any_more_is_caught_up(nats_place: NatsPlace) -> None:
+async def test_row_behind_is_caught_up(nats_place: NatsPlace) -> None:
     async with opened(nats_place) as one:
         await one.commit(commit(call("1"), tail=[TailRecord("line", line=b"1")], updated=1))
         await one._state.write()
@@ -222,7 +222,7 @@ async def test_a_row_that_its_daemon_did_not_write_any_more_is_caught_up(nats_pl
 # -- large commits ------------------------------------------------------------------------------------------------
 
 
-async def test_a_commit_larger_than_a_message_is_stored_wholly(nats_place: NatsPlace) -> None:
+async def test_commit_larger_than_a_message_is_stored(nats_place: NatsPlace) -> None:
     line = bytes(range(256)) * 20_000
     body = b"line\n" * 700_000
     async with opened(nats_place) as journal:
@@ -247,7 +247,7 @@ async def test_a_commit_larger_than_a_message_is_stored_wholly(nats_place: NatsP
         assert found == (b"line\nline\n", 654_321, 700_000, "text/plain")
 
 
-async def test_a_commit_of_more_events_than_a_seq_has_room_for_keeps_their_order(nats_place: NatsPlace) -> None:
+async def test_commit_of_many_events_keeps_their_order(nats_place: NatsPlace) -> None:
     count = 2 * EVENTS_A_MESSAGE + 10
     async with opened(nats_place) as journal, opened(nats_place) as other:
         published = Published(other)
@@ -264,7 +264,7 @@ async def test_a_commit_of_more_events_than_a_seq_has_room_for_keeps_their_order
         assert (await everything(journal, middle.seq))[0] == events[EVENTS_A_MESSAGE + 6]
 
 
-async def test_an_event_too_long_for_the_server_is_refused_with_its_reason(tmp_path: Path) -> None:
+async def test_event_too_long_for_the_server_is_refused(tmp_path: Path) -> None:
     config = tmp_path / "nats.conf"
     config.write_text("max_payload: 100000\n")
     with NatsServer(tmp_path, "-c", str(config)) as server:
@@ -278,7 +278,7 @@ async def test_an_event_too_long_for_the_server_is_refused_with_its_reason(tmp_p
 # -- servers that go ----------------------------------------------------------------------------------------------
 
 
-async def test_a_commit_waits_for_a_server_that_is_away_and_is_stored_once(tmp_path: Path) -> None:
+async def test_commit_waits_for_the_server(tmp_path: Path) -> None:
     with NatsServer(tmp_path) as server:
         async with opened(parse_nats_url(server.url)) as one, opened(parse_nats_url(server.url)) as other:
             published = Published(other)
@@ -296,9 +296,7 @@ async def test_a_commit_waits_for_a_server_that_is_away_and_is_stored_once(tmp_p
             assert texts(published.events) == texts(await everything(one)) == ["a", "0", "1", "2"]
 
 
-async def test_a_commit_whose_answer_was_lost_is_not_stored_again(
-    nats_place: NatsPlace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_commit_without_answer_is_stored_once(nats_place: NatsPlace, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(nats_place) as journal:
         client = journal._link._client
         request = client.request
@@ -320,7 +318,7 @@ async def test_a_commit_whose_answer_was_lost_is_not_stored_again(
         assert (await position(journal)).lines == 2
 
 
-async def test_readers_are_told_of_a_server_that_stays_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_read_fails_while_the_server_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with NatsServer(tmp_path) as server:
         async with opened(parse_nats_url(server.url)) as journal:
             await journal.commit(commit(message("a")))
@@ -339,7 +337,7 @@ async def test_readers_are_told_of_a_server_that_stays_away(tmp_path: Path, monk
 # -- what the server's limits take --------------------------------------------------------------------------------
 
 
-async def test_a_limit_of_the_server_is_a_gap_and_leaves_each_stream_its_position(nats_place: NatsPlace) -> None:
+async def test_server_limit_is_a_gap_and_keeps_positions(nats_place: NatsPlace) -> None:
     place = msgspec.structs.replace(
         nats_place, options=msgspec.structs.replace(nats_place.options, max_bytes=1_000_000)
     )
@@ -363,7 +361,7 @@ async def test_a_limit_of_the_server_is_a_gap_and_leaves_each_stream_its_positio
         assert texts(await everything(journal, cursor))[-1] == "goes on"
 
 
-async def test_a_journal_that_is_made_anew_has_another_id(tmp_path: Path) -> None:
+async def test_recreated_journal_has_another_id(tmp_path: Path) -> None:
     with NatsServer(tmp_path) as server:
         place = parse_nats_url(server.url)
         async with opened(place) as journal:
@@ -378,7 +376,7 @@ async def test_a_journal_that_is_made_anew_has_another_id(tmp_path: Path) -> Non
 # -- reading ------------------------------------------------------------------------------------------------------
 
 
-async def test_a_read_gives_whole_messages_and_goes_on_behind_them(nats_place: NatsPlace) -> None:
+async def test_read_returns_whole_messages(nats_place: NatsPlace) -> None:
     async with opened(nats_place) as journal:
         for line in range(10):
             await journal.commit(commit(message("x" * 300), message("y" * 300), base=line))
@@ -395,7 +393,7 @@ async def test_a_read_gives_whole_messages_and_goes_on_behind_them(nats_place: N
         assert (await journal.read(0, Filter(stream=("other",)))) == ([], journal.latest)
 
 
-async def test_a_replica_that_lags_behind_hides_nothing(nats_place: NatsPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_lagging_replica_hides_nothing(nats_place: NatsPlace, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(nats_place) as journal:
         for line in range(5):
             await journal.commit(commit(message(str(line)), base=line))
@@ -411,9 +409,7 @@ async def test_a_replica_that_lags_behind_hides_nothing(nats_place: NatsPlace, m
         assert stored.info.lines == 5
 
 
-async def test_a_consumer_that_is_lost_is_replaced_without_a_gap(
-    nats_place: NatsPlace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_lost_consumer_is_replaced_without_a_gap(nats_place: NatsPlace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tooltap.daemon.journal.nats.feed.HEARTBEAT", 0.2)
     monkeypatch.setattr("tooltap.daemon.journal.nats.feed.SILENCE", 0.5)
     async with opened(nats_place) as journal:
@@ -431,7 +427,7 @@ async def test_a_consumer_that_is_lost_is_replaced_without_a_gap(
         assert published.events == await everything(journal)
 
 
-async def test_a_session_that_shares_its_stream_is_not_removed_and_it_says_why(nats_place: NatsPlace) -> None:
+async def test_session_in_a_shared_stream_is_not_removed(nats_place: NatsPlace) -> None:
     async with opened(nats_place) as journal:
         both = [message("a", session="one"), message("b", session="two")]
         await journal.commit(commit(*both, state="ended"))
@@ -441,7 +437,7 @@ async def test_a_session_that_shares_its_stream_is_not_removed_and_it_says_why(n
         assert len(await everything(journal)) == 2
 
 
-async def test_streams_are_told_of_all_daemons_and_counted_of_the_own(nats_place: NatsPlace) -> None:
+async def test_streams_of_all_daemons_are_listed_but_own_counted(nats_place: NatsPlace) -> None:
     async with opened(nats_place) as one, opened(nats_place) as other:
         for number, state in enumerate(("ended", "open", "suspended")):
             await one.commit(commit(message("m", state, session="s"), stream=state, state=state, updated=number))

@@ -1,4 +1,4 @@
-"""Deleting: streams that ended long ago, the oldest where there is too much, sessions by name; all else stays."""
+"""Deletion: old ended streams, the oldest beyond a size, sessions by name; everything else stays."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def journal(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) 
     await journal.close()
 
 
-async def test_only_ended_streams_older_than_the_limit_lose_their_events(journal: Journal) -> None:
+async def test_only_old_ended_streams_expire(journal: Journal) -> None:
     for stream, state, updated in (
         ("old", "ended", NOW + 1),
         ("unended", "suspended", NOW + 1),
@@ -89,7 +89,7 @@ async def test_only_ended_streams_older_than_the_limit_lose_their_events(journal
     assert await journal.expire(NOW + 50) == 0
 
 
-async def test_a_session_lives_as_long_as_one_of_its_streams(journal: Journal) -> None:
+async def test_session_lives_as_long_as_its_streams(journal: Journal) -> None:
     await journal.commit(commit(message("a"), state="ended", updated=NOW))
     await journal.commit(commit(message("b", "t"), stream="t", updated=NOW))
 
@@ -99,7 +99,7 @@ async def test_a_session_lives_as_long_as_one_of_its_streams(journal: Journal) -
     assert session["streams"] == ["t"]
 
 
-async def test_the_position_of_an_ended_stream_is_remembered_for_90_days(journal: Journal, clock: Clock) -> None:
+async def test_position_is_remembered_for_90_days(journal: Journal, clock: Clock) -> None:
     ended = clock.now
     await journal.commit(commit(message("a"), state="ended", updated=ended, lines=7, crc=5, crc_line=7))
     clock.now += 89 * DAY
@@ -113,7 +113,7 @@ async def test_the_position_of_an_ended_stream_is_remembered_for_90_days(journal
     assert await journal.load_stream("s") is None
 
 
-async def test_a_reopened_stream_is_spared_again(journal: Journal) -> None:
+async def test_reopened_stream_does_not_expire(journal: Journal) -> None:
     await journal.commit(commit(message("a"), state="ended", updated=NOW))
     await journal.expire(NOW + 50)
     stored = await journal.load_stream("s")
@@ -126,7 +126,7 @@ async def test_a_reopened_stream_is_spared_again(journal: Journal) -> None:
     assert journal.expired < left.seq == journal.oldest
 
 
-async def test_retention_gives_space_back(sqlite_journal: SqliteJournal) -> None:
+async def test_retention_frees_space(sqlite_journal: SqliteJournal) -> None:
     journal = sqlite_journal
     for line in range(20):
         body = OutputPiece(f"s:{line}:o0", 0, b"x" * 300_000, "text/plain")
@@ -145,7 +145,7 @@ async def test_retention_gives_space_back(sqlite_journal: SqliteJournal) -> None
 # -- by size ------------------------------------------------------------------------------------------------------
 
 
-async def test_what_ended_first_goes_when_the_journal_is_too_long(journal: Journal) -> None:
+async def test_long_journal_loses_the_stream_that_ended_first(journal: Journal) -> None:
     for stream, state, updated in (("first", "ended", NOW), ("open", "open", NOW), ("last", "ended", NOW + 1)):
         texts = [message(f"{number}".ljust(10_000), stream, session=stream) for number in range(200)]
         await journal.commit(commit(*texts, stream=stream, state=state, updated=updated))
@@ -166,7 +166,7 @@ async def streams_left(journal: Journal) -> set[str]:
     return found
 
 
-async def test_others_commit_while_much_is_deleted(sqlite_journal: SqliteJournal) -> None:
+async def test_commits_continue_during_deletion(sqlite_journal: SqliteJournal) -> None:
     journal = sqlite_journal
     await journal.commit(commit(*[message("m")] * 20_000, state="ended", updated=NOW))
     over: list[str] = []
@@ -189,7 +189,7 @@ async def test_others_commit_while_much_is_deleted(sqlite_journal: SqliteJournal
 # -- by name ------------------------------------------------------------------------------------------------------
 
 
-async def test_a_removed_session_leaves_nothing_but_the_position_of_its_streams(journal: Journal) -> None:
+async def test_removed_session_leaves_only_positions(journal: Journal) -> None:
     body = OutputPiece("s:1:o0", 0, b"secret" * 100_000, "text/plain")
     named = event(SessionEvent, session="removed", state="started", alias="before")
     tail = [TailRecord("line", line=b"secret")]
@@ -209,7 +209,7 @@ async def test_a_removed_session_leaves_nothing_but_the_position_of_its_streams(
     assert await journal.remove_session("removed") == 0
 
 
-async def test_of_a_stream_of_two_sessions_only_the_removed_one_goes(sqlite_journal: SqliteJournal) -> None:
+async def test_removal_spares_the_other_session_of_a_stream(sqlite_journal: SqliteJournal) -> None:
     journal = sqlite_journal
     mine, theirs = (OutputPiece(f"s:{line}:o0", 0, b"x" * 300_000, "text/plain") for line in (1, 2))
     removed = result("a", session="removed", output={"content": "x", "outputId": "s:1:o0"})
@@ -227,7 +227,7 @@ async def test_of_a_stream_of_two_sessions_only_the_removed_one_goes(sqlite_jour
     assert stored.tail == []
 
 
-async def test_a_session_begun_anew_counts_from_the_beginning(journal: Journal) -> None:
+async def test_new_session_of_a_removed_name_starts_at_zero(journal: Journal) -> None:
     await journal.commit(commit(message("a"), call("1"), state="ended", updated=NOW))
     await journal.remove_session("session-1")
     await journal.commit(commit(message("b", "t"), stream="t"))
@@ -237,7 +237,7 @@ async def test_a_session_begun_anew_counts_from_the_beginning(journal: Journal) 
 
 
 @pytest.mark.parametrize("state", ["open", "suspended"])
-async def test_a_session_still_being_written_is_left_alone(journal: Journal, state: StreamState) -> None:
+async def test_unended_session_is_not_removed(journal: Journal, state: StreamState) -> None:
     await journal.commit(commit(message("a"), state=state))
     with pytest.raises(NotEndedError, match=f"session session-1 has not ended: its stream s is {state}"):
         await journal.remove_session("session-1")

@@ -1,4 +1,4 @@
-"""A journal with three replicas: a server of the cluster dies, also the one that leads, and nothing is lost."""
+"""A journal with three replicas: a server of the cluster dies, even the leader, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def free_ports(count: int) -> list[int]:
         return [one.getsockname()[1] for one in sockets]
 
 
-async def test_a_server_that_leads_dies_and_the_others_go_on(cluster: list[NatsServer]) -> None:
+async def test_leader_dies(cluster: list[NatsServer]) -> None:
     place = NatsPlace(
         servers=tuple(server.url for server in cluster),
         options=NatsOptions(replicas=3, connect_timeout=30),

@@ -28,14 +28,14 @@ def lives_on(place: NatsPlace, directory: Path, **settings: Any) -> Lives:
 
 
 def replay(lives: Lives) -> list[bytes]:
-    """The whole journal, as a daemon that lives replays it."""
+    """The whole journal, as a running daemon replays it."""
     with lives.connect() as wire:
         wire.send("subscribe", after="start", follow=False)
         return [line for line in wire.lines() if not line.startswith(b'{"op"')]
 
 
 def check_subscribers(lives: Lives, found: list[bytes]) -> None:
-    """Each has seen the journal, from all lives of its daemon; the daemon ends."""
+    """Check that each subscriber has seen the whole journal, and stop the daemon."""
     lives.until_seen(len(found))
     lives.stop()
     lives.wait()
@@ -54,7 +54,7 @@ def check(found: list[bytes], publishers: list[Publisher]) -> None:
     assert {one["stream"] for one in told_apart(found)} == {one.stream for one in publishers}
 
 
-def test_published_at_one_subscribed_at_the_other(tmp_path: Path, nats_place: NatsPlace) -> None:
+def test_publish_at_one_subscribe_at_the_other(tmp_path: Path, nats_place: NatsPlace) -> None:
     with lives_on(nats_place, tmp_path / "a") as one, lives_on(nats_place, tmp_path / "b") as other:
         one.start()
         other.start()
@@ -72,10 +72,10 @@ def test_published_at_one_subscribed_at_the_other(tmp_path: Path, nats_place: Na
     ("failpoint", "kills", "snapshot_bytes"),
     [("before-commit", 5, 0), ("after-commit", 4, 4 * 1024), ("after-commit", 4, 0), ("before-ack", 4, 1024 * 1024)],
 )
-def test_a_daemon_killed_at_a_failpoint_is_gone_on_from_at_the_other(
+def test_stream_of_a_killed_daemon_resumes_at_the_other(
     tmp_path: Path, nats_place: NatsPlace, failpoint: str, kills: int, snapshot_bytes: int
 ) -> None:
-    """The publisher changes sides with every kill."""
+    """The publisher moves to the other daemon with every kill."""
     with (
         lives_on(nats_place, tmp_path / "a", snapshot_bytes=snapshot_bytes) as one,
         lives_on(nats_place, tmp_path / "b", snapshot_bytes=snapshot_bytes) as other,
@@ -100,8 +100,8 @@ def test_a_daemon_killed_at_a_failpoint_is_gone_on_from_at_the_other(
         assert max(publisher.resumed_at) < LINES
 
 
-def test_both_contend_for_one_stream(tmp_path: Path, nats_place: NatsPlace) -> None:
-    """Two connections take it from each other all the time; each goes on where the daemon says."""
+def test_daemons_contend_for_one_stream(tmp_path: Path, nats_place: NatsPlace) -> None:
+    """Two connections keep taking the stream from each other; each resumes where the daemon says."""
     lines = records("acp-0")
     with lives_on(nats_place, tmp_path / "a") as one, lives_on(nats_place, tmp_path / "b") as other:
         one.start()
@@ -133,8 +133,8 @@ def test_both_contend_for_one_stream(tmp_path: Path, nats_place: NatsPlace) -> N
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_daemons_and_the_server_killed_at_any_moment(tmp_path: Path, seed: int) -> None:
-    """Several publishers at both daemons, while one of the three is killed and started again."""
+def test_daemons_and_server_killed_at_random(tmp_path: Path, seed: int) -> None:
+    """Several publishers at both daemons, while one of the three processes is killed and restarted."""
     chance = random.Random(seed)
     (tmp_path / "nats").mkdir()
     with NatsServer(tmp_path / "nats") as server:

@@ -1,4 +1,4 @@
-"""Where a journal on NATS is, how a daemon gets in, and what it says when it cannot."""
+"""The URL of a journal on NATS, logins, and the messages when a daemon cannot connect."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from tooltap.daemon.journal.nats.place import NatsOptions, NatsPlace, parse_nats
         ),
     ],
 )
-def test_the_url_says_where_and_how(url: str, place: NatsPlace) -> None:
+def test_url_is_parsed(url: str, place: NatsPlace) -> None:
     assert parse_nats_url(url) == place
     assert load_config(journal=url).journal_place == place
     assert "s3cret" not in str(place)
@@ -61,12 +61,12 @@ def test_the_url_says_where_and_how(url: str, place: NatsPlace) -> None:
         ("nats://h?replicas=9", "the journal's URL: replicas: expected `int` <= 5"),
     ],
 )
-def test_a_wrong_url_is_refused_with_its_reason(url: str, sentence: str) -> None:
+def test_wrong_url_is_refused(url: str, sentence: str) -> None:
     with pytest.raises(ConfigError, match=f"^{re.escape(sentence)}$"):
         _ = load_config(journal=url).journal_place
 
 
-def test_a_file_that_cannot_be_read_is_named() -> None:
+def test_unreadable_file_is_named() -> None:
     with pytest.raises(PlaceError, match=r"^the journal's file /nowhere/x\.creds cannot be read: No such file"):
         parse_nats_url("nats://h?creds=/nowhere/x.creds").connect_options()
 
@@ -78,9 +78,7 @@ def test_a_file_that_cannot_be_read_is_named() -> None:
 @pytest.mark.parametrize(
     ("options", "login"), [(("--user", "me", "--pass", "pw"), "me:pw"), (("--auth", "tok"), "tok")]
 )
-async def test_a_login_is_passed_on_and_a_wrong_one_refused(
-    tmp_path: Path, options: tuple[str, ...], login: str
-) -> None:
+async def test_login(tmp_path: Path, options: tuple[str, ...], login: str) -> None:
     with NatsServer(tmp_path, *options) as server:
         host = server.url.removeprefix("nats://")
         await (await NatsJournal.open(parse_nats_url(f"nats://{login}@{host}"))).close()
@@ -90,7 +88,7 @@ async def test_a_login_is_passed_on_and_a_wrong_one_refused(
 
 
 @pytest.mark.anyio
-async def test_tls_is_checked_and_a_client_shows_its_certificate(tmp_path: Path) -> None:
+async def test_tls_with_client_certificate(tmp_path: Path) -> None:
     make_keys(tmp_path)
     keys = ("cert", "key")
     tls = [f"--tls{name}={tmp_path / f'server.{name}'}" for name in keys]
@@ -104,7 +102,7 @@ async def test_tls_is_checked_and_a_client_shows_its_certificate(tmp_path: Path)
 
 
 def make_keys(directory: Path) -> None:
-    """An authority, and what it has signed for a server and a client at 127.0.0.1."""
+    """An authority, and certificates it signed for a server and a client at 127.0.0.1."""
 
     def openssl(*arguments: str) -> None:
         subprocess.run(["openssl", *arguments], cwd=directory, check=True, capture_output=True, timeout=TIMEOUT)
@@ -119,7 +117,7 @@ def make_keys(directory: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_what_the_url_asks_for_is_done_to_the_journal(nats_place: NatsPlace) -> None:
+async def test_url_options_are_applied(nats_place: NatsPlace) -> None:
     for max_bytes, expected in ((None, -1), (5_000_000, 5_000_000), (None, 5_000_000), (6_000_000, 6_000_000)):
         place = NatsPlace(servers=nats_place.servers, name=nats_place.name, options=NatsOptions(max_bytes=max_bytes))
         journal = await NatsJournal.open(place)
@@ -129,7 +127,7 @@ async def test_what_the_url_asks_for_is_done_to_the_journal(nats_place: NatsPlac
 
 
 @pytest.mark.anyio
-async def test_a_stream_that_is_not_ours_is_left_alone(nats_place: NatsPlace) -> None:
+async def test_foreign_stream_is_refused(nats_place: NatsPlace) -> None:
     journal = await NatsJournal.open(nats_place)
     await journal._link.api("STREAM.CREATE.theirs", name="theirs", subjects=["theirs.>"])
     with pytest.raises(JournalError, match=r"the stream theirs of .* exists, but is not a tooltap journal"):
@@ -138,7 +136,7 @@ async def test_a_stream_that_is_not_ours_is_left_alone(nats_place: NatsPlace) ->
 
 
 @pytest.mark.anyio
-async def test_a_journal_of_a_newer_format_is_refused(nats_place: NatsPlace) -> None:
+async def test_newer_format_is_refused(nats_place: NatsPlace) -> None:
     journal = await NatsJournal.open(nats_place)
     config = (await journal._link.api(f"STREAM.INFO.{nats_place.name}"))["config"]
     config["metadata"]["tooltap-format"] = "99"
@@ -160,7 +158,7 @@ def serve(directory: Path, journal: str, *python: str) -> tuple[int, str]:
     return finished.returncode, finished.stderr
 
 
-def test_a_server_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+def test_unreachable_server_is_one_sentence(tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"nats://127.0.0.1:{free.getsockname()[1]}"
@@ -170,7 +168,7 @@ def test_a_server_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
     assert re.fullmatch(rf"tooltap: the journal {url}/tooltap cannot be reached: Connection refused\n", said), said
 
 
-def test_a_server_without_jetstream_is_one_sentence(tmp_path: Path) -> None:
+def test_server_without_jetstream_is_one_sentence(tmp_path: Path) -> None:
     config = tmp_path / "nats.conf"
     config.write_text("")
     with NatsServer(tmp_path, "-c", str(config), jetstream=False) as server:
@@ -180,14 +178,14 @@ def test_a_server_without_jetstream_is_one_sentence(tmp_path: Path) -> None:
     assert said.endswith("cannot be reached: JetStream does not answer; is it enabled on the server?\n")
 
 
-def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
+def test_missing_extra_is_named(tmp_path: Path) -> None:
     program = "import sys; sys.modules['nats'] = None; from tooltap.cli.main import main; main()"
     code, said = serve(tmp_path, "nats://127.0.0.1", "-c", program)
 
     assert (code, said) == (1, "tooltap: a journal on NATS needs an extra: pip install tooltap[nats]\n")
 
 
-def test_a_daemon_says_where_its_journal_is_without_secrets(tmp_path: Path) -> None:
+def test_log_and_stats_hold_no_secret(tmp_path: Path) -> None:
     with (
         NatsServer(tmp_path, "--user", "me", "--pass", "s3cret") as server,
         DaemonProcess(tmp_path, journal=server.url.replace("nats://", "nats://me:s3cret@")) as daemon,

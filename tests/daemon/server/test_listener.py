@@ -1,4 +1,4 @@
-"""The socket's place: whose it is, who may listen, and what a killed daemon leaves behind."""
+"""The socket's path: permissions, the lock, and the files of a killed daemon."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def can_connect(path: Path) -> bool:
     return True
 
 
-def test_a_missing_directory_is_made_private(tmp_path: Path) -> None:
+def test_missing_directory_is_created_private(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / "t.sock"
     with Listener(path):
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
@@ -30,7 +30,7 @@ def test_a_missing_directory_is_made_private(tmp_path: Path) -> None:
         assert can_connect(path)
 
 
-def test_closing_removes_the_socket_and_lets_the_next_one_in(tmp_path: Path) -> None:
+def test_closing_removes_the_socket(tmp_path: Path) -> None:
     path = tmp_path / "t.sock"
     with Listener(path):
         pass
@@ -40,7 +40,7 @@ def test_closing_removes_the_socket_and_lets_the_next_one_in(tmp_path: Path) -> 
         assert can_connect(path)
 
 
-def test_a_second_listener_is_told_who_the_first_is(tmp_path: Path) -> None:
+def test_second_listener_learns_the_first(tmp_path: Path) -> None:
     path = tmp_path / "t.sock"
     with Listener(path):
         with pytest.raises(ListenError, match=rf"a daemon \(pid {os.getpid()}\) is already listening at {path}"):
@@ -48,7 +48,7 @@ def test_a_second_listener_is_told_who_the_first_is(tmp_path: Path) -> None:
         assert can_connect(path)
 
 
-def test_a_socket_left_behind_is_replaced(tmp_path: Path) -> None:
+def test_stale_socket_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "t.sock"
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(path))
@@ -59,7 +59,7 @@ def test_a_socket_left_behind_is_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o702, 0o1777])
-def test_a_directory_others_may_write_to_is_refused(tmp_path: Path, mode: int) -> None:
+def test_writable_directory_is_refused(tmp_path: Path, mode: int) -> None:
     directory = tmp_path / "shared"
     directory.mkdir()
     directory.chmod(mode)
@@ -69,7 +69,7 @@ def test_a_directory_others_may_write_to_is_refused(tmp_path: Path, mode: int) -
     assert list(directory.iterdir()) == []
 
 
-def test_in_a_directory_others_may_only_look_into_the_socket_itself_is_private(tmp_path: Path) -> None:
+def test_socket_is_private_in_a_readable_directory(tmp_path: Path) -> None:
     directory = tmp_path / "project"
     directory.mkdir()
     directory.chmod(0o755)
@@ -78,32 +78,32 @@ def test_in_a_directory_others_may_only_look_into_the_socket_itself_is_private(t
         assert listener.path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_directory_made_for_the_socket_is_private(tmp_path: Path) -> None:
+def test_created_directory_is_private(tmp_path: Path) -> None:
     with Listener(tmp_path / "new" / "t.sock"):
         assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
 
 
-def test_a_place_that_is_no_directory_is_refused(tmp_path: Path) -> None:
+def test_file_in_place_of_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
     with pytest.raises(ListenError, match="cannot use the directory"):
         Listener(tmp_path / "file" / "t.sock")
 
 
-def test_a_path_too_long_for_a_socket_is_refused_and_leaves_the_lock_free(tmp_path: Path) -> None:
+def test_too_long_path_is_refused(tmp_path: Path) -> None:
     path = tmp_path / ("x" * MAX_PATH)
     for _ in range(2):
-        with pytest.raises(ListenError, match=f"the path of a socket may have {MAX_PATH} bytes, this one needs"):
+        with pytest.raises(ListenError, match=f"the path of a socket may have {MAX_PATH} bytes, this one has"):
             Listener(path)
 
 
-def test_the_user_at_the_other_end_is_known() -> None:
+def test_peer_uid() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         assert peer_uid(ours) == os.geteuid()
 
 
-def test_the_variable_names_the_socket(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_environment_names_the_socket(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TOOLTAP_SOCKET", "/somewhere/t.sock")
     assert socket_path() == Path("/somewhere/t.sock")
 

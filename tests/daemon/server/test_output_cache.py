@@ -1,4 +1,4 @@
-"""Display outputs: kept in memory, in bounds of bytes and time, and fetched like any other."""
+"""Display outputs: in memory, bounded in bytes and time, and fetched like any other output body."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def cache(clock: Clock) -> OutputCache:
     return OutputCache("j1", max_bytes=1_000, ttl=60, clock=clock)
 
 
-def test_an_output_is_there_until_its_time_is_over(cache: OutputCache, clock: Clock) -> None:
+def test_output_expires(cache: OutputCache, clock: Clock) -> None:
     output_id = cache.put(b"one\n", "text/plain", "file", "a.txt", "text")
     clock.now += 59.9
     found = cache.get(output_id)
@@ -46,7 +46,7 @@ def test_an_output_is_there_until_its_time_is_over(cache: OutputCache, clock: Cl
     assert cache.statistics() == {"kept": 0, "bytes": 0, "stored": 1, "expired": 1, "evicted": 0}
 
 
-def test_the_oldest_go_when_all_together_are_too_long(cache: OutputCache) -> None:
+def test_oldest_are_evicted(cache: OutputCache) -> None:
     ids = [cache.put(bytes(400), "text/plain", "file") for _ in range(3)]
 
     assert [cache.get(one) is not None for one in ids] == [False, True, True]
@@ -54,15 +54,15 @@ def test_the_oldest_go_when_all_together_are_too_long(cache: OutputCache) -> Non
     assert cache.statistics() == {"kept": 2, "bytes": 800, "stored": 3, "expired": 0, "evicted": 1}
 
 
-def test_what_can_never_fit_drops_nothing(cache: OutputCache) -> None:
+def test_body_that_cannot_fit_evicts_nothing(cache: OutputCache) -> None:
     cache.put(bytes(400), "text/plain", "file")
-    with pytest.raises(CannotFitError, match="1001 bytes do not fit: of all display outputs 1000 bytes are kept"):
+    with pytest.raises(CannotFitError, match="1001 bytes do not fit: display outputs may have 1000 bytes in all"):
         cache.put(bytes(1_001), "text/plain", "file")
 
     assert cache.statistics()["kept"] == 1
 
 
-def test_bodies_that_are_being_received_count(cache: OutputCache) -> None:
+def test_bodies_being_received_count(cache: OutputCache) -> None:
     cache.put(bytes(400), "text/plain", "file")
     with cache.room(700):
         kept_meanwhile = cache.statistics()["kept"]
@@ -73,7 +73,7 @@ def test_bodies_that_are_being_received_count(cache: OutputCache) -> None:
     assert (kept_meanwhile, cache.statistics()["kept"]) == (0, 1)
 
 
-def test_ids_of_another_journal_and_made_up_ones_have_not_expired(cache: OutputCache, clock: Clock) -> None:
+def test_unknown_id_has_not_expired(cache: OutputCache, clock: Clock) -> None:
     there = OutputCache("j2", max_bytes=1_000, ttl=60, clock=clock).put(b"x", "text/plain", "file")
     after_restart = OutputCache("j1", max_bytes=1_000, ttl=60, clock=clock)
 
@@ -104,7 +104,7 @@ def send_store(wire: Wire, body: bytes, size: int | None = None, **about: Any) -
 FILE: dict[str, Any] = {"type": "file", "mimeType": "text/x-python", "path": "src/app.py", "language": "python"}
 
 
-def test_a_stored_body_is_fetched_with_what_is_known_of_it(wire: Wire) -> None:
+def test_stored_body_is_fetched(wire: Wire) -> None:
     send_store(wire, b"import os\n\nprint(os.name)\n", **FILE)
     output_id = wire.read()["result"]["outputId"]
     whole = wire.ask("output", outputId=output_id)
@@ -124,7 +124,7 @@ def test_a_stored_body_is_fetched_with_what_is_known_of_it(wire: Wire) -> None:
     assert (line["text"], line["offset"], line["length"], line["total"]) == ("print(os.name)\n", 2, 1, 3)
 
 
-def test_frames_may_follow_right_behind_a_body(wire: Wire) -> None:
+def test_frames_may_follow_a_body(wire: Wire) -> None:
     send_store(wire, b'{"op":"ping"}\n', type="file", mimeType="text/plain")
     wire.send("ping", id=2)
 
@@ -132,7 +132,7 @@ def test_frames_may_follow_right_behind_a_body(wire: Wire) -> None:
     assert wire.ask("stats")["outputs"]["bytes"] == 14
 
 
-def test_an_expired_output_is_told_from_one_that_never_was(tmp_path: Path) -> None:
+def test_expired_differs_from_not_found(tmp_path: Path) -> None:
     with running(tmp_path, output_ttl=0.001) as daemon:
         wire = daemon.connect()
         send_store(wire, b"gone", **FILE)
@@ -146,12 +146,12 @@ def test_an_expired_output_is_told_from_one_that_never_was(tmp_path: Path) -> No
 
     assert expired == {
         "code": "expired",
-        "message": f"output '{output_id}' has expired: it was kept in memory, for a time",
+        "message": f"output '{output_id}' has expired: it was held in memory for a limited time",
     }
     assert never["code"] == "not-found"
 
 
-def test_outputs_do_not_outlive_the_daemon_and_that_is_called_expired(tmp_path: Path) -> None:
+def test_outputs_expire_with_the_daemon(tmp_path: Path) -> None:
     with running(tmp_path) as daemon:
         wire = daemon.connect()
         send_store(wire, b"gone", **FILE)
@@ -166,12 +166,12 @@ def test_outputs_do_not_outlive_the_daemon_and_that_is_called_expired(tmp_path: 
 @pytest.mark.parametrize(
     ("size", "code", "sentence"),
     [
-        (100_001, "too-large", "store: 100001 bytes do not fit: of all display outputs 100000 bytes are kept"),
-        (5, "bad-frame", "store: only 4 of 5 bytes came"),
+        (100_001, "too-large", "store: 100001 bytes do not fit: display outputs may have 100000 bytes in all"),
+        (5, "bad-frame", "store: only 4 of 5 bytes were received"),
         (-1, "bad-frame", "store: `bytes`: expected `int` >= 0"),
     ],
 )
-def test_a_body_that_does_not_fit_or_come_ends_the_connection(
+def test_incomplete_or_too_large_body_ends_the_connection(
     daemon: Running, wire: Wire, size: int, code: str, sentence: str
 ) -> None:
     send_store(wire, b"four", size, **FILE)
@@ -182,7 +182,7 @@ def test_a_body_that_does_not_fit_or_come_ends_the_connection(
     assert daemon.stats()["outputs"]["stored"] == 0
 
 
-def test_a_thousand_large_outputs_keep_the_daemon_within_its_bound(tmp_path: Path) -> None:
+def test_memory_is_bounded(tmp_path: Path) -> None:
     config = tmp_path / "tooltap.toml"
     config.write_text("output_bytes = 4_194_304\n")
     body = b"0123456789abcde\n" * 16_384

@@ -1,4 +1,4 @@
-"""Requests: what is asked over the socket and what comes back."""
+"""Requests over the socket, and their replies."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def failure(wire: Wire, op: str, **arguments: Any) -> tuple[str, str]:
     return reply["error"]["code"], reply["error"]["message"]
 
 
-def test_a_reply_carries_the_id_of_its_request(wire: Wire) -> None:
+def test_reply_carries_the_request_id(wire: Wire) -> None:
     wire.send("ping", id="a")
     wire.send("ping", id=2)
     wire.send("ping")
@@ -48,12 +48,12 @@ def test_a_reply_carries_the_id_of_its_request(wire: Wire) -> None:
     ]
 
 
-def test_a_wrong_request_is_a_failed_reply(wire: Wire) -> None:
+def test_wrong_request_fails(wire: Wire) -> None:
     assert failure(wire, "event", seq="one") == ("bad-frame", "event: `seq`: expected `int`, got `str`")
     assert failure(wire, "evnt")[0] == "unknown-op"
 
 
-def test_replies_interleave_with_event_lines(daemon: Running) -> None:
+def test_replies_interleave_with_events(daemon: Running) -> None:
     wire = daemon.subscribe(after="now")
     wire.until("live")
     wire.send("ping", id=1)
@@ -64,7 +64,7 @@ def test_replies_interleave_with_event_lines(daemon: Running) -> None:
     assert wire.ask("event", seq=1)["event"]["text"] == "one"
 
 
-def test_sessions_come_newest_first_in_pages(daemon: Running, wire: Wire) -> None:
+def test_sessions_are_paged_newest_first(daemon: Running, wire: Wire) -> None:
     for number in range(5):
         session = f"session-{number}"
         daemon.commit(
@@ -85,7 +85,7 @@ def test_sessions_come_newest_first_in_pages(daemon: Running, wire: Wire) -> Non
     assert (newest["model"], newest["calls"], newest["events"], newest["streams"]) == ("gemini-3", 1, 2, ["s4"])
 
 
-def test_a_page_of_sessions_is_as_long_as_a_reply_may_be(daemon: Running, wire: Wire) -> None:
+def test_page_of_sessions_fits_a_reply(daemon: Running, wire: Wire) -> None:
     title = "x" * 60_000
     for number in range(20):
         stream = f"s{number}"
@@ -101,7 +101,7 @@ def test_a_page_of_sessions_is_as_long_as_a_reply_may_be(daemon: Running, wire: 
     assert found == [f"s{number}" for number in reversed(range(20))]
 
 
-def test_a_session_that_is_over_is_removed(daemon: Running, wire: Wire) -> None:
+def test_ended_session_is_removed(daemon: Running, wire: Wire) -> None:
     daemon.commit(commit(message("a", session="over"), state="ended"))
     daemon.commit(commit(message("b", "t", session="running"), stream="t", state="open"))
 
@@ -115,7 +115,7 @@ def test_a_session_that_is_over_is_removed(daemon: Running, wire: Wire) -> None:
     )
 
 
-def test_stats_count_all_streams_and_tell_of_the_newest(daemon: Running, wire: Wire) -> None:
+def test_stats_count_all_streams_and_list_the_newest(daemon: Running, wire: Wire) -> None:
     for number, state in enumerate(["ended", "ended", "open", "suspended"]):
         daemon.commit(commit(message("m", f"s{number}"), stream=f"s{number}", state=state, updated=number + 1))
 
@@ -125,7 +125,7 @@ def test_stats_count_all_streams_and_tell_of_the_newest(daemon: Running, wire: W
     assert [one["stream"] for one in statistics["perStream"]] == ["s3", "s2", "s1", "s0"]
 
 
-def test_an_event_is_found_by_seq(daemon: Running, wire: Wire) -> None:
+def test_event_by_seq(daemon: Running, wire: Wire) -> None:
     daemon.commit(commit(message("one"), message("two")))
 
     found = wire.ask("event", seq=2)
@@ -161,16 +161,14 @@ UNKNOWN = {**RESULT, "assistantView": "unknown"}
         (UNKNOWN, "display", {"kind", "output", "status", "assistantView"}, {"stdout", "_happy"}),
     ],
 )
-def test_a_view_shows_its_audience_what_it_saw(
-    stored: dict[str, Any], view: View, keys: set[str], output: set[str]
-) -> None:
+def test_event_in_each_view(stored: dict[str, Any], view: View, keys: set[str], output: set[str]) -> None:
     shown = view_of(stored, view)
 
     assert set(shown) == keys
     assert set(shown.get("output", {})) == output
 
 
-def test_a_view_leads_to_the_whole_of_what_was_cut_in_it_and_of_nothing_else() -> None:
+def test_view_has_only_the_outputs_it_shows() -> None:
     outputs = {pointer: {"outputId": pointer} for pointer in ("/output/stdout", "/output/_raw/text", "/display/text")}
     stored = {**DISPLAYED, "outputs": outputs}
 
@@ -201,7 +199,7 @@ def put(daemon: Running, data: bytes, mime_type: str = "text/plain") -> None:
 
 
 def fetch(wire: Wire, unit: str, total: int) -> list[dict[str, Any]]:
-    """The whole body, in as many replies as it takes."""
+    """The whole body, in as many replies as necessary."""
     parts: list[dict[str, Any]] = []
     at = 0
     while at < total:
@@ -211,7 +209,7 @@ def fetch(wire: Wire, unit: str, total: int) -> list[dict[str, Any]]:
     return parts
 
 
-def test_a_part_of_an_output_in_bytes(daemon: Running, wire: Wire) -> None:
+def test_output_slice_in_bytes(daemon: Running, wire: Wire) -> None:
     put(daemon, "eins\nzwölf\n".encode())
 
     assert wire.ask("output", outputId="s:1:o0", offset=5, length=3) == {
@@ -226,7 +224,7 @@ def test_a_part_of_an_output_in_bytes(daemon: Running, wire: Wire) -> None:
     assert wire.ask("output", outputId="s:1:o0", offset=99)["text"] == ""
 
 
-def test_a_part_of_an_output_in_lines(daemon: Running, wire: Wire) -> None:
+def test_output_slice_in_lines(daemon: Running, wire: Wire) -> None:
     put(daemon, b"one\ntwo\rstill two\n\nlast")
 
     part = wire.ask("output", outputId="s:1:o0", offset=1, length=2, unit="lines")
@@ -236,7 +234,7 @@ def test_a_part_of_an_output_in_lines(daemon: Running, wire: Wire) -> None:
     assert wire.ask("output", outputId="s:1:o0", offset=4, unit="lines")["length"] == 0
 
 
-def test_what_is_not_text_comes_as_base64(daemon: Running, wire: Wire) -> None:
+def test_binary_output_is_base64(daemon: Running, wire: Wire) -> None:
     put(daemon, b"\x89PNG\xff", "image/png")
 
     part = wire.ask("output", outputId="s:1:o0")
@@ -245,7 +243,7 @@ def test_what_is_not_text_comes_as_base64(daemon: Running, wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("body", [b"\x01" * 3_000_000, "ö".encode() * 1_500_000, bytes(range(256)) * 10_000])
-def test_a_reply_is_at_most_a_mebibyte_however_its_bytes_are_written(daemon: Running, wire: Wire, body: bytes) -> None:
+def test_reply_is_at_most_a_mebibyte(daemon: Running, wire: Wire, body: bytes) -> None:
     put(daemon, body)
     parts = fetch(wire, "bytes", len(body))
 
@@ -256,7 +254,7 @@ def test_a_reply_is_at_most_a_mebibyte_however_its_bytes_are_written(daemon: Run
         assert "".join(part["text"] for part in parts).encode() == body
 
 
-def test_lines_come_whole_over_several_replies(daemon: Running, wire: Wire) -> None:
+def test_lines_are_whole_in_every_reply(daemon: Running, wire: Wire) -> None:
     body = b"".join(b"%06d %s\n" % (number, b"\x02" * 1_000) for number in range(1_500))
     put(daemon, body)
     parts = fetch(wire, "lines", 1_500)
@@ -266,24 +264,24 @@ def test_lines_come_whole_over_several_replies(daemon: Running, wire: Wire) -> N
 
 
 @pytest.mark.parametrize("tail", [b"", b"\nshort\n"])
-def test_a_line_longer_than_a_reply_is_to_be_asked_for_in_bytes(daemon: Running, wire: Wire, tail: bytes) -> None:
+def test_line_longer_than_a_reply_is_refused(daemon: Running, wire: Wire, tail: bytes) -> None:
     put(daemon, b"short\n" + b"x" * 2_000_000 + tail)
 
     assert wire.ask("output", outputId="s:1:o0", unit="lines", length=5)["text"] == "short\n"
     assert failure(wire, "output", outputId="s:1:o0", unit="lines", offset=1) == (
         "too-large",
-        "line 1 alone is longer than a reply; ask for it in bytes",
+        "line 1 alone is longer than a reply; request it in bytes",
     )
 
 
-def test_an_output_that_never_was_is_not_called_expired(daemon: Running, wire: Wire) -> None:
+def test_unknown_output_is_not_found(daemon: Running, wire: Wire) -> None:
     put(daemon, b"one")
 
     for never in ("nope", "s:1:o7", "s:9:o0", "other:1:o0", "display-0123456789abcdef-00000000"):
         assert failure(wire, "output", outputId=never) == ("not-found", f"there is no output {never!r}")
 
 
-def test_an_output_that_went_with_its_event_has_expired(daemon: Running, wire: Wire) -> None:
+def test_output_expires_with_its_event(daemon: Running, wire: Wire) -> None:
     piece = OutputPiece("s:1:o0", 0, b"one", "text/plain")
     daemon.commit(commit(piece, message("one"), lines=1, state="ended"))
     daemon.expire(before=wall_clock() + 1)
@@ -297,7 +295,7 @@ def test_an_output_that_went_with_its_event_has_expired(daemon: Running, wire: W
 # -- the daemon ---------------------------------------------------------------------------------------------------
 
 
-def test_stats_tell_about_the_daemon(daemon: Running, wire: Wire) -> None:
+def test_stats(daemon: Running, wire: Wire) -> None:
     daemon.commit(commit(message("one"), message("two", "t"), stream="s"), commit(stream="t", state="ended"))
     subscriber = daemon.subscribe(after="now", filter={"kind": ["message"]})
     subscriber.until("live")
@@ -321,7 +319,7 @@ def test_stats_tell_about_the_daemon(daemon: Running, wire: Wire) -> None:
     assert stats["limits"]["stream"]["line_bytes"] == 64 * 1024 * 1024
 
 
-def test_a_stream_can_be_ended(daemon: Running, wire: Wire) -> None:
+def test_end_stream(daemon: Running, wire: Wire) -> None:
     publisher = daemon.connect()
     publisher.write(b'{"op":"ingest","stream":"s","framing":"tapped","dialect":"claude-stream"}\n')
     publisher.write(b'{"t":1700000000000,"dir":"out","line":"not JSON"}\n')

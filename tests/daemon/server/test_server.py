@@ -1,4 +1,4 @@
-"""Connections: greeting, publishing, refusals, and what one of them may not do to the others."""
+"""Connections: greeting, publishing, refusals, and isolation from each other."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def daemon(tmp_path: Path) -> Iterator[Running]:
 
 
 def publish(daemon: Running, receive_buffer: int | None = None, **arguments: Any) -> tuple[Wire, dict[str, Any]]:
-    """A publisher of lines that are not JSON: each gives one `unparsed` event."""
+    """A publisher of lines that are not JSON: each becomes one `unparsed` event."""
     wire = daemon.connect(receive_buffer=receive_buffer)
     wire.send("ingest", **{"dialect": "claude-stream", **arguments})
     return wire, wire.read()
@@ -38,7 +38,7 @@ def tapped(line: str) -> bytes:
 
 
 def send_until_stuck(wire: Wire, data: bytes) -> int:
-    """How much the daemon takes when nobody takes it from there."""
+    """Bytes that a socket takes while the other end does not read."""
     sent = 0
     while select.select([], [wire.socket], [], 0.2)[1]:
         sent += wire.socket.send(data[sent : sent + 65_536], socket.MSG_DONTWAIT)
@@ -54,7 +54,7 @@ def refusal(wire: Wire) -> str:
 # -- greeting -----------------------------------------------------------------------------------------------------
 
 
-def test_every_connection_is_greeted(daemon: Running) -> None:
+def test_connection_is_greeted(daemon: Running) -> None:
     daemon.commit(commit(message("one")))
     wire = Wire(daemon.path)
 
@@ -70,7 +70,7 @@ def test_every_connection_is_greeted(daemon: Running) -> None:
     wire.close()
 
 
-def test_the_socket_and_its_directory_are_for_the_user_alone(daemon: Running) -> None:
+def test_socket_is_private(daemon: Running) -> None:
     assert daemon.path.stat().st_mode & 0o777 == 0o600
     assert daemon.path.parent.stat().st_mode & 0o777 == 0o700
 
@@ -78,7 +78,7 @@ def test_the_socket_and_its_directory_are_for_the_user_alone(daemon: Running) ->
 # -- publishing ---------------------------------------------------------------------------------------------------
 
 
-def test_raw_bytes_are_lines_and_the_end_of_file_is_the_end(daemon: Running) -> None:
+def test_raw_stream_ends_with_its_input(daemon: Running) -> None:
     events = daemon.subscribe(after="now")
     wire, ingesting = publish(daemon, stream="s", provider="me")
     wire.write(b"one\ntwo\nlast, without newline")
@@ -95,7 +95,7 @@ def test_raw_bytes_are_lines_and_the_end_of_file_is_the_end(daemon: Running) -> 
     assert {one["provider"] for one in read[1:]} == {"me"}
 
 
-def test_lines_right_behind_the_frame_belong_to_the_stream(daemon: Running) -> None:
+def test_lines_after_the_frame_belong_to_the_stream(daemon: Running) -> None:
     """As `(echo '{"op":"ingest"}'; cat stream) | socat` sends them."""
     wire = daemon.connect()
     wire.write(b'{"op":"ingest","stream":"s","dialect":"claude-stream"}\none\ntwo\n')
@@ -104,7 +104,7 @@ def test_lines_right_behind_the_frame_belong_to_the_stream(daemon: Running) -> N
     assert wire.until("done")[-1]["lines"] == 2
 
 
-def test_tapped_lines_are_acknowledged_and_ended(daemon: Running) -> None:
+def test_tapped_lines_are_acknowledged(daemon: Running) -> None:
     wire, _ = publish(daemon, stream="s", framing="tapped")
     wire.write(tapped("one") + tapped("two"))
     acks = wire.until("ack")
@@ -118,7 +118,7 @@ def test_tapped_lines_are_acknowledged_and_ended(daemon: Running) -> None:
     assert wire.until("done")[-1] == done
 
 
-def test_a_publisher_that_vanishes_is_suspended_and_goes_on_later(daemon: Running) -> None:
+def test_vanished_publisher_resumes(daemon: Running) -> None:
     wire, _ = publish(daemon, stream="s", framing="tapped")
     wire.write(tapped("one") + tapped("two") + b'{"t":1,"dir":"out","li')
     wire.finish()
@@ -142,7 +142,7 @@ def test_a_publisher_that_vanishes_is_suspended_and_goes_on_later(daemon: Runnin
     assert [one["text"] for one in replay if "op" not in one] == ["one", "two", "three"]
 
 
-def test_a_second_publisher_takes_over(daemon: Running) -> None:
+def test_second_publisher_takes_over(daemon: Running) -> None:
     first, _ = publish(daemon, stream="s", framing="tapped")
     first.write(tapped("one"))
     first.until("ack")
@@ -154,7 +154,7 @@ def test_a_second_publisher_takes_over(daemon: Running) -> None:
     assert second.until("done")[-1]["lines"] == 2
 
 
-def test_raw_lines_onto_a_stream_that_exists_need_from(daemon: Running) -> None:
+def test_raw_lines_to_existing_stream_need_from(daemon: Running) -> None:
     wire, _ = publish(daemon, stream="s")
     wire.write(b"one\n")
     wire.finish()
@@ -170,7 +170,7 @@ def test_raw_lines_onto_a_stream_that_exists_need_from(daemon: Running) -> None:
     assert wire.until("done")[-1]["lines"] == 2
 
 
-def test_a_dialect_that_does_not_exist_is_refused(daemon: Running) -> None:
+def test_unknown_dialect_is_refused(daemon: Running) -> None:
     wire, error = publish(daemon, dialect="cobol")
 
     assert error["code"] == "unknown-dialect"
@@ -178,7 +178,7 @@ def test_a_dialect_that_does_not_exist_is_refused(daemon: Running) -> None:
     assert wire.line() == b""
 
 
-def test_a_line_that_is_not_tapped_ends_the_connection_with_a_sentence(daemon: Running) -> None:
+def test_untapped_line_ends_the_connection(daemon: Running) -> None:
     wire, _ = publish(daemon, stream="s", framing="tapped")
     wire.write(tapped("one") + b"two\n")
 
@@ -189,8 +189,8 @@ def test_a_line_that_is_not_tapped_ends_the_connection_with_a_sentence(daemon: R
     assert daemon.stats()["streams"] == {"open": 0, "suspended": 1, "ended": 0}
 
 
-def test_a_publisher_need_not_read_what_it_is_told(tmp_path: Path) -> None:
-    """Its acks are cumulative: those it does not take are dropped, and the last is not."""
+def test_publisher_need_not_read_acks(tmp_path: Path) -> None:
+    """Acks are cumulative: only the last of those it does not read is retained."""
     with running(tmp_path, subscriber_bytes=4_096) as daemon:
         wire, _ = publish(daemon, stream="s", framing="tapped", receive_buffer=2_048)
         watcher = daemon.subscribe(after="now")
@@ -206,8 +206,8 @@ def test_a_publisher_need_not_read_what_it_is_told(tmp_path: Path) -> None:
         assert len(acks) < 700
 
 
-def test_backpressure_is_the_sockets(tmp_path: Path) -> None:
-    """While nothing becomes durable the daemon takes in a bounded part of a stream, and then all the rest."""
+def test_backpressure_reaches_the_socket(tmp_path: Path) -> None:
+    """While nothing becomes durable, the daemon reads a bounded part of a stream, and the rest afterwards."""
     lines = 5_000
     data = b"".join(b"%01000d\n" % number for number in range(lines))
     with running(tmp_path) as daemon:
@@ -233,7 +233,7 @@ def test_backpressure_is_the_sockets(tmp_path: Path) -> None:
 # -- what one connection may not do to others ------------------------------------------------------------------------
 
 
-def test_a_wrong_frame_hurts_its_own_connection_only(daemon: Running) -> None:
+def test_wrong_frame_affects_its_connection_only(daemon: Running) -> None:
     neighbour = daemon.subscribe(after="now")
     neighbour.until("live")
     for garbage in (b"\x00\xff\xfe" * 50_000 + b"\n", b'{"type":"assistant"}\n', b"[" * 60_000 + b"\n"):
@@ -245,7 +245,7 @@ def test_a_wrong_frame_hurts_its_own_connection_only(daemon: Running) -> None:
     assert neighbour.read()["text"] == "still here"
 
 
-def test_after_a_mistake_the_connection_can_go_on(daemon: Running) -> None:
+def test_connection_continues_after_a_mistake(daemon: Running) -> None:
     wire = daemon.connect()
     wire.send("subscribe", filter={"colour": ["red"]})
     assert refusal(wire) == "bad-frame"
@@ -256,14 +256,14 @@ def test_after_a_mistake_the_connection_can_go_on(daemon: Running) -> None:
     assert wire.ask("ping") == {}
 
 
-def test_after_what_is_no_frame_the_connection_ends(daemon: Running) -> None:
+def test_undecodable_frame_ends_the_connection(daemon: Running) -> None:
     wire = daemon.connect()
     wire.write(b"GET / HTTP/1.1\r\n\r\n")
 
     assert [line["code"] for line in wire.rest()] == ["bad-frame"]
 
 
-def test_a_frame_is_bounded(tmp_path: Path) -> None:
+def test_frame_is_bounded(tmp_path: Path) -> None:
     with running(tmp_path, frame_bytes=2_000) as daemon:
         for end in (b"", b"\n"):
             wire = daemon.connect()
@@ -273,7 +273,7 @@ def test_a_frame_is_bounded(tmp_path: Path) -> None:
         assert wire.ask("ping") == {}
 
 
-def test_the_number_of_connections_is_bounded(tmp_path: Path) -> None:
+def test_connections_are_bounded(tmp_path: Path) -> None:
     with running(tmp_path, max_connections=2) as daemon:
         first, second = daemon.connect(), daemon.connect()
         third = Wire(daemon.path)
@@ -286,7 +286,7 @@ def test_the_number_of_connections_is_bounded(tmp_path: Path) -> None:
         assert daemon.connect().ask("ping") == {}
 
 
-def test_the_number_of_unended_streams_is_bounded(tmp_path: Path) -> None:
+def test_unended_streams_are_bounded(tmp_path: Path) -> None:
     with running(tmp_path, max_streams=2) as daemon:
         # A stream that says nothing is forgotten with its connection.
         first, _second = (publish(daemon, stream=stream, framing="tapped")[0] for stream in "ab")
@@ -299,8 +299,8 @@ def test_the_number_of_unended_streams_is_bounded(tmp_path: Path) -> None:
         assert publish(daemon, stream="c", framing="tapped")[1]["state"] == "new"
 
 
-def test_another_user_is_refused(daemon: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The daemon believes to be another user's than the one who runs the test."""
+def test_other_user_is_refused(daemon: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The daemon is made to believe that it runs as another user."""
     monkeypatch.setattr(daemon.daemon.server, "_owner", os.geteuid() + 1)
     wire = Wire(daemon.path)
 
@@ -309,7 +309,7 @@ def test_another_user_is_refused(daemon: Running, monkeypatch: pytest.MonkeyPatc
     wire.close()
 
 
-def test_a_client_that_resets_its_connection_is_forgotten(daemon: Running) -> None:
+def test_reset_connection_is_removed(daemon: Running) -> None:
     wire, _ = publish(daemon, stream="s", framing="tapped")
     wire.write(tapped("one"))
     wire.close()  # with its ack unread: the daemon's end is reset
@@ -320,7 +320,7 @@ def test_a_client_that_resets_its_connection_is_forgotten(daemon: Running) -> No
     assert daemon.stats()["streams"]["suspended"] == 1
 
 
-def test_an_unterminated_frame_at_the_end_counts(daemon: Running) -> None:
+def test_unterminated_last_frame_counts(daemon: Running) -> None:
     """`printf '{"op":"ping"}' | socat …` sends no newline."""
     wire = daemon.connect()
     wire.write(b'{"op":"ping","id":7}')
@@ -329,7 +329,7 @@ def test_an_unterminated_frame_at_the_end_counts(daemon: Running) -> None:
     assert wire.rest() == [{"op": "reply", "id": 7, "ok": True, "result": {}}]
 
 
-def test_the_socket_shuts_down_without_waiting_for_who_does_not_read(tmp_path: Path) -> None:
+def test_shutdown_does_not_wait_for_slow_readers(tmp_path: Path) -> None:
     with running(tmp_path, subscriber_bytes=4_096, shutdown_timeout=0.1) as daemon:
         daemon.subscribe(after="now")
         for number in range(50):

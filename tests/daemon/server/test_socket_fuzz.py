@@ -1,4 +1,4 @@
-"""Whatever is written to the socket, and wherever it is cut off: the daemon lives, other clients notice nothing."""
+"""Whatever is written to the socket, and wherever it is cut off: the daemon and other clients are unaffected."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ garbage = st.binary(max_size=200) | st.just(b"[" * 5_000 + b"\n") | st.just(b'{"
 
 @st.composite
 def conversations(draw: st.DrawFn) -> bytes:
-    """Frames and lines of all kinds, some of it damaged, the end cut off."""
+    """Frames and lines of all kinds, some damaged, the end cut off."""
     sent = bytearray(b"".join(draw(st.lists(frames | tapped | garbage, min_size=1, max_size=8))))
     for _ in range(draw(st.integers(0, 3))):
         if sent:
@@ -81,7 +81,7 @@ def conversations(draw: st.DrawFn) -> bytes:
 
 
 class Company:
-    """A daemon, and a client who watches it while others write nonsense."""
+    """A daemon, and a client that subscribes while others write nonsense."""
 
     def __init__(self, daemon: Running) -> None:
         self.daemon = daemon
@@ -114,7 +114,7 @@ def answers(wire: Wire) -> Iterator[dict[str, Any]]:
 
 
 @given(sent=conversations(), vanishes=st.booleans())
-def test_nonsense_on_one_connection_harms_no_other(company: Company, sent: bytes, vanishes: bool) -> None:
+def test_nonsense_harms_no_other_connection(company: Company, sent: bytes, vanishes: bool) -> None:
     if b'"watched"' in sent:
         return
     with company.daemon.connect() as wire:

@@ -74,8 +74,8 @@ async def test_what_the_daemon_has_already_is_not_taken_again(known: int, tmp_pa
     async with daemon(tmp_path / "journal.db") as streams:
         publisher = await publish(streams)
         for number in range(1, known + 1):
-            await publisher.session.feed(record(number))
-        await publisher.session.finish()
+            await publisher.ingest.feed(record(number))
+        await publisher.ingest.finish()
         await drain(streams, tmp_path / "spool").run()
 
         expected: list[Any] = [str(number) for number in range(1, max(known, 9) + 1)]

@@ -1,4 +1,4 @@
-"""Results are journaled as the user's rules want them shown, and only where that is not as they are."""
+"""The user's rules add a view to results, and change nothing else."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FOUND = [{"title": "Climate", "url": "https://example.org/", "snippet": "It chan
 
 
 @pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
-def test_the_example_shows_the_use_cases_as_they_were_asked_for(tmp_path: Path) -> None:
+def test_example_configuration(tmp_path: Path) -> None:
     """Who sees what of `read_file`, `write_file`, `exec`, `web_search`, `spawn_subagent`, `memory_search`,
     `index_file` and `ask_user`."""
     printed = "0123456789" * 100
@@ -102,7 +102,7 @@ BASH = call("c", "Bash", command="make")
         ({"Bash": {"template": "x", "mime_type": "a/b"}}, BASH, {"output": "ok"}, {"text": "x", "mimeType": "a/b"}),
     ],
 )  # fmt: skip
-def test_a_rule_makes_a_view(
+def test_rule_makes_a_view(
     tmp_path: Path, rules: dict[str, Any], asked: dict[str, Any], answer: dict[str, Any], shown: dict[str, Any] | None
 ) -> None:
     with viewing(tmp_path, rules) as daemon:
@@ -111,7 +111,7 @@ def test_a_rule_makes_a_view(
     assert one.get("display") == (None if shown is None else {"origin": "rule", **shown})
 
 
-def test_what_did_not_complete_is_shown_although_its_tool_is_silent(tmp_path: Path) -> None:
+def test_failed_result_of_a_silent_tool_is_shown(tmp_path: Path) -> None:
     with viewing(tmp_path, {"*": {"silent": True}, "Read": {"silent": False}}) as daemon:
         results = ended(
             daemon,
@@ -125,7 +125,7 @@ def test_what_did_not_complete_is_shown_although_its_tool_is_silent(tmp_path: Pa
     assert {one["callId"]: one.get("silent") for one in results} == {"a": True, "b": None, "c": None, "d": None}
 
 
-def test_nothing_is_stored_of_a_result_that_no_rule_changes(tmp_path: Path) -> None:
+def test_unchanged_result_stores_no_view(tmp_path: Path) -> None:
     lines = [BASH, result("c", "short"), call("d", "Read"), result("d", "text")]
     events = []
     for name, rules in {"with": {"*": {"max_chars": 100}, "Grep": {"silent": True}}, "without": {}}.items():
@@ -136,7 +136,7 @@ def test_nothing_is_stored_of_a_result_that_no_rule_changes(tmp_path: Path) -> N
     assert events[0] == events[1]
 
 
-def test_replay_is_what_was_shown_live(tmp_path: Path) -> None:
+def test_replay_equals_live(tmp_path: Path) -> None:
     with viewing(tmp_path, {"*": {"max_chars": 2, "ask": True}}) as daemon:
         live = daemon.subscribe(after="start")
         live.until("live")
@@ -150,7 +150,7 @@ def test_replay_is_what_was_shown_live(tmp_path: Path) -> None:
         assert history(daemon) == seen
 
 
-def test_a_view_is_asked_for_by_audience(tmp_path: Path) -> None:
+def test_views_over_the_socket(tmp_path: Path) -> None:
     with viewing(tmp_path, {"Bash": {"max_chars": 2, "ask": True}, "Read": {"silent": True}}) as daemon:
         long, silent = ended(daemon, BASH, result("c", "abcdef"), call("d", "Read"), result("d", "text"))
         wire = daemon.connect()
@@ -169,7 +169,7 @@ def test_a_view_is_asked_for_by_audience(tmp_path: Path) -> None:
     assert "output" not in views["d", "display"]
 
 
-def test_sizes_are_of_the_whole_although_the_event_has_the_beginning(tmp_path: Path) -> None:
+def test_template_sizes_are_of_the_whole_text(tmp_path: Path) -> None:
     limits = {"string_bytes": 1_000}
     asked = call("c", "Write", file_path="/a", content="0123456789\n" * 1_000)
     rules = {"Write": {"template": "{bytes} bytes, {lines} lines"}, "Bash": {"template": "{lines} lines"}}
@@ -181,7 +181,7 @@ def test_sizes_are_of_the_whole_although_the_event_has_the_beginning(tmp_path: P
     assert len(printed["output"]["stdout"]) == 1_000
 
 
-def test_a_call_is_remembered_across_restarts_and_changes(tmp_path: Path) -> None:
+def test_call_is_remembered_across_restarts(tmp_path: Path) -> None:
     rules = {"Write": {"template": "{input.file_path}: {bytes} bytes"}}
     with viewing(tmp_path, rules) as daemon:
         publish(daemon, call("c", "Write"), call("old", "Write", file_path="/old", content="1"), end=False)
@@ -196,8 +196,8 @@ def test_a_call_is_remembered_across_restarts_and_changes(tmp_path: Path) -> Non
     assert shown == ["/old: 1 bytes", "/new: 5 bytes"]
 
 
-def test_what_is_remembered_of_calls_is_bounded(tmp_path: Path) -> None:
-    """The oldest call is forgotten, and its result shown as it is."""
+def test_remembered_calls_are_bounded(tmp_path: Path) -> None:
+    """The oldest call is forgotten, and its result is shown unchanged."""
     asked = [call(one, "Write", file_path=f"/{one}", content="x" * 600) for one in "abc"]
     with viewing(tmp_path, {"Write": {"template": "{input.file_path}"}}, stream={"call_bytes": 1_500}) as daemon:
         results = ended(daemon, *asked, *(result(one, "ok") for one in "abc"))
@@ -205,7 +205,7 @@ def test_what_is_remembered_of_calls_is_bounded(tmp_path: Path) -> None:
     assert [one.get("display", {}).get("text") for one in results] == [None, "/b", "/c"]
 
 
-def test_views_are_the_same_however_often_the_daemon_is_killed(tmp_path: Path) -> None:
+def test_views_are_the_same_after_kills(tmp_path: Path) -> None:
     rules = {"*": {"max_chars": 3, "ask": True}, "Bash": {"template": "{preview}: {bytes}"}}
     found = []
     for name, kills in {"unbroken": 0, "killed": 6}.items():

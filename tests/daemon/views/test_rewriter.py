@@ -1,4 +1,4 @@
-"""Commands that make views of results: real processes, that do what they should and whatever else a process can do."""
+"""Commands that make views of results: real processes, well and badly behaved."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def wait_idle(daemon: Running, **counts: int) -> None:
 
 
 def is_gone(pid: int) -> bool:
-    """Ended, or a zombie that nobody has looked after."""
+    """The process has ended, or is a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except FileNotFoundError:
@@ -48,7 +48,7 @@ def rewriting(script: str, name: str = "Bash") -> dict[str, Any]:
     return {name: {"rewrite": shell(script)}}
 
 
-def test_a_view_follows_its_result_as_an_event_of_its_own(tmp_path: Path) -> None:
+def test_view_follows_its_result(tmp_path: Path) -> None:
     with viewing(tmp_path, rewriting("cat >/dev/null; echo shown")) as daemon:
         [one] = ended(daemon, BASH, PRINTED)
         view = made_view(daemon)
@@ -65,7 +65,7 @@ def test_a_view_follows_its_result_as_an_event_of_its_own(tmp_path: Path) -> Non
     assert "output" not in asked
 
 
-def test_a_command_is_told_the_call_and_what_the_model_saw(tmp_path: Path) -> None:
+def test_command_reads_call_and_result(tmp_path: Path) -> None:
     with viewing(tmp_path, {"Bash": {"rewrite": ["cat"], "mime_type": "application/json"}}) as daemon:
         publish(daemon, BASH, PRINTED)
         display = made_view(daemon)["display"]
@@ -93,14 +93,12 @@ def test_a_command_is_told_the_call_and_what_the_model_saw(tmp_path: Path) -> No
         ("while :; do echo flood; done", "it answers too much", ""),
         ("while :; do echo flood; done >&2", "it takes too long", ""),
         (r"printf 'a\377b'", "its answer is not UTF-8", None),
-        ("echo hello", "it answers nothing else than what the model saw", ""),
-        ("true", "it answers nothing else than what the model saw", ""),
+        ("echo hello", "it answers only what the model saw", ""),
+        ("true", "it answers only what the model saw", ""),
         (None, "it cannot be started", None),
     ],
 )
-def test_without_an_answer_the_assistant_view_is_shown_and_it_is_said_once(
-    tmp_path: Path, script: str | None, reason: str, detail: str | None
-) -> None:
+def test_failing_command_is_logged_once(tmp_path: Path, script: str | None, reason: str, detail: str | None) -> None:
     command = ["no-such-command"] if script is None else shell(script)
     bounds = {"timeout": 0.4 if reason == "it takes too long" else 20, "output_bytes": 10_000}
     with capture_logs() as logs, viewing(tmp_path, {"Bash": {"rewrite": command}}, rewriting=bounds) as daemon:
@@ -116,8 +114,8 @@ def test_without_an_answer_the_assistant_view_is_shown_and_it_is_said_once(
     assert detail is None or warning["detail"] == detail
 
 
-def test_nothing_waits_for_a_command_that_hangs(tmp_path: Path) -> None:
-    """Neither the result, nor the publisher, nor the daemon's end; and nothing of it is left behind."""
+def test_nothing_waits_for_a_hanging_command(tmp_path: Path) -> None:
+    """Neither the result, the publisher nor the shutdown; and no process is left behind."""
     pids = tmp_path / "pids"
     script = f"echo $$ >> {pids}; sleep 1000 & echo $! >> {pids}; wait"
     with viewing(tmp_path, rewriting(script), rewriting={"timeout": 1_000}, shutdown_timeout=0.2) as daemon:
@@ -130,7 +128,7 @@ def test_nothing_waits_for_a_command_that_hangs(tmp_path: Path) -> None:
         until(lambda pid=pid: is_gone(int(pid)), "the process is killed")  # type: ignore[misc]
 
 
-def test_what_a_command_has_forked_ends_with_it(tmp_path: Path) -> None:
+def test_forked_processes_are_killed(tmp_path: Path) -> None:
     with viewing(tmp_path, rewriting("sleep 1000 & echo $!"), rewriting={"timeout": 1_000}) as daemon:
         publish(daemon, BASH, PRINTED)
         pid = int(made_view(daemon)["display"]["text"])
@@ -139,8 +137,8 @@ def test_what_a_command_has_forked_ends_with_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("setsid") is None, reason="setsid is not installed")
-def test_what_is_out_of_reach_does_not_hold_up_the_view(tmp_path: Path) -> None:
-    """A process in a session of its own keeps the pipe open."""
+def test_detached_process_does_not_delay_the_view(tmp_path: Path) -> None:
+    """A process in its own process session keeps the pipe open."""
     with viewing(tmp_path, rewriting("setsid sleep 1000 & echo $!"), rewriting={"timeout": 1_000}) as daemon:
         publish(daemon, BASH, PRINTED)
         pid = int(made_view(daemon)["display"]["text"])
@@ -148,7 +146,7 @@ def test_what_is_out_of_reach_does_not_hold_up_the_view(tmp_path: Path) -> None:
     os.kill(pid, 9)
 
 
-def test_only_so_many_run_at_once_and_the_others_wait(tmp_path: Path) -> None:
+def test_concurrency_is_bounded(tmp_path: Path) -> None:
     started, go = tmp_path / "started", tmp_path / "go"
     script = f"echo x >> {started}; until [ -e {go} ]; do sleep 0.01; done; echo shown"
     lines = [line for one in "abcde" for line in (call(one, "Bash"), result(one, "text"))]
@@ -162,7 +160,7 @@ def test_only_so_many_run_at_once_and_the_others_wait(tmp_path: Path) -> None:
         assert {one["callId"] for one in history(daemon, kind=["tool-update"])} == set("abcde")
 
 
-def test_what_waits_is_bounded(tmp_path: Path) -> None:
+def test_waiting_results_are_bounded(tmp_path: Path) -> None:
     go = tmp_path / "go"
     script = f"until [ -e {go} ]; do sleep 0.01; done; echo shown"
     lines = [line for one in "abcde" for line in (call(one, "Bash"), result(one, "x" * 1_000))]
@@ -173,10 +171,10 @@ def test_what_waits_is_bounded(tmp_path: Path) -> None:
         go.touch()
         wait_idle(daemon, shown=2, running=0)
 
-    assert [entry["reason"] for entry in logs if entry["log_level"] == "warning"] == ["too much waits for it"]
+    assert [entry["reason"] for entry in logs if entry["log_level"] == "warning"] == ["too many results are waiting"]
 
 
-def test_a_long_view_is_a_body_as_long_lived_as_its_event(tmp_path: Path) -> None:
+def test_long_view_is_an_output_body(tmp_path: Path) -> None:
     script = "i=0; while [ $i -lt 100 ]; do echo line $i; i=$((i+1)); done"
     with viewing(tmp_path, rewriting(script), stream={"string_bytes": 500}) as daemon:
         publish(daemon, BASH, PRINTED)
@@ -199,9 +197,7 @@ def test_a_long_view_is_a_body_as_long_lived_as_its_event(tmp_path: Path) -> Non
         ({"Read": {"rewrite": ["cat"]}}, "Bash"),
     ],
 )
-def test_no_command_runs_for_tools_of_mcp_servers_or_what_may_be_one(
-    tmp_path: Path, rules: dict[str, Any], name: str
-) -> None:
+def test_mcp_results_are_not_rewritten(tmp_path: Path, rules: dict[str, Any], name: str) -> None:
     with viewing(tmp_path, rules) as daemon:
         publish(daemon, call("c", name), result("c", "text"), end=False)
 
@@ -210,7 +206,7 @@ def test_no_command_runs_for_tools_of_mcp_servers_or_what_may_be_one(
         )
 
 
-def test_no_command_runs_for_what_never_ran(tmp_path: Path) -> None:
+def test_call_that_never_ran_is_not_rewritten(tmp_path: Path) -> None:
     with viewing(tmp_path, rewriting("cat")) as daemon:
         publish(daemon, BASH, result("c", None, status="denied", error="no"), call("d", "Bash"))  # and one interrupted
 
@@ -218,7 +214,7 @@ def test_no_command_runs_for_what_never_ran(tmp_path: Path) -> None:
         assert daemon.stats()["rewriting"]["running"] == 0
 
 
-def test_a_stream_goes_on_after_a_view_as_if_there_had_been_none(tmp_path: Path) -> None:
+def test_view_does_not_change_its_stream(tmp_path: Path) -> None:
     for end in (False, True):
         folder = tmp_path / str(end)
         with viewing(folder, rewriting("echo shown")) as daemon:
@@ -238,7 +234,7 @@ def test_a_stream_goes_on_after_a_view_as_if_there_had_been_none(tmp_path: Path)
             assert len({one["id"] for one in events}) == len(events)
 
 
-def test_a_view_made_when_the_daemon_ends_is_kept(tmp_path: Path) -> None:
+def test_view_made_at_shutdown_is_stored(tmp_path: Path) -> None:
     go = tmp_path / "go"
     script = f"until [ -e {go} ]; do sleep 0.01; done; echo shown"
     with viewing(tmp_path, rewriting(script), shutdown_timeout=TIMEOUT) as daemon:
@@ -252,9 +248,7 @@ def test_a_view_made_when_the_daemon_ends_is_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("end", [True, False])
-def test_on_a_shared_journal_the_daemon_that_took_the_result_in_makes_its_view(
-    tmp_path: Path, nats_place: NatsPlace, end: bool
-) -> None:
+def test_one_daemon_of_a_shared_journal_makes_the_view(tmp_path: Path, nats_place: NatsPlace, end: bool) -> None:
     runs = tmp_path / "runs"
     shared: dict[str, Any] = {"tools": rewriting(f"echo x >> {runs}; echo shown"), "journal": str(nats_place)}
     with viewing(tmp_path / "a", **shared) as one, viewing(tmp_path / "b", **shared) as other:
@@ -275,8 +269,8 @@ def _listens(daemon: Running) -> bool:
     return True
 
 
-def test_a_killed_daemon_forgets_its_commands_and_starts_none_again(tmp_path: Path) -> None:
-    """Nothing else is lost: the result is in the journal, and shown as the model saw it."""
+def test_killed_daemon_forgets_its_commands(tmp_path: Path) -> None:
+    """Nothing else is lost: the result is in the journal, and is shown as the model saw it."""
     pids = tmp_path / "pids"
     tools = {"*": {"rewrite": shell(f"echo $$ >> {pids}; exec sleep 1000")}}
     with Lives(tmp_path, tools=tools, rewriting={"concurrency": 1}) as lives:

@@ -1,4 +1,4 @@
-"""A daemon with rules for results, and streams of the toy dialect whose results they are for."""
+"""A daemon with rules for results, and streams of the toy dialect with such results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def result(call_id: str, output: Any, **more: Any) -> dict[str, Any]:
 
 
 def publish(daemon: Running, *lines: dict[str, Any], stream: str = "s", end: bool = True) -> Wire:
-    """All lines, acknowledged."""
+    """Publish the lines and wait for the acknowledgement."""
     wire = daemon.connect()
     wire.send("ingest", stream=stream, framing="tapped", dialect="toy")
     before = wire.until("ingesting")[-1]["lines"]
