@@ -1,4 +1,9 @@
-"""The daemon as one object: opens everything, runs until it is told to stop, and shuts down without losing anything."""
+"""The daemon as one object: opens everything, runs until it is stopped, and shuts down without losing anything.
+
+A shutdown stops following and accepts no more connections. Within `shutdown_timeout` it commits what publishers have
+sent, lets clients read what was written to them, and lets commands finish their views. Then it cancels what is left.
+The journal is closed last, after every task that may commit.
+"""
 
 from __future__ import annotations
 
@@ -49,14 +54,14 @@ if TYPE_CHECKING:  # its packages are an extra
 __all__ = ["Daemon", "run"]
 
 DAY_MS = 24 * 3600 * 1000
-STREAMS_TOLD = 1_000
-"""Streams that `stats` tells of, those with the newest commits."""
+STREAMS_LISTED = 1_000
+"""Streams that `stats` lists: those with the newest commits."""
 CLOSING_PERIOD = 15.0
-"""Seconds: how late a suspended stream may be closed."""
+"""Seconds that a suspended stream may be closed too late."""
 EXPIRY_PERIOD = 15.0
-"""Seconds: how much longer than its time an output that nobody asks for may stay in memory."""
+"""Seconds that an expired output may stay in memory."""
 SPARE_FILES = 64
-"""Descriptors for everything that is not a connection."""
+"""File descriptors for everything that is not a connection."""
 
 _log = get_logger("daemon")
 
@@ -73,14 +78,14 @@ class Daemon:
         self.server: Server
         self.web: WebServer | None = None
         self._token = ""
-        """For browsers."""
+        """The token for browsers."""
         self._streams: Streams
         self._trace: TraceWriter | None = None
         self._drift = Drift(
             lambda dialect: load(PACKAGED, dialect),
             thorough=False,
             silent_lines=config.silent_lines,
-            on_new=_drifted,
+            on_new=_log_drift,
         )
         self._follower: Follower | None = None
         self._following = anyio.CancelScope()
@@ -93,12 +98,12 @@ class Daemon:
         self._stopping.set()
 
     def apply(self, config: Config) -> None:
-        """Take over what may change while the daemon runs: how results are shown."""
+        """Apply the settings that may change while the daemon runs: how results are shown."""
         self._policy.rules = Rules(config.tools)
         self._rewriter.bounds = config.rewriting
 
     async def run(self, ready: Callable[[], None] = lambda: None) -> None:
-        """`ready` is called when clients can connect. Raises `ListenError`, `JournalError` and `ConfigError`."""
+        """Serve; `ready` is called when clients can connect. Raises `ListenError`, `JournalError` and `ConfigError`."""
         config = self.config
         with Listener(config.socket_path) as listener, self._listen_to_browsers() as browsers:
             self.journal = await open_journal(config.journal_place, config.durability)
@@ -143,11 +148,11 @@ class Daemon:
         _log.info("stopped")
 
     async def statistics(self) -> dict[str, Any]:
-        """What `stats` answers."""
+        """The reply to `stats`."""
         journal, hub = self.journal, self.hub
-        # First: where it is at rest, what it has read is in the journal.
+        # First: if the follower is idle, everything it has read is in the journal.
         following = {} if self._follower is None else {"following": self._follower.statistics()}
-        streams = await journal.streams(limit=STREAMS_TOLD)
+        streams = await journal.streams(limit=STREAMS_LISTED)
         return {
             "version": __version__,
             "pid": os.getpid(),
@@ -218,7 +223,7 @@ class Daemon:
         if browsers is not None:
             self._serve_browsers(browsers, requests, tasks)
         await self.server.start(listener)
-        tasks.start_soon(_regularly, min(config.suspend_timeout / 4, CLOSING_PERIOD), self._close_overdue)
+        tasks.start_soon(_repeat, min(config.suspend_timeout / 4, CLOSING_PERIOD), self._close_overdue)
         if config.follow.agents:
             self._follower = Follower(
                 self._streams,
@@ -228,9 +233,9 @@ class Daemon:
                 suspend_timeout_ms=int(config.suspend_timeout * 1000),
             )
             tasks.start_soon(self._run_follower, self._follower)
-        tasks.start_soon(_regularly, config.drain_interval, self._drain.run)
-        tasks.start_soon(_regularly, min(config.output_ttl, EXPIRY_PERIOD), self._outputs.sweep)
-        tasks.start_soon(_regularly, config.retention_interval, self._expire)
+        tasks.start_soon(_repeat, config.drain_interval, self._drain.run)
+        tasks.start_soon(_repeat, min(config.output_ttl, EXPIRY_PERIOD), self._outputs.sweep)
+        tasks.start_soon(_repeat, config.retention_interval, self._expire)
         if self._trace is not None:
             _log.info("tracing", file=str(self._trace.path))
 
@@ -259,18 +264,18 @@ class Daemon:
             _log.info("old events deleted", events=deleted)
 
 
-async def _regularly(period: float, work: Callable[[], Awaitable[None] | None]) -> None:
+async def _repeat(period: float, work: Callable[[], Awaitable[None] | None]) -> None:
     while True:
         try:
             if (running := work()) is not None:
                 await running
         except Exception:
-            _log.exception("regular work failed", work=str(work))
+            _log.exception("periodic work failed", work=str(work))
         await anyio.sleep(period)
 
 
-def _drifted(finding: Finding) -> None:
-    _log.warning("an agent's stream is not what it was", **msgspec.structs.asdict(finding))
+def _log_drift(finding: Finding) -> None:
+    _log.warning("an agent's output has drifted", **msgspec.structs.asdict(finding))
 
 
 def run(
@@ -280,8 +285,8 @@ def run(
     show_link: Callable[[str], None] = lambda link: None,
 ) -> None:
     """Run a daemon in this process until SIGTERM or SIGINT. `reload` reads the configuration again, on SIGHUP;
-    `show_link` is given the link that lets a browser in. Raises `ListenError`, `JournalError`, `ConfigError`, and, when
-    it has ended by SIGINT, `KeyboardInterrupt`."""
+    `show_link` is called with the link that lets a browser in. Raises `ListenError`, `JournalError`, `ConfigError`,
+    and, after SIGINT, `KeyboardInterrupt`."""
     configure(config.log_level)
     browsers = config.web.connections if config.web.enabled else 0
     allow_open_files(config.max_connections + browsers + SPARE_FILES)
@@ -313,6 +318,6 @@ def _reload(daemon: Daemon, read: Callable[[], Config]) -> None:
     try:
         daemon.apply(read())
     except ConfigError as error:
-        _log.error("the configuration stays as it was", reason=str(error))
+        _log.error("the configuration is unchanged", reason=str(error))
     else:
-        _log.info("configuration read again", takes_effect="tools and rewriting; the rest with the next start")
+        _log.info("configuration reloaded", takes_effect="tools and rewriting; the rest at the next start")

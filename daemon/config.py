@@ -1,4 +1,4 @@
-"""What a user can set: every bound and every period of the daemon, from a TOML file and from flags (which win)."""
+"""The configuration: every limit and period of the daemon, from a TOML file and from flags, which win."""
 
 from __future__ import annotations
 
@@ -39,36 +39,36 @@ class Web(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     enabled: bool = False
     listen: str = "127.0.0.1:8422"
-    """`HOST:PORT`; port 0 is any that is free."""
+    """`HOST:PORT`; port 0 is any free port."""
     allow_remote: bool = False
-    """Listen at an address that other machines can reach. Nothing is encrypted."""
+    """Allow an address that other machines can reach. Nothing is encrypted."""
     hosts: tuple[str, ...] = ()
-    """Names, beside that of `listen` and this machine's own, that browsers may ask for it by."""
+    """Host names that browsers may use, in addition to that of `listen` and this machine's own."""
     origins: tuple[str, ...] = ()
-    """Other pages that may ask, with the token: where they come from, like `http://localhost:5173`."""
+    """Origins of other pages that may send requests, with the token: like `http://localhost:5173`."""
     token_file: str | None = None
-    """Who knows what is in it gets in. Default: `web-token` in the user's data directory."""
+    """The file with the token that lets a client in. Default: `web-token` in the user's data directory."""
     connections: Positive = 512
-    """Of all browsers together; one more is closed."""
+    """Connections of all browsers together; one more is closed."""
     feeds: Positive = 256
-    """Connections that are sent events as they come; one more is refused."""
+    """Connections that receive live events; one more is refused."""
     page_events: Positive = 1_000
-    """Of one answer with events, and as many as are given where nobody says how many."""
+    """Events in one response, at most and by default."""
     page_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 1_048_576
-    """Of one answer with events, which has at least one, however long."""
+    """Bytes of events in one response, which has at least one event, however long."""
     cards: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 50
     """Events on one page of the timeline."""
     cards_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 2_097_152
-    """Of one page of the timeline, which has at least one event."""
+    """Bytes of one page of the timeline, which has at least one event."""
     search_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 16_777_216
-    """Events looked through for a text or a state before a page says how far it has come."""
+    """Bytes of events searched for a text or a state before a page reports how far it has searched."""
     fragment_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 33_554_432
-    """What has been rendered of events is kept in memory for those."""
+    """Bytes of rendered events held in memory."""
     heartbeat: Seconds = 15.0
-    """An idle feed is sent a comment this often."""
+    """How often an idle feed is sent a comment."""
     patience: Seconds = 60.0
-    """A client that takes nothing of what it was sent for this long, or begins a request and does not go on, is cut
-    off. A feed goes on where it was."""
+    """A client is disconnected when it reads nothing, or does not finish its request, for this long. A feed can resume
+    where it was."""
 
     def __post_init__(self) -> None:
         try:
@@ -77,7 +77,7 @@ class Web(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             raise ValueError(f"listen is {error}") from None
         for origin in self.origins:
             if not _ORIGIN.fullmatch(origin):
-                raise ValueError(f"origins are like http://localhost:5173, not {origin!r}")
+                raise ValueError(f"an origin looks like http://localhost:5173, not {origin!r}")
 
     @property
     def token_path(self) -> Path:
@@ -85,16 +85,14 @@ class Web(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The keys of the TOML file are the fields' names; `stream`, `follow`, `web`, `rewriting` and `tools.NAME` are
-    tables."""
+    """The fields are the keys of the TOML file; `stream`, `follow`, `web`, `rewriting` and `tools.NAME` are tables."""
 
     socket: str | None = None
     """Default: `$TOOLTAP_SOCKET`, else `tooltap.sock` in the user's runtime directory."""
     journal: str | None = None
-    """`sqlite:PATH`, or a URL as `journal_nats_place.py` describes it. Default: `journal.db` in the user's data
-    directory."""
+    """`sqlite:PATH`, or a URL as in `journal/nats/place.py`. Default: `journal.db` in the user's data directory."""
     durability: Literal["process", "power"] = "process"
-    """What acknowledged lines survive: the daemon's death, or the machine's as well (one fsync per commit)."""
+    """What acknowledged lines survive: the death of the daemon, or a power failure too (one fsync per commit)."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     max_connections: Positive = 2_048
@@ -103,46 +101,46 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     frame_bytes: Annotated[int, msgspec.Meta(ge=1_024)] = 65_536
     """Length of one control frame from a client."""
     subscriber_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 65_536
-    """Bytes written to a client that it has not taken; beyond, a subscriber is served at its own pace."""
+    """Bytes written to a client that it has not read. Beyond this, a subscriber is served at its own pace."""
     recent_bytes: Annotated[int, msgspec.Meta(ge=0)] = 2_097_152
-    """The newest events are kept in memory for those; older ones are read from the journal."""
+    """Bytes of the newest events held in memory for subscribers; older ones are read from the journal."""
     ingest_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 262_144
-    """Bytes of a publisher taken from its socket before its earlier ones are committed."""
+    """Bytes read from a publisher before its earlier ones are committed."""
     at_interval: Seconds = 5.0
-    """An idle filtered subscription gets an `at` frame this often."""
+    """How often an idle filtered subscription gets an `at` frame."""
     suspend_timeout: Seconds = 900.0
     """A suspended stream is closed after this long."""
     retention_days: Annotated[float, msgspec.Meta(ge=0)] = 30.0
-    """Events of streams that ended longer ago are deleted; 0 keeps them however old they are."""
+    """Events of streams that ended longer ago are deleted; 0 retains them however old they are."""
     retention_bytes: Annotated[int, msgspec.Meta(ge=0)] = 8_589_934_592
-    """When the journal is longer, the events of the streams that ended first are deleted; 0 lets it grow."""
+    """When the journal is larger, the events of the streams that ended first are deleted; 0 lets it grow."""
     retention_interval: Seconds = 60.0
-    """How often the journal is looked through for what is to be deleted."""
+    """How often retention runs."""
     drain_interval: Seconds = 5.0
-    """Spools that `run` and `proxy` have left behind are looked for this often."""
+    """How often spools that `run` and `proxy` have left behind are ingested."""
     snapshot_bytes: Annotated[int, msgspec.Meta(ge=0)] = 1_048_576
     """A stream's tail is replaced by a snapshot when it is longer than this, and than four times the last snapshot."""
     trace_file_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 64 * 1024 * 1024
-    """A trace is put away and begun anew when it is this long; at most a quarter of `trace_total_bytes`."""
+    """A trace file of this length is closed and the next one begun; at most a quarter of `trace_total_bytes`."""
     trace_total_bytes: Annotated[int, msgspec.Meta(ge=16_384)] = 1024 * 1024 * 1024
-    """All traces of a folder together; beyond, the oldest are removed."""
+    """Bytes of all traces in a folder; beyond this, the oldest are deleted."""
     trace_buffer_bytes: Positive = 16 * 1024 * 1024
-    """Lines that wait to be traced; when the disk is slower than that, the newest are left out."""
+    """Bytes of lines that wait to be traced; when the disk is too slow, the newest are left out."""
     silent_lines: Positive = 40
-    """A stream that ends after so many lines without a message or a call is reported as drift; one that goes on, after
-    four times as many."""
+    """A stream that ends after so many lines without a message or a call is reported as drift; one that continues,
+    after four times as many."""
     output_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 67_108_864
-    """Bytes of display outputs kept in memory; beyond, the oldest go."""
+    """Bytes of display outputs held in memory; beyond this, the oldest are evicted."""
     output_ttl: Seconds = 1_800.0
-    """A display output is kept this long."""
+    """A display output expires after this long."""
     shutdown_timeout: Seconds = 2.0
-    """How long a shutdown waits for what has been read to be committed and written out."""
+    """How long a shutdown waits for received lines to be committed and for clients to read."""
     stream: Limits = Limits()
     """Bounds of each stream's parser."""
     follow: Follow = Follow()
     web: Web = Web()
     tools: dict[str, ToolRule] = {}
-    """What the user wants to see of each tool's results, by canonical name; `"*"`: of every tool's."""
+    """How results are shown to the user, by the tool's canonical name; `"*"`: for every tool."""
     rewriting: Rewriting = Rewriting()
 
     @property
@@ -161,7 +159,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def load_config(path: Path | None = None, **flags: Any) -> Config:
-    """The file's settings, with the flags that are not None over them, key by key in tables. Raises `ConfigError`."""
+    """The file's settings, overridden by the flags that are not None; tables key by key. Raises `ConfigError`."""
     text = "" if path is None else _read(path)
     settings = _parse(text, path)
     for name, value in flags.items():
@@ -183,7 +181,7 @@ def load_config(path: Path | None = None, **flags: Any) -> Config:
 
 
 class _Mistake(Exception):
-    """One sentence, and the key it is about."""
+    """One sentence, and the path of the key it is about."""
 
     def __init__(self, sentence: str, *keys: str) -> None:
         super().__init__(sentence)
@@ -205,7 +203,7 @@ def _parse(text: str, path: Path | None) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         sentence, _, place = str(error).partition(" (at line ")
         line = f":{place.partition(',')[0]}" if place else f":{text.rstrip().count(chr(10)) + 1}"
-        raise ConfigError(f"{path}{line}: this is not valid TOML: {sentence[0].lower()}{sentence[1:]}") from error
+        raise ConfigError(f"{path}{line}: not valid TOML: {sentence[0].lower()}{sentence[1:]}") from error
 
 
 def _convert(value: Any, kind: type[T], *keys: str) -> T:

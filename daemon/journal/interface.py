@@ -244,9 +244,7 @@ class Journal(ABC):
 
     @abstractmethod
     async def sessions(self, *, limit: int = 100, before: int | None = None) -> list[dict[str, Any]]:
-        """Newest first, by last `seq`: `{session, provider, agentVersion?, model?, title?, cwd?, state, firstSeq,
-        lastSeq, firstTs?, lastTs?, events, calls, streams[], costUsd?, inputTokens?, outputTokens?}`; `before`: a
-        `lastSeq`."""
+        """Newest first, by last `seq`: `tooltap.protocol.replies.Session` as JSON objects. `before`: a `lastSeq`."""
 
     @abstractmethod
     async def open_calls(

@@ -3,9 +3,8 @@
 The rules are here; where the rows are stored is each journal's business (`Projection` has a method for each access).
 Events of replayed history are not projected.
 
-`SessionRow` is a session as `sessions` replies with it, except that it is stored: a new column is a field here, set in
-`touch`, `Projection.apply` or `_update_session`, added up in `absorb`, and named in `describe`. Stored rows have no
-value for it, so it needs a default.
+`SessionRow` is what is stored of a session; `describe` makes the protocol's `Session` of it. Rows of older versions are
+decoded too, so a new field needs a default.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ from tooltap.protocol.events import (
     ToolUpdate,
     Usage,
 )
+from tooltap.protocol.replies import Session
 
 __all__ = ["CALL", "PERMISSION", "Projection", "SessionRow"]
 
@@ -34,6 +34,7 @@ CALL = "call"
 PERMISSION = "permission"
 SCOPES = ("session", "turn", "step")
 """In order of preference: a session's total comes from one scope only."""
+UNENDED: tuple[StreamState, ...] = ("open", "suspended")
 DESCRIPTION = ("agent_version", "model", "title", "cwd")
 
 
@@ -81,26 +82,27 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
     def describe(self, name: str, streams: Mapping[str, StreamState]) -> dict[str, Any]:
         """The session as in a `sessions` reply; `streams`: the state of each stream it is in."""
         states = set(streams.values())
-        values = {
-            "session": name,
-            "provider": self.provider,
-            "agentVersion": self.agent_version,
-            "model": self.model,
-            "title": self.title,
-            "cwd": self.cwd,
-            "state": next((one for one in ("open", "suspended") if one in states and not self.ended), "ended"),
-            "firstSeq": self.first_seq,
-            "lastSeq": self.last_seq,
-            "firstTs": self.first_ts,
-            "lastTs": self.last_ts,
-            "events": self.events,
-            "calls": self.calls,
-            "streams": sorted(streams),
-            "costUsd": self.total("cost_usd"),
-            "inputTokens": self.total("input_tokens"),
-            "outputTokens": self.total("output_tokens"),
-        }
-        return known(values)
+        session = Session(
+            session=name,
+            provider=self.provider,
+            agent_version=self.agent_version,
+            model=self.model,
+            title=self.title,
+            cwd=self.cwd,
+            state=next((one for one in UNENDED if one in states and not self.ended), "ended"),
+            first_seq=self.first_seq,
+            last_seq=self.last_seq,
+            first_ts=self.first_ts,
+            last_ts=self.last_ts,
+            events=self.events,
+            calls=self.calls,
+            streams=sorted(streams),
+            cost_usd=self.total("cost_usd"),
+            input_tokens=self.total("input_tokens"),
+            output_tokens=self.total("output_tokens"),
+        )
+        described: dict[str, Any] = msgspec.to_builtins(session)
+        return described
 
     def touch(self, seq: int, event: Event) -> None:
         """Count the event."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tooltap.daemon.config import ConfigError, load_config
+from tooltap.daemon.system.paths import journal_path
 
 
 def test_flags_win_over_file_over_defaults(tmp_path: Path) -> None:
@@ -40,7 +41,7 @@ def test_backfill_is_an_age(backfill: str, seconds: float) -> None:
 def test_journal_place() -> None:
     assert load_config(journal="sqlite:~/j.db").journal_place == Path("~/j.db").expanduser()
     assert load_config(journal="j.db").journal_place == Path("j.db")
-    assert load_config().journal_place.name == "journal.db"
+    assert load_config().journal_place == journal_path()
     with pytest.raises(ConfigError, match="unknown journal 'redis:6379': write sqlite:PATH or nats:"):
         _ = load_config(journal="redis:6379").journal_place
 
@@ -93,9 +94,9 @@ def test_journal_place() -> None:
             ":1: tools.read_file: 'read_file' is not a canonical tool name; write 'Read'",
         ),
         ("[rewriting]\ntimeout = 0", ":2: rewriting.timeout: expected `float` > 0.0"),
-        ("a = = b", ":1: this is not valid TOML: invalid value"),
-        ("a = 1\n[b", ":2: this is not valid TOML: "),
-        ("a = 1\na = 2", ":2: this is not valid TOML: cannot overwrite a value"),
+        ("a = = b", ":1: not valid TOML: invalid value"),
+        ("a = 1\n[b", ":2: not valid TOML: "),
+        ("a = 1\na = 2", ":2: not valid TOML: cannot overwrite a value"),
         ("a = '\xff'", "is not valid TOML"),
     ],
 )

@@ -70,7 +70,7 @@ def test_a_daemon_reads_its_file_again_and_keeps_what_it_had_if_that_is_wrong(tm
     with DaemonProcess(tmp_path, "--config", file).wait_ready() as daemon:
         before = ingest(daemon, "before")
         file.write_text("tools.Bash.max_chars = 5\n")
-        assert reread(daemon)["event"] == "configuration read again"
+        assert reread(daemon)["event"] == "configuration reloaded"
         changed = ingest(daemon, "changed")
         file.write_text("\ntools.Bash.max_chars = -5\n")
         wrong = reread(daemon)
@@ -78,5 +78,5 @@ def test_a_daemon_reads_its_file_again_and_keeps_what_it_had_if_that_is_wrong(tm
 
     text = before["output"]["stdout"]
     assert [one["display"]["text"] for one in (before, changed, kept)] == [text[:3], text[:5], text[:5]]
-    assert wrong["event"] == "the configuration stays as it was"
+    assert wrong["event"] == "the configuration is unchanged"
     assert wrong["reason"] == f"{file}:2: tools.Bash.max_chars: expected `int` >= 0"

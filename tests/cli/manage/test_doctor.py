@@ -105,8 +105,8 @@ def test_a_daemon_is_seen_with_its_journal_and_its_socket(home: Path, daemon: Ru
     assert found.findings["daemon"][0] == Told(
         "ok", f"tooltap {__version__}, pid {os.getpid()}, listening at {daemon.path}", ""
     )
-    assert f"{daemon.path} is for you alone" in [one.text for one in found.findings["socket"]]
-    assert found.findings["journal"][0].text.startswith(f"{home} can be written to, ")
+    assert f"{daemon.path} is private" in [one.text for one in found.findings["socket"]]
+    assert found.findings["journal"][0].text.startswith(f"{home} is writable, ")
     assert found.findings["journal"][1].text.startswith(f"{home / 'journal.db'} has ")
     assert [one.text for one in found.findings["web"]] == ["the daemon serves no web page"]
     assert [one.text for one in found.findings["traces"]] == ["the daemon writes no trace of raw lines"]
@@ -153,7 +153,7 @@ def test_what_is_no_daemon_is_a_problem(home: Path) -> None:
     found = examined()
 
     assert found.code == 1
-    assert f"{home / 'run' / 'tooltap.sock'} is there, but is no socket" in found.problems()
+    assert f"{home / 'run' / 'tooltap.sock'} exists, but is not a socket" in found.problems()
 
 
 def test_others_at_the_socket_are_a_problem(home: Path, daemon: Running) -> None:
@@ -163,8 +163,8 @@ def test_others_at_the_socket_are_a_problem(home: Path, daemon: Running) -> None
 
     assert found.code == 1
     assert found.problems() == [
-        f"others may write to {daemon.path.parent}, where the socket is (mode 0777)",
-        f"{daemon.path} has mode 0666, which is not for you alone",
+        f"other users may write to {daemon.path.parent}, where the socket is (mode 0777)",
+        f"{daemon.path} has mode 0666, which is not private",
     ]
     assert f"Run chmod 600 {daemon.path}." in [one.advice for one in found.findings["socket"]]
 
@@ -186,8 +186,8 @@ def test_a_configuration_says_where_things_are(home: Path) -> None:
     found = examined("--config", file)
 
     assert found.code == 0
-    assert found.findings["journal"][0].text == "the journal is nats://127.0.0.1:1/team, which a daemon looks after"
-    assert f"{home}/mine is not there yet; the daemon makes it for you alone" in [
+    assert found.findings["journal"][0].text == "the journal is nats://127.0.0.1:1/team; its daemon checks it"
+    assert f"{home}/mine does not exist yet; the daemon creates it, private" in [
         one.text for one in found.findings["socket"]
     ]
 
@@ -228,7 +228,9 @@ def test_a_journal_that_others_may_read_is_a_problem(home: Path, daemon: Running
     found = examined("--socket", daemon.path)
 
     assert found.code == 1
-    assert found.problems() == [f"others may read {home / 'journal.db'} (mode 0644), which holds what agents printed"]
+    assert found.problems() == [
+        f"other users may read {home / 'journal.db'} (mode 0644), which holds what agents printed"
+    ]
 
 
 def test_a_place_that_cannot_be_written_to_is_a_problem(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,7 +242,7 @@ def test_a_place_that_cannot_be_written_to_is_a_problem(home: Path, monkeypatch:
 
     assert found.code == 1
     assert found.problems() == [
-        f"cannot write to {home / 'file' / place}: {home / 'file'} is no folder" for place in ("spool", "traces")
+        f"cannot write to {home / 'file' / place}: {home / 'file'} is not a folder" for place in ("spool", "traces")
     ]
     assert found.findings["traces"][0].text.startswith(f"a daemon started here would write raw lines to {home}/file/tr")
 
@@ -300,14 +302,14 @@ def test_agents_tell_their_versions_and_nothing_else_is_asked_of_them(home: Path
     assert sorted((home / "asked").read_text().splitlines()) == sorted(f"{name} --version" for name in scripts)
     assert told["claude"] == Told("ok", f"claude 2.1.330 {at}/claude: recorded", "")
     assert told["codex"].level == "note"
-    assert told["codex"].text.startswith(f"codex 99.1.0 {at}/codex: not seen yet, the newest that was recorded is ")
+    assert told["codex"].text.startswith(f"codex 99.1.0 {at}/codex: newer than the newest recorded version, ")
     assert "`tooltap drift`" in told["codex"].advice
-    assert told["gemini"].text.endswith("does not tell its version: it takes longer than 1 s")
-    assert told["opencode"].text.endswith("does not tell its version: it takes longer than 1 s")
-    assert told["qwen"].text.endswith("does not tell its version: it prints none")
-    assert told["kimi"].text.endswith("does not tell its version: No such file or directory")
+    assert told["gemini"].text.endswith("does not print its version: it takes longer than 1 s")
+    assert told["opencode"].text.endswith("does not print its version: it takes longer than 1 s")
+    assert told["qwen"].text.endswith("does not print its version: it prints none")
+    assert told["kimi"].text.endswith("does not print its version: No such file or directory")
     assert told["cursor-agent"].text.endswith(": no version of it has been recorded")
-    assert told["copilot"] == Told("ok", f"copilot 1.0.1 {at}/copilot: recorded are 1.0.102", "")
+    assert told["copilot"] == Told("ok", f"copilot 1.0.1 {at}/copilot: recorded versions are 1.0.102", "")
     os.set_blocking(alive, True)
     with open(alive, "rb") as child:
         assert child.read() == b""  # which ends when nobody can write to it any more
@@ -320,7 +322,7 @@ def test_agents_tell_their_versions_and_nothing_else_is_asked_of_them(home: Path
         ("echo failed; exit 3", ("problem", "the service tooltap.service has failed")),
         (
             "echo 'Failed to connect' >&2; exit 1",
-            ("ok", "{unit} is there, but no systemd that could be asked about it"),
+            ("ok", "{unit} exists, but no systemd answers queries about it"),
         ),
     ],
 )
@@ -383,6 +385,6 @@ def test_a_missing_extra_is_a_note(home: Path) -> None:
     assert told == {
         "level": "note",
         "area": "tooltap",
-        "text": "a journal on NATS needs what is not installed: nkeys",
-        "advice": "Run pip install 'tooltap[nats]' to have it.",
+        "text": "a journal on NATS needs packages that are not installed: nkeys",
+        "advice": "Run pip install 'tooltap[nats]' to use it.",
     }

@@ -18,7 +18,7 @@ from tooltap.daemon.journal.interface import (
     StreamConflictError,
     TailRecord,
 )
-from tooltap.daemon.journal.nats.journal import NatsJournal
+from tooltap.daemon.journal.slices import MAX_SLICE
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.normalizers.core.items import OutputPiece
 from tooltap.protocol.events import PermissionRequest, PermissionResponse, SessionEvent, ToolUpdate, Usage, decode
@@ -35,16 +35,6 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 async def sqlite_journal(path: Path) -> AsyncIterator[SqliteJournal]:
     journal = await SqliteJournal.open(path)
-    yield journal
-    await journal.close()
-
-
-@pytest.fixture(params=["sqlite", "nats"])
-async def journal(request: pytest.FixtureRequest, path: Path) -> AsyncIterator[Journal]:
-    """One of each journal, with `listen` called."""
-    place = request.getfixturevalue("nats_place") if request.param == "nats" else None
-    journal = await (SqliteJournal.open(path) if place is None else NatsJournal.open(place))
-    await journal.listen()
     yield journal
     await journal.close()
 
@@ -447,16 +437,16 @@ async def test_body_is_read_across_chunks(journal: Journal, monkeypatch: pytest.
     assert await journal.output("unknown", 0, 1, "bytes") is None
 
 
-async def test_slice_is_bounded(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("journal.sqlite.reader", "journal.nats.outputs", "journal.slices"):
-        monkeypatch.setattr(f"tooltap.daemon.{module}.MAX_SLICE", 10)
-    await journal.commit(commit(OutputPiece("s:1:o0", 0, b"12345\n789\nabcdefghijklmno\n", "text/plain")))
+async def test_slice_is_bounded(journal: Journal) -> None:
+    lines = [b"a" * (MAX_SLICE // 2) + b"\n", b"b" * (MAX_SLICE // 4) + b"\n", b"c" * (2 * MAX_SLICE) + b"\n"]
+    body = b"".join(lines)
+    await journal.commit(commit(OutputPiece("s:1:o0", 0, body, "text/plain")))
 
     async def part(offset: int, length: int, unit: str) -> bytes:
         found = await journal.output("s:1:o0", offset, length, unit)  # type: ignore[arg-type]
         assert found is not None
         return found.data
 
-    assert await part(0, 1_000, "bytes") == b"12345\n789\n"
-    assert await part(1, 9, "lines") == b"789\n"
-    assert await part(2, 9, "lines") == b"abcdefghij"
+    assert await part(0, len(body), "bytes") == body[:MAX_SLICE]
+    assert await part(1, 9, "lines") == lines[1]
+    assert await part(2, 9, "lines") == lines[2][:MAX_SLICE]

@@ -10,7 +10,6 @@ import pytest
 
 from tests.daemon.events import call, commit, event, message, result
 from tooltap.daemon.journal.interface import Journal, NotEndedError, StreamState, TailRecord
-from tooltap.daemon.journal.nats.journal import NatsJournal
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.normalizers.core.items import OutputPiece
 from tooltap.protocol.events import SessionEvent, decode
@@ -36,15 +35,6 @@ def clock() -> Clock:
 @pytest.fixture
 async def sqlite_journal(tmp_path: Path, clock: Clock) -> AsyncIterator[SqliteJournal]:
     journal = await SqliteJournal.open(tmp_path / "journal.db", clock=clock)
-    yield journal
-    await journal.close()
-
-
-@pytest.fixture(params=["sqlite", "nats"])
-async def journal(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> AsyncIterator[Journal]:
-    place = request.getfixturevalue("nats_place") if request.param == "nats" else None
-    path = tmp_path / "journal.db"
-    journal = await (SqliteJournal.open(path, clock=clock) if place is None else NatsJournal.open(place, clock=clock))
     yield journal
     await journal.close()
 
