@@ -173,7 +173,8 @@ class Subscription:
     async def _read(self, up_to: int) -> None:
         """Read the next part of the journal and send it."""
         journal = self._hub.journal
-        events, looked = await journal.read(self.cursor, self.selection.filter, up_to=up_to, max_bytes=self._read_bytes)
+        wanted = self.selection.filter
+        events, searched = await journal.read(self.cursor, wanted, up_to=up_to, max_bytes=self._read_bytes)
         self.journal_reads += 1
         self.journal_events += len(events)
         if max(self.cursor, self._gone) < journal.expired:
@@ -181,7 +182,7 @@ class Subscription:
             first = max(self.cursor, self._gone) + 1
             self._gone = journal.expired
             self._connection.send(Gap(from_=first, to=self._gone, reason="retention"))
-        self.cursor = looked
+        self.cursor = searched
         if lines := _lines(events, self.selection.as_):
             self._write(lines)
 

@@ -124,7 +124,7 @@ class IngestConnection:
                 self._feed_line(line, now, None)
             else:
                 await self._feed_record(line, now)
-        await self._commit_soon()
+        await self._wait_for_room()
 
     async def take(
         self, lines: Sequence[bytes | LongLine], t: int, leave_out: Callable[[Sequence[Item]], bool]
@@ -134,7 +134,7 @@ class IngestConnection:
             if self._abandoned:
                 return
             self._feed_line(line, t, None, leave_out)
-        await self._commit_soon()
+        await self._wait_for_room()
 
     async def finish(self) -> None:
         """End of input. A raw stream ends with it, a tapped stream is suspended."""
@@ -237,11 +237,11 @@ class IngestConnection:
         else:
             size = record.size or len(record.line)
             too_long = size > min(len(record.line), self._setting.line_bytes)
-            kept = LongLine(record.line[:HEAD_BYTES], size) if too_long else record.line
-            self._feed_line(kept, now if record.t is None else record.t, record.dir)
+            shortened = LongLine(record.line[:HEAD_BYTES], size) if too_long else record.line
+            self._feed_line(shortened, now if record.t is None else record.t, record.dir)
 
-    async def _commit_soon(self) -> None:
-        """Returns when there is room for more."""
+    async def _wait_for_room(self) -> None:
+        """Start committing, and wait until few enough bytes are in flight."""
         self._kick()
         while self._waiting > self._setting.in_flight_bytes and not self.over.is_set():
             await self._progress.wait()

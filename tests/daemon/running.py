@@ -77,7 +77,7 @@ class Wire:
         self.send(op, id="ask", **arguments)
         reply = self.until("reply")[-1]
         assert reply["ok"], reply
-        if op in RESULTS:  # which is all that clients are told of a result
+        if op in RESULTS:  # the struct is all that clients know of a result
             assert msgspec.to_builtins(msgspec.convert(reply["result"], RESULTS[op])) == reply["result"]
         return reply["result"]
 

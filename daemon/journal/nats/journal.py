@@ -342,10 +342,10 @@ class NatsJournal(Journal):
     ) -> tuple[list[StoredEvent], int]:
         self._reads += 1
         end = self._latest if up_to is None else min(up_to, self._latest)
-        events, looked, contiguous = await read(self._link, self._log, after, end, wanted, max_bytes)
+        events, searched, contiguous = await read(self._link, self._log, after, end, wanted, max_bytes)
         if not contiguous:  # events may have been deleted: the caller compares with `expired`
             await self._link.insist(self._refresh)
-        return events, looked
+        return events, searched
 
     async def read_back(
         self, before: int, wanted: Filter | None = None, *, limit: int, max_bytes: int = 262_144

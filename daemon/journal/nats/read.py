@@ -72,8 +72,8 @@ async def read_back(
                         newest.add(stored)
             position = found[-1].seq + 1
         if newest.events:
-            looked = newest.events[0].seq if newest.dropped else max(first * EVENTS_A_MESSAGE, oldest)
-            return list(newest.events)[::-1], looked
+            searched = newest.events[0].seq if newest.dropped else max(first * EVENTS_A_MESSAGE, oldest)
+            return list(newest.events)[::-1], searched
         before = first * EVENTS_A_MESSAGE
         window = min(2 * window, LONGEST_WINDOW)
     return [], before

@@ -1,9 +1,8 @@
-"""What daemons that share a journal know of its streams and of each other: a second JetStream stream, one value per
-key.
+"""What daemons that share a journal know of its streams and of each other, in a second JetStream stream.
 
 Rows (`rows.py`) are written behind the commits, at most once a second per stream, so that a commit costs one message.
 Each daemon writes a sign of life that the server deletes after a while. Work that one daemon alone should do is taken
-in turns, through a key that expires too.
+in turns, through a key that expires too. The stream retains one value per key.
 """
 
 from __future__ import annotations

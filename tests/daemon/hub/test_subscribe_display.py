@@ -113,7 +113,7 @@ def test_position_is_sent_while_nothing_is_displayed(tmp_path: Path) -> None:
         wire.until("live")
         daemon.commit(commit(usage(), usage()))
         read = wire.until("at")
-        while read[-1]["seq"] == 0:  # one may have been on its way
+        while read[-1]["seq"] == 0:  # one may have been sent before the commit
             read = wire.until("at")
 
         assert read[-1] == {"op": "at", "seq": 2}

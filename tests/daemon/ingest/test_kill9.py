@@ -100,14 +100,14 @@ def check(lives: Lives, publishers: list[Publisher]) -> None:
         ("before-commit", 6, 7),
         ("after-commit", 6, 6),
         ("before-ack", 6, 6),
-        ("before-ack", LINES + 2, 1),  # the stream's opening, its lines, its end: the answer to the end is lost
+        ("before-ack", LINES + 2, 1),  # after the opening and all lines: the reply to the end is lost
         ("during-snapshot", 1, 3),
         ("during-close", 1, 3),
     ],
 )
 def test_killed_at_a_failpoint(tmp_path: Path, failpoint: str, nth: int, kills: int, snapshot_bytes: int) -> None:
     if failpoint == "during-snapshot" and not snapshot_bytes:
-        nth = 4  # one is taken at every commit, and some must succeed
+        nth = 4  # every commit takes a snapshot, and some must succeed
     with Lives(tmp_path, snapshot_bytes=snapshot_bytes) as lives:
         publisher = Publisher(lives, "acp-0", records("acp-0"))
         while not publisher.done:

@@ -149,7 +149,7 @@ async def test_later_resume_fences_out_the_earlier(nats_place: NatsPlace) -> Non
     async with opened(nats_place) as one, opened(nats_place) as other:
         await one.commit(commit(message("a")))
         taken = await position(other)
-        await other.commit(commit(base=1, lines=0, position=taken.position))  # it is open there now
+        await other.commit(commit(base=1, lines=0, position=taken.position))  # now the other daemon has it open
 
         with pytest.raises(StreamConflictError):
             await one.commit(commit(message("lost"), base=1))
@@ -183,8 +183,10 @@ async def test_streams_of_a_dead_daemon_are_abandoned(nats_place: NatsPlace) -> 
             await one._state.write()
             assert [(info.stream, info.state) for info in await other.streams()] == [("s", "open")]
             assert await other.abandoned(10) == []
-            assert await one.abandoned(10) == ["s"]  # whether somebody publishes it, its own daemon knows
-            await one._link.api(f"STREAM.PURGE.{one._state.stream}", filter=f"{nats_place.name}.daemon.>")  # in time
+            assert await one.abandoned(10) == ["s"]  # its own daemon knows whether it has a publisher
+            await one._link.api(
+                f"STREAM.PURGE.{one._state.stream}", filter=f"{nats_place.name}.daemon.>"
+            )  # as if they had expired
 
         assert [(info.stream, info.state) for info in await other.streams()] == [("s", "suspended")]
         assert await other.abandoned(10) == ["s"]

@@ -118,7 +118,7 @@ def test_daemons_contend_for_one_stream(tmp_path: Path, nats_place: NatsPlace) -
                     publisher.publish(wait_for_ack)
                 except Gone:
                     conflicts += 1
-                except AssertionError as error:  # the frame that is an error
+                except AssertionError as error:  # an error frame
                     if error.args[0]["code"] != "superseded":
                         raise
                     conflicts += 1

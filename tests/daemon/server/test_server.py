@@ -162,7 +162,7 @@ def test_raw_lines_to_existing_stream_need_from(daemon: Running) -> None:
 
     refused, error = publish(daemon, stream="s")
     assert error["code"] == "stream-exists"
-    assert refused.line() == b""  # what follows would be lines, not frames
+    assert refused.line() == b""  # the connection ends: lines would follow, not frames
     wire, ingesting = publish(daemon, stream="s", **{"from": 1})
     wire.write(b"two\n")
     wire.finish()
@@ -288,7 +288,7 @@ def test_connections_are_bounded(tmp_path: Path) -> None:
 
 def test_unended_streams_are_bounded(tmp_path: Path) -> None:
     with running(tmp_path, max_streams=2) as daemon:
-        # A stream that says nothing is forgotten with its connection.
+        # A stream without lines is forgotten with its connection.
         first, _second = (publish(daemon, stream=stream, framing="tapped")[0] for stream in "ab")
         _, refused = publish(daemon, stream="c", framing="tapped")
         assert (refused["op"], refused["code"]) == ("error", "too-many-streams")
@@ -312,7 +312,7 @@ def test_other_user_is_refused(daemon: Running, monkeypatch: pytest.MonkeyPatch)
 def test_reset_connection_is_removed(daemon: Running) -> None:
     wire, _ = publish(daemon, stream="s", framing="tapped")
     wire.write(tapped("one"))
-    wire.close()  # with its ack unread: the daemon's end is reset
+    wire.close()  # its ack is unread, so the daemon's end is reset
     watcher = daemon.connect()
     while watcher.ask("stats")["connections"] != {"open": 1, "publishing": 0}:
         pass

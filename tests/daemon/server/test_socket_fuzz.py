@@ -121,9 +121,9 @@ def test_nonsense_harms_no_other_connection(company: Company, sent: bytes, vanis
         try:
             wire.write(sent)
             wire.finish()
-        except OSError:  # it was told why, and the connection closed
+        except OSError:  # the daemon sent an error and closed the connection
             pass
-        if not vanishes and b'"subscribe"' not in sent:  # who subscribes is served although nothing more comes
+        if not vanishes and b'"subscribe"' not in sent:  # a subscriber is served after the end of its input
             for answer in answers(wire):
                 if answer.get("op") == "error":
                     assert answer["code"] in ERROR_CODES

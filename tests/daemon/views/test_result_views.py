@@ -146,7 +146,7 @@ def test_replay_equals_live(tmp_path: Path) -> None:
         assert history(daemon) == seen
     assert seen[1]["display"] == {"origin": "rule", "text": "ab"}
     assert seen[1]["ask"] is True
-    with running(tmp_path) as daemon:  # without a rule what is journaled stays as it is
+    with running(tmp_path) as daemon:  # without rules, journaled views are unchanged
         assert history(daemon) == seen
 
 

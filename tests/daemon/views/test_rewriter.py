@@ -164,7 +164,7 @@ def test_waiting_results_are_bounded(tmp_path: Path) -> None:
     go = tmp_path / "go"
     script = f"until [ -e {go} ]; do sleep 0.01; done; echo shown"
     lines = [line for one in "abcde" for line in (call(one, "Bash"), result(one, "x" * 1_000))]
-    bounds = {"concurrency": 1, "waiting_bytes": 5_000}  # a result is told twice: as it is, and its text
+    bounds = {"concurrency": 1, "waiting_bytes": 5_000}  # stdin holds a result twice: as JSON and as text
     with capture_logs() as logs, viewing(tmp_path, rewriting(script), rewriting=bounds) as daemon:
         publish(daemon, *lines)
         wait_idle(daemon, unshown=3)
@@ -288,6 +288,6 @@ def test_killed_daemon_forgets_its_commands(tmp_path: Path) -> None:
         events = [json.loads(line) for line in journal(lives)]
 
     [pid] = pids.read_text().split()
-    os.kill(int(pid), 9)  # nobody but a living daemon could have
+    os.kill(int(pid), 9)  # no daemon is left to kill it
     assert "completed" in {one["status"] for one in events if one["kind"] == "tool-result"}
     assert not [one for one in events if "display" in one]
