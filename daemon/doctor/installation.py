@@ -27,9 +27,7 @@ EXTRAS = {
     "gateway": Extra("`tooltap gateway`", ("brotli", "httpx", "uvicorn", "zstandard")),
     "mcp": Extra("`tooltap mcp`", ("mcp", "pygments")),
     "nats": Extra("a journal on NATS", ("nats", "nkeys")),
-    "web": Extra(
-        "`tooltap serve --web`", ("ansi2html", "jinja2", "markdown_it", "nh3", "pygments", "starlette", "uvicorn")
-    ),
+    "web": Extra("`tooltap serve --web`", ("jinja2", "markdown_it", "nh3", "pygments", "starlette", "uvicorn")),
 }
 
 

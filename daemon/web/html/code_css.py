@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import NamedTuple
 
-from ansi2html.style import get_styles
 from pygments.styles import get_style_by_name
 from pygments.token import STANDARD_TYPES, Token
+
+from tooltap.daemon.web.html.terminal import COLOURS, STYLES, background_suffix, text_suffix
 
 __all__ = ["DARK", "LIGHT", "Scheme", "code_css", "contrast", "readable"]
 
@@ -95,24 +96,19 @@ def _source() -> Iterator[str]:
 
 
 def _terminal() -> Iterator[str]:
-    """Of ansi2html's classes. Concealed text is shown: nothing is hidden here."""
-    for rule in get_styles(scheme="xterm"):
-        if not rule.klass.startswith((".ansi", ".inv")) or rule.klass in (".ansi2html-content", ".ansi8"):
-            continue
-        (name, value), *_ = (part.split(": ", 1) for part in rule.kw.split("; "))
-        if rule.klass == ".inv_foreground":
-            declared = _both("color", *(_text(one, one.text) for one in (LIGHT, DARK)))
-        elif rule.klass == ".inv_background":
-            declared = _both("background-color", *(tint(one.text, one.background) for one in (LIGHT, DARK)))
-        elif name == "color":
-            declared = _both("color", *(_text(one, value) for one in (LIGHT, DARK)))
-        elif name in ("background", "background-color"):
-            declared = _both("background-color", *(tint(value, one.background) for one in (LIGHT, DARK)))
-        elif value == "blink":
-            continue
-        else:
-            declared = {name: value}
-        yield _rule(f"pre {rule.klass}", **declared)
+    """Rules for the classes of `terminal.spans`."""
+    for number, (name, value) in STYLES.items():
+        yield _rule(f"pre .ansi{number}", **{name: value})
+    yield _rule("pre .inv_foreground", **_both("color", *(_text(one, one.text) for one in (LIGHT, DARK))))
+    yield _rule(
+        "pre .inv_background", **_both("background-color", *(tint(one.text, one.background) for one in (LIGHT, DARK)))
+    )
+    for number, colour in enumerate(COLOURS):
+        text, background = text_suffix(number), background_suffix(number)
+        front = _both("color", *(_text(one, colour) for one in (LIGHT, DARK)))
+        back = _both("background-color", *(tint(colour, one.background) for one in (LIGHT, DARK)))
+        yield _rule(f"pre .ansi{text}, pre .inv{background}", **front)
+        yield _rule(f"pre .ansi{background}, pre .inv{text}", **back)
 
 
 def _rule(selector: str, **declared: str) -> str:

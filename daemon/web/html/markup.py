@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 
 import nh3
 import pygments
-from ansi2html import Ansi2HTMLConverter
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
@@ -30,6 +29,7 @@ from pygments.util import ClassNotFound
 from tooltap.daemon.system.harmless import visible
 from tooltap.daemon.web.html.look import brief
 from tooltap.daemon.web.html.screen import settled
+from tooltap.daemon.web.html.terminal import spans
 
 __all__ = ["ansi", "clock", "code", "compile_templates", "link", "markdown", "template", "text", "time_of_day"]
 
@@ -96,10 +96,7 @@ def code(value: str, *, path: str | None = None, language: str | None = None, fi
 
 def ansi(value: str) -> Markup:
     """What a terminal shows in the end of a tool's output: text, colours, weight and underlining."""
-    shown = settled(value)
-    if "\x1b" not in shown:
-        return text(shown)
-    return Markup(visible(_converter().convert(shown, full=False)))
+    return spans(settled(value))
 
 
 def link(url: str, shown: str | None = None) -> Markup:
@@ -164,11 +161,6 @@ def _environment() -> Environment:
     }
     environment.globals |= {"code": code}
     return environment
-
-
-@cache
-def _converter() -> Ansi2HTMLConverter:
-    return Ansi2HTMLConverter(scheme="xterm")
 
 
 @cache

@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from tooltap.daemon.web.html.terminal import CUBE
+
 __all__ = ["settled"]
 
 REPLAYED = 65_536
@@ -27,7 +29,6 @@ _SEQUENCE = re.compile(
 )
 _MOVEMENT = re.compile(r"[\r\x08]|\x1b\[[0-9;]*[A-HJKf]")
 _COLOUR = re.compile(r"([345]8);(?:5;(\d{1,3})|2;;?(\d{1,3});(\d{1,3});(\d{1,3}))")
-_CUBE = (0, 95, 135, 175, 215, 255)
 _STYLES = 8
 """Colour sequences without a reset between them that are kept for a character."""
 
@@ -178,5 +179,5 @@ def _nearest(found: re.Match[str]) -> str:
     red, green, blue = (min(255, int(found[group])) for group in (3, 4, 5))
     if red == green == blue and 8 <= red <= 238:
         return f"{found[1]};5;{232 + (red - 8) // 10}"
-    steps = [min(range(6), key=lambda step: abs(_CUBE[step] - part)) for part in (red, green, blue)]
+    steps = [min(range(6), key=lambda step: abs(CUBE[step] - part)) for part in (red, green, blue)]
     return f"{found[1]};5;{16 + 36 * steps[0] + 6 * steps[1] + steps[2]}"

@@ -59,17 +59,47 @@ def test_colours_become_classes() -> None:
 
 
 @pytest.mark.parametrize(
-    "piece",
+    ("sgr", "classes"),
+    [
+        ("2;3;9", "ansi2 ansi3 ansi9"),
+        ("4;93;104", "ansi4 ansi93 ansi104"),
+        ("38;5;3", "ansi33"),
+        ("38;5;12;48;5;9", "ansi94 ansi101"),
+        ("7", "inv_background inv_foreground"),
+        ("7;31;48;5;200", "inv31 inv48-200"),
+    ],
+)
+def test_sgr_numbers_are_classes(sgr: str, classes: str) -> None:
+    assert ansi(f"\x1b[{sgr}mx\ny\x1b[0mz") == f'<span class="{classes}">x\ny</span>z'
+
+
+@pytest.mark.parametrize("sgr", ["", "5", "8", "39;49", "38", "38;5", "1;22", "7;27", "9999"])
+def test_sgr_without_visible_effect_has_no_span(sgr: str) -> None:
+    assert ansi(f"\x1b[{sgr}mx") == "x"
+
+
+@pytest.mark.parametrize("chunk", ["\x1b[31mx", "\x1b[7;1m", "\x1b]", "\x1b[", "\x1bP", "\x1b]8;;", "<"])
+def test_terminal_html_takes_bounded_time(chunk: str) -> None:
+    start = time.thread_time()
+
+    html = ansi(chunk * 50_000)
+
+    assert time.thread_time() - start < 4
+    assert "\x1b" not in html
+
+
+@pytest.mark.parametrize(
+    "chunk",
     ["x\n\x1b[9A", "\x1b[9999Cx\n", "\x1b[31m", "\x1b]", "\x1bP", "x\x1b[2K\r", "a\r\n\rb", "\x1b[999B", "\x1b"],
 )
-def test_it_takes_a_bounded_time_and_no_more_room_than_a_screen_is_wide(piece: str) -> None:
-    written = (piece * REPLAYED)[: REPLAYED - 1] + "\r"
+def test_it_takes_a_bounded_time_and_no_more_room_than_a_screen_is_wide(chunk: str) -> None:
+    written = (chunk * REPLAYED)[: REPLAYED - 1] + "\r"
     start = time.thread_time()
 
     shown = settled(written)
 
     assert time.thread_time() - start < 2
-    assert len(shown) <= len(written) // len(piece) * (WIDTH + len(piece))
+    assert len(shown) <= len(written) // len(chunk) * (WIDTH + len(chunk))
 
 
 def test_of_longer_text_each_line_shows_what_it_ends_with() -> None:
