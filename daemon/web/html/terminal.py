@@ -17,7 +17,6 @@ from functools import lru_cache
 
 from markupsafe import Markup
 from rich.ansi import AnsiDecoder
-from rich.color import Color
 from rich.style import Style
 
 from tooltap.daemon.system.harmless import visible
