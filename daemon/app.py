@@ -49,7 +49,7 @@ from tooltap.traces.drift.drift import Drift, Finding
 from tooltap.traces.recording.writer import TraceWriter
 
 if TYPE_CHECKING:  # its packages are an extra
-    from tooltap.daemon.web.http.server import WebServer
+    from tooltap.daemon.web.server import WebServer
 
 __all__ = ["Daemon", "run"]
 
@@ -241,8 +241,8 @@ class Daemon:
 
     def _serve_browsers(self, listening: socket.socket, requests: Requests, tasks: TaskGroup) -> None:
         from tooltap.daemon.web.http.feed import Feeds
-        from tooltap.daemon.web.http.server import WebServer
         from tooltap.daemon.web.http.services import Services
+        from tooltap.daemon.web.server import WebServer
 
         feeds = Feeds(self.hub, self.config)
         services = Services(self.config, self.journal, self.hub, requests, feeds, self.statistics)

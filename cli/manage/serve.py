@@ -108,7 +108,7 @@ def command(
         settings = load()
         if settings.web.enabled:
             with needs_extra("web"):
-                import tooltap.daemon.web.http.server  # noqa: F401
+                import tooltap.daemon.web.server  # noqa: F401
         run(settings, reload=load if config is not None else None, show_link=_show)
     except ConfigError as error:
         raise click.UsageError(str(error), context) from None

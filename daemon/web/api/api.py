@@ -1,6 +1,6 @@
 """The endpoints for programs: sessions, events, outputs, statistics, as JSON, server-sent events and metrics.
 
-Answers are those of the socket's requests and subscriptions; docs/reference/http.md describes them.
+They answer like the socket's requests and subscriptions; docs/reference/http.md describes them.
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ from tooltap.daemon.web.api.metrics import CONTENT_TYPE, exposition
 from tooltap.daemon.web.api.outputs import open_output
 from tooltap.daemon.web.api.pages import page_after, page_before
 from tooltap.daemon.web.http.errors import WebError, error_response, json_response, status_of
-from tooltap.daemon.web.http.query import Filtered, parse_query
+from tooltap.daemon.web.http.query import Filtered, cursor_of, parse_query
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.http.sse import EventStream, messages
 from tooltap.protocol import frames
 from tooltap.protocol.frames import EventRequest, Form, OutputRequest, SessionsRequest, StatsRequest, Subscribe
 
-__all__ = ["cursor_of", "routes"]
+__all__ = ["routes"]
 
-SEQ_DIGITS = 19
 NEWEST = 2**63 - 1
 
 T = TypeVar("T")
@@ -35,7 +34,7 @@ class EventsQuery(Filtered, kw_only=True, frozen=True):
     after: str | None = None
     """As in a subscription. Default: `now` for server-sent events, else `start`."""
     before: str | None = None
-    """A `seq`, or `now`: pages backwards."""
+    """A `seq`, or `now`: the page goes backwards from there."""
     limit: Annotated[int, msgspec.Meta(ge=1)] | None = None
     as_: Form = msgspec.field(default="events", name="as")
     partials: bool = False
@@ -80,7 +79,7 @@ class _Api:
             frame = _subscribe(query, query.after or "start", follow=False)
             page = await page_after(self._services, frame, query.limit)
         elif query.after is not None:
-            raise WebError(400, "bad-query", "a page goes on from `after` or from `before`, not from both")
+            raise WebError(400, "bad-query", "a page continues from `after` or from `before`, not from both")
         else:
             before = _before(query.before)
             page = await page_before(self._services, before, query.filter, query.as_, query.limit)
@@ -128,11 +127,6 @@ def _subscribe(query: EventsQuery, after: str, *, follow: bool) -> Subscribe:
     return Subscribe(
         after=cursor_of(after), filter=query.filter, partials=query.partials and follow, follow=follow, as_=query.as_
     )
-
-
-def cursor_of(text: str) -> str | int:
-    """`start`, `now` and `<journal>:<seq>` stay what they are."""
-    return int(text) if text.isascii() and text.isdecimal() and len(text) <= SEQ_DIGITS else text
 
 
 def _before(text: str) -> int:

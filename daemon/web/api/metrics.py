@@ -1,6 +1,6 @@
-"""What the daemon counts, for Prometheus: text format 0.0.4, made of what `stats` answers.
+"""The daemon's statistics for Prometheus: the answer of `stats` in text format 0.0.4.
 
-No label has a value from outside (a session, a stream, a tool): their number would grow without bound.
+No label has a value from outside (a session, a stream, a tool), because the number of such values is unbounded.
 """
 
 from __future__ import annotations
@@ -90,4 +90,4 @@ _FIGURES: dict[str, dict[str, tuple[str, Literal["counter", "gauge"], str, float
         "feeds": ("web_feeds", "gauge", "Connections of browsers that are sent events as they come.", 1),
     },
 }
-"""Part of the statistics -> key in it -> name, kind, help, and by how much it is multiplied."""
+"""Part of the statistics -> key in it -> name, kind, help, and factor of the metric."""

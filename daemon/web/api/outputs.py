@@ -1,7 +1,7 @@
-"""A body kept aside, as a file: with its MIME type, whole or in part, and never as a page of ours.
+"""Output bodies as files: with their MIME type, whole or in part, and never as a page of our origin.
 
-What agents print is foreign: only what a browser does nothing with is shown in it, everything else is a download, and
-both are kept from running anything.
+The bodies are foreign. A browser shows only types that cannot act, and downloads all others; a sandbox keeps both from
+running anything.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MIME_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,100}/[a-z0-9!#$&^_.+-]{1,100}")
 
 
 class OutputFile:
-    """The answer: an ASGI application."""
+    """The response, an ASGI application."""
 
     def __init__(self, requests: Requests, output_id: str, span: Span, status: int, headers: dict[str, str]) -> None:
         self._requests = requests
@@ -48,15 +48,15 @@ class OutputFile:
         while start < end and scope["method"] != "HEAD":
             data = await self._read(start, min(end - start, SLICE))
             if not data:
-                _log.warning("an output went away while it was being sent", output=self._output_id)
-                return  # the server breaks off what is not complete
+                _log.warning("an output expired while it was being sent", output=self._output_id)
+                return  # the server aborts an incomplete response
             for portion in _portions(data):
                 await send({"type": "http.response.body", "body": portion, "more_body": True})
             start += len(data)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _read(self, start: int, length: int) -> bytes:
-        """Nothing, if the output is gone."""
+        """Read a part; empty if the output is gone."""
         try:
             found = await self._requests.part(OutputRequest(output_id=self._output_id, offset=start, length=length))
         except FrameError:
@@ -65,12 +65,12 @@ class OutputFile:
 
 
 async def open_output(requests: Requests, output_id: str, request: Request) -> OutputFile:
-    """Raises `WebError` and `JournalError`."""
+    """Find the body and the requested part of it. Raises `WebError` and `JournalError`."""
     try:
         (head, about) = await requests.part(OutputRequest(output_id=output_id, length=1))
     except FrameError as error:
         raise from_frame_error(error) from None
-    # Without a validator a condition on one never holds.
+    # Bodies have no validator, so the condition of `If-Range` is never true.
     asked = None if "if-range" in request.headers else request.headers.get("range")
     try:
         span = requested_span(asked, head.total)
@@ -99,6 +99,6 @@ def _headers(mime_type: str, name: str) -> dict[str, str]:
 
 
 def _portions(data: bytes) -> Iterator[bytes]:
-    """So that little waits in the socket of a client that takes nothing."""
+    """Divide data, so that little waits in the socket of a client that does not read."""
     for start in range(0, len(data), WRITE):
         yield data[start : start + WRITE]

@@ -1,4 +1,4 @@
-"""Events as pages of JSON: forwards from a cursor, as a subscription would deliver them, or backwards from one."""
+"""Events as pages of JSON: forwards from a cursor, like a subscription, or backwards from one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["page_after", "page_before"]
 
 
 class _Page:
-    """What has been collected, within the bounds."""
+    """The events collected so far, within the limits."""
 
     def __init__(self, limit: int, max_bytes: int) -> None:
         self.lines: list[bytes] = []
@@ -43,7 +43,7 @@ class _Page:
 
 
 async def page_after(services: Services, frame: Subscribe, limit: int | None) -> bytes:
-    """Events behind `frame.after`, oldest first. Raises `WebError` and `JournalError`."""
+    """Return the events after `frame.after`, oldest first. Raises `WebError` and `JournalError`."""
     page = _new_page(services, limit)
     after = 0
     async with services.feeds.open(frame) as feed:
@@ -71,7 +71,7 @@ async def page_after(services: Services, frame: Subscribe, limit: int | None) ->
 
 
 async def page_before(services: Services, before: int, wanted: Filter, form: Form, limit: int | None) -> bytes:
-    """Events before a `seq`, newest first. Raises `JournalError`."""
+    """Return the events before a `seq`, newest first. Raises `JournalError`."""
     page = _new_page(services, limit)
     journal = services.journal
     while True:

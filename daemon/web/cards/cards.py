@@ -1,11 +1,12 @@
-"""One event as a fragment of the page, and a card as the fragments it is put together of.
+"""Renders one event as a fragment, and fragments as the HTML of a card.
 
-    fragment = fragment_of(event, look)              # None for an event the level has nothing to show of
+    fragment = fragment_of(event, look)              # None if the page shows nothing of the event
     html = article(fragment, {"output": [result]})
 
-A call's card has slots: its `input` (which a late update replaces), what runs (`live`), its `output`, and what its
-subagent does (`children`). A fragment that belongs into a slot of another card says whose and which; where that card
-is not on the page, the fragment stands for itself. So an event is rendered once for each level, whatever is around it.
+A card of a call has four slots: `input` (which a late update replaces), `live` (what happens while the call runs),
+`output`, and `children` (what its subagent does). A fragment that belongs into another card names that card (`into`)
+and the slot. If that card is not on the page, the fragment is a card of its own. So a fragment does not depend on the
+events around it, and can be rendered once per level and cached (`page/fragments.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from markupsafe import Markup
 
-from tooltap.daemon.web.cards.by_tool import input_body, renderer_of
+from tooltap.daemon.web.cards.blocks import HEADER, short
+from tooltap.daemon.web.cards.by_tool import input_body, tool_card
 from tooltap.daemon.web.cards.events import (
     context_used,
     cost,
@@ -29,7 +31,6 @@ from tooltap.daemon.web.cards.events import (
     unparsed_body,
     usage_body,
 )
-from tooltap.daemon.web.cards.parts import HEADER, short
 from tooltap.daemon.web.cards.results import result_body, result_facts, update_body
 from tooltap.daemon.web.html.look import Look
 from tooltap.daemon.web.html.markup import template
@@ -61,27 +62,27 @@ class Fragment(NamedTuple):
     level: str
     icon: str
     title: str
-    """What it is: the tool's name, who speaks, the notice's code."""
+    """The name of the tool, the speaker of a message, the code of a notice."""
     preview: str
-    """One line, in the header."""
+    """One line in the header."""
     facts: tuple[str, ...]
-    """Short: exit code, duration, cost."""
+    """Short facts in the header, such as exit code, duration, cost."""
     status: str
-    """Of a call or result, its status; of a notice its level; else empty."""
+    """The status of a call or result, or the level of a notice; else empty."""
     body: Markup
     is_minor: bool = False
-    """Bookkeeping, not to catch the eye."""
+    """Bookkeeping, shown less prominently."""
     address: str = ""
-    """Of the event, for whoever wants to know more."""
+    """URL of the event's page."""
     key: str | None = None
-    """Of the call whose card this is."""
+    """Key of the call that this is the card of."""
     into: str | None = None
-    """Key of the call into whose card it belongs."""
+    """Key of the call into whose card the fragment belongs."""
     slot: Slot | None = None
 
 
 class _Shown(NamedTuple):
-    """What one kind of event has to say."""
+    """What a card shows of an event of one kind."""
 
     icon: str
     title: str
@@ -89,19 +90,19 @@ class _Shown(NamedTuple):
     facts: tuple[str, ...] = ()
     status: str = ""
     body: Callable[[Any, Look], Markup] | None = None
-    """Called with the event, at the levels that have a body."""
+    """Called with the event at levels that have a body."""
     slot: Slot | None = None
     is_minor: bool = False
 
 
 def key_of(stream: str, call_id: str) -> str:
-    """Of a call, in the markup."""
+    """Return the key of a call in the HTML."""
     return f"{stream} {call_id}"
 
 
 def fragment_of(event: Event, look: Look) -> Fragment | None:
-    """None for what is nothing for the eye: history that an agent sends again, an update that changes nothing
-    shown."""
+    """Render an event; None if there is nothing to show: an agent's replay of its history, or an update that changes
+    nothing visible."""
     show = _KINDS.get(type(event))
     shown = None if show is None or event.replay else show(event, look)
     if shown is None:
@@ -132,29 +133,29 @@ def fragment_of(event: Event, look: Look) -> Fragment | None:
 
 
 def article(fragment: Fragment, inside: Mapping[Slot, Sequence[Markup]] | None = None, *, status: str = "") -> Markup:
-    """`inside`: the articles that belong into the slots; `status`: what has become of the call since."""
-    parts = {slot: Markup().join((inside or {}).get(slot, ())) for slot in SLOTS}
-    return template("card.html", card=fragment, parts=parts, status=status or fragment.status)
+    """Return the HTML of a card. `inside`: the cards in its slots; `status`: of the call, if it has changed."""
+    slots = {slot: Markup().join((inside or {}).get(slot, ())) for slot in SLOTS}
+    return template("card.html", card=fragment, slots=slots, status=status or fragment.status)
 
 
 def _message(event: Message, look: Look) -> _Shown:
     who = {"assistant": ("●", "Assistant"), "user": ("❯", "You"), "system": ("⚙", "System")}[event.role]
     if event.role == "user" and event.agent is not None:
-        who = ("❯", "Prompt")  # a subagent is told by its agent
+        who = ("❯", "Prompt")  # the parent agent prompts a subagent
     return _Shown(
-        *who, preview=_begun(event.text, look), facts=_count(event.attachments, "attachment"), body=message_body
+        *who, preview=_text_preview(event.text, look), facts=_count(event.attachments, "attachment"), body=message_body
     )
 
 
 def _reasoning(event: Reasoning, look: Look) -> _Shown:
-    return _Shown("✻", "Reasoning", preview=_begun(event.text, look), body=reasoning_body)
+    return _Shown("✻", "Reasoning", preview=_text_preview(event.text, look), body=reasoning_body)
 
 
 def _tool_call(event: ToolCall, look: Look) -> _Shown:
     return _Shown(
-        renderer_of(event.name).icon,
-        _tool(event.name),
-        preview=event.preview or _telling(event.title, event.name),
+        tool_card(event.name).icon,
+        _tool_name(event.name),
+        preview=event.preview or _distinct_title(event.title, event.name),
         facts=("inferred",) if event.synthetic else (),
         status=event.status,
         body=lambda call, look: input_body(call.name, call.input, look),
@@ -173,8 +174,8 @@ def _tool_update(event: ToolUpdate, look: Look) -> _Shown | None:
     else:
         return None
     return _Shown(
-        renderer_of(event.name).icon,
-        _tool(event.name),
+        tool_card(event.name).icon,
+        _tool_name(event.name),
         preview=event.preview or "",
         status=event.status or "",
         body=body,
@@ -189,8 +190,8 @@ def _new_input(event: ToolUpdate, look: Look) -> Markup:
 
 def _tool_result(event: ToolResult, look: Look) -> _Shown:
     return _Shown(
-        renderer_of(event.name).icon,
-        _tool(event.name),
+        tool_card(event.name).icon,
+        _tool_name(event.name),
         preview="" if look.call is None else look.call.preview,
         facts=(*result_facts(event), *_count(event.attachments, "attachment")),
         status=event.status,
@@ -201,7 +202,7 @@ def _tool_result(event: ToolResult, look: Look) -> _Shown:
 
 def _permission_request(event: PermissionRequest, look: Look) -> _Shown:
     asked = event.questions[0].get("question") if event.questions else None
-    about = asked if isinstance(asked, str) else event.title or _tool(event.name or "")
+    about = asked if isinstance(asked, str) else event.title or _tool_name(event.name or "")
     title = {"permission": "Permission", "question": "Question", "elicitation": "Form"}[event.type]
     return _Shown("?", title, preview=about, status="asked", body=permission_body, slot="live")
 
@@ -263,13 +264,13 @@ def _usage(event: Usage, look: Look) -> _Shown:
     return _Shown("∑", f"Usage of the {event.scope}", tokens, facts, body=usage_body, is_minor=True)
 
 
-def _begun(text: str, look: Look) -> str:
-    """What the body says is not in the header too."""
+def _text_preview(text: str, look: Look) -> str:
+    """Return the preview of a text: none if the body shows the text."""
     return text if look.level == "title" else ""
 
 
-def _tool(name: str) -> str:
-    """As people call it: of an MCP tool, server and tool, where its name can be parted in one way only."""
+def _tool_name(name: str) -> str:
+    """Return the name to show: `server · tool` for an MCP tool, if its name can be split in only one way."""
     parts = name.split("__")
     return f"{parts[1]} · {parts[2]}" if len(parts) == 3 and parts[0] == "mcp" and parts[1] and parts[2] else name
 
@@ -278,7 +279,7 @@ def _count(of: Sequence[Any] | None, word: str) -> tuple[str, ...]:
     return (f"{len(of):,} {word}{'' if len(of) == 1 else 's'}",) if of else ()
 
 
-def _telling(title: str | None, name: str) -> str:
+def _distinct_title(title: str | None, name: str) -> str:
     return "" if title is None or title.lower() == name.lower() else title
 
 

@@ -1,4 +1,4 @@
-"""Bodies of everything that is not a tool's: messages, reasoning, permissions, notices, turns, sessions, usage."""
+"""The bodies of all other events: messages, reasoning, permissions, notices, turns, sessions, usage."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 from markupsafe import Markup
 
-from tooltap.daemon.web.cards.any import tree
+from tooltap.daemon.web.cards.blocks import HEADER, attachments, facts, folded, joined, note, plain, prose, short, table
 from tooltap.daemon.web.cards.by_tool import input_body
-from tooltap.daemon.web.cards.dialogs import answers_given, choices, questions_asked
-from tooltap.daemon.web.cards.parts import HEADER, attachments, facts, folded, joined, note, plain, prose, short, table
+from tooltap.daemon.web.cards.tools.dialogs import answers_given, choices, questions_asked
+from tooltap.daemon.web.cards.tree import tree
 from tooltap.daemon.web.html.look import Look
 from tooltap.protocol.events import (
     Message,
@@ -40,7 +40,7 @@ __all__ = [
 
 
 def message_body(event: Message, look: Look) -> Markup:
-    """Somebody's words, as Markdown; line breaks as they are in what was typed."""
+    """Render a message as Markdown. Line breaks of typed messages are kept."""
     return joined(
         prose(event.text, look, "/text", prompt=event.role != "assistant"), attachments(event.attachments, look)
     )
@@ -51,8 +51,8 @@ def reasoning_body(event: Reasoning, look: Look) -> Markup:
 
 
 def permission_body(event: PermissionRequest, look: Look) -> Markup:
-    """What is asked, and what may be answered."""
-    # Beside a title, the call's own card shows what it is about.
+    """Render the question and the options of a request."""
+    # If there is a title, the input in the call's own card is enough.
     asked = _asked(event.name, event.input or {}, look) if look.is_full or not event.title else Markup()
     return joined(
         _whole(event.title, look, "/title"),
@@ -63,17 +63,17 @@ def permission_body(event: PermissionRequest, look: Look) -> Markup:
 
 
 def _shows_questions(look: Look) -> bool:
-    """Whether the call's own card has them, beside this one."""
+    """Say whether the call's own card shows the questions."""
     return not look.is_full and look.call is not None and bool(look.call.input.get("questions"))
 
 
 def _whole(value: str | None, look: Look, pointer: str) -> Markup:
-    """What the header has only the beginning of."""
+    """Render a text that the header shows only the beginning of."""
     return plain(value, look, pointer) if value and short(value, HEADER) != value else Markup()
 
 
 def _asked(name: str | None, payload: dict[str, Any], look: Look) -> Markup:
-    """Of a call its input; OpenCode has an object of its own here, which is a tree."""
+    """Render the input of the requested call; as a tree if it has no known key, as in OpenCode's requests."""
     types = TOOLS.get(name or "")
     if name is None or (types is not None and len(types.input.from_payload(payload).extra) == len(payload)):
         return tree(payload, look, "/input")
@@ -85,7 +85,7 @@ def response_body(event: PermissionResponse, look: Look) -> Markup:
 
 
 def notice_body(event: Notice, look: Look) -> Markup:
-    """The text where the header has only its beginning; the data where everything is shown."""
+    """Render the text if the header shows only its beginning, and the data at level `full`."""
     return joined(_whole(event.text, look, "/text"), tree(event.data, look, "/data") if look.is_full else Markup())
 
 
@@ -101,10 +101,10 @@ def turn_body(event: Turn, look: Look) -> Markup:
 
 
 def session_body(event: SessionEvent, look: Look) -> Markup:
-    """What is new of it. An update is a small thing: its header says it, but for the lists."""
+    """Render what is known of a session. For an update the header is enough, except at level `full`."""
     if event.state == "updated" and not look.is_full:
         return Markup()
-    said = facts(
+    about = facts(
         [
             ("title", event.title),
             ("model", event.model),
@@ -116,7 +116,7 @@ def session_body(event: SessionEvent, look: Look) -> Markup:
     )
     servers = [(server.get("name"), server.get("status")) for server in event.mcp_servers or []]
     return joined(
-        said,
+        about,
         table(("MCP server", "status"), servers, look, name="MCP servers"),
         _names("tools", event.tools, look),
         _names("commands", event.commands, look),
@@ -147,7 +147,7 @@ def usage_body(event: Usage, look: Look) -> Markup:
 
 
 def cost(event: Usage) -> str | None:
-    """`$0.0293`, and what it covers, if that is something else than the tokens."""
+    """Return the cost as `$0.0293`, with its scope if that differs from the tokens' scope."""
     if event.cost_usd is None:
         return None
     scope = event.cost_scope or event.scope
@@ -155,7 +155,7 @@ def cost(event: Usage) -> str | None:
 
 
 def context_used(event: Usage) -> str | None:
-    """`12,000 of 200,000 tokens (6 %)`"""
+    """Return the used context as `12,000 of 200,000 tokens (6 %)`."""
     if event.context_used is None:
         return None
     if not event.context_size:

@@ -1,6 +1,7 @@
-"""The body of a result: what the user sees of it, which a rule or the provider may have decided; and of an update.
+"""The bodies of results and updates, of any tool.
 
-Whatever the tool: what we have to say of the result, the error, the display view, the output, the attachments.
+In this order: tooltap's notes about the result, its error, its display or else its output, its attachments. The
+`display` of a result is what the user sees instead of the output; a rule, a rewriter or the provider sets it.
 """
 
 from __future__ import annotations
@@ -9,9 +10,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from tooltap.daemon.web.cards.any import said, tree
-from tooltap.daemon.web.cards.by_tool import error_body, output_body
-from tooltap.daemon.web.cards.parts import (
+from tooltap.daemon.web.cards.blocks import (
     IMAGES,
     attachments,
     facts,
@@ -21,7 +20,9 @@ from tooltap.daemon.web.cards.parts import (
     plain,
     short,
 )
-from tooltap.daemon.web.cards.text import DIFFS, shown_text
+from tooltap.daemon.web.cards.by_tool import error_body, output_body
+from tooltap.daemon.web.cards.tree import text_or_tree, tree
+from tooltap.daemon.web.cards.typed_text import DIFFS, typed_text
 from tooltap.daemon.web.html.look import Look
 from tooltap.protocol.events import Attachment, Display, ToolResult, ToolUpdate
 
@@ -37,9 +38,9 @@ UNKNOWN_VIEW = "This is what the user saw; what the model saw is not known."
 
 
 def result_facts(event: ToolResult) -> tuple[str, ...]:
-    """For the header."""
+    """Return the short facts for the card's header."""
     exit_code = event.output.get("exit_code")
-    said = (
+    found = (
         f"exit {exit_code}" if isinstance(exit_code, int) and not isinstance(exit_code, bool) else None,
         None if event.duration_ms is None else f"{event.duration_ms / 1000:.1f} s",
         "goes on in the background" if event.async_ else None,
@@ -49,7 +50,7 @@ def result_facts(event: ToolResult) -> tuple[str, ...]:
         "silent" if event.silent else None,
         "on request" if event.ask else None,
     )
-    return tuple(fact for fact in said if fact is not None)
+    return tuple(fact for fact in found if fact is not None)
 
 
 def result_body(event: ToolResult, look: Look) -> Markup:
@@ -61,7 +62,7 @@ def result_body(event: ToolResult, look: Look) -> Markup:
 
 
 def _notes(event: ToolResult, look: Look) -> Markup:
-    """What the header says in a word, where everything is shown."""
+    """Explain the facts of the header, at level `full`."""
     if not look.is_full:
         return Markup()
     return joined(
@@ -74,10 +75,10 @@ def _notes(event: ToolResult, look: Look) -> Markup:
 
 
 def _shown(event: ToolResult, look: Look) -> Markup:
-    """The display view, if there is one; what the model saw in place of it, or where everything is shown.
+    """Render the display of the result if there is one; else, and at level `full` also, its output.
 
-    A provider's view of one line ("Found 2 matches") is a caption: it says what the output is, and does not show it.
-    Its diff says again what the call has said, in lines of the file.
+    A provider's display of one line ("Found 2 matches") is only a caption of the output. A provider's diff repeats
+    the input of the call, in lines of the file.
     """
     error = event.output.get("errorMessage")
     output = {key: value for key, value in event.output.items() if key == "errorMessage" or value != error}
@@ -85,8 +86,8 @@ def _shown(event: ToolResult, look: Look) -> Markup:
         return output_body(event.name, output, look)
     if _is_caption(event.display):
         caption = event.display.text or ""
-        is_told = isinstance(error, str) and error in caption
-        return joined(Markup() if is_told else note(caption), output_body(event.name, output, look))
+        repeats_error = isinstance(error, str) and error in caption
+        return joined(Markup() if repeats_error else note(caption), output_body(event.name, output, look))
     view = joined(error_body(event.output, look), _display(event.display, look))
     if not look.is_full:
         return view
@@ -119,16 +120,16 @@ def _display(display: Display, look: Look) -> Markup:
 
 
 def _view(display: Display, mime: str, look: Look) -> Markup:
-    """The view's text, as its type says."""
+    """Render the text of a display by its type."""
     if not display.text:
         return Markup()
     if mime == "application/json":
-        return said(display.text, look, "/display/text")
-    return shown_text(display.text, look, "/display/text", mime_type=mime, language=display.language, path=display.path)
+        return text_or_tree(display.text, look, "/display/text")
+    return typed_text(display.text, look, "/display/text", mime_type=mime, language=display.language, path=display.path)
 
 
 def _whole(display: Display, look: Look) -> Markup:
-    """The view's body, where it is kept aside."""
+    """Render the body of a display that is stored apart from the event."""
     if display.output_id is None:
         return Markup()
     mime = display.mime_type or "text/plain"
@@ -136,7 +137,7 @@ def _whole(display: Display, look: Look) -> Markup:
 
 
 def update_body(event: ToolUpdate, look: Look) -> Markup:
-    """How far a call is; or the view of its result that a rewriter made afterwards."""
+    """Render the progress of a call, or the display that a rewriter made after the result."""
     if event.display is not None:
         return _display(event.display, look)
     progress: dict[str, Any] = event.progress or {}

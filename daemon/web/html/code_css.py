@@ -1,8 +1,8 @@
-"""The colours of source code, terminals and diffs, as a style sheet made of those of Pygments and ansi2html.
+"""The style sheet of source code, terminals and diffs, made from the colours of Pygments' styles and of xterm.
 
-Styles are drawn for screens of their own; on the background of this page some of their colours could not be read. So
-each colour is made lighter or darker until it can, and backgrounds that a program asks for are only hinted at: any text
-colour stays readable on any of them, in light and dark. Which of the two is said by `color-scheme`.
+Those colours are designed for other backgrounds than the page's, and some would be unreadable here. So each colour is
+made lighter or darker until it is readable, and the backgrounds that programs set are only faint tints: every text
+colour is readable on every background, in light and dark. CSS `color-scheme` selects light or dark.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from tooltap.daemon.web.html.terminal import COLOURS, STYLES, background_suffix,
 __all__ = ["DARK", "LIGHT", "Scheme", "code_css", "contrast", "readable"]
 
 READABLE = 4.5
-"""Contrast of text as WCAG 2 has it at level AA."""
+"""Contrast that WCAG 2 requires of text at level AA."""
 STEPS = 50
-"""In which a colour is changed."""
+"""Steps from one colour to another."""
 TINT = 1.3
-"""Contrast at most of a background with that of the page."""
+"""Highest contrast of a background with the page's."""
 
 
 class Scheme(NamedTuple):
     style: str
-    """Of Pygments."""
+    """A style of Pygments."""
     background: str
     text: str
     faint: str
-    """Line numbers and the like."""
+    """Colour of line numbers and the like."""
     added: str
     removed: str
     marked: str
-    """Background of the text that was looked for."""
+    """Background of text that matches a search."""
 
 
 LIGHT = Scheme("default", "#f5f6f8", "#1d2228", "#59636e", "#2da44e", "#cf222e", "#fff3b0")
@@ -77,7 +77,7 @@ def _page() -> Iterator[str]:
 
 
 def _source() -> Iterator[str]:
-    """Of Pygments' tokens."""
+    """Rules for the classes of Pygments' tokens."""
     light, dark = get_style_by_name(LIGHT.style), get_style_by_name(DARK.style)
     for token, name in STANDARD_TYPES.items():
         if not name or token in Token.Text:
@@ -121,29 +121,29 @@ def _both(name: str, light: str, dark: str) -> dict[str, str]:
 
 @cache
 def _text(scheme: Scheme, colour: str) -> str:
-    """Readable on the page's background and, by a margin, on every tint of it."""
+    """Make a colour readable on the page's background and, by a margin, on every tint of it."""
     return readable(colour, scheme.background, READABLE * TINT)
 
 
 def readable(colour: str, background: str, ratio: float = READABLE) -> str:
-    """The colour, so much darker or lighter that it has that contrast with the background."""
+    """Make a colour darker or lighter until it has this contrast with the background."""
     end = "#000000" if _luminance(background) > 0.5 else "#ffffff"
     return _first(colour, end, lambda step: contrast(step, background) >= ratio)
 
 
 def tint(colour: str, background: str) -> str:
-    """The background, so far on its way to the colour that it has a contrast of `TINT` with itself at most."""
+    """Tint the background with a colour as far as a contrast of `TINT` to the plain background allows."""
     return _first(colour, background, lambda step: contrast(step, background) <= TINT)
 
 
-def _first(one: str, other: str, holds: Callable[[str], bool]) -> str:
-    """Of the colours on the way from one to the other, the first of which it holds, as it does of all behind."""
-    share = bisect_left(range(STEPS), True, key=lambda step: holds(_mixed(one, other, step / STEPS)))
+def _first(one: str, other: str, passes: Callable[[str], bool]) -> str:
+    """Return the first colour on the way from one to the other that passes. All after it pass as well."""
+    share = bisect_left(range(STEPS), True, key=lambda step: passes(_mixed(one, other, step / STEPS)))
     return _mixed(one, other, share / STEPS)
 
 
 def contrast(one: str, other: str) -> float:
-    """Of two colours `#rrggbb`, from 1 to 21, as WCAG 2 defines it."""
+    """Return the contrast of two colours `#rrggbb`, from 1 to 21, as WCAG 2 defines it."""
     high, low = sorted((_luminance(one), _luminance(other)), reverse=True)
     return (high + 0.05) / (low + 0.05)
 
@@ -155,13 +155,13 @@ def _luminance(colour: str) -> float:
 
 
 def _mixed(one: str, other: str, share: float) -> str:
-    """`share`: how much there is of the other."""
+    """Mix two colours. `share`: the part of the other, from 0 to 1."""
     pairs = zip(_parts(one), _parts(other), strict=True)
     return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in pairs)
 
 
 def _parts(colour: str) -> tuple[int, int, int]:
-    """Of `#rgb` or `#rrggbb`."""
+    """Parse `#rgb` or `#rrggbb`."""
     digits = colour.removeprefix("#")
     if len(digits) == 3:
         digits = "".join(2 * digit for digit in digits)

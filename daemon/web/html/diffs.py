@@ -1,7 +1,7 @@
-"""Changes of files as lines with signs: of two texts, of a unified diff, of Claude Code's hunks.
+"""Changes of files as signed lines, made from two texts, a unified diff, or Claude Code's hunks.
 
-Comparing takes quadratic time and more, so that long texts are not compared line by line: the old one is taken out, the
-new one put in, and the change says so. What changed inside a line is looked for in the lines that are shown alone.
+Comparing takes quadratic time or more. So long texts are not compared line by line: the change removes all old lines,
+adds all new ones, and says so. Only lines that are shown are searched for what changed inside them.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from tooltap.normalizers.tools.unified_diff import split_files
 __all__ = ["Change", "Hunk", "Line", "between", "cut", "hunks_of_claude", "hunks_of_diff", "changes_of_diff", "whole"]
 
 COMPARED_LINES = 1_000
-"""Of the two texts together, without what they begin and end with alike: more are not compared."""
+"""Lines of both texts, without their common beginning and end, up to which they are compared."""
 COMPARED_CHARACTERS = 300
-"""Of a line, to find what changed inside."""
+"""Characters of a line up to which it is searched for what changed inside."""
 COMPARED_PAIRS = 200
-"""Lines of one change in which that is looked for."""
+"""Pairs of lines of one hunk that are searched for what changed inside."""
 CONTEXT = 3
-"""Lines that stay, around those that change."""
+"""Unchanged lines shown around changed ones."""
 
 _HEADER = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@ ?(.*)", re.ASCII)
 _WORDS = re.compile(r"\w+|\s+|[^\w\s]")
@@ -31,31 +31,31 @@ _WORDS = re.compile(r"\w+|\s+|[^\w\s]")
 
 class Line(NamedTuple):
     sign: str
-    """`+`, `-`, or a space; `\\` for what the diff remarks."""
+    """`+`, `-`, or a space; `\\` for a remark of the diff."""
     text: str
     number: int | None = None
-    """Of the line in the new file, of a removed one in the old file."""
-    pieces: tuple[tuple[str, bool], ...] = ()
-    """The text in pieces, and whether each has changed; filled where some has and some has not."""
+    """Line number in the new file; of a removed line, in the old file."""
+    segments: tuple[tuple[str, bool], ...] = ()
+    """The text in segments, and whether each has changed; empty unless some have changed and some have not."""
 
 
 class Hunk(NamedTuple):
     title: str
-    """What the diff says of the place, such as the function it is in."""
+    """The place according to the diff, such as the function around it."""
     lines: Sequence[Line]
 
 
 class Change(NamedTuple):
-    """Of one file."""
+    """The change of one file."""
 
     path: str
     kind: str
-    """add, modify, delete or rename; else the provider's word, or empty where nothing is known."""
+    """`add`, `modify`, `delete`, `rename`, or the provider's own word; empty if unknown."""
     hunks: Sequence[Hunk]
     moved_to: str = ""
     note: str = ""
     hidden: int = 0
-    """Lines that are left out."""
+    """How many lines are not shown."""
     added: int = 0
     removed: int = 0
 
@@ -66,15 +66,15 @@ class Change(NamedTuple):
 
 
 def between(old: str, new: str) -> tuple[list[Hunk], str]:
-    """From one text to another; the hunks, and a remark or nothing. Lines have no numbers: the texts may be
-    parts of files."""
+    """Compare two texts. Return the hunks, and a remark, which may be empty. Lines have no numbers, since the texts may
+    be parts of files."""
     before, after = _lines(old.replace("\r\n", "\n")), _lines(new.replace("\r\n", "\n"))
     if before == after and old != new:
         if old.removesuffix("\n") == new.removesuffix("\n"):
             return [], "Only the newline at the end changes."
         before, after = _lines(old), _lines(new)  # line ends change
-    start = _alike(before, after)
-    end = _alike(before[start:][::-1], after[start:][::-1])
+    start = _common(before, after)
+    end = _common(before[start:][::-1], after[start:][::-1])
     middle_before, middle_after = before[start : len(before) - end], after[start : len(after) - end]
     opcodes: Sequence[tuple[str, int, int, int, int]]
     opcodes, note = [("replace", 0, len(middle_before), 0, len(middle_after))], ""
@@ -95,12 +95,12 @@ def between(old: str, new: str) -> tuple[list[Hunk], str]:
 
 
 def whole(text: str, sign: str) -> list[Hunk]:
-    """A file that is new (`+`) or gone (`-`)."""
+    """Return the lines of a file that is added (`+`) or deleted (`-`)."""
     return [Hunk("", [Line(sign, line, at) for at, line in enumerate(_lines(text), 1)])]
 
 
 def changes_of_diff(text: str) -> list[Change]:
-    """A unified diff of one or several files; of one that names no file a change without path."""
+    """Parse a unified diff of one or several files. If it names no file, the change has no path."""
     files = split_files(text)
     if not files:
         hunks = hunks_of_diff(text)
@@ -109,14 +109,14 @@ def changes_of_diff(text: str) -> list[Change]:
 
 
 def hunks_of_diff(text: str) -> list[Hunk]:
-    """Of one file's part of a unified diff; hunks may come without line numbers, as in patches that a model wrote."""
+    """Parse the part of a unified diff about one file. Hunks written by models may have no line numbers."""
     hunks: list[Hunk] = []
     lines: list[Line] = []
     old = new = old_left = new_left = 0
     counted = inside = False
     for text_line in _lines(text):
         if inside and counted and old_left <= 0 and new_left <= 0 and not text_line.startswith("\\"):
-            inside = False  # text behind a hunk is not its content
+            inside = False  # text after a hunk does not belong to it
         header = None if inside and counted else _HEADER.match(text_line)
         if header or (not (inside and counted) and text_line.startswith("@@")):
             inside, counted, lines = True, header is not None, []
@@ -138,7 +138,7 @@ def hunks_of_diff(text: str) -> list[Hunk]:
 
 
 def hunks_of_claude(patch: Iterable[dict[str, Any]]) -> list[Hunk]:
-    """`{oldStart, newStart, lines}` each, every line with its sign."""
+    """Convert Claude Code's hunks, `{oldStart, newStart, lines}` each; every line begins with its sign."""
     hunks: list[Hunk] = []
     for one in patch:
         old, new = (one[key] if isinstance(one.get(key), int) else None for key in ("oldStart", "newStart"))
@@ -157,8 +157,8 @@ def hunks_of_claude(patch: Iterable[dict[str, Any]]) -> list[Hunk]:
 
 
 def cut(changes: Sequence[Change], lines: int, *, brief: bool = False) -> list[Change]:
-    """At most so many lines in all, with what changed inside of them. `brief`: of long stretches that stay only those
-    around a change, and of long lines the beginning."""
+    """Return at most `lines` lines in all, with what changed inside them. `brief`: only changed lines and those around
+    them, and only the beginning of long lines."""
     shown: list[Change] = []
     left = lines
     for change in changes:
@@ -169,7 +169,7 @@ def cut(changes: Sequence[Change], lines: int, *, brief: bool = False) -> list[C
             hidden += len(hunk.lines) - len(kept)
             left -= len(kept)
             if kept:
-                hunks.append(Hunk(hunk.title, _with_pieces(kept)))
+                hunks.append(Hunk(hunk.title, _with_segments(kept)))
         shown.append(change._replace(hunks=hunks, hidden=hidden))
     return shown
 
@@ -182,7 +182,7 @@ def _near_changes(lines: Sequence[Line]) -> list[Line]:
     return [line._replace(text=shortened(line.text)) for at, line in enumerate(lines) if at in near]
 
 
-def _with_pieces(lines: Sequence[Line]) -> list[Line]:
+def _with_segments(lines: Sequence[Line]) -> list[Line]:
     done = list(lines)
     at = pairs = 0
     while at < len(done) and pairs < COMPARED_PAIRS:
@@ -208,12 +208,12 @@ def _compared(old: Line, new: Line) -> tuple[Line, Line]:
         return old, new
     before, after = _WORDS.findall(old.text), _WORDS.findall(new.text)
     opcodes = SequenceMatcher(None, before, after).get_opcodes()
-    alike = sum(len("".join(before[a:b]).strip()) for tag, a, b, _, _ in opcodes if tag == "equal")
-    if 2 * alike < min(len(old.text.strip()), len(new.text.strip())):
-        return old, new  # two lines, rather than one that changed
+    unchanged = sum(len("".join(before[a:b]).strip()) for tag, a, b, _, _ in opcodes if tag == "equal")
+    if 2 * unchanged < min(len(old.text.strip()), len(new.text.strip())):
+        return old, new  # two different lines rather than a changed one
     taken = tuple(("".join(before[a:b]), tag != "equal") for tag, a, b, _, _ in opcodes if a < b)
     put = tuple(("".join(after[c:d]), tag != "equal") for tag, _, _, c, d in opcodes if c < d)
-    return old._replace(pieces=taken), new._replace(pieces=put)
+    return old._replace(segments=taken), new._replace(segments=put)
 
 
 def _lines(text: str) -> list[str]:
@@ -223,7 +223,7 @@ def _lines(text: str) -> list[str]:
     return lines
 
 
-def _alike(one: Sequence[str], other: Sequence[str]) -> int:
-    """Lines that two texts begin with alike."""
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    """Count the lines that both texts begin with."""
     pairs = zip(one, other, strict=False)
     return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))

@@ -1,4 +1,4 @@
-"""What a renderer is told beside the payload: how much to show, and what belongs to the event."""
+"""What a renderer needs besides the payload: the level (how much to show), links, and the call of a result."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ LEVELS: tuple[Level, ...] = ("title", "summary", "full")
 SUMMARY_LINES = 12
 SUMMARY_CHARACTERS = 2_000
 BRIEF = 1_000
-"""Characters of what has one line, such as a path or a pattern; more is nonsense, and in the raw view."""
+"""Most characters of a text on one line, such as a path or a pattern; the raw view has all of them."""
 
 
 class Call(NamedTuple):
-    """The call a result belongs to."""
+    """The call that a result belongs to."""
 
     name: str
     input: dict[str, Any]
@@ -29,13 +29,13 @@ class Call(NamedTuple):
 class Look(NamedTuple):
     level: Level
     url: Callable[[str], str | None]
-    """Where the body with this output id is to be had; None where it is not."""
+    """Returns the URL of an output body; None if it is not available."""
     outputs: Mapping[str, OutputRef] = {}
-    """JSON pointer into the event -> the whole of a string that was cut there."""
+    """JSON pointer into the event -> the output body that holds the whole of a string cut there."""
     call: Call | None = None
-    """For results: what was called, where that is known."""
+    """For results: the call, if it is known."""
     address: Callable[[int], str] = "/events/{}".format
-    """Of the event with this `seq`, for its header."""
+    """Returns the URL of an event's page by `seq`."""
 
     @property
     def is_full(self) -> bool:
@@ -43,20 +43,20 @@ class Look(NamedTuple):
 
 
 class Excerpt(NamedTuple):
-    """Text, or as much of its beginning as the level shows."""
+    """A text, or the beginning that the level shows."""
 
     text: str
     hidden_lines: int = 0
     hidden_characters: int = 0
-    """What is not shown of the event's own text; one of the two is said."""
+    """How much of the event's text is hidden, in lines or else in characters."""
     whole: OutputRef | None = None
-    """The text was cut in the event already: where it is whole."""
+    """The output body with the whole text, if the text is cut in the event itself."""
     url: str | None = None
-    """Of the whole."""
+    """URL of `whole`."""
 
 
 def excerpt(value: str, look: Look, pointer: str = "") -> Excerpt:
-    """`pointer`: where in the event the text stands, for the whole of what was cut there."""
+    """Cut a text to what the level shows. `pointer`: its place in the event, to find its whole if it is cut there."""
     whole = look.outputs.get(pointer)
     url = None if whole is None else look.url(whole.output_id)
     if look.is_full:
@@ -72,5 +72,5 @@ def excerpt(value: str, look: Look, pointer: str = "") -> Excerpt:
 
 
 def brief(value: str) -> str:
-    """What has one line, as much of it as anybody reads."""
+    """Cut a text that is shown on one line."""
     return value if len(value) <= BRIEF else f"{value[:BRIEF]}…"

@@ -1,8 +1,8 @@
-"""Text of agents and their tools as HTML: Markdown, source code, terminal colours, links.
+"""Text of agents and their tools as HTML: Markdown, source code, terminal colours, links; and the page's templates.
 
-Whatever comes in, what goes out is inert: Markdown is cleaned by nh3, everything else is escaped, control characters
-and writing directions are replaced by signs, and only web and mail addresses become links. Styles are classes, since
-the page's Content-Security-Policy allows no style in the markup. Long text is cut where `Excerpt` says, never here.
+The HTML is inert whatever the text: nh3 cleans Markdown, everything else is escaped, visible signs replace control
+characters and changes of writing direction, and only web and mail addresses become links. Styles are classes, because
+the page's Content-Security-Policy allows no style in the HTML. These functions never cut a text; `excerpt` does.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from pygments.util import ClassNotFound
 
 from tooltap.daemon.system.harmless import visible
 from tooltap.daemon.web.html.look import brief
-from tooltap.daemon.web.html.screen import settled
+from tooltap.daemon.web.html.screen import final_screen
 from tooltap.daemon.web.html.terminal import spans
 
 __all__ = ["ansi", "clock", "code", "compile_templates", "link", "markdown", "template", "text", "time_of_day"]
 
 TAIL = 6
-"""Characters of a session's id that tell it from others of the same name; the first ones of many ids are the time."""
+"""Last characters of a session's id, which distinguish sessions of the same name. Many ids begin with the time."""
 LINKS = frozenset({"http", "https", "mailto"})
-"""Schemes that a link may have."""
+"""Schemes of URLs that become links."""
 HIGHLIGHTED = 65_536
-"""Characters of source code up to which it is coloured."""
+"""Longest source code, in characters, that is coloured."""
 HIGHLIGHTED_LINE = 500
-"""Characters of its longest line."""
+"""Longest line, in characters, of source code that is coloured."""
 HIGHLIGHTING = 0.25
-"""Seconds of computing after which the rest is not coloured: there are lines, such as `[ [ [` in Markdown, of which
-lexers take quadratic time and more (Pygments 2.21)."""
+"""Seconds of CPU time after which the rest is not coloured: on some lines, such as `[ [ [` in Markdown, lexers take
+quadratic time or more (Pygments 2.21)."""
 MARKDOWN = 65_536
-"""Characters of Markdown up to which it is read; an ordinary text takes half a second for as many."""
+"""Longest Markdown, in characters, that is parsed; ordinary text of this length takes half a second."""
 BRACKETS = 5_000
-"""Of one text; each one is looked for an end in all that follows."""
+"""Most `[` in Markdown that is parsed; the parser searches the rest of the text for the end of each."""
 
 _TAGS = {
     *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "strong", "em", "s", "code", "pre", "blockquote"),
@@ -57,13 +57,13 @@ _ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "code": {"class"}, "span
 
 
 def text(value: str) -> Markup:
-    """Plain text, as it is."""
+    """Render plain text."""
     return escape(visible(value))
 
 
 def markdown(value: str) -> Markup:
-    """What a model wrote for a person. Images of others are links: nothing is loaded from elsewhere. Plain text where
-    it is too much to read, or nested so deeply that the parser would leave some out."""
+    """Render Markdown. Images become links, so that nothing is loaded from elsewhere. Markdown that is too long, or
+    nested so deeply that the parser would drop parts, is rendered as plain text."""
     shown, parser = visible(value), _markdown()
     if len(shown) > MARKDOWN or shown.count("[") > BRACKETS:
         return _plain(shown)
@@ -77,7 +77,7 @@ def markdown(value: str) -> Markup:
         url_schemes=set(LINKS),
         link_rel="noopener noreferrer nofollow",
     )
-    return Markup(visible(cleaned))  # character references (`&#x202e;`) are characters now
+    return Markup(visible(cleaned))  # the parser has decoded references such as `&#x202e;`
 
 
 def _plain(shown: str) -> Markup:
@@ -85,8 +85,8 @@ def _plain(shown: str) -> Markup:
 
 
 def code(value: str, *, path: str | None = None, language: str | None = None, first_line: int | None = None) -> Markup:
-    """Source code with its colours; with line numbers where `first_line` is given. The language is that of the name
-    given as Pygments has it, else of the file's name."""
+    """Render source code with colours, and with line numbers if `first_line` is given. `language`: a name that Pygments
+    knows; without one the file's name decides."""
     inside = _coloured(visible(value), _lexer(language, path))
     if first_line is not None:
         lines = inside.removesuffix("\n").split("\n")
@@ -95,12 +95,12 @@ def code(value: str, *, path: str | None = None, language: str | None = None, fi
 
 
 def ansi(value: str) -> Markup:
-    """What a terminal shows in the end of a tool's output: text, colours, weight and underlining."""
-    return spans(settled(value))
+    """Render what a terminal finally shows of a tool's output: text, colours, weight and underlining."""
+    return spans(final_screen(value))
 
 
 def link(url: str, shown: str | None = None) -> Markup:
-    """An address to follow, if it is one that is safe to follow; else its text."""
+    """Render a link if the URL is safe to follow; else its text."""
     words = text(shown or url)
     try:
         scheme = urlsplit(url).scheme.lower()
@@ -112,7 +112,7 @@ def link(url: str, shown: str | None = None) -> Markup:
 
 
 def clock(milliseconds: int, form: str = "%Y-%m-%d %H:%M:%S UTC") -> str:
-    """A time of an event as `2026-11-22 04:05:06 UTC`; whatever number an agent wrote."""
+    """Format the time of an event as `2026-11-22 04:05:06 UTC`. Any number is accepted: agents write them."""
     try:
         return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime(form)
     except (ValueError, OverflowError, OSError):
@@ -120,12 +120,12 @@ def clock(milliseconds: int, form: str = "%Y-%m-%d %H:%M:%S UTC") -> str:
 
 
 def time_of_day(milliseconds: int) -> str:
-    """The same as `04:05:06`, in UTC."""
+    """Format the time of an event as `04:05:06`, in UTC."""
     return clock(milliseconds, "%H:%M:%S")
 
 
 def template(name: str, **values: Any) -> Markup:
-    """A template of this package, filled in."""
+    """Render a template of `daemon/web/templates`."""
     return Markup(_environment().get_template(name).render(**values))
 
 
@@ -134,7 +134,7 @@ def _brief(value: str) -> str:
 
 
 def compile_templates() -> None:
-    """All of them; they are else compiled when they are filled in for the first time."""
+    """Compile all templates, so that the first reader does not wait for it."""
     for name in _environment().list_templates():
         _environment().get_template(name)
 
@@ -177,7 +177,7 @@ def _image(renderer: Any, tokens: Any, index: int, options: Any, env: Any) -> st
 
 
 def _fenced(value: str, language: str, attributes: str) -> str:
-    """The inside of a fenced block."""
+    """Render the inside of a fenced code block."""
     return _coloured(value, _lexer(language, None))
 
 
@@ -188,7 +188,7 @@ def _coloured(value: str, lexer: Lexer | None) -> str:
 
 
 def _tokens(value: str, lexer: Lexer) -> Iterator[tuple[Any, str]]:
-    """As far as the lexer comes in its time, and the rest as text."""
+    """Yield tokens until `HIGHLIGHTING` has passed, then the rest as text."""
     end = thread_time() + HIGHLIGHTING
     at = 0
     for kind, text in lexer.get_tokens(value):
@@ -205,7 +205,7 @@ def _formatter() -> HtmlFormatter[str]:
 
 
 def _lexer(language: str | None, path: str | None) -> Lexer | None:
-    """None for plain text, and what Pygments does not know."""
+    """Return a lexer; None for plain text and languages unknown to Pygments."""
     if language:
         return _lexer_of_language(language)
     return _lexer_of_name(PurePosixPath(path).name) if path else None

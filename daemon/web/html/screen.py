@@ -1,9 +1,9 @@
-"""What a terminal shows in the end of what a program has written to it: progress bars once, as they ended.
+"""What a terminal finally shows of a program's output: a progress bar only once, in its last state.
 
-    settled("10%\\r100%\\x1b[K\\n")     # "100%\\n"
+    final_screen("10%\\r100%\\x1b[K\\n")     # "100%\\n"
 
-Cursor movements and erasures are carried out, on lines of any length and number; of all other sequences only colours
-and weight are left (SGR), which a converter to HTML understands, with 24-bit colours as the nearest of the 256.
+Cursor movements and erasures are carried out; lines may have any length and number. Of all other sequences only
+colours and text styles (SGR) remain, which `terminal.spans` converts to HTML. 24-bit colours become the nearest of 256.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from functools import lru_cache
 
 from tooltap.daemon.web.html.terminal import CUBE
 
-__all__ = ["settled"]
+__all__ = ["final_screen"]
 
 REPLAYED = 65_536
-"""Characters up to which cursor movements are carried out; of longer text each line shows what it ends with."""
+"""Longest text, in characters, in which cursor movements are carried out. In longer text a line shows only what follows
+its last carriage return."""
 WIDTH = 200
-"""Columns: no further the cursor is moved; a program may ask for any. Text is not wrapped."""
+"""Columns up to which a sequence may move the cursor; programs may request any number. Text is not wrapped."""
 
 _SEQUENCE = re.compile(
     r"\x1b\[(?P<params>[0-?]*)[ -/]*(?P<final>[@-~])"
@@ -30,11 +31,11 @@ _SEQUENCE = re.compile(
 _MOVEMENT = re.compile(r"[\r\x08]|\x1b\[[0-9;]*[A-HJKf]")
 _COLOUR = re.compile(r"([345]8);(?:5;(\d{1,3})|2;;?(\d{1,3});(\d{1,3});(\d{1,3}))")
 _STYLES = 8
-"""Colour sequences without a reset between them that are kept for a character."""
+"""Most SGR sequences without a reset between them that are stored for a character."""
 
 
-def settled(written: str) -> str:
-    """Text with no other control characters than newlines, tabs, colours, and what no terminal knows."""
+def final_screen(written: str) -> str:
+    """Return the text that remains visible, with newlines, tabs, SGR sequences, and characters unknown to terminals."""
     written = written.replace("\r\n", "\n")
     if _MOVEMENT.search(written) is None:
         return _SEQUENCE.sub(_colour_or_nothing, written) if "\x1b" in written or "\x07" in written else written
@@ -55,14 +56,14 @@ def settled(written: str) -> str:
 
 
 class _Screen:
-    """Rows of characters and of their colours; the cursor. Rows grow as they are written to."""
+    """Rows of characters and their SGR sequences, and the cursor. Rows grow when text is written."""
 
     def __init__(self) -> None:
         self._rows: list[tuple[list[str], list[str]]] = [([], [])]
         self._row = 0
         self._column = 0
         self._style = ""
-        """Colour sequences since the last reset."""
+        """SGR sequences since the last reset."""
 
     def write(self, text: str) -> None:
         if not text:
@@ -119,7 +120,7 @@ class _Screen:
         self._style = "".join(f"{one}m" for one in kept) + _sgr(params)
 
     def _down(self, count: int) -> None:
-        # No further than to a row behind the last: nobody scrolls through rows that nothing was written to.
+        # At most one row below the last, so that no sequence can request endless empty rows.
         self._row = min(self._row + count, len(self._rows))
         if self._row == len(self._rows):
             self._rows.append(([], []))
@@ -146,14 +147,14 @@ class _Screen:
 def _row_text(characters: list[str], styles: list[str]) -> str:
     if not any(styles):
         return "".join(characters).rstrip(" ")
-    pieces: list[str] = []
+    parts: list[str] = []
     style = ""
     for character, wanted in zip(characters, styles, strict=True):
         if wanted != style:
-            pieces.append(f"\x1b[0m{wanted}")
+            parts.append(f"\x1b[0m{wanted}")
             style = wanted
-        pieces.append(character)
-    return "".join(pieces) + ("\x1b[0m" if style else "")
+        parts.append(character)
+    return "".join(parts) + ("\x1b[0m" if style else "")
 
 
 def _colour_or_nothing(found: re.Match[str]) -> str:
@@ -164,16 +165,16 @@ def _colour_or_nothing(found: re.Match[str]) -> str:
 
 @lru_cache(maxsize=1024)
 def _sgr(params: str) -> str:
-    """The sequence with what converters know: `;` between numbers, at most 256 colours."""
+    """Return the SGR sequence in simple form: `;` between numbers, at most 256 colours."""
     if not re.fullmatch(r"[0-9;:]*", params):
-        return ""  # `>4;1m` and the like ask something of the keyboard
+        return ""  # `>4;1m` and the like configure the keyboard
     plain = re.sub(r"\b4:\d", "4", params).replace(":", ";")
     return f"\x1b[{_COLOUR.sub(_nearest, plain)}m"
 
 
 def _nearest(found: re.Match[str]) -> str:
     if found[1] == "58":
-        return "4"  # colour of the line below
+        return "4"  # colour of the underline: underline in the text's colour
     if found[2]:
         return found[0]
     red, green, blue = (min(255, int(found[group])) for group in (3, 4, 5))

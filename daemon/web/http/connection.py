@@ -1,7 +1,7 @@
-"""A browser's connection, which is cut off where it does not go on.
+"""A browser's connection, which is closed if the browser stalls.
 
-Its client is waited for in two places: for the rest of a request's head, and until it takes what it was sent. uvicorn
-has a limit for neither: only for connections that nothing is asked on.
+A client can stall in two places: while it sends the head of a request, and while it takes a response. uvicorn limits
+neither, only the time that a connection is idle.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ __all__ = ["BrowserConnection"]
 
 
 class BrowserConnection(HttpConnection):
-    """One of at most `most`; `patience`: seconds. The rest is for uvicorn."""
+    """`most`: how many connections there may be; `patience`: seconds a client may stall; `options`: for uvicorn."""
 
     def __init__(self, *, most: int, patience: float, **options: Any) -> None:
         super().__init__(**options)
         self._most = most
         self._patience = patience
         self._head: asyncio.TimerHandle | None = None
-        """Runs while the rest of a head is waited for."""
+        """Runs until the head of a request is complete."""
         self._taking: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

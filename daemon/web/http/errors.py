@@ -1,4 +1,4 @@
-"""What is said to a request that cannot be answered: a status, a code and one sentence, as JSON."""
+"""Error responses: a status, a code and one sentence, as JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tooltap.protocol.frames import FrameError, Problem
 __all__ = ["HANDLERS", "WebError", "error_response", "from_frame_error", "json_response", "status_of"]
 
 STATUS = {"not-found": 404, "expired": 410, "too-large": 413, "journal": 503, "internal": 500}
-"""Where it is not 400."""
+"""Code -> status, where it is not 400."""
 SENTENCES = {
     404: ("not-found", "there is nothing at this address"),
     405: ("method-not-allowed", "this address knows no such method"),
@@ -23,7 +23,7 @@ SENTENCES = {
 
 
 class WebError(Exception):
-    """The message is one sentence for whoever asked."""
+    """A request that fails; the message is one sentence for the client."""
 
     def __init__(self, status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
@@ -33,7 +33,7 @@ class WebError(Exception):
 
 
 def status_of(code: str) -> int:
-    """Of a code of the socket's (`ERROR_CODES`)."""
+    """Return the HTTP status for one of the socket's error codes (`ERROR_CODES`)."""
     return STATUS.get(code, 400)
 
 
@@ -55,7 +55,7 @@ async def _web_error(request: Request, error: Exception) -> Response:
 
 
 async def _http_exception(request: Request, error: Exception) -> Response:
-    """What Starlette's routing says."""
+    """Answer for Starlette's routing."""
     assert isinstance(error, HTTPException)
     code, sentence = SENTENCES.get(error.status_code, ("bad-request", str(error.detail)))
     return error_response(error.status_code, code, sentence, error.headers)
@@ -66,7 +66,7 @@ async def _journal_error(request: Request, error: Exception) -> Response:
 
 
 async def _fault(request: Request, error: Exception) -> Response:
-    """Of ours: Starlette sends this, and raises the error again for the log."""
+    """Answer for a bug of ours. Starlette sends this and raises the error again, for the log."""
     return error_response(500, "internal", "the request failed; the daemon's log says why")
 
 

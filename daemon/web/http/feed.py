@@ -1,7 +1,7 @@
-"""A subscription without a socket: what the hub writes, read by whoever passes it on to a browser.
+"""Subscriptions without a socket: the hub writes to a feed, and a response to a browser reads it.
 
-What was written and not taken is bounded like a socket's buffer: beyond, the subscription falls behind, and is served
-from the journal at the reader's pace.
+The chunks that wait in a feed are bounded like a socket's buffer. When it is full the subscription falls behind, and
+reads the journal at the reader's pace.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RETRY = {"Retry-After": "1"}
 
 
 class Feed:
-    """What a `Subscription` takes for a connection. Chunks hold whole lines: events, and control frames."""
+    """Stands in for the connection of a `Subscription`. A chunk holds whole lines: events and control frames."""
 
     ended = False
 
@@ -36,7 +36,7 @@ class Feed:
         self._resumed = anyio.Event()
         self.writable = True
         self.closed = False
-        """Nothing more can be written; what was may still be read."""
+        """Nothing more can be written; chunks that wait can still be read."""
         self.bytes_written = 0
 
     # -- for the subscription -----------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ class Feed:
         self.write(encode_frame(frame))
 
     async def drain(self) -> None:
-        """Wait until nearly all has been taken, or nobody reads any more."""
+        """Wait until nearly all chunks have been taken, or the feed is closed."""
         while not self.writable and not self.closed:
             await self._resumed.wait()
 
@@ -68,7 +68,7 @@ class Feed:
     # -- for the reader -----------------------------------------------------------------------------------------
 
     async def take(self) -> bytes:
-        """The next chunk, waiting for one; empty at the end."""
+        """Wait for the next chunk and return it; empty at the end."""
         while not self._chunks and not self.closed:
             self._arrived = anyio.Event()
             await self._arrived.wait()
@@ -83,7 +83,7 @@ class Feed:
 
 
 class Feeds:
-    """All that are open, which are as many as are allowed; closed together when the daemon stops."""
+    """All open feeds. Their number is limited; they are closed together when the daemon stops."""
 
     def __init__(self, hub: Hub, config: Config) -> None:
         self._hub = hub
@@ -96,7 +96,7 @@ class Feeds:
 
     @asynccontextmanager
     async def open(self, frame: Subscribe) -> AsyncIterator[Feed]:
-        """Raises `WebError` and `JournalError`."""
+        """Open a feed for a subscription. Raises `WebError` and `JournalError`."""
         if self._stopped:
             raise WebError(503, "stopping", "the daemon is stopping", RETRY)
         if len(self._open) >= (most := self._config.web.feeds):
@@ -124,7 +124,7 @@ class Feeds:
                 subscription.close()
 
     def stop(self) -> None:
-        """No more are opened, and those that are end."""
+        """Close all feeds and open no more."""
         self._stopped = True
         for feed in self._open:
             feed.close()

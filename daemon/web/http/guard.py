@@ -1,11 +1,12 @@
-"""Who is let in: a browser or program of this machine's user, that came by our own name and knows the token.
+"""The guard: only a browser or program of this machine's user may enter, by one of our host names and with the token.
 
-- The `Host` has to be a name of ours: a page that makes its own name mean this machine (DNS rebinding) asks by its own.
-- What a page of another origin asks for says so (`Origin`, `Sec-Fetch-Site`), also where it is of the same site.
-- The token comes in a cookie, or as `Authorization: Bearer`. The link with the token sets the cookie and leads to the
-  same address without it, so that it stays out of the history and of what is sent as referrer.
+- `Host` must be one of our names. A page that points its own host name at this machine (DNS rebinding) sends its own.
+- A request from a page of another origin says so (`Origin`, `Sec-Fetch-Site`), even on the same site, and is refused.
+- The token comes in a cookie, or as `Authorization: Bearer`. The link with the token sets the cookie and redirects to
+  the same address without the token, which keeps it out of the history and of the `Referer` header.
 
-Everyone else is told the same sentence, whatever there is. A body is read here, where there may be one at all.
+All other requests get the same refusal, whether the address exists or not. The guard also reads the body of a request,
+where one is allowed.
 """
 
 from __future__ import annotations
@@ -31,26 +32,26 @@ OPEN_PATHS = ("/healthz",)
 COOKIE_DAYS = 365
 FORM_BYTES = 65_536
 SAFE_SITES = ("same-origin", "none")
-"""Of `Sec-Fetch-Site`: our own pages, and what the user typed or opened from outside the browser."""
+"""Accepted values of `Sec-Fetch-Site`: our own pages, and addresses opened by the user."""
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self';"
     " media-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none';"
     " require-trusted-types-for 'script'; trusted-types tooltap",
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",  # with `no-referrer` a browser says that our own form comes from nowhere
+    "Referrer-Policy": "same-origin",  # with `no-referrer` a browser sends our own form with `Origin: null`
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""Of every answer that does not say otherwise."""
+"""On every response that does not set them itself."""
 
 _log = get_logger("web")
 
 
 class Guard:
-    """ASGI. `hosts`: names of ours beside the loopback ones. `any_address`: whatever IP address it is asked for by is
-    ours, too; no page can make that mean another machine. `cookie`: its name; cookies do not tell ports apart, so that
-    two daemons need two. `patience`: seconds for a form to come."""
+    """ASGI middleware. `hosts`: our names besides the loopback ones. `any_address`: accept every IP address as `Host`,
+    since no page can make an address mean another machine. `cookie`: its name. Cookies do not distinguish ports, so
+    each daemon needs its own. `patience`: seconds for a form to arrive."""
 
     def __init__(
         self,
@@ -77,10 +78,10 @@ class Guard:
                 await response(scope, receive, send)
         except Exception:
             _log.exception("a request failed", path=scope["path"])
-            raise  # the server breaks off what was begun
+            raise  # the server aborts the response
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> Response | None:
-        """None where the application has answered."""
+        """Return a response; None if the application has answered."""
         headers = Headers(scope=scope)
         if not self._is_from_here(headers):
             return _refusal()
@@ -94,7 +95,7 @@ class Guard:
                 with anyio.fail_after(self._patience):
                     body = await _body(receive)
             except TimeoutError:
-                return error_response(408, "timeout", "the form did not come in time", _CLOSE)
+                return error_response(408, "timeout", "the form did not arrive in time", _CLOSE)
             except _TooLongError:
                 return error_response(413, "too-large", f"a form has at most {FORM_BYTES} bytes", _CLOSE)
             receive = _replay(body, receive)
@@ -127,7 +128,7 @@ class Guard:
         )
 
     def _welcome(self, scope: Scope) -> Response:
-        """To the same address without the token."""
+        """Set the cookie and redirect to the same address without the token."""
         path = "/" + scope["raw_path"].decode("latin-1").lstrip("/\\")  # `//host` would be another host
         query = "&".join(
             part for part in scope["query_string"].decode("latin-1").split("&") if not _is_token_part(part)
@@ -144,7 +145,7 @@ _CLOSE = {"Connection": "close"}
 
 
 def _with_headers(send: Send) -> Send:
-    """Ours on every answer."""
+    """Add `HEADERS` to every response."""
 
     async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -165,11 +166,11 @@ def _is_token_part(part: str) -> bool:
 
 
 class _TooLongError(Exception):
-    """Of a form."""
+    """The form is too long."""
 
 
 async def _body(receive: Receive) -> bytes:
-    """Of a form; empty where the client has left."""
+    """Read the body of a form; empty if the client has left."""
     body = bytearray()
     while (message := await receive())["type"] != "http.disconnect":
         body += message["body"]

@@ -1,7 +1,7 @@
-"""Pages of other origins that the user has allowed: they may read what they ask for with the token, and nothing else.
+"""CORS: pages of other origins that the user allows. They may read what they request with the token, nothing else.
 
-Their requests come to the guard as a program's would: a cookie of ours that the browser adds does not count, so that
-only a page that was given the token gets in.
+The guard sees their requests like a program's. The cookie that the browser adds is removed, so that a page gets in only
+if the user gave it the token.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BROWSERS_OWN = (b"origin", b"cookie", b"sec-fetch-site")
 
 
 class Origins:
-    """ASGI. `origins`: as browsers write them, `http://localhost:5173`."""
+    """ASGI middleware. `origins`: as browsers send them, such as `http://localhost:5173`."""
 
     def __init__(self, guarded: ASGIApp, origins: Collection[str]) -> None:
         self._guarded = guarded

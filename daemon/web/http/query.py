@@ -1,6 +1,6 @@
-"""The query string: which events, from where, how many. A mistake is answered with one sentence.
+"""Query strings: which events, from where, how many. The answer to a mistake is one sentence.
 
-An empty value is as good as none: a form sends one for each field that was not filled in.
+An empty value counts as none, because a form sends one for each empty field.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from tooltap.daemon.web.http.errors import WebError
 from tooltap.protocol.filters import Filter, Values
 from tooltap.protocol.frames import sentence_of
 
-__all__ = ["Filtered", "parse_query"]
+__all__ = ["Filtered", "cursor_of", "parse_query"]
 
 MAX_VALUES = 1_000
+SEQ_DIGITS = 19
 
 T = TypeVar("T")
 
 
 class Filtered(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """A query with a filter; each of its keys may be given again and again, any of the values will do."""
+    """A query with a filter. Each key may be repeated; an event passes if any of the values matches."""
 
     session: Values | None = None
     stream: Values | None = None
@@ -41,8 +42,8 @@ class Filtered(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=
 
 
 def parse_query(query: bytes, kind: type[T], **more: Any) -> T:
-    """The query string as a struct of this kind, whose tuples are what may be repeated; `more`: keys that do
-    not come from the query. Raises `WebError`."""
+    """Parse a query string into a struct of this kind. Keys may be repeated where the struct has a tuple. `more`: keys
+    that do not come from the query. Raises `WebError`."""
     values: defaultdict[str, list[str]] = defaultdict(list)
     try:
         for key, value in parse_qsl(query.decode("latin-1"), errors="strict", max_num_fields=MAX_VALUES):
@@ -66,9 +67,14 @@ def parse_query(query: bytes, kind: type[T], **more: Any) -> T:
         raise _mistake(sentence_of(str(error).replace(" | null`", "`"))) from None  # a query has no null
 
 
+def cursor_of(text: str) -> str | int:
+    """Parse a cursor: a `seq` becomes a number; `start`, `now` and `<journal>:<seq>` stay text."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= SEQ_DIGITS else text
+
+
 @cache
 def _keys(kind: type) -> dict[str, bool]:
-    """Each key, and whether it can be given more than once."""
+    """Return each key, and whether it may be repeated."""
     info = msgspec.inspect.type_info(kind)
     assert isinstance(info, msgspec.inspect.StructType)
     return {field.encode_name: _repeats(field.type) for field in info.fields}

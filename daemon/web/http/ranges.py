@@ -1,4 +1,4 @@
-"""Which part of a body a `Range` header asks for (RFC 9110, section 14)."""
+"""Which part of a body a `Range` header requests (RFC 9110, section 14)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ONE_RANGE = re.compile(r"bytes=\s*(?:(?P<first>[0-9]{1,18})-(?P<last>[0-9]{1,18
 
 
 class UnsatisfiableError(Exception):
-    """The body does not reach as far."""
+    """The range begins after the end of the body."""
 
 
 class Span(NamedTuple):
@@ -22,7 +22,7 @@ class Span(NamedTuple):
 
 
 def requested_span(header: str | None, size: int) -> Span | None:
-    """None for the whole body: where no range is asked for, or several, or what is no range at all. Raises
+    """Parse the header. None means the whole body: if there is no range, several, or an invalid one. Raises
     `UnsatisfiableError`."""
     match = _ONE_RANGE.fullmatch(header) if header is not None else None
     if match is None:

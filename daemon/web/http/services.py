@@ -1,4 +1,4 @@
-"""What the web gateway is given of the daemon."""
+"""The parts of the daemon that the web gateway uses."""
 
 from __future__ import annotations
 
@@ -21,4 +21,4 @@ class Services(NamedTuple):
     requests: Requests
     feeds: Feeds
     statistics: Callable[[], Awaitable[dict[str, Any]]]
-    """What `stats` answers."""
+    """Returns the answer of `stats`."""

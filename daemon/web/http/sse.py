@@ -1,7 +1,7 @@
-"""Server-sent events: what a subscription delivers, as a browser's `EventSource` reads it.
+"""Server-sent events: a subscription in the form that a browser's `EventSource` reads.
 
-An event is a message whose `id` is its `seq`, so that a browser that reconnects says by itself how far it was. Control
-frames are events of their own names; `live` and `at` carry an `id` too, as they are cursors.
+An event is a message with its `seq` as `id`, so a browser that reconnects sends its cursor by itself. A control frame
+is a message with the frame's name as `event`; `live` and `at` have an `id`, too, because they are cursors.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ __all__ = ["EventStream", "messages"]
 REGULAR_PERIOD = 1.0
 """Seconds."""
 RECONNECT_MS = 1_000
-"""A browser waits so long before it tries again."""
+"""How long a browser waits before it reconnects."""
 HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"vary", b"accept"),
-    (b"x-accel-buffering", b"no"),  # nginx would keep events back
+    (b"x-accel-buffering", b"no"),  # else nginx buffers events
 ]
 COMMENT = b":\n\n"
 
 
 class EventStream:
-    """An answer that goes on until either side ends it. `translate` makes messages of a chunk of lines, `regular` gives
-    others that are due, asked each second; what takes long they do in a thread."""
+    """An endless response. `translate` converts a chunk of lines to messages; `regular`, called every second, returns
+    other messages that are due. Both must do slow work in a thread."""
 
     def __init__(
         self,
@@ -70,13 +70,13 @@ class EventStream:
 
 
 async def messages(chunk: bytes) -> bytes:
-    """Lines as messages."""
+    """Convert lines to messages."""
     return _messages(chunk)
 
 
 @lru_cache(maxsize=4)
 def _messages(chunk: bytes) -> bytes:
-    """Made once for all who are sent the same."""
+    """Convert a chunk once for all readers of it."""
     return b"".join([_message(line) for line in chunk.splitlines()])
 
 
@@ -88,7 +88,7 @@ def _message(line: bytes) -> bytes:
     frame = decode_daemon_frame(line)
     if isinstance(frame, Live | At):
         return b"event: %b\nid: %d\ndata: %b\n\n" % (_name(frame), frame.seq, line)
-    if isinstance(frame, ErrorFrame):  # `error` is what a browser calls the end of the connection
+    if isinstance(frame, ErrorFrame):  # in a browser an `error` event means that the connection ended
         return b"event: problem\ndata: %b\n\n" % line
     return b"event: %b\ndata: %b\n\n" % (_name(frame), line)
 

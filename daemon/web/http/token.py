@@ -1,4 +1,4 @@
-"""The token that lets a browser in: made once, kept in a file for the user alone."""
+"""The token that admits a browser: created once, stored in a file that only the user can read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOKEN_BYTES = 32
 
 
 def load_token(path: Path) -> str:
-    """What the file holds; a new one where there is no file. Raises `ListenError`."""
+    """Read the token, or create it if there is no file. Raises `ListenError`."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not path.exists():
@@ -29,12 +29,12 @@ def load_token(path: Path) -> str:
 
 
 def is_token(given: str, token: str) -> bool:
-    """In a time that does not tell how much of it is right."""
+    """Compare in constant time."""
     return hmac.compare_digest(given.encode(errors="surrogateescape"), token.encode())
 
 
 def _make(path: Path) -> None:
-    """Whole from the first moment, and never over one that another daemon makes at the same time."""
+    """Create the file atomically, and never over one that another daemon creates at the same time."""
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}-") as file:
         file.write(secrets.token_urlsafe(TOKEN_BYTES).encode() + b"\n")
         file.flush()
@@ -45,7 +45,7 @@ def _make(path: Path) -> None:
 
 
 def read_token(path: Path) -> str:
-    """What the file holds. Raises `ListenError` and `OSError`."""
+    """Read the token. Raises `ListenError` and `OSError`."""
     with path.open("rb") as file:
         status = os.fstat(file.fileno())
         if status.st_uid != os.geteuid() or status.st_mode & 0o077:

@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
+from tooltap.daemon.web.cards.blocks import IMAGES
 from tooltap.daemon.web.cards.cards import Fragment
-from tooltap.daemon.web.cards.parts import IMAGES
 from tooltap.daemon.web.html.code_css import code_css
 from tooltap.daemon.web.html.look import Call, Level, Look
 from tooltap.daemon.web.html.markup import template

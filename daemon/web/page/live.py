@@ -15,8 +15,8 @@ import msgspec
 
 from tooltap.daemon.journal.interface import StoredEvent
 from tooltap.daemon.system.harmless import harmless
-from tooltap.daemon.web.api.api import cursor_of
 from tooltap.daemon.web.cards.cards import key_of
+from tooltap.daemon.web.http.query import cursor_of
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.http.sse import EventStream
 from tooltap.daemon.web.page.fragments import Fragments

@@ -18,7 +18,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from tooltap.daemon.journal.interface import StoredEvent
-from tooltap.daemon.web.cards.by_tool import RENDERERS
+from tooltap.daemon.web.cards.by_tool import TOOL_CARDS
 from tooltap.daemon.web.html.code_css import code_css
 from tooltap.daemon.web.html.look import LEVELS, Level
 from tooltap.daemon.web.html.markup import compile_templates, template
@@ -178,7 +178,7 @@ def _level_of(asked: str, preferences: Preferences) -> LevelOf:
 def _choices(providers: Iterable[str]) -> dict[str, list[str]]:
     """What the fields of the filters offer."""
     kinds = [str(kind.__struct_config__.tag) for kind in AnyEvent.__args__]
-    return {"provider": sorted(providers), "kind": kinds, "tool": sorted(RENDERERS), "state": list(STATES)}
+    return {"provider": sorted(providers), "kind": kinds, "tool": sorted(TOOL_CARDS), "state": list(STATES)}
 
 
 def _query(request: Request, kind: type[T]) -> T:

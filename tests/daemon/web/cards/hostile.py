@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tooltap.daemon.web.cards.by_tool import RENDERERS
+from tooltap.daemon.web.cards.by_tool import TOOL_CARDS
 from tooltap.protocol.tools import TOOLS
 
 __all__ = ["HOSTILE", "INPUT_KEYS", "NESTED_KEYS", "OUTPUT_KEYS", "TOOL_NAMES", "events", "payloads"]
@@ -26,7 +26,7 @@ HOSTILE = (
     "&lt;script&gt; &#x202e;",
     "**bold** `code` | a | b |\n\n| - | - |\n> quote\n\n```html\n<script>\n```",
 )
-TOOL_NAMES = [*RENDERERS, "mcp__a__b", "mcp__", "Unknown"]
+TOOL_NAMES = [*TOOL_CARDS, "mcp__a__b", "mcp__", "Unknown"]
 
 
 def _keys(which: int) -> list[str]:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.daemon.web.cards.carding import card_of, cards_of, made, recorded, result
 from tests.daemon.web.parsed import Element
-from tooltap.daemon.web.cards.by_tool import LATER_TYPES, RENDERERS
+from tooltap.daemon.web.cards.by_tool import TOOL_CARDS
 from tooltap.daemon.web.html.look import Level
 from tooltap.protocol.events import Event, ToolCall, ToolResult, ToolUpdate
 from tooltap.protocol.tools import TOOLS
@@ -35,8 +35,7 @@ def answered(path: str, name: str, level: Level = "summary") -> Element:
 
 
 def test_every_canonical_tool_has_a_renderer_and_every_struct_is_somebodys() -> None:
-    assert TOOLS.keys() <= RENDERERS.keys()
-    assert LATER_TYPES.keys() <= RENDERERS.keys()
+    assert TOOLS.keys() <= TOOL_CARDS.keys()
 
 
 # -- shell --------------------------------------------------------------------------------------------------------

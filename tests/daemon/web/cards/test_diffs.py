@@ -47,15 +47,15 @@ def test_what_changed_inside_a_line_is_marked() -> None:
     (change,) = cut([Change.of("a.py", "", hunks)], 100)
     old, new = change.hunks[0].lines
 
-    assert [text for text, changed in old.pieces if changed] == ["Hello"]
-    assert [text for text, changed in new.pieces if changed] == ["Howdy"]
-    assert "".join(text for text, _ in new.pieces) == new.text
+    assert [text for text, changed in old.segments if changed] == ["Hello"]
+    assert [text for text, changed in new.segments if changed] == ["Howdy"]
+    assert "".join(text for text, _ in new.segments) == new.text
 
 
 def test_lines_with_little_in_common_are_not_marked() -> None:
     (change,) = cut([Change.of("a.py", "", between("import sys\n", "def main() -> None:\n")[0])], 100)
 
-    assert [line.pieces for line in change.hunks[0].lines] == [(), ()]
+    assert [line.segments for line in change.hunks[0].lines] == [(), ()]
 
 
 def test_a_unified_diff_names_its_files_and_numbers_its_lines() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tooltap.daemon.web.html.markup import ansi
-from tooltap.daemon.web.html.screen import REPLAYED, WIDTH, settled
+from tooltap.daemon.web.html.screen import REPLAYED, WIDTH, final_screen
 
 
 @pytest.mark.parametrize(
@@ -31,11 +31,11 @@ from tooltap.daemon.web.html.screen import REPLAYED, WIDTH, settled
     ],
 )
 def test_movements_are_carried_out_and_other_sequences_are_gone(written: str, shown: str) -> None:
-    assert settled(written) == shown
+    assert final_screen(written) == shown
 
 
 def test_each_character_keeps_the_colour_it_was_written_in() -> None:
-    assert settled("\x1b[32mgreen\x1b[0m\rX") == "X\x1b[0m\x1b[32mreen\x1b[0m"
+    assert final_screen("\x1b[32mgreen\x1b[0m\rX") == "X\x1b[0m\x1b[32mreen\x1b[0m"
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_each_character_keeps_the_colour_it_was_written_in() -> None:
     ],
 )
 def test_colours_are_the_nearest_of_256(asked: str, given: str) -> None:
-    assert settled(f"\x1b[{asked}mx") == f"\x1b[{given}mx"
+    assert final_screen(f"\x1b[{asked}mx") == f"\x1b[{given}mx"
 
 
 def test_colours_become_classes() -> None:
@@ -96,7 +96,7 @@ def test_it_takes_a_bounded_time_and_no_more_room_than_a_screen_is_wide(chunk: s
     written = (chunk * REPLAYED)[: REPLAYED - 1] + "\r"
     start = time.thread_time()
 
-    shown = settled(written)
+    shown = final_screen(written)
 
     assert time.thread_time() - start < 2
     assert len(shown) <= len(written) // len(chunk) * (WIDTH + len(chunk))
@@ -104,12 +104,12 @@ def test_it_takes_a_bounded_time_and_no_more_room_than_a_screen_is_wide(chunk: s
 
 def test_of_longer_text_each_line_shows_what_it_ends_with() -> None:
     written = "".join(f"{percent}%\r" for percent in range(101)) + "\n"
-    assert settled(written * 1000) == "100%\n" * 1000
+    assert final_screen(written * 1000) == "100%\n" * 1000
 
 
 @given(st.text(st.sampled_from("ab\r\n\b\x1b[]0123456789;:mKJHABCDGP?\\\x07"), max_size=60))
 def test_anything_gives_text_without_movements(written: str) -> None:
-    shown = settled(written)
+    shown = final_screen(written)
 
     assert "\b" not in shown
     assert "\x1b[2K" not in shown

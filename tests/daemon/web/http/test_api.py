@@ -175,7 +175,7 @@ def test_statistics_are_those_of_the_socket_and_say_where_the_gateway_is(daemon:
         ("/api/events?as=pictures", "`as`: invalid enum value 'pictures'"),
         ("/api/events?sesion=x", "there is no `sesion` here; there are: after, agent, as, before, kind, limit,"),
         ("/api/events?after=1&after=2", "`after` can be given once only"),
-        ("/api/events?after=1&before=2", "a page goes on from `after` or from `before`, not from both"),
+        ("/api/events?after=1&before=2", "a page continues from `after` or from `before`, not from both"),
         ("/api/events?before=x", '`before` is a seq, or "now"'),
         ("/api/events?before=-1", '`before` is a seq, or "now"'),
         ("/api/events?after=x", 'subscribe: `after` is "start", "now", a seq or "<journal>:<seq>"'),

@@ -220,7 +220,7 @@ def test_a_form_has_to_come_in_time(tmp_path: Path) -> None:
         answer = browser.say(f"{head}Authorization: Bearer {browser.token}\r\n\r\nhalf".encode())
 
     assert answer.startswith(b"HTTP/1.1 408 ")
-    assert answer.endswith(b'{"error":{"code":"timeout","message":"the form did not come in time"}}')
+    assert answer.endswith(b'{"error":{"code":"timeout","message":"the form did not arrive in time"}}')
 
 
 def test_a_restart_keeps_browsers_logged_in(tmp_path: Path) -> None:

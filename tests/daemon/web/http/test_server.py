@@ -195,7 +195,7 @@ def test_without_it_the_daemon_needs_none_of_its_packages(tmp_path: Path) -> Non
 
     imported = {line.rpartition("|")[2].strip() for line in daemon.sentence.splitlines()}
     assert "tooltap.daemon.app" in imported
-    assert not imported & {"starlette", "uvicorn", "h11", "tooltap.daemon.web.http.server"}
+    assert not imported & {"starlette", "uvicorn", "h11", "tooltap.daemon.web.server"}
 
 
 def test_many_browsers_come_and_go_while_others_are_served(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,7 +1,7 @@
-"""What was looked for and found: paths, the entries of a folder, hits by file with the pattern marked.
+"""Searches and their hits: paths, the entries of a folder, lines by file with the pattern marked.
 
-A pattern is the provider's regular expression, of whichever engine. It is never run here, where it might take for ever:
-what is marked is its text, if that is plain, as it stands in a line.
+A pattern is a regular expression of the provider's engine. It is never run here, where it might take for ever: only
+its literal parts are marked in the lines.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
+from tooltap.daemon.web.cards.tool_card import ToolCard
 from tooltap.daemon.web.html.look import BRIEF, SUMMARY_LINES, Look, brief, excerpt
 from tooltap.daemon.web.html.markup import template
-from tooltap.daemon.web.html.screen import settled
+from tooltap.daemon.web.html.screen import final_screen
 from tooltap.protocol.file_tools import (
     CodeSearchInput,
     GlobInput,
@@ -26,26 +27,18 @@ from tooltap.protocol.file_tools import (
     Match,
 )
 
-__all__ = [
-    "code_search_input",
-    "glob_input",
-    "glob_output",
-    "grep_input",
-    "grep_output",
-    "ls_input",
-    "ls_output",
-]
+__all__ = ["CARDS"]
 
 SHOWN = 5_000
-"""Hits or paths of one card at most."""
+"""Most hits or paths of one card."""
 _NOT_LITERAL = re.compile(r"\[[^\]]*\]|\\\w|\(\?[:=!<]+|[^\\][*+?{]")
 _LITERAL = re.compile(r"(?:[^\\^$.|?*+()\[\]{}]|\\[^\w\s])+")
 
 
 class Hit(NamedTuple):
     line: int | None
-    pieces: tuple[tuple[str, bool], ...]
-    """The line in pieces, and whether each is what was looked for."""
+    segments: tuple[tuple[str, bool], ...]
+    """The line in segments, and whether each matches the search."""
 
 
 class File(NamedTuple):
@@ -81,7 +74,7 @@ def glob_output(result: GlobResult, look: Look) -> Markup:
 
 
 def ls_output(result: LsResult, look: Look) -> Markup:
-    """Objects among the entries are shown by their name and kind, and whole as what is left over."""
+    """Render the entries. Objects among them are shown by name and kind here, and whole in the tree of unknown keys."""
     names = None if result.entries is None else [_name(entry) for entry in result.entries]
     return _paths(names, "entry", look) + _text(result.text, look)
 
@@ -114,7 +107,7 @@ def _by_file(matches: Sequence[Match], needle: re.Pattern[str] | None) -> list[F
 
 
 def _needle(look: Look) -> re.Pattern[str] | None:
-    """What to mark of what was asked for."""
+    """Return an expression for the literal parts of the searched pattern, to be marked."""
     asked = look.call.input if look.call else {}
     pattern = asked.get("pattern") or asked.get("query")
     if not isinstance(pattern, str) or not 0 < len(pattern) <= BRIEF:
@@ -124,7 +117,7 @@ def _needle(look: Look) -> re.Pattern[str] | None:
 
 
 def _literals(pattern: str) -> set[str]:
-    """The parts of an expression that mean themselves; those of one or two characters are not worth a mark."""
+    """Return the literal parts of an expression; parts of one or two characters are not worth a mark."""
     runs = _LITERAL.findall(_NOT_LITERAL.sub("|", pattern))
     plain = {re.sub(r"\\(.)", r"\1", run) for run in runs}
     return plain if runs == [pattern] else {run for run in plain if len(run.strip()) > 2}
@@ -133,12 +126,12 @@ def _literals(pattern: str) -> set[str]:
 def _marked(line: str, needle: re.Pattern[str] | None) -> tuple[tuple[str, bool], ...]:
     if needle is None:
         return ((line, False),)
-    pieces: list[tuple[str, bool]] = []
+    segments: list[tuple[str, bool]] = []
     at = 0
     for found in needle.finditer(line):
-        pieces += [(line[at : found.start()], False), (found[0], True)]
+        segments += [(line[at : found.start()], False), (found[0], True)]
         at = found.end()
-    return tuple(piece for piece in (*pieces, (line[at:], False)) if piece[0])
+    return tuple(segment for segment in (*segments, (line[at:], False)) if segment[0])
 
 
 def _paths(paths: Sequence[str] | None, one: str, look: Look) -> Markup:
@@ -161,4 +154,12 @@ def _name(entry: Any) -> str:
 
 
 def _text(text: str | None, look: Look) -> Markup:
-    return template("said.html", said=[excerpt(settled(text), look, "/output/text")]) if text else Markup()
+    return template("said.html", said=[excerpt(final_screen(text), look, "/output/text")]) if text else Markup()
+
+
+CARDS = {
+    "Glob": ToolCard("⌕", glob_input, glob_output),
+    "Grep": ToolCard("⌕", grep_input, grep_output),
+    "LS": ToolCard("▤", ls_input, ls_output),
+    "CodeSearch": ToolCard("⌕", code_search_input, grep_output),
+}

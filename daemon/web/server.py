@@ -1,4 +1,4 @@
-"""The web gateway's server, in the daemon's event loop."""
+"""The HTTP server of the web gateway, in the daemon's event loop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tooltap.daemon.system.http_server import HttpServer
 from tooltap.daemon.system.logs import get_logger
 from tooltap.daemon.system.tcp import url_of
-from tooltap.daemon.web.http.app import application
+from tooltap.daemon.web.application import application
 from tooltap.daemon.web.http.connection import BrowserConnection
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.page import warm_up
@@ -21,15 +21,15 @@ from tooltap.daemon.web.page.page import warm_up
 __all__ = ["WebServer"]
 
 KEEP_ALIVE = 75
-"""Seconds for which a browser may keep a connection that it does not use."""
+"""Seconds until an idle connection is closed."""
 FINISHING = 1
-"""Seconds for answers that are under way when the daemon stops."""
+"""Seconds that responses in progress get when the daemon stops."""
 
 _log = get_logger("web")
 
 
 class WebServer:
-    """Serves on a socket that listens."""
+    """Serves on a listening socket."""
 
     def __init__(self, services: Services, listening: socket.socket, token: str) -> None:
         self._services = services
@@ -39,7 +39,7 @@ class WebServer:
         host, port = listening.getsockname()[:2]
         self.url = url_of(listening)
         self.link = f"{self.url}/?token={token}"
-        """Who opens it is let in."""
+        """The URL with the token: a browser that opens it may enter."""
         self._answers: Counter[int] = Counter()
         self._server = HttpServer(
             _counted(application(services, token=token, host=host, port=port), self._answers),
@@ -49,7 +49,7 @@ class WebServer:
         )
 
     async def run(self) -> None:
-        """Until `stop`."""
+        """Serve until `stop`."""
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(anyio.to_thread.run_sync, warm_up)
@@ -60,7 +60,7 @@ class WebServer:
             self._stopped.set()
 
     def stop(self) -> None:
-        """Feeds end, so that their connections do; other answers have a moment to be completed."""
+        """End all feeds, and so their connections. Other responses get `FINISHING` seconds."""
         self._services.feeds.stop()
         self._server.stop()
 
@@ -82,7 +82,7 @@ class WebServer:
 
 
 def _counted(application: ASGIApp, answers: Counter[int]) -> ASGIApp:
-    """Counts answers by status."""
+    """Wrap an application to count its responses by status."""
 
     async def counted(scope: Scope, receive: Receive, send: Send) -> None:
         async def counting(message: Message) -> None:

@@ -1,4 +1,4 @@
-"""Subagents, and the task lists that agents share: what was asked for, and what came of it."""
+"""Subagents, background work, and the task lists that agents share."""
 
 from __future__ import annotations
 
@@ -6,43 +6,44 @@ from typing import Any
 
 from markupsafe import Markup
 
-from tooltap.daemon.web.cards.any import said, tree
-from tooltap.daemon.web.cards.parts import facts, joined, plain, prose, short, table
+from tooltap.daemon.web.cards.blocks import facts, joined, plain, prose, short, table
+from tooltap.daemon.web.cards.tool_card import ToolCard, nothing
+from tooltap.daemon.web.cards.tree import text_or_tree, tree
 from tooltap.daemon.web.html.look import Look
 from tooltap.normalizers.wire.values import record, records, string, whole
-from tooltap.protocol.payloads import ToolResultPayload
-from tooltap.protocol.tools import TaskInput, TaskResult
+from tooltap.protocol.payloads import ToolInput, ToolResultPayload
+from tooltap.protocol.tools import TaskInput, TaskResult, ToolTypes
 
-__all__ = ["Background", "TaskCall", "TaskEnd", "background_output", "task_input", "task_output"]
+__all__ = ["CARDS"]
 
 _COLUMNS = ("id", "subject", "status", "owner", "blockedBy", "blocks", "description")
 _HEAD = ("task", "subject", "state", "owner", "waits for", "blocks", "description")
 
 
-class TaskCall(TaskInput):
-    """As Claude Code gives it."""
+class TaskArguments(TaskInput):
+    """The input, with the keys that Claude Code adds."""
 
     model: str | None = None
     run_in_background: bool | None = None
 
 
-class TaskEnd(TaskResult):
-    """As Claude Code gives it; and Codex, whose subagents are threads."""
+class TaskOutcome(TaskResult):
+    """The result, with the keys that Claude Code and Codex add. Codex calls subagents threads."""
 
     totalDurationMs: int | None = None
     totalTokens: int | None = None
     totalToolUseCount: int | None = None
     isAsync: bool | None = None
     statusChange: dict[str, Any] | None = None
-    """Of a task: `{from, to}`."""
+    """How the status of a task changed: `{from, to}`."""
     agents_states: dict[str, Any] | None = None
 
 
 PREVIEW = 40
-"""Characters of a description that the header has."""
+"""Characters of a description that the header shows."""
 
 
-def task_input(asked: TaskCall, look: Look) -> Markup:
+def task_input(asked: TaskArguments, look: Look) -> Markup:
     if asked.operation in (None, "run"):
         about = [
             ("subagent", asked.subagent_type),
@@ -58,12 +59,12 @@ def task_input(asked: TaskCall, look: Look) -> Markup:
     )
 
 
-def task_output(result: TaskEnd, look: Look) -> Markup:
-    """A subagent's answer, or the tasks that were asked for. What is said beside a table, or of a subagent that goes
-    on, is for the model."""
+def task_output(result: TaskOutcome, look: Look) -> Markup:
+    """Render the answer of a subagent, or the requested tasks. Text beside a table of tasks, or about a subagent that
+    still runs, is for the model: only level `full` shows it."""
     listed = _tasks([result.task] if result.task else result.tasks or [], look)
     if result.task is not None and look.call is not None and look.call.input.get("operation") == "create":
-        listed = facts([("task", _cell(result.task.get("id")))])  # the rest is what was asked for
+        listed = facts([("task", _cell(result.task.get("id")))])  # the call's card shows the rest
     change = _change(result.statusChange or {})
     is_aside = bool(listed) or change is not None or result.isAsync is True
     duration = result.totalDurationMs
@@ -84,7 +85,7 @@ def task_output(result: TaskEnd, look: Look) -> Markup:
 
 
 def _tasks(tasks: list[Any], look: Look) -> Markup:
-    """A table of those that are objects; of a form nobody knows, a tree."""
+    """Render tasks as a table; if any is not an object, all as a tree."""
     known = records(tasks)
     if len(known) < len(tasks):
         return tree(tasks, look, "/output/tasks")
@@ -101,7 +102,7 @@ def _change(change: dict[str, Any]) -> str | None:
 
 
 def agents(states: dict[str, Any] | None, look: Look) -> Markup:
-    """Codex's `agents_states`: thread -> `{status, message}`."""
+    """Render Codex's `agents_states`: thread -> `{status, message}`."""
     rows = [
         (thread, string(record(state).get("status")), string(record(state).get("message")))
         for thread, state in (states or {}).items()
@@ -113,7 +114,7 @@ def agents(states: dict[str, Any] | None, look: Look) -> Markup:
 
 
 class Background(ToolResultPayload):
-    """What became of work in the background: of a subagent, or of a command."""
+    """The state or outcome of background work: of a subagent, or of a command."""
 
     message: str | None = None
     content: str | None = None
@@ -137,6 +138,15 @@ def background_output(result: Background, look: Look) -> Markup:
         ),
         plain(string(task.get("output")), look, "/output/task/output"),
         plain(result.message, look, "/output/message"),
-        said(result.content, look, "/output/content"),
+        text_or_tree(result.content, look, "/output/content"),
         agents(result.agents_states, look),
     )
+
+
+_BACKGROUND = ToolCard("⇉", nothing, background_output, ToolTypes(ToolInput, Background))
+
+CARDS = {
+    "Task": ToolCard("⇉", task_input, task_output, ToolTypes(TaskArguments, TaskOutcome)),
+    "TaskOutput": _BACKGROUND,
+    "TaskStop": _BACKGROUND,
+}

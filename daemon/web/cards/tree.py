@@ -1,4 +1,4 @@
-"""A payload nobody knows the form of, as a tree of its keys; and what the form of a known one leaves over."""
+"""Payloads without a renderer as a tree of their keys; and which keys of a payload its struct does not know."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any, NamedTuple
 import msgspec
 from markupsafe import Markup
 
-from tooltap.daemon.web.cards.parts import plain
+from tooltap.daemon.web.cards.blocks import plain
 from tooltap.daemon.web.html.look import Excerpt, Look, excerpt
 from tooltap.daemon.web.html.markup import template
 from tooltap.protocol.payloads import OpenStruct, fields_of
 
-__all__ = ["nothing", "said", "tree", "unsaid"]
+__all__ = ["text_or_tree", "tree", "unknown_keys"]
 
 OURS = frozenset({"_happy", "_raw", "_acp", "_mcp"})
 DEPTH = 12
-"""Levels of a tree; what is deeper stands there as JSON."""
+"""Levels of a tree; deeper values are shown as JSON."""
 SUMMARY_VALUES = 12
 FULL_VALUES = 2_000
-"""Values of one tree. Of more, the rest is in the raw view."""
+"""Values in one tree; the raw view has the rest."""
 
 
 class Node(NamedTuple):
@@ -29,21 +29,16 @@ class Node(NamedTuple):
     text: Excerpt
     children: list[tuple[str, Node]]
     hidden: int
-    """Children that are not shown."""
+    """How many children are not shown."""
 
 
-def nothing(payload: OpenStruct, look: Look) -> Markup:
-    """Of a tool without a form: all that it has is left over."""
-    return Markup()
-
-
-def said(value: Any, look: Look, pointer: str) -> Markup:
-    """An answer in words as text; one that is JSON, or is no text, as a tree."""
+def text_or_tree(value: Any, look: Look, pointer: str) -> Markup:
+    """Render text as text; JSON, and anything that is not text, as a tree."""
     if not isinstance(value, str):
         return tree(value, look, pointer)
     if value.lstrip()[:1] in ("{", "["):
         try:
-            # What stands in it stands nowhere in the event: no pointer leads there.
+            # Values inside the JSON text have no place in the event that a pointer could name.
             return tree(msgspec.json.decode(value), look, f"{pointer}#")
         except (msgspec.DecodeError, RecursionError):
             pass
@@ -51,7 +46,7 @@ def said(value: Any, look: Look, pointer: str) -> Markup:
 
 
 def tree(value: Any, look: Look, pointer: str = "") -> Markup:
-    """Nothing for an empty one. `pointer`: where in the event the value stands."""
+    """Render a value as a tree; an empty one as nothing. `pointer`: the place of the value in the event."""
     if isinstance(value, dict):
         value = {key: one for key, one in value.items() if key not in OURS}
     if value is None or (isinstance(value, dict | list | str) and not value):
@@ -80,13 +75,13 @@ def _node(value: Any, look: Look, pointer: str, budget: list[int], depth: int) -
     return Node("scalar", Excerpt(msgspec.json.encode(value).decode()), [], 0)
 
 
-def unsaid(payload: OpenStruct, known: dict[str, Any] | None = None) -> dict[str, Any]:
-    """What is in the payload that its struct does not know, at every depth; without what only repeats known values
-    under the provider's own names. `known`: what is shown beside it."""
+def unknown_keys(payload: OpenStruct, known: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return what the payload has and its struct does not know, at every depth; without values that only repeat known
+    ones under the provider's own names. `known`: a payload that is shown beside it."""
     beside = {key: value for key, value in (known or {}).items() if key not in OURS}
     strings: set[str] = set()
     scalars: set[tuple[str, str]] = set()
-    for key, value in (*_said(payload), *_leaves(beside)):
+    for key, value in (*_known_values(payload), *_leaves(beside)):
         if isinstance(value, str):
             strings.add(value)
         elif value is not None:
@@ -97,7 +92,7 @@ def unsaid(payload: OpenStruct, known: dict[str, Any] | None = None) -> dict[str
             return value not in strings
         return isinstance(value, dict | list) or (_spelling(key), repr(value)) not in scalars
 
-    left = _left_over(payload)
+    left = _unknown(payload)
     return {key: value for key, value in left.items() if any(is_new(*leaf) for leaf in _leaves(value, key))}
 
 
@@ -106,34 +101,34 @@ def _fields(payload: OpenStruct) -> dict[str, Any]:
     return {key: getattr(payload, field.name) for key, field in fields.items() if key not in OURS}
 
 
-def _left_over(payload: OpenStruct) -> dict[str, Any]:
+def _unknown(payload: OpenStruct) -> dict[str, Any]:
     left = dict(payload.extra)
     for name, value in _fields(payload).items():
         if isinstance(value, OpenStruct):
-            below = _left_over(value)
+            below = _unknown(value)
         else:
             pairs = _pairs(value) if isinstance(value, dict | list) else ()
-            found = {str(key): _left_over(one) for key, one in pairs if isinstance(one, OpenStruct)}
+            found = {str(key): _unknown(one) for key, one in pairs if isinstance(one, OpenStruct)}
             below = {key: one for key, one in found.items() if one}
         if below:
             left[name] = below
     return left
 
 
-def _said(payload: OpenStruct) -> Iterator[tuple[str, Any]]:
+def _known_values(payload: OpenStruct) -> Iterator[tuple[str, Any]]:
     for name, value in _fields(payload).items():
         if isinstance(value, OpenStruct):
-            yield from _said(value)
+            yield from _known_values(value)
             continue
         for key, one in _pairs(value) if isinstance(value, dict | list) else ((name, value),):
             if isinstance(one, OpenStruct):
-                yield from _said(one)
+                yield from _known_values(one)
             else:
                 yield from _leaves(one, str(key))
 
 
 def _leaves(value: Any, key: str = "", depth: int = DEPTH) -> Iterator[tuple[str, Any]]:
-    """An empty object or list says nothing. What is too deep is given as it is."""
+    """Yield the key and value of each leaf. An empty object or list has none. Values below `DEPTH` are not divided."""
     if isinstance(value, dict | list) and depth:
         for name, one in _pairs(value):
             yield from _leaves(one, key if isinstance(value, list) else str(name), depth - 1)
@@ -146,5 +141,5 @@ def _pairs(value: dict[str, Any] | list[Any]) -> Iterable[tuple[Any, Any]]:
 
 
 def _spelling(key: str) -> str:
-    """`replaceAll` is `replace_all`."""
+    """Normalize the spelling of a key: `replaceAll` and `replace_all` are the same."""
     return key.replace("_", "").replace("-", "").lower()

@@ -1,21 +1,21 @@
-"""Text whose form is told beside it, as results have that are shown to the user: by MIME type, language, path."""
+"""Text whose MIME type, language or path is known, as in the `display` of a result."""
 
 from __future__ import annotations
 
 from markupsafe import Markup
 
-from tooltap.daemon.web.cards.edits import changes_body
-from tooltap.daemon.web.cards.files import source
-from tooltap.daemon.web.cards.parts import plain, prose
+from tooltap.daemon.web.cards.blocks import plain, prose
+from tooltap.daemon.web.cards.tools.edits import changes_body
+from tooltap.daemon.web.cards.tools.files import source
 from tooltap.daemon.web.html.diffs import changes_of_diff
 from tooltap.daemon.web.html.look import Look
 
-__all__ = ["DIFFS", "shown_text"]
+__all__ = ["DIFFS", "typed_text"]
 
 DIFFS = frozenset({"text/x-diff", "text/x-patch"})
 
 
-def shown_text(
+def typed_text(
     text: str,
     look: Look,
     pointer: str = "",
@@ -24,7 +24,7 @@ def shown_text(
     language: str | None = None,
     path: str | None = None,
 ) -> Markup:
-    """A diff as changes by file, Markdown as such, source code with its colours, all else as a terminal shows it."""
+    """Render a diff as changes by file, Markdown as prose, source code with colours, and other text like a terminal."""
     if mime_type in DIFFS and (changes := changes_of_diff(text)):
         return changes_body(changes, look, pointer)
     if mime_type == "text/markdown":

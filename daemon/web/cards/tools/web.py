@@ -1,4 +1,4 @@
-"""Pages that were fetched, and what a search of the web found."""
+"""Web pages that were fetched, and the hits of web searches."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from urllib.parse import urlsplit
 
 from markupsafe import Markup
 
-from tooltap.daemon.web.cards.any import tree
-from tooltap.daemon.web.cards.parts import facts, few, joined, plain, prose, short
+from tooltap.daemon.web.cards.blocks import facts, few, joined, plain, prose, short
+from tooltap.daemon.web.cards.tool_card import ToolCard
+from tooltap.daemon.web.cards.tree import tree
 from tooltap.daemon.web.html.look import Excerpt, Look, excerpt
 from tooltap.daemon.web.html.markup import link, template
 from tooltap.normalizers.wire.values import string
-from tooltap.protocol.tools import SearchHit, WebFetchInput, WebFetchResult, WebSearchInput, WebSearchResult
+from tooltap.protocol.tools import SearchHit, ToolTypes, WebFetchInput, WebFetchResult, WebSearchInput, WebSearchResult
 
-__all__ = ["Fetched", "Found", "fetch_input", "fetch_output", "web_search_input", "web_search_output"]
+__all__ = ["CARDS"]
 
 
 def fetch_input(asked: WebFetchInput, look: Look) -> Markup:
@@ -27,7 +28,7 @@ def fetch_input(asked: WebFetchInput, look: Look) -> Markup:
 
 class Fetched(WebFetchResult):
     codeText: str | None = None
-    """Claude Code: what the status is called."""
+    """Claude Code: the name of the HTTP status."""
 
 
 def fetch_output(result: Fetched, look: Look) -> Markup:
@@ -47,7 +48,7 @@ def web_search_input(asked: WebSearchInput, look: Look) -> Markup:
 class Found(WebSearchResult):
     durationSeconds: float | None = None
     message: str | None = None
-    """What Gemini shows the user in place of results."""
+    """Gemini: what the user sees instead of results."""
 
 
 class _Hit(NamedTuple):
@@ -55,7 +56,7 @@ class _Hit(NamedTuple):
     host: str
     snippet: Excerpt
     answer: Markup
-    """Words of an answer that belong to no page."""
+    """Part of an answer that belongs to no page."""
 
 
 def web_search_output(result: Found, look: Look) -> Markup:
@@ -84,3 +85,9 @@ def _host(url: str) -> str:
         return short(urlsplit(url).hostname or "", 100)
     except ValueError:
         return ""
+
+
+CARDS = {
+    "WebFetch": ToolCard("⇣", fetch_input, fetch_output, ToolTypes(WebFetchInput, Fetched)),
+    "WebSearch": ToolCard("⌕", web_search_input, web_search_output, ToolTypes(WebSearchInput, Found)),
+}

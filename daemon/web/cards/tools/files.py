@@ -1,4 +1,4 @@
-"""Files that are read or written: their text with colours by name and the lines' own numbers; cells of notebooks."""
+"""Files that are read or written, as source code with the files' line numbers; cells of notebooks."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from tooltap.daemon.web.cards.tool_card import ToolCard
+from tooltap.daemon.web.cards.tools.edits import change_output
 from tooltap.daemon.web.html.look import Look, excerpt
 from tooltap.daemon.web.html.markup import template
-from tooltap.protocol.file_tools import FileInput, FileText, ReadInput, ReadResult, WriteInput
+from tooltap.protocol.file_tools import ChangeResult, FileInput, FileText, ReadInput, ReadResult, WriteInput
 from tooltap.protocol.payloads import ToolInput
+from tooltap.protocol.tools import ToolTypes
 
-__all__ = ["NotebookEditInput", "notebook_input", "read_input", "read_output", "write_input"]
+__all__ = ["CARDS", "source"]
 
 
 class NotebookEditInput(ToolInput):
-    """Claude Code's."""
+    """As Claude Code sends it."""
 
     notebook_path: str | None = None
     cell_id: str | None = None
@@ -49,11 +52,11 @@ def notebook_input(asked: NotebookEditInput, look: Look) -> Markup:
 
 
 def read_output(result: ReadResult, look: Look) -> Markup:
-    """Images and documents are attachments of the result."""
+    """Render the text of a file; images and documents are attachments of the result."""
     file = result.file
     if file is None or file.content is None:
         return Markup()
-    path = file.filePath or _asked_for(look)
+    path = file.filePath or _path_of_call(look)
     return _extent(file) + source(file.content, look, "/output/file/content", path=path, first_line=file.startLine or 1)
 
 
@@ -66,7 +69,7 @@ def source(
     language: str | None = None,
     first_line: int | None = None,
 ) -> Markup:
-    """Source code, as much as the level shows, with the colours of the language or of files of that name."""
+    """Render source code, as much as the level shows, coloured by its language or by the file's name."""
     part = excerpt(text, look, pointer)
     return template("file_text.html", part=part, path=path, language=language, first_line=first_line)
 
@@ -80,7 +83,7 @@ def _files(asked: FileInput, look: Look, facts: Sequence[tuple[str, str]]) -> Ma
 
 
 def _extent(file: FileText) -> Markup:
-    """Which lines of how many, where that is not all."""
+    """Say which lines of how many these are, unless they are all."""
     if not file.totalLines or file.numLines is None or file.numLines >= file.totalLines:
         return Markup()
     first = file.startLine or 1
@@ -88,6 +91,13 @@ def _extent(file: FileText) -> Markup:
     return Markup('<p class="extent">lines {:,} to {:,} of {:,}</p>').format(first, last, file.totalLines)
 
 
-def _asked_for(look: Look) -> str | None:
+def _path_of_call(look: Look) -> str | None:
     path = look.call.input.get("file_path") if look.call else None
     return path if isinstance(path, str) else None
+
+
+CARDS = {
+    "Read": ToolCard("▤", read_input, read_output),
+    "Write": ToolCard("✎", write_input, change_output),
+    "NotebookEdit": ToolCard("✎", notebook_input, change_output, ToolTypes(NotebookEditInput, ChangeResult)),
+}

@@ -1,16 +1,19 @@
-"""tooltap's own display tools: what was asked for, and the line the model got. What the user sees is the result's
-`display`."""
+"""The display tools of `tooltap mcp`: their input, and the line that the model gets. The user sees the result's
+`display` instead."""
 
 from __future__ import annotations
 
 from markupsafe import Markup
 
+from tooltap.daemon.web.cards.tool_card import ToolCard
+from tooltap.daemon.web.cards.tools.shell import shell_input
 from tooltap.daemon.web.html.look import Look, excerpt
 from tooltap.daemon.web.html.markup import template
+from tooltap.protocol.file_tools import BashInput
 from tooltap.protocol.payloads import ToolInput
-from tooltap.protocol.tools import McpResult
+from tooltap.protocol.tools import McpResult, ToolTypes
 
-__all__ = ["DisplayFileInput", "DisplayResult", "display_file_input", "display_output"]
+__all__ = ["CARDS"]
 
 
 class DisplayFileInput(ToolInput):
@@ -34,3 +37,12 @@ def display_output(result: DisplayResult, look: Look) -> Markup:
     if not result.text or result.text == result.errorMessage:
         return Markup()
     return template("said.html", said=[excerpt(result.text, look, "/output/text")])
+
+
+_FILE_TYPES = ToolTypes(DisplayFileInput, DisplayResult)
+
+CARDS = {
+    "mcp__tooltap__run_and_display": ToolCard("❯", shell_input, display_output, ToolTypes(BashInput, DisplayResult)),
+    "mcp__tooltap__render_file_contents": ToolCard("▤", display_file_input, display_output, _FILE_TYPES),
+    "mcp__tooltap__display_image": ToolCard("▤", display_file_input, display_output, _FILE_TYPES),
+}

@@ -1,7 +1,7 @@
-"""What the bodies of cards are put together of: prose, plain text, facts, tables, notes, attachments.
+"""The building blocks of card bodies: prose, plain text, facts, tables, notes, attachments.
 
-Each gives nothing for nothing, so that a body is the pieces that are there, joined. Lists are bounded by the level,
-and say how much of them is left out.
+Each block is empty for an empty value, so that a body is simply its blocks joined. The level bounds lists, which then
+say how many items are hidden.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ __all__ = [
 SUMMARY_ITEMS = 20
 FULL_ITEMS = 500
 HEADER = 100
-"""Characters of each thing a header says."""
+"""Most characters of each text in a header."""
 SHORT = 300
-"""Characters of what has one line."""
+"""Most characters of a text on one line."""
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"})
-"""Shown as images. An SVG is a document, which may have scripts where it is opened."""
+"""MIME types shown as images. SVG is not among them: it is a document and may contain scripts."""
 
 Item = TypeVar("Item")
 
@@ -48,30 +48,30 @@ class Few(NamedTuple, Generic[Item]):
 
 
 def few(items: Sequence[Item], look: Look) -> Few[Item]:
-    """As many of them as the level shows."""
+    """Return the items that the level shows, and how many it hides."""
     limit = FULL_ITEMS if look.is_full else SUMMARY_ITEMS
     return Few(items[:limit], max(len(items) - limit, 0))
 
 
-def joined(*parts: Markup) -> Markup:
-    return Markup().join(parts)
+def joined(*blocks: Markup) -> Markup:
+    return Markup().join(blocks)
 
 
 def short(value: str, length: int = SHORT) -> str:
-    """The beginning of a text, on one line."""
+    """Return the beginning of a text, on one line."""
     line = " ".join(value[: 4 * length].split())
     return line if len(line) <= length and len(value) <= 4 * length else f"{line[: length - 1]}…"
 
 
 def prose(value: str | None, look: Look, pointer: str = "", *, prompt: bool = False) -> Markup:
-    """Markdown. `pointer`: where in the event it stands; `prompt`: somebody typed it, line breaks and all."""
+    """Render Markdown. `pointer`: its place in the event; `prompt`: a user typed it, so line breaks are kept."""
     if not value or not value.strip():
         return Markup()
     return template("prose.html", part=excerpt(value, look, pointer), prompt=prompt)
 
 
 def plain(value: str | None, look: Look, pointer: str = "", *, kind: str = "") -> Markup:
-    """Text of a tool as it is, with the colours it has for a terminal. `kind`: a further class."""
+    """Render a tool's text with its terminal colours. `kind`: an additional CSS class."""
     if not value or not value.strip():
         return Markup()
     part = excerpt(value, look, pointer)
@@ -80,8 +80,8 @@ def plain(value: str | None, look: Look, pointer: str = "", *, kind: str = "") -
 
 
 def facts(pairs: Iterable[tuple[str, Any]]) -> Markup:
-    """Words and their values, one a line; those without a value are left out. Addresses are links."""
-    shown = [(word, _value(value)) for word, value in pairs if value is not None and value != "" and value != []]
+    """Render labels with their values, one per line, without empty values. Addresses are links."""
+    shown = [(label, _value(value)) for label, value in pairs if value is not None and value != "" and value != []]
     return template("facts.html", pairs=shown) if shown else Markup()
 
 
@@ -99,7 +99,7 @@ def _value(value: Any) -> Markup:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]], look: Look, *, name: str) -> Markup:
-    """`name`: what it is a table of, for who does not see it. Columns without a value are left out."""
+    """Render a table without its empty columns. `name`: its label for screen readers."""
     if not rows:
         return Markup()
     part = few(rows, look)
@@ -115,17 +115,17 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Any]], look: Look, *, nam
 
 
 def note(sentence: str) -> Markup:
-    """Something about the card, in our words."""
+    """Render a remark of tooltap about the card."""
     return Markup('<p class="note">{}</p>\n').format(text(sentence))
 
 
 def folded(summary: str, body: Markup) -> Markup:
-    """To be unfolded by who wants it."""
+    """Render a body that is folded at first."""
     return template("folded.html", summary=summary, body=body) if body else Markup()
 
 
 def attachments(attached: list[Attachment] | None, look: Look) -> Markup:
-    """Images as images, of bodies that we keep; everything else as a link with name, type and size."""
+    """Render stored images as images, all other attachments as links with name, type and size."""
     if not attached:
         return Markup()
     part = few(attached, look)

@@ -1,34 +1,36 @@
-"""A command and what it printed; and the tools that look after a command that runs on.
+"""A command and its output; and the tools for a command that runs in the background.
 
-The exit code stands in the card's header.
+The card's header has the exit code.
 """
 
 from __future__ import annotations
 
 from markupsafe import Markup
 
+from tooltap.daemon.web.cards.tool_card import ToolCard
 from tooltap.daemon.web.html.look import Look, excerpt
 from tooltap.daemon.web.html.markup import template
-from tooltap.daemon.web.html.screen import settled
+from tooltap.daemon.web.html.screen import final_screen
 from tooltap.protocol.file_tools import BashInput, BashResult
 from tooltap.protocol.payloads import ToolInput
+from tooltap.protocol.tools import ToolTypes
 
-__all__ = ["FollowerInput", "FollowerResult", "follower_input", "shell_input", "shell_output"]
+__all__ = ["CARDS", "shell_input"]
 
 
 class FollowerInput(ToolInput):
-    """Of `BashOutput` and `KillShell` (Claude Code, Copilot) and `write_stdin` (Codex)."""
+    """The input of `BashOutput` and `KillShell` (Claude Code, Copilot) and of `write_stdin` (Codex)."""
 
     bash_id: str | None = None
     shell_id: str | None = None
     session_id: int | str | None = None
     chars: str | None = None
-    """What is typed in; nothing where the output is all that is wanted."""
+    """What is typed in; empty where the agent only asks for the output."""
 
 
 class FollowerResult(BashResult):
     status: str | None = None
-    """Of the command: running, completed, failed, killed."""
+    """State of the command: running, completed, failed, killed."""
     message: str | None = None
     command: str | None = None
 
@@ -55,7 +57,7 @@ def follower_input(asked: FollowerInput, look: Look) -> Markup:
 
 def shell_output(result: BashResult, look: Look) -> Markup:
     printed = [
-        (name, excerpt(settled(value), look, f"/output/{name}"))
+        (name, excerpt(final_screen(value), look, f"/output/{name}"))
         for name in ("message", "stdout", "stderr")
         if (value := getattr(result, name, None))
     ]
@@ -63,3 +65,13 @@ def shell_output(result: BashResult, look: Look) -> Markup:
     if not printed and not facts and not result.interrupted:
         return Markup()
     return template("shell_output.html", result=result, printed=printed, facts=facts)
+
+
+_FOLLOWER = ToolCard("❯", follower_input, shell_output, ToolTypes(FollowerInput, FollowerResult))
+
+CARDS = {
+    "Bash": ToolCard("❯", shell_input, shell_output),
+    "BashOutput": _FOLLOWER,
+    "KillShell": _FOLLOWER,
+    "write_stdin": _FOLLOWER,
+}

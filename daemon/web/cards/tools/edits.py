@@ -1,4 +1,4 @@
-"""Changes of files: edits, patches, a turn's diff, new and deleted files, notebooks; and what the tool said of them."""
+"""Changes of files as diffs: edits, patches, the diff of a turn, deleted files; and the text that the tool returned."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from tooltap.daemon.web.cards.tool_card import ToolCard
 from tooltap.daemon.web.html.diffs import (
     Change,
     Hunk,
@@ -33,27 +34,17 @@ from tooltap.protocol.file_tools import (
     SingleEdit,
 )
 
-__all__ = [
-    "change_output",
-    "changes_body",
-    "delete_input",
-    "delete_output",
-    "diff_input",
-    "diff_output",
-    "edit_input",
-    "multi_edit_input",
-    "patch_input",
-    "patch_output",
-]
+__all__ = ["CARDS", "change_output", "changes_body"]
 
 SUMMARY_FILES = 12
 FULL_LINES = 5_000
-"""Of all changes of a card; more is in the raw view."""
+"""Lines of all changes of a card; the raw view has the rest."""
 _TAGS = {"+": "ins", "-": "del", " ": "span", "\\": "em"}
 
 
 def changes_body(changes: Sequence[Change], look: Look, *pointers: str) -> Markup:
-    """Diffs of files, as much as the level shows. `pointers`: of the texts they are made of, for what was cut there."""
+    """Render diffs of files, as much as the level shows. `pointers`: the places in the event of the compared texts, to
+    link to those that were cut."""
     if not changes:
         return Markup()
     shown = changes if look.is_full else changes[:SUMMARY_FILES]
@@ -129,17 +120,17 @@ def diff_input(asked: DiffInput, look: Look) -> Markup:
 
 
 def diff_output(result: DiffResult, look: Look) -> Markup:
-    return _said(look, (("status", result.status),))
+    return _texts(look, (("status", result.status),))
 
 
 def change_output(result: ChangeResult, look: Look) -> Markup:
-    """The change stands in the call already; with its place in the file it is shown to those who want to see all."""
-    said = _said(look, (("message", result.message), ("stdout", result.stdout), ("stderr", result.stderr)))
+    """Render the tool's text. The call's card shows the change; level `full` repeats it with its place in the file."""
+    texts = _texts(look, (("message", result.message), ("stdout", result.stdout), ("stderr", result.stderr)))
     not_applied = Markup('<p class="note">Not applied.</p>') if result.applied is False else Markup()
     changes = Markup()
     if result.structuredPatch and (look.is_full or look.call is None):
         changes = changes_body([Change.of("", "", hunks_of_claude(result.structuredPatch))], look)
-    return said + not_applied + changes
+    return texts + not_applied + changes
 
 
 def patch_output(result: PatchResult, look: Look) -> Markup:
@@ -154,10 +145,19 @@ def delete_input(asked: DeleteInput, look: Look) -> Markup:
 
 def delete_output(result: DeleteResult, look: Look) -> Markup:
     not_deleted = Markup('<p class="note">Not deleted.</p>') if result.deleted is False else Markup()
-    return _said(look, (("message", result.message),)) + not_deleted
+    return _texts(look, (("message", result.message),)) + not_deleted
 
 
-def _said(look: Look, texts: Sequence[tuple[str, str | None]]) -> Markup:
-    """What the tool said, under these keys of its output."""
+def _texts(look: Look, texts: Sequence[tuple[str, str | None]]) -> Markup:
+    """Render the texts that the tool returned under these keys of its output."""
     said = [excerpt(text, look, f"/output/{key}") for key, text in texts if text]
     return template("said.html", said=said) if said else Markup()
+
+
+CARDS = {
+    "Edit": ToolCard("✎", edit_input, change_output),
+    "MultiEdit": ToolCard("✎", multi_edit_input, change_output),
+    "Delete": ToolCard("✕", delete_input, delete_output),
+    "Patch": ToolCard("✎", patch_input, patch_output),
+    "Diff": ToolCard("±", diff_input, diff_output),
+}

@@ -1,4 +1,4 @@
-"""To-do lists as check lists: states in words, and what has changed since the list before."""
+"""To-do lists as check lists: the state of each entry in words, and what has changed since the previous list."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from tooltap.daemon.web.cards.parts import few, joined, note, plain, prose, short
+from tooltap.daemon.web.cards.blocks import few, joined, note, plain, prose, short
+from tooltap.daemon.web.cards.tool_card import ToolCard, nothing
 from tooltap.daemon.web.html.look import Look
 from tooltap.daemon.web.html.markup import template
 from tooltap.protocol.tools import Todo, TodoResult, TodoWriteInput
 
-__all__ = ["todo_read_output", "todo_write_input", "todo_write_output"]
+__all__ = ["CARDS"]
 
 _MARKS = {"pending": "☐", "in_progress": "◐", "completed": "☑"}
 _WORDS = {"pending": "to do", "in_progress": "in progress", "completed": "done"}
@@ -31,22 +32,22 @@ def todo_write_input(asked: TodoWriteInput, look: Look) -> Markup:
 
 
 def todo_write_output(result: TodoResult, look: Look) -> Markup:
-    """Of a list that stands in the call, only what has changed."""
+    """Render only what has changed, if the call's card shows the list."""
     asked = None if look.call is None else TodoWriteInput.from_payload(look.call.input).todos
     is_known = asked is not None and _texts(asked) == _texts(result.todos or [])
     if not is_known:
-        return joined(_list(result.todos or [], result.oldTodos, look), _words(result, look))
+        return joined(_list(result.todos or [], result.oldTodos, look), _message(result, look))
     if result.oldTodos is None:
-        return _words(result, look)
-    return joined(_changes(result.todos or [], result.oldTodos, look), _words(result, look))
+        return _message(result, look)
+    return joined(_changes(result.todos or [], result.oldTodos, look), _message(result, look))
 
 
 def todo_read_output(result: TodoResult, look: Look) -> Markup:
-    return joined(_list(result.todos or [], result.oldTodos, look), _words(result, look))
+    return joined(_list(result.todos or [], result.oldTodos, look), _message(result, look))
 
 
-def _words(result: TodoResult, look: Look) -> Markup:
-    """What the tool said, to the model: of use where there is no list, else where everything is shown."""
+def _message(result: TodoResult, look: Look) -> Markup:
+    """Render the tool's message to the model, where there is no list and at level `full`."""
     return plain(result.message, look, "/output/message") if result.todos is None or look.is_full else Markup()
 
 
@@ -75,7 +76,7 @@ def _changes(todos: list[Todo], before: list[Todo], look: Look) -> Markup:
 
 
 def _since(todos: list[Todo], before: list[Todo] | None) -> list[str]:
-    """What is new of each entry; empty where it is as it was, or there was no list."""
+    """Return what is new about each entry; empty where it has not changed or there was no list."""
     if not before:
         return ["" for _ in todos]
     states = {_key(todo): todo.status or "" for todo in before}
@@ -114,3 +115,9 @@ def _entry(todo: Todo, change: str) -> _Entry:
         facts=tuple(facts),
         change=change,
     )
+
+
+CARDS = {
+    "TodoWrite": ToolCard("☑", todo_write_input, todo_write_output),
+    "TodoRead": ToolCard("☑", nothing, todo_read_output),
+}

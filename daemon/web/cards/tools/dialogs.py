@@ -1,4 +1,4 @@
-"""What agents ask people: questions with options, permissions, plans; and titles."""
+"""What agents ask users: questions with options, permissions, plans; and titles."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from tooltap.daemon.web.cards.any import said, tree
-from tooltap.daemon.web.cards.parts import facts, few, folded, joined, plain, prose, short
+from tooltap.daemon.web.cards.blocks import facts, few, folded, joined, plain, prose, short
+from tooltap.daemon.web.cards.tool_card import ToolCard, nothing
+from tooltap.daemon.web.cards.tree import text_or_tree, tree
 from tooltap.daemon.web.html.look import Excerpt, Look, excerpt
 from tooltap.daemon.web.html.markup import template
 from tooltap.normalizers.wire.values import record, records, string
@@ -18,31 +19,17 @@ from tooltap.protocol.tools import (
     AskUserQuestionResult,
     ChangeTitleInput,
     ChangeTitleResult,
+    EnterPlanModeInput,
     ExitPlanModeInput,
     PlanModeResult,
     Question,
     ReasoningInput,
     ReasoningResult,
+    ToolTypes,
     WorkspaceIndexingPermissionInput,
 )
 
-__all__ = [
-    "Answers",
-    "Planned",
-    "answers_given",
-    "choices",
-    "history_import_input",
-    "indexing_input",
-    "plan_input",
-    "plan_output",
-    "question_input",
-    "question_output",
-    "questions_asked",
-    "reasoning_input",
-    "reasoning_output",
-    "title_input",
-    "title_output",
-]
+__all__ = ["CARDS", "answers_given", "choices", "questions_asked"]
 
 # -- options ------------------------------------------------------------------------------------------------------
 
@@ -62,13 +49,13 @@ _KINDS = {
 
 
 def choices(options: list[Any], look: Look) -> Markup:
-    """The answers a permission request offers, `{id, name, kind}` each."""
+    """Render the options of a permission request, `{id, name, kind}` each."""
     shown = few(records(options), look)
     return template("options.html", options=[_choice(one) for one in shown.shown], hidden=shown.hidden)
 
 
 def _choice(option: dict[str, Any]) -> _Option:
-    """One that has no name is explained by its kind."""
+    """An option without a name is explained by its kind."""
     identity = string(option.get("id")) or string(option.get("optionId")) or "?"
     name = string(option.get("name")) or identity
     kind = string(option.get("kind")) or ""
@@ -76,7 +63,7 @@ def _choice(option: dict[str, Any]) -> _Option:
 
 
 ANSWER = 10_000
-"""Characters of an answer in which options are looked for."""
+"""Longest answer, in characters, in which options are recognized."""
 
 # -- questions ----------------------------------------------------------------------------------------------------
 
@@ -87,9 +74,9 @@ class _Asked(NamedTuple):
     several: bool
     options: list[_Option]
     hidden: int
-    """Options that are not shown."""
+    """How many options are not shown."""
     answer: Markup
-    """In the person's own words, or of a form we do not know."""
+    """In the user's own words, or of an unknown form."""
 
 
 def question_input(asked: AskUserQuestionInput, look: Look) -> Markup:
@@ -97,14 +84,14 @@ def question_input(asked: AskUserQuestionInput, look: Look) -> Markup:
 
 
 class Answers(AskUserQuestionResult):
-    """As Claude Code 2.1 gives it: the questions again, and what the model is told."""
+    """The result of Claude Code 2.1: it repeats the questions, and `content` is for the model."""
 
     questions: list[Question] | None = None
     content: str | None = None
 
 
 def question_output(result: Answers, look: Look) -> Markup:
-    """The questions again, with what was chosen; without answers, what the tool says."""
+    """Render the questions with the chosen options; without answers, the tool's text."""
     if result.answers is None:
         return plain(result.content, look, "/output/content")
     asked = records(None if look.call is None else look.call.input.get("questions"))
@@ -114,8 +101,8 @@ def question_output(result: Answers, look: Look) -> Markup:
 def questions_asked(
     questions: Sequence[Question | dict[str, Any]], answers: dict[str, Any] | None, look: Look
 ) -> Markup:
-    """`answers`: question, or its id -> answer; None where none is known yet. An answer to a question that is not
-    among them stands for itself."""
+    """Render questions. `answers`: question, or its id -> answer; None while there are none. An answer whose question
+    is not in `questions` is shown as a question of its own."""
     left = dict(answers or {})
     asked = [one if isinstance(one, Question) else Question.from_payload(one) for one in questions]
     shown = few(asked, look)
@@ -127,14 +114,14 @@ def questions_asked(
 
 
 def answers_given(answers: dict[str, Any], look: Look) -> Markup:
-    """Without the questions, which stand elsewhere."""
+    """Render answers without their options, which another card shows."""
     if all(isinstance(answer, str) for answer in answers.values()):
         return facts((short(question), answer) for question, answer in few(list(answers.items()), look).shown)
     return questions_asked([], answers, look)
 
 
 def _asked(asked: Question, answers: dict[str, Any], look: Look) -> _Asked:
-    """Takes its answer out of `answers`."""
+    """Take the question's answer out of `answers`."""
     names = (asked.question, string(asked.extra.get("id")), asked.header)
     answer = next((answers.pop(name) for name in names if name is not None and name in answers), None)
     offered = [
@@ -149,13 +136,13 @@ def _asked(asked: Question, answers: dict[str, Any], look: Look) -> _Asked:
         several=asked.multiSelect is True,
         options=[_Option(short(label), description, label in chosen) for label, description in part.shown],
         hidden=part.hidden,
-        answer=said(own, look, ""),
+        answer=text_or_tree(own, look, ""),
     )
 
 
 def _chosen(answer: Any, labels: list[str]) -> tuple[set[str], Any]:
-    """Which of the options the answer names, and what else it says. Several are joined by commas; a label may have
-    commas itself."""
+    """Return which options the answer names, and the rest of the answer. Several labels are joined by commas; a label
+    may contain commas itself."""
     given = record(answer).get("answers", answer)  # Codex: {answers: [label, …]}
     words = given if isinstance(given, list) else [given]
     if not all(isinstance(word, str) and len(word) <= ANSWER for word in words):
@@ -176,7 +163,7 @@ def _chosen(answer: Any, labels: list[str]) -> tuple[set[str], Any]:
 
 
 class Planned(PlanModeResult):
-    """As Claude Code 2.1 gives it: with what the model is told."""
+    """The result of Claude Code 2.1; `content` is for the model."""
 
     content: str | None = None
 
@@ -186,7 +173,7 @@ def plan_input(asked: ExitPlanModeInput, look: Look) -> Markup:
 
 
 def plan_output(result: Planned, look: Look) -> Markup:
-    """The plan only where it is not what was proposed."""
+    """Render the plan only if it differs from the proposed one."""
     proposed = None if look.call is None else look.call.input.get("plan")
     return joined(
         prose(result.plan, look, "/output/plan") if result.plan != proposed else Markup(),
@@ -195,7 +182,7 @@ def plan_output(result: Planned, look: Look) -> Markup:
     )
 
 
-# -- titles, reasoning, the ancestor's own dialogs ----------------------------------------------------------------
+# -- titles, reasoning, and dialogs of Happy ----------------------------------------------------------------------
 
 
 def reasoning_input(asked: ReasoningInput, look: Look) -> Markup:
@@ -211,7 +198,7 @@ def title_input(asked: ChangeTitleInput, look: Look) -> Markup:
 
 
 def title_output(result: ChangeTitleResult, look: Look) -> Markup:
-    """Nothing where the title is the one that was asked for."""
+    """Render the title only if it differs from the requested one."""
     asked = None if look.call is None else look.call.input.get("title")
     title = facts([("title", result.title)]) if result.title != asked else Markup()
     return joined(title, plain(result.message, look, "/output/message"))
@@ -236,3 +223,14 @@ def history_import_input(asked: AcpHistoryImportInput, look: Look) -> Markup:
 def indexing_input(asked: WorkspaceIndexingPermissionInput, look: Look) -> Markup:
     call = tree(asked.toolCall, look, "/input/toolCall") if look.is_full else Markup()
     return joined(prose(asked.title, look, "/input/title"), choices(asked.options or [], look), call)
+
+
+CARDS = {
+    "AskUserQuestion": ToolCard("?", question_input, question_output, ToolTypes(AskUserQuestionInput, Answers)),
+    "EnterPlanMode": ToolCard("☰", nothing, plan_output, ToolTypes(EnterPlanModeInput, Planned)),
+    "ExitPlanMode": ToolCard("☰", plan_input, plan_output, ToolTypes(ExitPlanModeInput, Planned)),
+    "Reasoning": ToolCard("✻", reasoning_input, reasoning_output),
+    "change_title": ToolCard("✎", title_input, title_output),
+    "AcpHistoryImport": ToolCard("↺", history_import_input),
+    "WorkspaceIndexingPermission": ToolCard("?", indexing_input),
+}

@@ -1,4 +1,4 @@
-"""Calls of MCP servers' tools, and of agents' own tools about tools; and the answers of a tool nobody knows."""
+"""Tools of MCP servers, agents' own tools about tools, and the output of unknown tools."""
 
 from __future__ import annotations
 
@@ -6,32 +6,19 @@ from typing import Any
 
 from markupsafe import Markup
 
-from tooltap.daemon.web.cards.any import said, tree
-from tooltap.daemon.web.cards.parts import facts, joined, plain, table
+from tooltap.daemon.web.cards.blocks import facts, joined, plain, table
+from tooltap.daemon.web.cards.tool_card import ToolCard, nothing
+from tooltap.daemon.web.cards.tree import text_or_tree, tree
 from tooltap.daemon.web.html.look import Look
 from tooltap.normalizers.wire.values import record, records, string
 from tooltap.protocol.payloads import ToolInput, ToolResultPayload
-from tooltap.protocol.tools import McpResult
+from tooltap.protocol.tools import McpInput, McpResult, ToolTypes
 
-__all__ = [
-    "AnyResult",
-    "Resource",
-    "Resources",
-    "SkillInput",
-    "ToolSearchInput",
-    "ToolsFound",
-    "any_output",
-    "mcp_output",
-    "resource_output",
-    "resources_output",
-    "skill_input",
-    "tool_search_input",
-    "tool_search_output",
-]
+__all__ = ["CARDS", "MCP_CARD", "AnyResult", "any_output"]
 
 
 class AnyResult(ToolResultPayload):
-    """The keys under which most tools answer in words."""
+    """The keys under which most tools return text."""
 
     text: str | None = None
     content: str | None = None
@@ -40,13 +27,13 @@ class AnyResult(ToolResultPayload):
 
 def any_output(result: AnyResult, look: Look) -> Markup:
     words = {"text": result.text, "content": result.content, "message": result.message}
-    return joined(*(said(value, look, f"/output/{key}") for key, value in words.items()))
+    return joined(*(text_or_tree(value, look, f"/output/{key}") for key, value in words.items()))
 
 
 def mcp_output(result: McpResult, look: Look) -> Markup:
-    """Blocks whose body was taken out of the event are attachments, and shown as such."""
+    """Render the result without the blocks whose body is an attachment of the event."""
     blocks = [block for block in result.content or [] if "outputId" not in record(block)]
-    return joined(said(result.text, look, "/output/text"), tree(blocks, look, "/output/content"))
+    return joined(text_or_tree(result.text, look, "/output/text"), tree(blocks, look, "/output/content"))
 
 
 # -- resources ----------------------------------------------------------------------------------------------------
@@ -74,14 +61,14 @@ def resource_output(result: Resource, look: Look) -> Markup:
     shown = [
         joined(
             facts([("address", string(one.get("uri"))), ("type", string(one.get("mimeType")))]),
-            said(string(one.get("text")), look, f"/output/contents/{index}/text"),
+            text_or_tree(string(one.get("text")), look, f"/output/contents/{index}/text"),
         )
         for index, one in enumerate(result.contents or [])
     ]
     return joined(*shown, any_output(result, look))
 
 
-# -- skills, the search for tools ---------------------------------------------------------------------------------
+# -- skills, tool search -------------------------------------------------------------------------------------------
 
 
 class SkillInput(ToolInput):
@@ -121,3 +108,17 @@ def tool_search_output(result: ToolsFound, look: Look) -> Markup:
         facts([("found", [name for name in names if name]), ("of", result.total_deferred_tools)]),
         any_output(result, look),
     )
+
+
+MCP_CARD = ToolCard("⊞", nothing, mcp_output, ToolTypes(McpInput, McpResult))
+"""The entry of every `mcp__<server>__<tool>`. The card's header names server and tool; the arguments are a tree."""
+
+_RESOURCES = ToolCard("⊞", nothing, resources_output, ToolTypes(ToolInput, Resources))
+
+CARDS = {
+    "Skill": ToolCard("✦", skill_input, any_output, ToolTypes(SkillInput, AnyResult)),
+    "ToolSearch": ToolCard("⌕", tool_search_input, tool_search_output, ToolTypes(ToolSearchInput, ToolsFound)),
+    "ListMcpResources": _RESOURCES,
+    "list_mcp_resource_templates": _RESOURCES,
+    "ReadMcpResource": ToolCard("⊞", nothing, resource_output, ToolTypes(ToolInput, Resource)),
+}

@@ -1,4 +1,4 @@
-"""The web gateway as one ASGI application: its endpoints, behind the guard."""
+"""The web gateway as one ASGI application: all endpoints, behind the guard."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["application"]
 
 
 def application(services: Services, *, token: str, host: str, port: int) -> ASGIApp:
-    """`host` and `port`: where it listens."""
+    """Assemble it. `host` and `port`: where the server listens."""
     web = services.config.web
     endpoints = Starlette(routes=[*api.routes(services), *page.routes(services)], exception_handlers=HANDLERS)
-    endpoints.router.redirect_slashes = False  # what is nearly an address is none
+    endpoints.router.redirect_slashes = False  # an address with a slash too many is not found
     guarded = Guard(
         endpoints,
         token=token,
