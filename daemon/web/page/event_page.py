@@ -1,4 +1,4 @@
-"""One event: its card in full, and what the user, the model and the provider said of it, side by side."""
+"""The page of one event: its card in full, and its three views (`display`, `assistant`, `raw`) side by side."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VIEWS: tuple[tuple[View, str], ...] = (
     ("assistant", "what the model saw"),
     ("raw", "all there is, the provider's own words included"),
 )
-# Control characters that JSON allows as they are, and those that change the direction of writing.
+# Control characters that JSON does not escape, and characters that change the writing direction.
 _UNSEEN = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
 
 
@@ -38,7 +38,7 @@ class ShownView(NamedTuple):
 
 
 async def event_page(services: Services, fragments: Fragments, seq: int) -> dict[str, Any]:
-    """The values of its template. Raises `WebError` and `JournalError`."""
+    """Return the values for its template. Raises `WebError` and `JournalError`."""
     found = [await _view(services, seq, view) for view, _ in VIEWS]
     raw = found[-1]
     session = Filter(session=(raw["session"],))
@@ -63,7 +63,7 @@ async def event_page(services: Services, fragments: Fragments, seq: int) -> dict
 
 
 def pretty(value: Any) -> str:
-    """JSON as it is, indented; what cannot be seen in it is escaped."""
+    """Format JSON with indentation, and escape invisible characters."""
     text = json.dumps(value, ensure_ascii=False, indent=2)
     return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 

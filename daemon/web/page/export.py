@@ -1,12 +1,13 @@
-"""Events as one page that needs nothing else: no daemon, no script, no network. Styles and bodies are inside.
+"""Exports events as one self-contained HTML file: no daemon, no script, no network. Styles and bodies are inside.
 
     page = ExportedPage(title, level="summary", bodies=Bodies(1 << 20, 64 << 20))
     for event in events:
         write(page.add(event))
     write(page.end())
 
-What a level leaves out unfolds without a script. The page is written while the events come: only as much of it is in
-memory as a card may still be put into, so what belongs to a call of long ago stands for itself.
+What a level hides can be unfolded without a script. The file is written while events are added. Memory holds only the
+last cards, which may still receive results and children; an event of a call that is already written becomes a card of
+its own.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ __all__ = ["Bodies", "Body", "ExportedPage", "body_ids"]
 
 HELD_CARDS = 2_000
 HELD_BYTES = 33_554_432
-"""Of the cards that are not written yet, as much is kept: things may still be put into them."""
+"""Limits of the cards that are held in memory before they are written."""
 HELD_CALLS = 1_000
-"""Calls that a result's renderer may ask for."""
+"""Latest calls that are remembered for the renderers of their results."""
 UNKNOWN = "application/octet-stream"
 STYLES = ("cards.css", "export.css")
 
@@ -47,7 +48,7 @@ class Body(NamedTuple):
 
 
 class Bodies:
-    """Bodies kept aside by the journal that go into the page, within bounds, and how many do not."""
+    """Decides which output bodies go into the file, within limits, and counts the others."""
 
     def __init__(self, max_each: int, max_all: int) -> None:
         self._max_each = max_each
@@ -56,7 +57,7 @@ class Bodies:
         self.left_out_bytes = 0
 
     def has_room(self, size: int) -> bool:
-        """Whether a body of so many bytes goes into the page; if not, it counts as left out."""
+        """Say whether a body of this size goes into the file; if not, count it as left out."""
         if size <= min(self._max_each, self._left):
             self._left -= size
             return True
@@ -66,7 +67,7 @@ class Bodies:
 
 
 def body_ids(event: AnyEvent) -> Iterator[tuple[str, int, str]]:
-    """`(output id, bytes, MIME type)` of each body that the event speaks of; 0 bytes where it does not say how many."""
+    """Yield `(output id, bytes, MIME type)` of each body that the event refers to; 0 bytes if it does not say."""
     for ref in (event.outputs or {}).values():
         yield ref.output_id, ref.bytes, ref.mime_type
     for one in (event.attachments or []) if isinstance(event, Message | ToolResult) else []:
@@ -90,7 +91,7 @@ class ExportedPage:
         self._events = 0
 
     def add(self, event: AnyEvent, bodies: dict[str, Body]) -> str:
-        """HTML to write next. `event` has a `seq`; `bodies`: of those it speaks of, what goes into the page."""
+        """Add an event with a `seq` and return the HTML to write next. `bodies`: those that go into the file."""
         begun = Markup() if self._events else self._begin(event)
         self._events += 1
         fragment = self._fragment(event, bodies)
@@ -100,7 +101,7 @@ class ExportedPage:
         return str(begun + self._written(HELD_CARDS, HELD_BYTES))
 
     def end(self) -> str:
-        """What is left to write. Of no events there is no page."""
+        """Return the rest of the HTML. Without events there is no page."""
         end = template("export_end.html", events=self._events, bodies=self._bodies)
         return str(self._written(0, 0) + end)
 
@@ -110,7 +111,7 @@ class ExportedPage:
         return template("export_begin.html", title=self._title, event=event, style=Markup(style), digest=digest)
 
     def _written(self, max_cards: int, max_bytes: int) -> Markup:
-        """The first cards, until no more than that are held."""
+        """Return the HTML of the first cards, until no more than that are held."""
         cards, written = self._nesting.cards, []
         while cards and (len(cards) > max_cards or self._held > max_bytes):
             written.append(html_of(self._nesting.pop()))
@@ -121,13 +122,13 @@ class ExportedPage:
         urls = {output_id: _data_url(body) for output_id, body in bodies.items()}
         look = Look(self._level, urls.get, event.outputs or {}, self._call(event), "#e{}".format)
         full = rendered(event, look._replace(level="full"))
-        # What has bodies in it is not there twice.
+        # A card with bodies is not included twice.
         if full is None or self._level == "full" or urls:
             return full
         brief = rendered(event, look)
         if brief is None:
             return None
-        if brief.key is not None:  # the card of a call that is but its header has no room for what is put into it
+        if brief.key is not None:  # a card of level `title` has no slots for results and children
             brief = brief._replace(level="summary")
         if brief.is_minor or brief.body == full.body:
             return brief

@@ -1,8 +1,8 @@
-"""Fragments of stored events, rendered once for each level and kept for all clients.
+"""The cache of fragments: stored events, rendered once per level for all readers.
 
-Rendering is Python at work, so it is done in a thread; what has been rendered is kept as long as it fits, the least
-recently used goes first. The call of a result, whose input its renderer may want, is remembered for a while, and else
-looked for in the journal, not far before the result.
+Rendering takes CPU time, so it runs in a thread. The cache is bounded in bytes and drops what was used least recently.
+The renderer of a result may need the input of its call. Calls are cached as well; one that is not in the cache is
+searched in the journal, not far before the result.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from tooltap.daemon.web.page.heads import CallKey, Head, head_of
 from tooltap.protocol.events import AnyEvent, Notice, ToolCall, ToolUpdate, decode
 from tooltap.protocol.filters import Filter
 
-__all__ = ["Fragments", "Kept", "LevelOf", "rendered"]
+__all__ = ["Fragments", "Cache", "LevelOf", "rendered"]
 
 LOOK_BACK = 400
-"""Calls and updates of a stream among which the call of a result is looked for."""
+"""How many calls and updates of the stream are searched for the call of a result."""
 LOOK_BACK_BYTES = 1_048_576
-OF_ITS_EVENT = 4
-"""Memory that a decoded event takes, in lengths of its JSON; roughly."""
+DECODED_FACTOR = 4
+"""Approximate memory of a decoded event, as a multiple of its JSON."""
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
@@ -39,8 +39,8 @@ _log = get_logger("web")
 LevelOf: TypeAlias = Callable[[Head], Level]
 
 
-class Kept(Generic[Key, Value]):
-    """As many values as fit into `max_bytes`; the least recently used go first. For use in many threads."""
+class Cache(Generic[Key, Value]):
+    """A thread-safe cache of `max_bytes`; it drops the least recently used values."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -52,7 +52,7 @@ class Kept(Generic[Key, Value]):
         return len(self._values)
 
     def get(self, key: Key) -> tuple[Value] | None:
-        """A tuple, since a value may be None."""
+        """Return the value in a tuple, since it may be None; None if it is not cached."""
         with self._lock:
             found = self._values.get(key)
             if found is None:
@@ -70,32 +70,34 @@ class Kept(Generic[Key, Value]):
                 self.bytes -= gone
 
 
-class _Asked(NamedTuple):
+class _Request(NamedTuple):
     stored: StoredEvent
     head: Head
     level: Level
 
 
 class Fragments:
-    """`max_bytes`: of what is kept."""
+    """`max_bytes`: size of the cache."""
 
     def __init__(self, journal: Journal, max_bytes: int) -> None:
         self._journal = journal
-        self._kept: Kept[tuple[int, Level], Fragment | None] = Kept(max_bytes)
-        self._calls: Kept[CallKey, Call] = Kept(max_bytes // 4)
+        self._cached: Cache[tuple[int, Level], Fragment | None] = Cache(max_bytes)
+        self._calls: Cache[CallKey, Call] = Cache(max_bytes // 4)
 
     async def of(self, stored: Sequence[StoredEvent], level_of: LevelOf) -> list[Fragment]:
-        """Of those events that the level has something to show of. Raises `JournalError`."""
-        asked = await anyio.to_thread.run_sync(_ask, stored, level_of)
-        earlier = [event for stream, before in self._missing(asked) for event in await self._look_back(stream, before)]
-        return await anyio.to_thread.run_sync(self._render, asked, earlier)
+        """Render events; those without anything to show are left out. Raises `JournalError`."""
+        requests = await anyio.to_thread.run_sync(_requests, stored, level_of)
+        earlier = [
+            event for stream, before in self._missing(requests) for event in await self._look_back(stream, before)
+        ]
+        return await anyio.to_thread.run_sync(self._render, requests, earlier)
 
-    def _missing(self, asked: list[_Asked]) -> list[tuple[str, int]]:
-        """Streams of results whose call is neither remembered nor among what is asked for, and the last such
-        result."""
+    def _missing(self, requests: list[_Request]) -> list[tuple[str, int]]:
+        """Return the streams with results whose call is neither cached nor among the requested events, and the `seq` of
+        the last such result of each."""
         found: dict[str, int] = {}
         calls: set[CallKey] = set()
-        for stored, head, level in asked:
+        for stored, head, level in requests:
             if head.call_id is None:
                 continue
             key = head.key
@@ -104,36 +106,38 @@ class Fragments:
             elif (
                 head.kind == "tool-result"
                 and key not in calls
-                and self._kept.get((stored.seq, level)) is None
+                and self._cached.get((stored.seq, level)) is None
                 and self._calls.get(key) is None
             ):
                 found[head.stream] = stored.seq
         return list(found.items())
 
     async def _look_back(self, stream: str, before: int) -> list[StoredEvent]:
-        """Oldest first."""
+        """Read the calls and updates before a result, oldest first."""
         wanted = Filter(stream=(stream,), kind=("tool-call", "tool-update"))
         events, _ = await self._journal.read_back(before, wanted, limit=LOOK_BACK, max_bytes=LOOK_BACK_BYTES)
         return events[::-1]
 
-    def _render(self, asked: list[_Asked], earlier: list[StoredEvent]) -> list[Fragment]:
-        unknown = {one.head.key for one in asked if one.head.kind == "tool-call" and not self._calls.get(one.head.key)}
-        for stored in [*earlier, *(one.stored for one in asked if one.head.key in unknown)]:
+    def _render(self, requests: list[_Request], earlier: list[StoredEvent]) -> list[Fragment]:
+        unknown = {
+            one.head.key for one in requests if one.head.kind == "tool-call" and not self._calls.get(one.head.key)
+        }
+        for stored in [*earlier, *(one.stored for one in requests if one.head.key in unknown)]:
             self._remember(decode(stored.body), len(stored.body))
-        fragments = [self._fragment(*one) for one in asked]
+        fragments = [self._fragment(*one) for one in requests]
         return [fragment for fragment in fragments if fragment is not None]
 
     def _fragment(self, stored: StoredEvent, head: Head, level: Level) -> Fragment | None:
         key = (stored.seq, level)
-        if (kept := self._kept.get(key)) is not None:
-            return kept[0]
+        if (found := self._cached.get(key)) is not None:
+            return found[0]
         event = decode(stored.body)
         event.seq = stored.seq
         self._remember(event, len(stored.body))
         call = None if head.call_id is None else self._calls.get(head.key)
         fragment = rendered(event, Look(level, _output_url, event.outputs or {}, call and call[0]))
-        size = OF_ITS_EVENT * len(stored.body) + (0 if fragment is None else 2 * len(fragment.body))
-        self._kept.put(key, fragment, size)
+        size = DECODED_FACTOR * len(stored.body) + (0 if fragment is None else 2 * len(fragment.body))
+        self._cached.put(key, fragment, size)
         return fragment
 
     def _remember(self, event: AnyEvent, size: int) -> None:
@@ -144,23 +148,23 @@ class Fragments:
             call = Call(event.name, event.input, event.preview or (known[0].preview if known else ""))
         else:
             return
-        self._calls.put((event.stream, event.call_id), call, OF_ITS_EVENT * size)
+        self._calls.put((event.stream, event.call_id), call, DECODED_FACTOR * size)
 
 
-def _ask(stored: Sequence[StoredEvent], level_of: LevelOf) -> list[_Asked]:
+def _requests(stored: Sequence[StoredEvent], level_of: LevelOf) -> list[_Request]:
     heads = [head_of(one) for one in stored]
-    return [_Asked(one, head, level_of(head)) for one, head in zip(stored, heads, strict=True)]
+    return [_Request(one, head, level_of(head)) for one, head in zip(stored, heads, strict=True)]
 
 
 def rendered(event: AnyEvent, look: Look) -> Fragment | None:
-    """Whatever an agent wrote, the page is there; an event that a renderer fails at is said to be one."""
+    """Render an event. If a renderer fails, log it and show a notice instead, so that the page survives any event."""
     try:
         return fragment_of(event, look)
     except Exception:
         _log.exception("an event cannot be rendered", seq=event.seq)
         envelope: dict[str, Any] = {name: getattr(event, name) for name in _ENVELOPE}
-        sorry = Notice(**envelope, level="error", code="not shown", text="This event cannot be shown; see it raw.")
-        return fragment_of(sorry, look)
+        failure = Notice(**envelope, level="error", code="not shown", text="This event cannot be shown; see it raw.")
+        return fragment_of(failure, look)
 
 
 _ENVELOPE = ("v", "id", "stream", "line", "session", "protocol", "provider", "dialect", "seq", "ts")

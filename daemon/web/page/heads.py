@@ -1,4 +1,4 @@
-"""As much of a stored event as says whose card it is, and at which level that is shown, read without the rest."""
+"""The head of a stored event: the fields that decide its card and level, decoded without the rest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tooltap.daemon.journal.interface import StoredEvent
 __all__ = ["CallKey", "Head", "head_of"]
 
 CallKey: TypeAlias = tuple[str, str]
-"""Stream and call id; that of an event which is about no call is no call's."""
+"""Stream and call id; the call id is empty for an event without a call."""
 
 
 class Head(msgspec.Struct, rename="camel"):

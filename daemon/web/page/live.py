@@ -1,11 +1,21 @@
-"""What comes, as the page is told of it: server-sent events with cards of HTML, each with its `seq` as id.
+"""Live cards: the page's server-sent events.
 
-card      HTML of one card, at the level the reader prefers; it says itself into which card it belongs
-piece     {key, into?, stream?, role?, text, offset, end}: a preview of what is being written or printed
-whole     {key}: the card that follows tells all that the pieces with this key said
-sessions  HTML of the list of sessions
-gap       {from, to, reason}: events that were not kept
-live      the reader has seen everything there is; at: how far an idle one is
+    card      HTML of one card, at the level the reader prefers; its `id` is the event's `seq`
+    piece     {key, into?, stream?, role?, text, offset, end}: a partial, text that is being written or printed
+    whole     {key}: the next card contains all text of the partials with this key
+    sessions  HTML of the list of sessions
+    gap       {from, to, reason}: events that are gone
+    live      the reader has all events; `at`: the cursor of an idle reader
+
+A card is sent as soon as its event is committed and names the card and slot into which it belongs (`data-into`,
+`data-for`). The server does not know which cards a browser holds: the script nests the card, or leaves it on its own
+(`static/cards.js`, the same rules as `nesting.py`). A reader that reconnects sends its last `id` and resumes there; the
+script drops cards that it already has. So no state of a reader survives its connection.
+
+Partials are not journaled. `offset` and `end` count the code points of the whole text, so the script drops what it has
+and marks what it missed. A partial of a message gets its own place on the page, which `whole` removes just before the
+card of the message comes. If the message never comes (the turn ends first), the end of the turn removes it. A partial
+of a tool's output goes into the `live` slot of the call (`into`) until the result replaces it.
 """
 
 from __future__ import annotations
@@ -23,20 +33,20 @@ from tooltap.daemon.web.page.fragments import Fragments
 from tooltap.daemon.web.page.nesting import html_of, nest
 from tooltap.daemon.web.page.preferences import Preferences
 from tooltap.daemon.web.page.session_list import SessionList
-from tooltap.daemon.web.page.timeline import Asked, live_test
+from tooltap.daemon.web.page.timeline import Selection, live_test
 from tooltap.protocol.events import Message, Reasoning, ToolUpdate, decode
 from tooltap.protocol.frames import At, Gap, Live, Subscribe, decode_daemon_frame
 
 __all__ = ["LiveCards"]
 
 SESSIONS_PERIOD = 1.0
-"""Seconds: the list of sessions is sent again this often, if something has happened."""
+"""Seconds between two lists of sessions."""
 EVENT = b'{"seq":'
 CONTROL = b'{"op":'
 
 
-class _Piece(msgspec.Struct, rename="camel"):
-    """Whose text it is."""
+class _TextHead(msgspec.Struct, rename="camel"):
+    """The fields of a message or its partials that identify the text."""
 
     kind: str
     stream: str
@@ -49,36 +59,36 @@ class _Piece(msgspec.Struct, rename="camel"):
         return " ".join(str(one) for one in (self.stream, self.kind, self.agent, self.message_id, self.block))
 
 
-_piece_decoder = msgspec.json.Decoder(_Piece)
+_text_head_decoder = msgspec.json.Decoder(_TextHead)
 
 
 class LiveCards:
-    """Of one reader."""
+    """The live cards of one reader."""
 
     def __init__(
         self,
         services: Services,
-        asked: Asked,
+        selection: Selection,
         fragments: Fragments,
         preferences: Preferences,
         sessions: SessionList,
     ) -> None:
         self._services = services
-        self._asked = asked
-        self._test = live_test(asked) if asked.is_searched else None
+        self._selection = selection
+        self._test = live_test(selection) if selection.is_searched else None
         self._fragments = fragments
         self._preferences = preferences
         self._sessions = sessions
-        self._told = 0
-        """Up to which event the list of sessions was sent."""
-        self._told_at = 0.0
-        self._pieces: dict[str, str] = {}
-        """Key of what the reader has pieces of -> its stream."""
+        self._sessions_seq = 0
+        """The journal's latest event when the list of sessions was last sent."""
+        self._sessions_sent_at = 0.0
+        self._unfinished: dict[str, str] = {}
+        """Key of each text that the reader has partials of -> its stream."""
 
     def stream(self, after: str) -> EventStream:
-        """Raises `WebError`."""
-        asked = self._asked
-        frame = Subscribe(after=cursor_of(after), filter=asked.narrowed, partials=not asked.is_searched)
+        """Return the response. Raises `WebError`."""
+        selection = self._selection
+        frame = Subscribe(after=cursor_of(after), filter=selection.narrowed, partials=not selection.is_searched)
         return EventStream(self._services, frame, self._messages, self._session_list)
 
     async def _messages(self, chunk: bytes) -> bytes:
@@ -89,9 +99,9 @@ class LiveCards:
             if line.startswith(CONTROL):
                 out.append(_control(line))
             elif not line.startswith(EVENT):
-                out.append(self._piece(line))
+                out.append(self._partial(line))
             else:
-                out += self._whole(line)
+                out += self._ended(line)
                 if (card := cards.get(seq := _seq(line))) is not None:
                     out.append(_message(b"card", card, seq))
         return b"".join(out)
@@ -106,17 +116,17 @@ class LiveCards:
 
         return await anyio.to_thread.run_sync(rendered)
 
-    def _piece(self, line: bytes) -> bytes:
+    def _partial(self, line: bytes) -> bytes:
         event = decode(line)
         match event:
             case Message(text=text) | Reasoning(text=text):
-                key = _piece_decoder.decode(line).key
-                self._pieces[key] = event.stream
+                key = _text_head_decoder.decode(line).key
+                self._unfinished[key] = event.stream
                 role = event.role if isinstance(event, Message) else "reasoning"
-                piece = {"key": key, "role": role, "text": harmless(text), **_extent(event.offset, text)}
+                partial = {"key": key, "role": role, "text": harmless(text), **_extent(event.offset, text)}
             case ToolUpdate(chunk=chunk) if chunk is not None:
                 into = key_of(event.stream, event.call_id)
-                piece = {
+                partial = {
                     "into": into,
                     "stream": chunk.stream,
                     "text": harmless(chunk.text),
@@ -124,27 +134,27 @@ class LiveCards:
                 }
             case _:
                 return b""
-        return _message(b"piece", msgspec.json.encode(piece).decode())
+        return _message(b"piece", msgspec.json.encode(partial).decode())
 
-    def _whole(self, line: bytes) -> list[bytes]:
-        """A message ends what was shown of it before, the end of a turn whatever its stream has left."""
-        if not self._pieces:
+    def _ended(self, line: bytes) -> list[bytes]:
+        """Report which unfinished texts the event ends: a message its own, a turn all of its stream."""
+        if not self._unfinished:
             return []
-        event = _piece_decoder.decode(line)
+        event = _text_head_decoder.decode(line)
         if event.kind == "turn":
-            ended = [key for key, stream in self._pieces.items() if stream == event.stream]
+            ended = [key for key, stream in self._unfinished.items() if stream == event.stream]
         else:
-            ended = [event.key] if event.key in self._pieces else []
+            ended = [event.key] if event.key in self._unfinished else []
         for key in ended:
-            del self._pieces[key]
+            del self._unfinished[key]
         return [_message(b"whole", msgspec.json.encode({"key": key}).decode()) for key in ended]
 
     async def _session_list(self) -> bytes:
-        """Not for each event: many may come in a second."""
+        """Return the list of sessions if there are new events, at most once per `SESSIONS_PERIOD`."""
         latest, now = self._services.journal.latest, anyio.current_time()
-        if latest == self._told or now - self._told_at < SESSIONS_PERIOD:
+        if latest == self._sessions_seq or now - self._sessions_sent_at < SESSIONS_PERIOD:
             return b""
-        self._told, self._told_at = latest, now
+        self._sessions_seq, self._sessions_sent_at = latest, now
         return _message(b"sessions", (await self._sessions.part()).html)
 
 
@@ -153,7 +163,7 @@ def _stored(line: bytes) -> StoredEvent:
 
 
 def _extent(offset: int | None, text: str) -> dict[str, int]:
-    """Of a piece as it was sent."""
+    """Return where the text of a partial begins and ends."""
     return {"offset": offset or 0, "end": (offset or 0) + len(text)}
 
 

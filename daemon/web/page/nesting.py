@@ -1,10 +1,11 @@
-"""Cards out of fragments: what belongs into the card of a call is put there, in its slot.
+"""Nests fragments: puts those that belong to a call into the slots of its card.
 
     cards = nest(fragments)               # in the order of the journal
     html = [html_of(card) for card in cards]
 
-Results, updates, permission requests and their answers go to their call, what a subagent does to the call that
-spawned it. A fragment whose call has not come before stands for itself.
+Results, updates, permission requests and responses go to their call; the events of a subagent go to the call that
+spawned it. A fragment whose call has not come before is a card of its own. `static/cards.js` applies the same rules to
+live events: change both together.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ from tooltap.protocol.events import PermissionRequest, PermissionResponse, ToolR
 __all__ = ["MAX_DEPTH", "Card", "Nesting", "html_of", "nest"]
 
 MAX_DEPTH = 8
-"""Subagents of subagents; what is deeper stands for itself."""
+"""Levels of subagents; a deeper event is a card of its own."""
 
 
 @dataclass(slots=True)
 class Card:
     fragment: Fragment
     status: str
-    """What has become of it."""
+    """The status of the call now."""
     depth: int = 0
     inside: dict[Slot, list[Card]] = field(default_factory=dict)
 
     def take(self, card: Card, slot: Slot) -> None:
-        """Of updates the latest is kept, and of results not those that a later one replaces."""
+        """Put a card into a slot. Only the latest update stays, and a result removes the one that it replaces."""
         event = card.fragment.event
         kept = self.inside.get(slot, [])
         if isinstance(event, ToolUpdate):
@@ -50,14 +51,14 @@ class Card:
 
 
 class Nesting:
-    """Cards, as their fragments come."""
+    """Builds cards from fragments in the order of the journal."""
 
     def __init__(self) -> None:
         self.cards: deque[Card] = deque()
         self._calls: dict[str, Card] = {}
 
     def add(self, fragment: Fragment) -> None:
-        """`fragment`: the next one by `seq`."""
+        """Add the next fragment by `seq`."""
         card = Card(fragment, fragment.status)
         home = None if fragment.into is None else self._calls.get(fragment.into)
         if home is None or fragment.slot is None or (fragment.slot == "children" and home.depth == MAX_DEPTH):
@@ -70,7 +71,7 @@ class Nesting:
             self._calls[fragment.key] = card
 
     def pop(self) -> Card:
-        """The first card: nothing is put into it any more."""
+        """Remove and return the first card. Nothing is nested in it any more."""
         card = self.cards.popleft()
         self._forget(card)
         return card
@@ -85,7 +86,7 @@ class Nesting:
 
 
 def nest(fragments: Iterable[Fragment]) -> list[Card]:
-    """`fragments`: of one page, by `seq`."""
+    """Nest the fragments of one page, which are in the order of `seq`."""
     nesting = Nesting()
     for fragment in fragments:
         nesting.add(fragment)
@@ -98,7 +99,7 @@ def html_of(card: Card) -> Markup:
 
 
 def _status_after(fragment: Fragment) -> str:
-    """Of a call without a result."""
+    """Return the new status of a call without a result; empty if it does not change."""
     match fragment.event:
         case ToolUpdate(status=status):
             return status or ""

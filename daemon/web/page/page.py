@@ -1,7 +1,8 @@
-"""The page: its sessions and its timeline, filtered; cards on demand; one event in its three views; preferences.
+"""The endpoints of the page: the filtered timeline with its sessions, cards on demand, live cards, one event,
+preferences.
 
-Every state of it is a link, and it can be read without the script, which adds what is live (`static/page.js`).
-Everything is put together in a thread: a page of cards takes longer than the daemon's loop may wait.
+Every state of the page has a URL, and the page can be read without its script; `static/page.js` adds live events.
+Cards are rendered in a thread, because a page of them takes longer than the daemon's event loop may be blocked.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from tooltap.daemon.web.html.markup import compile_templates, template
 from tooltap.daemon.web.http.errors import WebError
 from tooltap.daemon.web.http.query import parse_query
 from tooltap.daemon.web.http.services import Services
-from tooltap.daemon.web.page.asked import AskedQuery, CardQuery, CardsQuery, LiveQuery, PageQuery
 from tooltap.daemon.web.page.event_page import event_page
 from tooltap.daemon.web.page.fragments import Fragments, LevelOf
 from tooltap.daemon.web.page.heads import Head
@@ -39,6 +39,7 @@ from tooltap.daemon.web.page.preferences import (
     from_form,
     to_cookie,
 )
+from tooltap.daemon.web.page.queries import CardQuery, CardsQuery, LiveQuery, PageQuery, SelectionQuery
 from tooltap.daemon.web.page.session_list import SessionList
 from tooltap.daemon.web.page.timeline import NEWEST, STATES, Bounds, Page, around, between, missing, newer, older
 from tooltap.protocol.events import AnyEvent
@@ -52,19 +53,19 @@ T = TypeVar("T")
 def routes(services: Services) -> list[BaseRoute]:
     page = _Page(services)
     return [
-        Route("/", _for_people(page.timeline)),
+        Route("/", _with_error_page(page.timeline)),
         Route("/cards", page.cards),
         Route("/cards/{seq:int}", page.card),
         Route("/live", page.live),
-        Route("/events/{seq:int}", _for_people(page.event)),
-        Route("/preferences", _for_people(page.prefer), methods=["POST"]),
+        Route("/events/{seq:int}", _with_error_page(page.event)),
+        Route("/preferences", _with_error_page(page.prefer), methods=["POST"]),
         Route("/static/code.css", _code_css),
         Mount("/static", StaticFiles(packages=[("tooltap.daemon.web", "static")])),
     ]
 
 
 def warm_up() -> None:
-    """Does what the first reader would have to wait for."""
+    """Prepare the style sheet and the templates, so that the first reader does not wait for them."""
     code_css()
     compile_templates()
 
@@ -86,7 +87,7 @@ class _Page:
         if query.at is None:
             page = await self._page(query)
         else:
-            page = await around(self._services.journal, query.asked, self._bounds, query.at)
+            page = await around(self._services.journal, query.selection, self._bounds, query.at)
         preferences = _preferences(request)
         sessions = await self._sessions.part(query.sessions)
         section = await self._section(page, [], query, preferences.level_of)
@@ -103,17 +104,17 @@ class _Page:
         )
 
     async def cards(self, request: Request) -> Response:
-        """A page as HTML to be put among others."""
+        """Return a page of the timeline as HTML for the script to insert."""
         query = _query(request, CardsQuery)
         if query.first is None or query.last is None:
             page = await self._page(query)
         else:
-            page = await between(self._services.journal, query.asked, self._bounds, query.first, query.last)
+            page = await between(self._services.journal, query.selection, self._bounds, query.first, query.last)
         also = await self._events(query.also)
         return HTMLResponse(await self._section(page, also, query, _preferences(request).level_of))
 
     async def card(self, request: Request) -> Response:
-        """One card, at another level."""
+        """Return one card, at another level."""
         query, seq = _query(request, CardQuery), _seq(request)
         level_of = _level_of(query.level, _preferences(request))
         fragments = await self._fragments.of(await self._events([seq, *query.also]), level_of)
@@ -125,7 +126,7 @@ class _Page:
     async def live(self, request: Request) -> ASGIApp:
         query = _query(request, LiveQuery)
         after = request.headers.get("last-event-id") or query.after or "now"
-        cards = LiveCards(self._services, query.asked, self._fragments, _preferences(request), self._sessions)
+        cards = LiveCards(self._services, query.selection, self._fragments, _preferences(request), self._sessions)
         return cards.stream(after)
 
     async def event(self, request: Request) -> Response:
@@ -143,17 +144,17 @@ class _Page:
         return response
 
     async def _page(self, query: PageQuery | CardsQuery) -> Page:
-        journal, asked = self._services.journal, query.asked
+        journal, selection = self._services.journal, query.selection
         if query.after is not None:
-            return await newer(journal, asked, self._bounds, query.after)
-        return await older(journal, asked, self._bounds, NEWEST if query.before is None else query.before)
+            return await newer(journal, selection, self._bounds, query.after)
+        return await older(journal, selection, self._bounds, NEWEST if query.before is None else query.before)
 
     async def _events(self, seqs: Iterable[int]) -> list[StoredEvent]:
         found = [await self._services.journal.event(seq) for seq in seqs]
         return [event for event in found if event is not None]
 
-    async def _section(self, page: Page, also: list[StoredEvent], query: AskedQuery, level_of: LevelOf) -> Markup:
-        parts = await missing(self._services.journal, query.asked, page)
+    async def _section(self, page: Page, also: list[StoredEvent], query: SelectionQuery, level_of: LevelOf) -> Markup:
+        parts = await missing(self._services.journal, query.selection, page)
         fragments = await self._fragments.of(sorted({*page.events, *parts, *also}), level_of)
 
         def rendered() -> Markup:
@@ -163,20 +164,20 @@ class _Page:
         return await anyio.to_thread.run_sync(rendered)
 
 
-def _level_of(asked: str, preferences: Preferences) -> LevelOf:
+def _level_of(level: str, preferences: Preferences) -> LevelOf:
     def level_of(head: Head) -> Level:
-        if asked == "expanded":
+        if level == "expanded":
             return preferences.expanded_of(head)
-        if asked == "collapsed":
+        if level == "collapsed":
             usual = preferences.level_of(head)
             return "title" if usual == "full" else usual
-        return next(level for level in LEVELS if level == asked)
+        return next(one for one in LEVELS if one == level)
 
     return level_of
 
 
 def _choices(providers: Iterable[str]) -> dict[str, list[str]]:
-    """What the fields of the filters offer."""
+    """Return the choices in the filter form."""
     kinds = [str(kind.__struct_config__.tag) for kind in AnyEvent.__args__]
     return {"provider": sorted(providers), "kind": kinds, "tool": sorted(TOOL_CARDS), "state": list(STATES)}
 
@@ -186,7 +187,7 @@ def _query(request: Request, kind: type[T]) -> T:
 
 
 def _seq(request: Request) -> int:
-    """From the path. Raises `WebError`."""
+    """Parse the `seq` in the path. Raises `WebError`."""
     seq: int = request.path_params["seq"]
     if seq > NEWEST:
         raise WebError(404, "not-found", f"there is no event {seq}")
@@ -201,14 +202,14 @@ async def _html(name: str, status: int = 200, **values: Any) -> Response:
     return HTMLResponse(await anyio.to_thread.run_sync(lambda: template(name, **values)), status)
 
 
-def _for_people(answer: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-    """What cannot be shown is said on a page."""
+def _with_error_page(answer: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    """Wrap an endpoint to show its errors as a page."""
 
     async def answered(request: Request) -> Response:
         try:
             return await answer(request)
         except WebError as error:
             preferences = _preferences(request)
-            return await _html("sorry.html", error.status, sentence=str(error), preferences=preferences)
+            return await _html("error.html", error.status, sentence=str(error), preferences=preferences)
 
     return answered

@@ -1,7 +1,7 @@
-"""What a reader wants to see of cards: chosen in a form, kept in a cookie of the reader's browser.
+"""A reader's preferences: chosen in a form, stored in a cookie of the browser.
 
-The cookie is one small JSON object in base64, of what is not the default. A cookie that cannot be read, of another
-version or of somebody else's making, is as good as none.
+The cookie is a small JSON object in base64 with everything that is not the default. An invalid cookie, from another
+version or forged, counts as none.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 
 COOKIE = "tooltap_preferences"
 MAX_COOKIE = 3_800
-"""Browsers keep at least 4,096 bytes of a cookie, its name and attributes included."""
+"""Characters of the value. Browsers store at least 4,096 bytes per cookie, with its name and attributes."""
 TRANSCRIPTS = frozenset({"claude-transcript", "codex-rollout", "gemini-chat"})
 """Dialects of the agents' own session files."""
 
@@ -41,26 +41,26 @@ ToolName: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
 
 class PreferenceError(ValueError):
-    """They cannot be kept; the message is one sentence for the user."""
+    """The preferences are invalid or too long; the message is one sentence for the user."""
 
 
 class Preferences(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     level: Level = "summary"
     transcripts: Level = "summary"
-    """Of what was read from the agents' own session files."""
+    """Level of events that come from the agents' own session files."""
     tools: dict[ToolName, Level] = {}
-    """Of these tools, wherever they come from."""
+    """Level of the cards of these tools, in any stream."""
     expanded: Level = "full"
-    """Of a card that was expanded."""
+    """Level of an expanded card."""
     tools_expanded: dict[ToolName, Level] = {}
     tap: Tap = "expand"
-    """What a tap on a card's header does: expand it where it is, or open the event."""
+    """What a tap on a card's header does: expand the card in place, or open the event's page."""
     debug: bool = False
-    """Whether what the provider said, raw, is shown from the beginning."""
+    """Whether the provider's raw object is unfolded at first."""
     theme: Theme = "auto"
 
     def level_of(self, head: Head) -> Level:
-        """Of a card at first. What is said is always whole."""
+        """Return the level of a card at first. Messages are always shown in full."""
         if head.kind == "message":
             return "full"
         default = self.transcripts if head.dialect in TRANSCRIPTS else self.level
@@ -73,7 +73,7 @@ class Preferences(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 class Form(NamedTuple):
     preferences: Preferences
     back: str
-    """The page from which it was sent."""
+    """The page to return to."""
 
 
 _decoder = msgspec.json.Decoder(Preferences)
@@ -95,8 +95,8 @@ def to_cookie(preferences: Preferences) -> str:
 
 
 def from_form(body: bytes) -> Form:
-    """What the form sent, which has three fields for each tool: `tool`, `tool_level` and `tool_expanded`, empty where
-    nothing was chosen. Raises `PreferenceError`."""
+    """Parse the form. It has three fields per tool: `tool`, `tool_level` and `tool_expanded`, empty if nothing was
+    chosen. Raises `PreferenceError`."""
     try:
         fields = parse_qs(body.decode("latin-1"), keep_blank_values=True, errors="strict", max_num_fields=1_000)
     except ValueError:
@@ -109,13 +109,13 @@ def from_form(body: bytes) -> Form:
         **{name: fields[name][-1] for name in ("level", "transcripts", "expanded", "tap", "theme") if name in fields},
     }
     try:
-        return Form(msgspec.convert(values, Preferences), _own(fields.get("back", ["/"])[-1]))
+        return Form(msgspec.convert(values, Preferences), _local(fields.get("back", ["/"])[-1]))
     except msgspec.ValidationError as error:
         raise PreferenceError(f"this cannot be preferred: {str(error)[:1].lower()}{str(error)[1:]}") from None
 
 
-def _own(address: str) -> str:
-    """An address of this site's, and nothing that a browser takes for another's."""
+def _local(address: str) -> str:
+    """Return the address if it is on this site, and no browser takes it for another site's; else `/`."""
     return address if re.fullmatch(r"/(?![/\\])[!-~]*", address) else "/"
 
 

@@ -1,4 +1,4 @@
-"""The list of sessions beside the timeline, newest first; made once for all who look at it."""
+"""The list of sessions beside the timeline, newest first; rendered once for all readers."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from tooltap.daemon.web.http.services import Services
 __all__ = ["Part", "SessionList"]
 
 SESSIONS = 50
-"""Of one part."""
+"""Most sessions in one part of the list."""
 
 
 class Part(NamedTuple):
+    """A part of the list."""
+
     html: Markup
     rows: Sequence[dict[str, Any]]
 
@@ -27,11 +29,11 @@ class SessionList:
     def __init__(self, services: Services) -> None:
         self._journal = services.journal
         self._newest: tuple[int, Part] | None = None
-        """As of the journal's latest event."""
+        """The first part, and the journal's latest event when it was rendered."""
 
     @property
     def providers(self) -> set[str]:
-        """Of the newest sessions."""
+        """The providers of the newest sessions."""
         return {row["provider"] for row in self._rows}
 
     @property
@@ -39,19 +41,19 @@ class SessionList:
         return () if self._newest is None else self._newest[1].rows
 
     def find(self, names: Sequence[str] | None) -> dict[str, Any] | None:
-        """The row of the one session that is asked for, if it is among the newest."""
+        """Return the row of the session if exactly one is requested and it is among the newest."""
         if names is None or len(names) != 1:
             return None
         return next((row for row in self._rows if row["session"] == names[0]), None)
 
     async def part(self, before: int | None = None) -> Part:
-        """Those whose last event is before this one. Raises `JournalError`."""
+        """Return the newest sessions, or those whose last event is before this one. Raises `JournalError`."""
         latest = self._journal.latest
         if self._newest is None or self._newest[0] != latest:
-            self._newest = latest, await self._made(None)
-        return self._newest[1] if before is None else await self._made(before)
+            self._newest = latest, await self._render(None)
+        return self._newest[1] if before is None else await self._render(before)
 
-    async def _made(self, before: int | None) -> Part:
+    async def _render(self, before: int | None) -> Part:
         rows = [one | {"name": _name(one)} for one in await self._journal.sessions(limit=SESSIONS, before=before)]
         opened = await self._journal.open_calls()
         calls = Counter(row["session"] for row in opened["calls"])
@@ -69,5 +71,5 @@ class SessionList:
 
 
 def _name(row: dict[str, Any]) -> str:
-    """What it is about; else where it works; else what it is called."""
+    """Return its title, or else its folder, or else its id."""
     return row.get("title") or row.get("cwd", "").rstrip("/").rpartition("/")[2] or str(row["session"])

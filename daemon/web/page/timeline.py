@@ -1,8 +1,9 @@
-"""Which events make a page of the timeline: the journal is read backwards (or onwards) until there are enough.
+"""Selects the events of a page of the timeline, reading the journal backwards or forwards until the page is full.
 
-A filter is the journal's business; what it has no index for, the state of a call and a text, is looked for here, in
-as many events as one request may look at. A page says from where to where it has looked, wherever the last event it
-found stands, so that the next one goes on from there.
+The journal applies the filter. It has no index for the state of a call or a text, so this module searches for those,
+in as many bytes of events as one request may read. A page states the range of `seq` that it has searched (`first` to
+`last`), wherever the events it found are. The next page continues from the end of that range, so a search that finds
+nothing still makes progress.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tooltap.protocol.filters import MAX_VALUES, Filter
 __all__ = [
     "NEWEST",
     "STATES",
-    "Asked",
+    "Selection",
     "Bounds",
     "Page",
     "State",
@@ -41,22 +42,25 @@ STATES: tuple[State, ...] = (
     *("denied", "cancelled", "interrupted"),
 )
 OPEN = ("running", "awaiting-permission")
-OF_A_CALL = ("tool-call", "tool-update", "tool-result", "permission-request", "permission-response")
+CALL_KINDS = ("tool-call", "tool-update", "tool-result", "permission-request", "permission-response")
 CHUNK = 262_144
+"""Bytes of events that one read of the journal returns."""
 NEAR = 400
-"""Calls among which that of a result is looked for."""
+"""How many calls are searched for the call of a result."""
 NEAR_BYTES = 262_144
 NEWEST = 2**63 - 1
 
 Test: TypeAlias = Callable[[StoredEvent], bool]
 
 
-class Asked(NamedTuple):
+class Selection(NamedTuple):
+    """Which events a reader wants to see."""
+
     wanted: Filter = Filter()
     states: tuple[State, ...] = ()
-    """Of calls: those that have no result, and results with this status."""
+    """Calls in these states: open ones are calls without a result, the others are results with this status."""
     text: str = ""
-    """In what is said, asked, answered and printed, whatever its case."""
+    """A text in messages, inputs and outputs, case-insensitive."""
 
     @property
     def is_searched(self) -> bool:
@@ -64,7 +68,7 @@ class Asked(NamedTuple):
 
     @property
     def narrowed(self) -> Filter:
-        """The filter, with what the states say of the kind."""
+        """The filter, restricted to the kinds of event that can have the wanted states."""
         if not self.states or self.wanted.kind is not None:
             return self.wanted
         kinds = ["tool-call", "permission-request"] if self.is_open else []
@@ -74,18 +78,18 @@ class Asked(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Whether calls are wanted that have no result."""
+        """Whether calls without a result are wanted."""
         return any(state in OPEN for state in self.states)
 
 
 class Bounds(NamedTuple):
-    """Of one page."""
+    """Limits of one page."""
 
     events: int
     bytes: int
-    """About as many of the events' JSON."""
+    """Approximate limit for the JSON of the page's events."""
     search_bytes: int
-    """So much is looked through for a text or a state."""
+    """Limit for the JSON that is searched for a text or a state."""
 
 
 class Page(NamedTuple):
@@ -93,62 +97,63 @@ class Page(NamedTuple):
     """Oldest first."""
     first: int
     last: int
-    """From `first` to `last` there is nothing else that was asked for."""
+    """The range of `seq` that was searched: no other event in it is in the selection."""
     older: bool
     newer: bool
-    """Whether there may be more."""
+    """Whether there may be more events on that side."""
 
 
-async def older(journal: Journal, asked: Asked, bounds: Bounds, before: int = NEWEST) -> Page:
-    """The last events with `seq` < `before`. Raises `JournalError`."""
-    search = await _Search.begin(journal, asked, bounds)
+async def older(journal: Journal, selection: Selection, bounds: Bounds, before: int = NEWEST) -> Page:
+    """Return the last events with `seq` < `before`. Raises `JournalError`."""
+    search = await _Search.begin(journal, selection, bounds)
     last = min(before - 1, journal.latest)
-    looked = before
-    while search.goes_on and looked > journal.oldest:
-        found, looked = await journal.read_back(
-            looked, search.wanted, limit=search.room, max_bytes=min(CHUNK, search.bytes_left)
+    reached = before
+    while search.is_unfinished and reached > journal.oldest:
+        found, reached = await journal.read_back(
+            reached, search.wanted, limit=search.room, max_bytes=min(CHUNK, search.bytes_left)
         )
         if (cut := await search.take(found)) is not None:
-            looked = cut
-    if search.found:  # events may have come meanwhile, and from other daemons
+            reached = cut
+    if search.found:  # this or another daemon may have committed more events during the search
         last = max(last, search.found[0].seq)
-    first = max(min(looked, last + 1), 1)
-    return Page(search.found[::-1], first, last, looked > journal.oldest, before <= journal.latest)
+    first = max(min(reached, last + 1), 1)
+    return Page(search.found[::-1], first, last, reached > journal.oldest, before <= journal.latest)
 
 
-async def newer(journal: Journal, asked: Asked, bounds: Bounds, after: int) -> Page:
-    """The first events with `seq` > `after`. Raises `JournalError`."""
-    search = await _Search.begin(journal, asked, bounds)
+async def newer(journal: Journal, selection: Selection, bounds: Bounds, after: int) -> Page:
+    """Return the first events with `seq` > `after`. Raises `JournalError`."""
+    search = await _Search.begin(journal, selection, bounds)
     latest = journal.latest
-    looked = max(min(after, latest), journal.oldest - 1)
-    while search.goes_on and looked < latest:
-        found, looked = await journal.read(looked, search.wanted, up_to=latest, max_bytes=min(CHUNK, search.bytes_left))
+    reached = max(min(after, latest), journal.oldest - 1)
+    while search.is_unfinished and reached < latest:
+        found, reached = await journal.read(
+            reached, search.wanted, up_to=latest, max_bytes=min(CHUNK, search.bytes_left)
+        )
         if (cut := await search.take(found)) is not None:
-            looked = cut
-    return Page(search.found, after + 1, looked, after >= journal.oldest, looked < latest)
+            reached = cut
+    return Page(search.found, after + 1, reached, after >= journal.oldest, reached < latest)
 
 
-async def around(journal: Journal, asked: Asked, bounds: Bounds, seq: int) -> Page:
-    """The page with this event in its middle. Raises `JournalError`."""
+async def around(journal: Journal, selection: Selection, bounds: Bounds, seq: int) -> Page:
+    """Return the page with this event in its middle. Raises `JournalError`."""
     half = bounds._replace(events=max(bounds.events // 2, 1))
-    before = await older(journal, asked, half, seq + 1)
-    after = await newer(journal, asked, half, before.last)
+    before = await older(journal, selection, half, seq + 1)
+    after = await newer(journal, selection, half, before.last)
     return Page([*before.events, *after.events], before.first, after.last, before.older, after.newer)
 
 
-async def between(journal: Journal, asked: Asked, bounds: Bounds, first: int, last: int) -> Page:
-    """What was a page before, again; or its beginning, where more has come into it than a page has. Raises
-    `JournalError`."""
-    page = await newer(journal, asked, bounds._replace(events=2 * bounds.events, bytes=2 * bounds.bytes), first - 1)
+async def between(journal: Journal, selection: Selection, bounds: Bounds, first: int, last: int) -> Page:
+    """Return a former page again; only its beginning if it now has too many events. Raises `JournalError`."""
+    page = await newer(journal, selection, bounds._replace(events=2 * bounds.events, bytes=2 * bounds.bytes), first - 1)
     events = [event for event in page.events if event.seq <= last]
     last = min(last, page.last)
     return Page(events, first, last, first > journal.oldest, last < journal.latest)
 
 
-async def missing(journal: Journal, asked: Asked, page: Page) -> list[StoredEvent]:
-    """What makes cards of the page whole, as far as it is near: results that come behind it, of its calls; and where a
-    result was found by its text or state, its call. Raises `JournalError`."""
-    kinds = asked.narrowed.kind
+async def missing(journal: Journal, selection: Selection, page: Page) -> list[StoredEvent]:
+    """Return nearby events that complete cards of the page: the results, after the page, of its calls; and the calls of
+    results that a search found. Raises `JournalError`."""
+    kinds = selection.narrowed.kind
     if kinds is not None and "tool-result" not in kinds:
         return []
     heads = [(event.seq, head_of(event)) for event in page.events]
@@ -159,8 +164,8 @@ async def missing(journal: Journal, asked: Asked, page: Page) -> list[StoredEven
         wanted = _of_streams(open_calls, "tool-result")
         behind, _ = await journal.read(page.last, wanted, max_bytes=NEAR_BYTES)
         found += [event for event in behind if head_of(event).key in open_calls]
-    are_calls_wanted = asked.wanted.kind is None or "tool-call" in asked.wanted.kind
-    if (alone := results.keys() - calls.keys()) and asked.is_searched and are_calls_wanted:
+    are_calls_wanted = selection.wanted.kind is None or "tool-call" in selection.wanted.kind
+    if (alone := results.keys() - calls.keys()) and selection.is_searched and are_calls_wanted:
         wanted = _of_streams(alone, "tool-call")
         last = max(results[key] for key in alone)
         before, _ = await journal.read_back(last, wanted, limit=NEAR, max_bytes=NEAR_BYTES)
@@ -169,11 +174,11 @@ async def missing(journal: Journal, asked: Asked, page: Page) -> list[StoredEven
 
 
 async def of_call(journal: Journal, event: StoredEvent) -> list[StoredEvent]:
-    """The event, and what there is near it about the same call, oldest first. Raises `JournalError`."""
+    """Return the event and nearby events about the same call, oldest first. Raises `JournalError`."""
     head = head_of(event)
     if head.call_id is None:
         return [event]
-    wanted = Filter(stream=(head.stream,), kind=OF_A_CALL)
+    wanted = Filter(stream=(head.stream,), kind=CALL_KINDS)
     before, _ = await journal.read_back(event.seq, wanted, limit=NEAR, max_bytes=NEAR_BYTES)
     behind, _ = await journal.read(event.seq, wanted, max_bytes=NEAR_BYTES)
     return [one for one in [*before[::-1], event, *behind] if one == event or head_of(one).key == head.key]
@@ -185,36 +190,36 @@ def _of_streams(keys: Iterable[CallKey], kind: str) -> Filter:
 
 
 class _Search:
-    """What has been found for a page, and what may still be."""
+    """Collects the events of a page, and counts what may still be read."""
 
-    def __init__(self, asked: Asked, bounds: Bounds, opened: frozenset[int]) -> None:
-        self.wanted = asked.narrowed
+    def __init__(self, selection: Selection, bounds: Bounds, opened: frozenset[int]) -> None:
+        self.wanted = selection.narrowed
         self.found: list[StoredEvent] = []
         self._events = bounds.events
-        self._is_searched = asked.is_searched
-        self.bytes_left = bounds.search_bytes if asked.is_searched else bounds.bytes
+        self._is_searched = selection.is_searched
+        self.bytes_left = bounds.search_bytes if selection.is_searched else bounds.bytes
         self._page_left = bounds.bytes
-        self._tests = list(_tests(asked, opened))
+        self._tests = list(_tests(selection, opened))
 
     @classmethod
-    async def begin(cls, journal: Journal, asked: Asked, bounds: Bounds) -> _Search:
+    async def begin(cls, journal: Journal, selection: Selection, bounds: Bounds) -> _Search:
         opened: frozenset[int] = frozenset()
-        if asked.is_open:
+        if selection.is_open:
             rows = await journal.open_calls()
-            opened = frozenset(row["seq"] for row in [*rows["calls"], *rows["permissions"]] if _is_in(row, asked))
-        return cls(asked, bounds, opened)
+            opened = frozenset(row["seq"] for row in [*rows["calls"], *rows["permissions"]] if _is_in(row, selection))
+        return cls(selection, bounds, opened)
 
     @property
-    def goes_on(self) -> bool:
+    def is_unfinished(self) -> bool:
         return len(self.found) < self._events and self.bytes_left > 0 and self._page_left > 0
 
     @property
     def room(self) -> int:
-        """Events that may be read at once."""
+        """How many events one read may return."""
         return 10_000 if self._is_searched else self._events - len(self.found)
 
     async def take(self, events: list[StoredEvent]) -> int | None:
-        """Keeps those that are wanted; gives the `seq` of the last one where there is no room for more."""
+        """Collect the wanted ones of these events. Return the `seq` of the last one if the page is full."""
         self.bytes_left -= sum(len(event.body) for event in events)
         wanted = await anyio.to_thread.run_sync(self._tested, events) if self._tests else events
         for event in wanted:
@@ -228,26 +233,26 @@ class _Search:
         return [event for event in events if all(test(event) for test in self._tests)]
 
 
-def _is_in(row: dict[str, Any], asked: Asked) -> bool:
-    """`row`: an open call, or a permission that is asked for."""
-    return row.get("status", "awaiting-permission").replace("pending", "running") in asked.states
+def _is_in(row: dict[str, Any], selection: Selection) -> bool:
+    """`row`: an open call, or an open permission request."""
+    return row.get("status", "awaiting-permission").replace("pending", "running") in selection.states
 
 
-def _tests(asked: Asked, opened: frozenset[int]) -> Iterator[Test]:
-    if asked.states:
-        yield lambda event: event.seq in opened or _status(event) in asked.states
-    if asked.text:
-        needle = asked.text.casefold()
-        encoded = msgspec.json.encode(asked.text)[1:-1].decode().casefold()
-        yield lambda event: encoded in event.body.decode().casefold() and _says(event, needle)
+def _tests(selection: Selection, opened: frozenset[int]) -> Iterator[Test]:
+    if selection.states:
+        yield lambda event: event.seq in opened or _status(event) in selection.states
+    if selection.text:
+        needle = selection.text.casefold()
+        encoded = msgspec.json.encode(selection.text)[1:-1].decode().casefold()
+        yield lambda event: encoded in event.body.decode().casefold() and _contains(event, needle)
 
 
-def live_test(asked: Asked) -> Test:
-    """Whether an event that comes now is wanted; what is called now has no result."""
-    tests = list(_tests(asked, frozenset()))
-    if not asked.is_open:
+def live_test(selection: Selection) -> Test:
+    """Return a test whether a live event is wanted. A live call has no result yet."""
+    tests = list(_tests(selection, frozenset()))
+    if not selection.is_open:
         return lambda event: all(test(event) for test in tests)
-    text = list(_tests(asked._replace(states=()), frozenset()))
+    text = list(_tests(selection._replace(states=()), frozenset()))
     return lambda event: all(test(event) for test in (tests if _status(event) else text))
 
 
@@ -260,27 +265,27 @@ _status_decoder = msgspec.json.Decoder(_Status)
 
 
 def _status(event: StoredEvent) -> str:
-    """Of a result; else nothing."""
+    """Return the status of a result; of any other event nothing."""
     read = _status_decoder.decode(event.body)
     return read.status if read.kind == "tool-result" else ""
 
 
-SAID = frozenset(
+SEARCHED_KEYS = frozenset(
     [
         *("text", "input", "output", "title", "preview", "name", "display", "progress", "reason", "code", "message"),
         *("questions", "options", "answers", "data", "model", "cwd"),
     ]
 )
-"""Keys of an event whose text is looked at."""
+"""Keys of an event whose text is searched."""
 
 
-def _says(event: StoredEvent, needle: str) -> bool:
+def _contains(event: StoredEvent, needle: str) -> bool:
     fields: dict[str, Any] = msgspec.json.decode(event.body)
-    return any(needle in text.casefold() for key in SAID & fields.keys() for text in _texts(fields[key]))
+    return any(needle in text.casefold() for key in SEARCHED_KEYS & fields.keys() for text in _texts(fields[key]))
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Of a payload, without the provider's own object; an object's keys are names as well (a patch's are paths)."""
+    """Yield the texts in a payload, without the provider's raw object. Keys are texts, too: a patch's are paths."""
     stack = [value]
     while stack:
         one = stack.pop()

@@ -1,5 +1,5 @@
-// Cards in the browser: HTML of our own server becomes elements, and what belongs into the card of a call goes there.
-// The same rules as on the server (daemon/web/nesting.py), for what comes later.
+// Cards in the browser: turns HTML of our own server into elements, and nests live events in the card of their call,
+// by the same rules as the server (daemon/web/page/nesting.py): change both together.
 
 const MAX_DEPTH = 8;
 const MAX_PREVIEW = 65_536; // characters of running output and unfinished text
@@ -16,7 +16,7 @@ export function parse(html) {
   return holder.content;
 }
 
-// What the server cannot know: the reader's time zone, and that a script is there to expand cards.
+// Adds what the server cannot know: times in the reader's time zone, and that a script can expand cards.
 export function enhance(root) {
   for (const time of root.querySelectorAll("time[data-ts]")) {
     const when = new Date(Number(time.dataset.ts));
@@ -34,8 +34,9 @@ export const headOf = (card) => card.querySelector(":scope > header .head");
 export const isExpanded = (card) => headOf(card)?.getAttribute("aria-expanded") === "true";
 export const setExpanded = (card, on) => headOf(card)?.setAttribute("aria-expanded", String(on));
 
-// Puts an article into the card it belongs to; says whether there was one. `scope`: the section of a subagent's event,
-// since a section may be taken away and fetched again; all else of a call is little, and moves to it wherever it is.
+// Nests an article in the card it belongs to; returns whether there is one. An event of a subagent looks for its call
+// only in `scope`, its own section, because sections are emptied and fetched again. Results and updates, of which a call
+// has few, move to their call wherever it is.
 export function adopt(article, scope, feed) {
   const { into, for: slot } = article.dataset;
   const card = into && (findCard(into, scope) ?? (slot === "children" ? undefined : findCard(into, feed)));
@@ -68,7 +69,7 @@ export function slotOf(card, name) {
   return place;
 }
 
-// Pieces of text that is not finished: appended where they belong, as text.
+// Appends a partial to the place of its text, as plain text.
 export function append(place, { text, offset, end }) {
   const length = Number(place.dataset.length ?? 0);
   if (end <= length) return;
@@ -84,7 +85,7 @@ export function make(tag, className, text = "") {
   return element;
 }
 
-// A call whose arguments came late.
+// Adds the preview to a call whose input came late.
 function showPreview(card, update) {
   const preview = update.querySelector(":scope > header .preview");
   const head = headOf(card);

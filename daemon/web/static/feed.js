@@ -1,12 +1,12 @@
-// The timeline as sections of cards: older and newer ones are fetched when they come near, far ones are emptied to a
-// placeholder of their height and fetched again, so that what the browser holds is bounded, however long it is.
+// The timeline as sections of cards. Older and newer sections are fetched when the reader comes near; far sections are
+// emptied to placeholders of their height and fetched again later. So the browser holds a bounded number of cards.
 
 import { adopt, make, parse } from "./cards.js";
 
-const NEAR = 1_500; // pixels from what is seen, within which there are cards
-const SECTION = 50; // cards of a section that grows: what is laid out at once stays small
-const HELD = 200; // cards in one, those in other cards included
-const FILLED = 6; // sections that hold their cards
+const NEAR = 1_500; // pixels around the visible part, within which sections are filled
+const SECTION = 50; // most cards of the growing section: the browser lays out a section at once
+const HELD = 200; // most cards in a section, nested ones included
+const FILLED = 6; // most sections that are not emptied
 const MAX_ALSO = 200;
 
 export class Feed {
@@ -43,7 +43,7 @@ export class Feed {
     else this.fill(target);
   }
 
-  // The next page in one direction.
+  // Fetches the next page in one direction.
   async more(way) {
     const link = this.links[way];
     if (link.hidden || this.busy) return;
@@ -71,7 +71,7 @@ export class Feed {
       this.element.setAttribute("aria-busy", "false");
     }
     for (const one of Object.values(this.links)) {
-      this.near.unobserve(one); // being observed anew tells whether it is still near
+      this.near.unobserve(one); // observing it again reports whether it is still near
       this.near.observe(one);
     }
   }
@@ -85,7 +85,7 @@ export class Feed {
     this.trim();
   }
 
-  // What stands in a card stands nowhere else; and what belongs into a card is put there.
+  // Removes duplicates of nested cards, and nests the section's cards.
   settle(section) {
     for (const article of section.querySelectorAll("article")) {
       const twin = [...this.element.querySelectorAll(`#${article.id}`)].find((one) => one !== article);
@@ -104,20 +104,20 @@ export class Feed {
     return true;
   }
 
-  // A card that has just come. Says whether it stands for itself.
+  // Adds a live card. Returns whether it is a card of its own.
   add(article) {
     if (document.getElementById(article.id)) return false;
     const seq = Number(article.dataset.seq);
     const section = this.open(seq);
     section.append(article); // before it is adopted: a subagent's event looks for its call in its own section
     const stays = !this.adopt(article);
-    this.element.setAttribute("role", "feed"); // which has to have an article
+    this.element.setAttribute("role", "feed"); // the role requires an article
     this.element.setAttribute("aria-label", "Events");
     this.reach(seq);
     return stays;
   }
 
-  // The section that grows.
+  // Returns the growing section, or opens a new one.
   open(seq) {
     const last = this.element.lastElementChild;
     if (last && last.childElementCount < SECTION && !last.hasAttribute("data-empty") && held(last) < HELD) return last;
@@ -128,13 +128,13 @@ export class Feed {
     return section;
   }
 
-  // Everything up to here is shown.
+  // Notes that all events up to this one are shown.
   reach(seq) {
     const last = this.element.lastElementChild;
     if (last && seq > Number(last.dataset.last)) last.dataset.last = seq;
   }
 
-  // The newest page in place of everything.
+  // Replaces everything by the newest page.
   async renew() {
     const section = await this.fetch({});
     this.renewals += 1;
@@ -146,14 +146,14 @@ export class Feed {
     this.caughtUp(Number(section.dataset.last));
   }
 
-  // What comes is not shown any more; it is on the newer pages.
+  // Stops showing live events; newer pages will have them.
   leave() {
     this.isNewest = false;
     this.links.newer.dataset.cursor = this.element.lastElementChild.dataset.last;
     this.links.newer.hidden = false;
   }
 
-  // The sections farthest from what is seen are emptied.
+  // Empties the sections farthest from the visible part.
   trim() {
     const middle = innerHeight / 2;
     const filled = this.sections.filter((one) => !one.hasAttribute("data-empty"));
@@ -189,7 +189,7 @@ export class Feed {
     }
   }
 
-  // What more has come into a section than a page has, follows in one of its own.
+  // Puts the rest of a section that has grown longer than a page into a section of its own.
   split(section, end, last) {
     const rest = make("section", "cards");
     Object.assign(rest.dataset, { first: end + 1, last, empty: "" });
@@ -206,18 +206,18 @@ export class Feed {
     return parse(await get(address)).querySelector("section");
   }
 
-  // The first card that ends below this height. Only of one section: what is far is not even laid out.
+  // Returns the first card that ends below this height. It looks into one section only: far ones are not laid out.
   firstBelow(height) {
     const isBelow = (one) => one.getBoundingClientRect().bottom > height;
     return [...(this.sections.find(isBelow)?.children ?? [])].find(isBelow);
   }
 
-  // Whatever changes above, what is seen stays where it is.
+  // Keeps the visible part in place while something above it changes.
   holding(change) {
     const anchor = this.firstBelow(0);
     const before = anchor?.getBoundingClientRect().top;
     const root = document.documentElement;
-    root.style.overflowAnchor = "none"; // done here, also at the very top, where the browser does not
+    root.style.overflowAnchor = "none"; // browsers do it as well, but not at the very top
     change();
     if (anchor?.isConnected) scrollBy(0, anchor.getBoundingClientRect().top - before);
     requestAnimationFrame(() => (root.style.overflowAnchor = ""));

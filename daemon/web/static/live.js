@@ -1,15 +1,15 @@
-// The connection to the daemon: server-sent events, and going on after the last one when it was lost.
-// EventSource gives up by itself when a daemon that is starting refuses it, so that we reconnect ourselves.
+// The connection to the daemon: server-sent events. After a loss it resumes after the last event.
+// EventSource gives up when a daemon that is starting refuses the connection, so this class reconnects by itself.
 
 const PATIENCE = [500, 1_000, 2_000, 4_000, 8_000]; // milliseconds before the next attempt
 
 export class Live {
-  // `handlers`: name of a message -> function of its data and its seq (NaN if it has none); `tell`: of the state,
-  // which is live, reconnecting or away.
-  constructor(address, handlers, tell) {
+  // `handlers`: name of a message -> function of its data and its seq (NaN if it has none); `report`: called with the
+  // state, which is live, reconnecting or away.
+  constructor(address, handlers, report) {
     this.address = address;
     this.handlers = handlers;
-    this.tell = tell;
+    this.report = report;
     this.attempts = 0;
   }
 
@@ -21,7 +21,7 @@ export class Live {
     const source = (this.source = new EventSource(address));
     source.addEventListener("open", () => {
       this.attempts = 0;
-      this.tell("live");
+      this.report("live");
     });
     source.addEventListener("error", () => this.retry());
     for (const [name, handle] of Object.entries(this.handlers)) {
@@ -41,7 +41,7 @@ export class Live {
 
   retry() {
     this.close();
-    this.tell(this.attempts < 2 ? "reconnecting" : "away");
+    this.report(this.attempts < 2 ? "reconnecting" : "away");
     const wait = PATIENCE[Math.min(this.attempts++, PATIENCE.length - 1)];
     this.timer = setTimeout(() => this.connect(this.after), wait);
   }

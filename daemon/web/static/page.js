@@ -1,12 +1,12 @@
-// The page: what is live, what expands, what the keyboard does. Without this script everything can still be read:
-// pages of the timeline are links, a card's header leads to its event, preferences and filters are forms.
+// The script of the page: live events, expanding cards, the keyboard. Without it the page can still be read: pages of
+// the timeline are links, a card's header links to its event, and preferences and filters are forms.
 
 import { append, enhance, findCard, headOf, isExpanded, make, parse, setExpanded, slotOf } from "./cards.js";
 import { Feed, get } from "./feed.js";
 import { Live } from "./live.js";
 
-const AT_END = 80; // pixels from the end that count as being there
-const MAX_PIECES = 16;
+const AT_END = 80; // pixels from the end within which the reader follows
+const MAX_PARTIALS = 16; // unfinished texts shown at a time
 const TOO_MANY = 300; // messages in one frame
 const STATES = { live: "Live", reconnecting: "Reconnecting …", away: "The daemon is away; trying again …" };
 
@@ -18,17 +18,17 @@ if (main.dataset.cards) timeline();
 function timeline() {
   const feed = new Feed(main, (last) => live.connect(last));
   const sessions = document.querySelector("#sessions");
-  const pieces = make("div", "pieces");
+  const partials = make("div", "pieces");
   const jump = document.querySelector("#jump");
   const queue = [];
   let isFollowing = false;
   let unseen = 0;
-  feed.element.after(pieces);
+  feed.element.after(partials);
 
   const live = new Live(main.dataset.live, {
     card: (html, seq) => later(() => (feed.isNewest ? arrive(html) : (unseen += 1))),
-    piece: (data) => later(() => feed.isNewest && showPiece(JSON.parse(data))),
-    whole: (data) => later(() => pieces.querySelector(`[data-key="${CSS.escape(JSON.parse(data).key)}"]`)?.remove()),
+    piece: (data) => later(() => feed.isNewest && showPartial(JSON.parse(data))),
+    whole: (data) => later(() => partials.querySelector(`[data-key="${CSS.escape(JSON.parse(data).key)}"]`)?.remove()),
     sessions: (html) => later(() => showSessions(html)),
     gap: (data) => later(() => showGap(JSON.parse(data))),
     live: (_, seq) => later(() => feed.isNewest && feed.reach(seq)),
@@ -39,7 +39,7 @@ function timeline() {
     connection.textContent = STATES[state];
   });
 
-  // All that has come since the last frame is shown at once.
+  // Shows all changes since the last animation frame at once.
   function later(change) {
     if (queue.push(change) > 1) return;
     if (document.hidden) setTimeout(flush, 500);
@@ -54,10 +54,10 @@ function timeline() {
     follow();
   }
 
-  // More has come than can be shown one by one: who follows is shown the newest page, who reads goes on reading.
+  // Too many events to show one by one: a reader at the end gets the newest page, any other stays where they are.
   async function catchUp(count) {
     live.close();
-    pieces.replaceChildren();
+    partials.replaceChildren();
     live.after = feed.element.lastElementChild.dataset.last;
     if (isFollowing) return feed.renew().catch(() => live.retry());
     feed.leave();
@@ -78,15 +78,15 @@ function timeline() {
     }
   }
 
-  function showPiece(piece) {
-    if (piece.into) {
-      const card = findCard(piece.into, feed.element);
-      if (card) append(placeFor(slotOf(card, "live"), piece.stream, "pre", "terminal"), piece);
+  function showPartial(partial) {
+    if (partial.into) {
+      const card = findCard(partial.into, feed.element);
+      if (card) append(placeFor(slotOf(card, "live"), partial.stream, "pre", "terminal"), partial);
       return;
     }
-    const place = placeFor(pieces, piece.key, "article", `card piece ${piece.role}`);
-    append(place, piece);
-    while (pieces.childElementCount > MAX_PIECES) pieces.firstElementChild.remove();
+    const place = placeFor(partials, partial.key, "article", `card piece ${partial.role}`);
+    append(place, partial);
+    while (partials.childElementCount > MAX_PARTIALS) partials.firstElementChild.remove();
   }
 
   function placeFor(parent, key, tag, className) {
@@ -157,7 +157,7 @@ function timeline() {
   addEventListener("pageshow", ({ persisted }) => persisted && live.connect(live.after));
 }
 
-// The card at the other level, in its place: with what has come into it, and with its subagent's cards as they are.
+// Replaces a card by the same card at the other level, with the events in it; its subagent's cards stay as they are.
 async function toggle(card) {
   const on = !isExpanded(card);
   const address = new URL(`/cards/${card.dataset.seq}`, location.href);

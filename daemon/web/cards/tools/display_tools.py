@@ -36,7 +36,7 @@ def display_file_input(asked: DisplayFileInput, look: Look) -> Markup:
 def display_output(result: DisplayResult, look: Look) -> Markup:
     if not result.text or result.text == result.errorMessage:
         return Markup()
-    return template("said.html", said=[excerpt(result.text, look, "/output/text")])
+    return template("texts.html", texts=[excerpt(result.text, look, "/output/text")])
 
 
 _FILE_TYPES = ToolTypes(DisplayFileInput, DisplayResult)

@@ -150,8 +150,8 @@ def delete_output(result: DeleteResult, look: Look) -> Markup:
 
 def _texts(look: Look, texts: Sequence[tuple[str, str | None]]) -> Markup:
     """Render the texts that the tool returned under these keys of its output."""
-    said = [excerpt(text, look, f"/output/{key}") for key, text in texts if text]
-    return template("said.html", said=said) if said else Markup()
+    excerpts = [excerpt(text, look, f"/output/{key}") for key, text in texts if text]
+    return template("texts.html", texts=excerpts) if excerpts else Markup()
 
 
 CARDS = {

@@ -154,7 +154,7 @@ def _name(entry: Any) -> str:
 
 
 def _text(text: str | None, look: Look) -> Markup:
-    return template("said.html", said=[excerpt(final_screen(text), look, "/output/text")]) if text else Markup()
+    return template("texts.html", texts=[excerpt(final_screen(text), look, "/output/text")]) if text else Markup()
 
 
 CARDS = {

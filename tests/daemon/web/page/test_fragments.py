@@ -14,7 +14,7 @@ from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.daemon.web.cards.cards import Fragment, fragment_of
 from tooltap.daemon.web.html.look import Level, Look
 from tooltap.daemon.web.page import fragments as module
-from tooltap.daemon.web.page.fragments import Fragments, Kept
+from tooltap.daemon.web.page.fragments import Cache, Fragments
 from tooltap.protocol.events import Event, ToolUpdate
 
 pytestmark = pytest.mark.anyio
@@ -87,7 +87,7 @@ async def test_what_does_not_fit_is_rendered_again(journal: Journal, rendered: l
 
 
 def test_as_much_is_kept_as_fits_and_the_least_recently_used_goes_first() -> None:
-    kept: Kept[str, int] = Kept(10)
+    kept: Cache[str, int] = Cache(10)
 
     for key in "abc":
         kept.put(key, 1, 3)

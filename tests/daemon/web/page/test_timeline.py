@@ -14,7 +14,7 @@ from tests.daemon.journal.test_journal_nats import opened
 from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.journal.nats.place import NatsPlace
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
-from tooltap.daemon.web.page.timeline import Asked, Bounds, Page, around, between, live_test, newer, older
+from tooltap.daemon.web.page.timeline import Bounds, Page, Selection, around, between, live_test, newer, older
 from tooltap.normalizers.stream.bounds import Produced
 from tooltap.protocol.events import Notice, PermissionRequest, ToolUpdate
 from tooltap.protocol.filters import Filter
@@ -22,7 +22,7 @@ from tooltap.protocol.filters import Filter
 pytestmark = pytest.mark.anyio
 
 BOUNDS = Bounds(events=3, bytes=1_000_000, search_bytes=1_000_000)
-ALL = Asked()
+ALL = Selection()
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ async def test_more_than_two_pages_between_two_events_are_not_given_at_once(jour
 async def test_a_filter_is_the_journals(journal: Journal) -> None:
     await fill(journal, message("a"), call("1"), message("b"), result("1"), message("c"))
 
-    page = await older(journal, Asked(Filter(kind=("message",))), BOUNDS._replace(events=2))
+    page = await older(journal, Selection(Filter(kind=("message",))), BOUNDS._replace(events=2))
 
     assert (seqs(page), page.first, page.older) == ([3, 5], 3, True)
 
@@ -168,14 +168,14 @@ async def test_a_state_is_that_of_results_and_of_calls_without_one(
 ) -> None:
     await open_and_ended(journal)
 
-    assert seqs(await older(journal, Asked(states=states), BOUNDS)) == found
-    assert seqs(await newer(journal, Asked(states=states), BOUNDS, 0)) == found
+    assert seqs(await older(journal, Selection(states=states), BOUNDS)) == found
+    assert seqs(await newer(journal, Selection(states=states), BOUNDS, 0)) == found
 
 
 async def test_a_state_and_a_kind_that_never_go_together_are_nothing(journal: Journal) -> None:
     await open_and_ended(journal)
 
-    assert seqs(await older(journal, Asked(Filter(kind=("message",)), ("failed",)), BOUNDS)) == []
+    assert seqs(await older(journal, Selection(Filter(kind=("message",)), ("failed",)), BOUNDS)) == []
 
 
 async def texts(journal: Journal) -> None:
@@ -209,12 +209,12 @@ async def test_a_text_is_looked_for_in_what_was_said_whatever_its_case(
 ) -> None:
     await texts(journal)
 
-    assert seqs(await older(journal, Asked(text=text), BOUNDS._replace(events=10))) == found
+    assert seqs(await older(journal, Selection(text=text), BOUNDS._replace(events=10))) == found
 
 
 async def test_one_request_looks_so_far_and_says_where_the_next_goes_on(journal: Journal) -> None:
     await fill(journal, message("needle"), *(message("x" * 500) for _ in range(200)))
-    asked, bounds = Asked(text="needle"), BOUNDS._replace(search_bytes=20_000)
+    asked, bounds = Selection(text="needle"), BOUNDS._replace(search_bytes=20_000)
 
     pages = [await older(journal, asked, bounds)]
     while not pages[-1].events:
@@ -233,7 +233,7 @@ def len_of(page: Page) -> int:
 
 async def test_more_hits_than_a_page_has_are_on_the_next(journal: Journal) -> None:
     await fill(journal, *(message("needle") for _ in range(5)))
-    asked = Asked(text="needle")
+    asked = Selection(text="needle")
 
     first = await older(journal, asked, BOUNDS)
     second = await older(journal, asked, BOUNDS, first.first)
@@ -246,7 +246,7 @@ def stored(produced: Produced) -> StoredEvent:
 
 
 def test_what_comes_is_looked_at_as_what_was() -> None:
-    failed, running = live_test(Asked(states=("failed",))), live_test(Asked(states=("running",), text="needle"))
+    failed, running = live_test(Selection(states=("failed",))), live_test(Selection(states=("running",), text="needle"))
 
     assert failed(stored(result("1", status="failed")))
     assert not failed(stored(result("1")))
