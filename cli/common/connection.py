@@ -47,7 +47,7 @@ def stream_options(function: Any) -> Any:
 @contextmanager
 def in_words() -> Iterator[None]:
     """What goes wrong between us and the daemon becomes one sentence."""
-    from tooltap.daemon.client.subscription import ConnectError, DaemonError, DisconnectedError
+    from tooltap.daemon.client.connection import ConnectError, DaemonError, DisconnectedError
 
     try:
         yield
@@ -74,6 +74,6 @@ def talk(work: Callable[[], Awaitable[T]]) -> T:
 
 def ask(socket: Path | None, op: str, **arguments: Any) -> Any:
     """The result of one request."""
-    from tooltap.daemon.client.subscription import request
+    from tooltap.daemon.client.connection import request
 
     return talk(lambda: request(op, path=socket, **arguments))

@@ -16,8 +16,8 @@ from tooltap.cli.common.completing import agent_commands
 from tooltap.cli.common.connection import socket_option, stream_options
 from tooltap.daemon.system.paths import socket_path, spool_path
 from tooltap.daemon.taps.child import run_child
-from tooltap.daemon.taps.outbox import SpoolLimits, StreamOptions
-from tooltap.daemon.taps.tap import Tap
+from tooltap.daemon.taps.delivery.outbox import SpoolLimits, StreamOptions
+from tooltap.daemon.taps.delivery.tap import Tap
 from tooltap.normalizers.core.agents import missing_flags
 
 __all__ = ["agent_command", "bytes_option", "spool_options"]

@@ -24,7 +24,9 @@ import orjson
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import talk
 from tooltap.cli.common.render import Renderer, one_line, wants_colour
-from tooltap.daemon.client.subscription import ConnectError, Subscription, connect, ingest, subscribe
+from tooltap.daemon.client.connection import ConnectError, connect
+from tooltap.daemon.client.publishing import ingest
+from tooltap.daemon.client.subscription import Subscription, subscribe
 from tooltap.normalizers.stream.display import display_of
 from tooltap.normalizers.wire.recording import Line, Recording
 from tooltap.protocol.events import decode

@@ -15,8 +15,10 @@ from tooltap.cli.common.export_file import FileSource
 from tooltap.cli.common.extras import needs_extra
 from tooltap.cli.common.inputs import UnreadableError
 from tooltap.cli.read.sessions import list_sessions
-from tooltap.daemon.client.subscription import Client, DaemonError, Filter, connect, subscribe
+from tooltap.daemon.client.connection import Client, DaemonError, connect
+from tooltap.daemon.client.subscription import subscribe
 from tooltap.protocol.events import AnyEvent, decode
+from tooltap.protocol.filters import Filter
 
 if TYPE_CHECKING:
     from tooltap.daemon.web.page.export import Bodies, Body, ExportedPage

@@ -90,7 +90,8 @@ def command(
     if partials and mode != "json":
         raise click.UsageError("--partials goes with --mode json")
     from tooltap.cli.common.printer import Printer
-    from tooltap.daemon.client.subscription import Filter, subscribe
+    from tooltap.daemon.client.subscription import subscribe
+    from tooltap.protocol.filters import Filter
 
     oldest = None if since is None else (time.time_ns() // 1_000_000) - since * 1_000
     printer = Printer(mode, oldest)

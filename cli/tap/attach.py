@@ -11,7 +11,7 @@ from tooltap.cli.common.commands import Group
 from tooltap.cli.common.connection import socket_option
 from tooltap.cli.common.extras import needs_extra
 from tooltap.cli.common.tapping import spool_options
-from tooltap.daemon.taps.outbox import SpoolLimits, StreamOptions
+from tooltap.daemon.taps.delivery.outbox import SpoolLimits, StreamOptions
 
 __all__ = ["command"]
 
@@ -52,7 +52,7 @@ def opencode(url: str, silence: float, spool_bytes: int, spool_total_bytes: int,
         from tooltap.daemon.taps.attach_opencode import AttachError, attach
     from tooltap.daemon.system.foreground import run_until_stopped
     from tooltap.daemon.system.paths import socket_path, spool_path
-    from tooltap.daemon.taps.tap import Tap
+    from tooltap.daemon.taps.delivery.tap import Tap
 
     options = StreamOptions(f"attach-{secrets.token_hex(8)}", "opencode-bus")
     tap = Tap(options, socket or socket_path(), SpoolLimits(spool_path(), spool_bytes, spool_total_bytes))

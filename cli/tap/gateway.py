@@ -10,7 +10,7 @@ from tooltap.cli.common.commands import Group
 from tooltap.cli.common.connection import socket_option
 from tooltap.cli.common.extras import needs_extra
 from tooltap.cli.common.tapping import bytes_option, spool_options
-from tooltap.daemon.taps.outbox import MAX_BYTES, SpoolLimits
+from tooltap.daemon.taps.delivery.outbox import MAX_BYTES, SpoolLimits
 from tooltap.normalizers.wire.framing import MAX_LINE_BYTES
 
 __all__ = ["command"]

@@ -51,7 +51,7 @@ def command(
     """
     import msgspec
 
-    from tooltap.daemon.taps.outbox import StreamOptions
+    from tooltap.daemon.taps.delivery.outbox import StreamOptions
     from tooltap.daemon.taps.source_file import publish_recording
     from tooltap.daemon.taps.stream_ids import recording_id
     from tooltap.protocol.stats import Statistics

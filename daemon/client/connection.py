@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,7 +25,17 @@ from tooltap.protocol.frames import (
     encode_frame,
 )
 
-__all__ = ["Client", "ConnectError", "DaemonError", "DisconnectedError", "NoDaemonError", "greeting", "unreachable"]
+__all__ = [
+    "Client",
+    "ConnectError",
+    "DaemonError",
+    "DisconnectedError",
+    "NoDaemonError",
+    "connect",
+    "greeting",
+    "request",
+    "unreachable",
+]
 
 CHUNK = 262_144
 
@@ -152,6 +164,22 @@ class Client:
                 await self.receive_frame()
         except (DisconnectedError, msgspec.DecodeError):
             return
+
+
+@asynccontextmanager
+async def connect(path: Path | str | None = None) -> AsyncIterator[Client]:
+    """A connection for requests. `path`: of the socket, if not the default one. Raises `ConnectError`."""
+    client = await Client.open(path)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+async def request(op: str, *, path: Path | str | None = None, **arguments: Any) -> Any:
+    """One request on a connection of its own: `await request("event", seq=5, view="display")`."""
+    async with connect(path) as client:
+        return await client.request(op, **arguments)
 
 
 def unreachable(place: Path, error: OSError) -> ConnectError:

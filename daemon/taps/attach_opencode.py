@@ -15,8 +15,8 @@ import httpx
 from tooltap.daemon.system.addresses import is_loopback
 from tooltap.daemon.system.foreground import OnStop
 from tooltap.daemon.system.logs import configure, get_logger
+from tooltap.daemon.taps.delivery.tap import Tap
 from tooltap.daemon.taps.problems import report_problems
-from tooltap.daemon.taps.tap import Tap
 from tooltap.normalizers.wire.framing import MAX_LINE_BYTES, LongLine, Splitter
 
 __all__ = ["AttachError", "attach"]

@@ -18,8 +18,8 @@ from tooltap.daemon.ingest.connection import IngestConnection
 from tooltap.daemon.ingest.streams import Streams
 from tooltap.daemon.journal.interface import JournalError
 from tooltap.daemon.system.logs import get_logger
-from tooltap.daemon.taps.records import END, JOURNAL_REPLACED, encode_lost
-from tooltap.daemon.taps.spool import Spool, SpoolError, spools
+from tooltap.daemon.taps.delivery.records import END, JOURNAL_REPLACED, encode_lost
+from tooltap.daemon.taps.delivery.spool import Spool, SpoolError, spools
 from tooltap.protocol.frames import DaemonFrame, Done, ErrorFrame, FrameError, Ingest, Ingesting
 
 __all__ = ["Drain"]

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
-from tooltap.daemon.client.subscription import OtherInputError
-from tooltap.daemon.taps.background import BackgroundDelivery
-from tooltap.daemon.taps.outbox import Outbox, StreamOptions
+from tooltap.daemon.client.publishing import OtherInputError
+from tooltap.daemon.taps.delivery.background import BackgroundDelivery
+from tooltap.daemon.taps.delivery.outbox import Outbox, StreamOptions
 from tooltap.normalizers.wire.framing import MAX_LINE_BYTES, LongLine, Splitter
 from tooltap.normalizers.wire.recording import Line, Recording
 from tooltap.protocol.frames import Done

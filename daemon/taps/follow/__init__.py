@@ -1,0 +1,1 @@
+"""Follows the session files of agents, inside the daemon."""

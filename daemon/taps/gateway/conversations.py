@@ -15,8 +15,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from tooltap.daemon.system.logs import get_logger
+from tooltap.daemon.taps.delivery.tap import Tap
 from tooltap.daemon.taps.gateway.conversation_items import Answer, History, Item
-from tooltap.daemon.taps.tap import Tap
 
 __all__ = ["Conversation", "Conversations"]
 

@@ -15,12 +15,12 @@ from tooltap.daemon.system.http_server import HttpServer
 from tooltap.daemon.system.logs import configure, get_logger
 from tooltap.daemon.system.open_files import allow_open_files
 from tooltap.daemon.system.tcp import Address, listen, url_of
+from tooltap.daemon.taps.delivery.outbox import SpoolLimits, StreamOptions
+from tooltap.daemon.taps.delivery.tap import Tap
 from tooltap.daemon.taps.gateway.conversations import Conversations
 from tooltap.daemon.taps.gateway.forward import Gateway
 from tooltap.daemon.taps.gateway.tap import GatewayTap
-from tooltap.daemon.taps.outbox import SpoolLimits, StreamOptions
 from tooltap.daemon.taps.problems import report_problems
-from tooltap.daemon.taps.tap import Tap
 
 __all__ = ["GatewayError", "GatewayOptions", "serve_gateway"]
 

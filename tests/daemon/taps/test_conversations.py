@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tooltap.daemon.taps.delivery.outbox import SpoolLimits, StreamOptions
+from tooltap.daemon.taps.delivery.tap import Tap
 from tooltap.daemon.taps.gateway.conversation_items import (
     MAX_ANSWER,
     ChatAnswer,
@@ -16,8 +18,6 @@ from tooltap.daemon.taps.gateway.conversation_items import (
     responses_history,
 )
 from tooltap.daemon.taps.gateway.conversations import KEYS, Conversation, Conversations
-from tooltap.daemon.taps.outbox import SpoolLimits, StreamOptions
-from tooltap.daemon.taps.tap import Tap
 
 SYSTEM = {"role": "system", "content": "It is ten o'clock."}
 

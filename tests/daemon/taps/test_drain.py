@@ -10,10 +10,10 @@ import pytest
 
 from tests.daemon.publishing import daemon, events, journal_of, publish
 from tooltap.daemon.ingest.streams import Streams
+from tooltap.daemon.taps.delivery.outbox import Entry
+from tooltap.daemon.taps.delivery.records import encode, encode_lost
+from tooltap.daemon.taps.delivery.spool import Ending, Header, Spool, spools
 from tooltap.daemon.taps.drain import Drain
-from tooltap.daemon.taps.outbox import Entry
-from tooltap.daemon.taps.records import encode, encode_lost
-from tooltap.daemon.taps.spool import Ending, Header, Spool, spools
 from tooltap.protocol.frames import Ingest
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("toy")]

@@ -14,10 +14,10 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tooltap.daemon.taps.delivery.outbox import SpoolLimits, StreamOptions
+from tooltap.daemon.taps.delivery.tap import Tap
 from tooltap.daemon.taps.gateway.conversations import Conversations
 from tooltap.daemon.taps.gateway.exchange import Exchange, api_of
-from tooltap.daemon.taps.outbox import SpoolLimits, StreamOptions
-from tooltap.daemon.taps.tap import Tap
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol.tapped import Direction
 

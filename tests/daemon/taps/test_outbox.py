@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tooltap.daemon.taps.outbox import OVERHEAD, Entry, Outbox
+from tooltap.daemon.taps.delivery.outbox import OVERHEAD, Entry, Outbox
 from tooltap.normalizers.wire.framing import LongLine
 
 MUCH = 10**9

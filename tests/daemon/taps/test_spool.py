@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tooltap.daemon.taps.outbox import Entry
-from tooltap.daemon.taps.records import encode, encode_lost
-from tooltap.daemon.taps.spool import Ending, Header, Spool, SpoolError, spools
+from tooltap.daemon.taps.delivery.outbox import Entry
+from tooltap.daemon.taps.delivery.records import encode, encode_lost
+from tooltap.daemon.taps.delivery.spool import Ending, Header, Spool, SpoolError, spools
 from tooltap.protocol.frames import Ingest
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tooltap.daemon.taps.outbox import Entry
+from tooltap.daemon.taps.delivery.outbox import Entry
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol.tapped import write_tapped
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tooltap.daemon.taps.background import BackgroundDelivery
-from tooltap.daemon.taps.outbox import MAX_BYTES, Outbox, SpoolLimits, StreamOptions
+from tooltap.daemon.taps.delivery.background import BackgroundDelivery
+from tooltap.daemon.taps.delivery.outbox import MAX_BYTES, Outbox, SpoolLimits, StreamOptions
 from tooltap.normalizers.wire.framing import MAX_LINE_BYTES, LongLine, Splitter
 
 if TYPE_CHECKING:  # what runs an agent loads nothing before the agent runs
-    from tooltap.daemon.taps.spooler import Spooler
+    from tooltap.daemon.taps.delivery.spooler import Spooler
     from tooltap.protocol.tapped import Direction
 
 __all__ = ["Tap"]
@@ -106,7 +106,7 @@ class Tap:
 
     def _spool(self) -> None:
         try:
-            from tooltap.daemon.taps.spooler import Spooler
+            from tooltap.daemon.taps.delivery.spooler import Spooler
 
             self._spooler = Spooler(self._outbox, self._options, self._socket, self._limits)
             self._spooler.run()

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from tooltap.daemon.taps.outbox import Outbox, StreamOptions
+from tooltap.daemon.taps.delivery.outbox import Outbox, StreamOptions
 
 if TYPE_CHECKING:
     import asyncio
 
-    from tooltap.daemon.taps.delivery import Delivery, ReadSpool
+    from tooltap.daemon.taps.delivery.delivery import Delivery, ReadSpool
     from tooltap.protocol.frames import Done
 
 __all__ = ["BackgroundDelivery"]
@@ -118,7 +118,7 @@ class BackgroundDelivery:
     async def _deliver(self) -> None:
         import asyncio
 
-        from tooltap.daemon.taps.delivery import Delivery
+        from tooltap.daemon.taps.delivery.delivery import Delivery
 
         # anyio 4.16: data that comes at the moment a connection is closed is an "Exception in callback" on stderr.
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)

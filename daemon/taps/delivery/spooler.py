@@ -11,9 +11,9 @@ from bisect import bisect_right
 from itertools import accumulate
 from pathlib import Path
 
-from tooltap.daemon.taps.outbox import Entry, Outbox, SpoolLimits, StreamOptions
-from tooltap.daemon.taps.records import encode
-from tooltap.daemon.taps.spool import Ending, Header, Spool, SpoolError, spools
+from tooltap.daemon.taps.delivery.outbox import Entry, Outbox, SpoolLimits, StreamOptions
+from tooltap.daemon.taps.delivery.records import encode
+from tooltap.daemon.taps.delivery.spool import Ending, Header, Spool, SpoolError, spools
 from tooltap.protocol.frames import Ingest
 
 __all__ = ["Spooler"]

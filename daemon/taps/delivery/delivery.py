@@ -12,16 +12,10 @@ from typing import TypeAlias
 
 import anyio
 
-from tooltap.daemon.client.subscription import (
-    ConnectError,
-    DaemonError,
-    DisconnectedError,
-    OtherInputError,
-    Publisher,
-    ingest,
-)
-from tooltap.daemon.taps.outbox import Entry, Outbox, StreamOptions
-from tooltap.daemon.taps.records import END, JOURNAL_REPLACED, encode, encode_lost
+from tooltap.daemon.client.connection import ConnectError, DaemonError, DisconnectedError
+from tooltap.daemon.client.publishing import OtherInputError, Publisher, ingest
+from tooltap.daemon.taps.delivery.outbox import Entry, Outbox, StreamOptions
+from tooltap.daemon.taps.delivery.records import END, JOURNAL_REPLACED, encode, encode_lost
 from tooltap.protocol.frames import Done
 
 __all__ = ["Delivery", "ReadSpool"]
