@@ -1,7 +1,7 @@
 """Taps the event stream of an OpenCode server: each `data:` of `/event` is a line.
 
-OpenCode keeps no events for those who come late (1.18.33): what it said while we were not connected is gone. The
-stream then has a loss at that place, of one line, because nobody knows of how many.
+OpenCode sends no past events to a client that connects later (1.18.33), so events during a disconnection are lost. The
+stream then has a loss of one line at that place, because their number is unknown.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _log = get_logger("attach")
 
 
 class AttachError(Exception):
-    """There is no event stream of OpenCode; the message is a sentence for the user."""
+    """There is no event stream of OpenCode at the URL; the message is a sentence for the user."""
 
 
 async def attach(url: str, tap: Tap, on_stop: OnStop, *, silence: float) -> None:
-    """Until it is stopped. `silence`: seconds without a byte after which a connection counts as dead. Raises
-    `AttachError` if there is something else than OpenCode at `url`."""
+    """Tap the server until stopped. `silence`: seconds without a byte after which a connection counts as dead. Raises
+    `AttachError` if the server at `url` is not OpenCode."""
     source = _event_url(url)
     configure()
     with anyio.CancelScope() as running:
@@ -63,7 +63,7 @@ class _Attachment:
         self._wait = RETRY_FIRST
 
     async def run(self) -> None:
-        """Raises `AttachError`."""
+        """Connect again and again. Raises `AttachError` if the first connection fails with it."""
         proxies = not is_loopback(self._url.host)
         async with httpx.AsyncClient(timeout=self._timeout, auth=_credentials(self._url), trust_env=proxies) as client:
             while True:
@@ -81,7 +81,7 @@ class _Attachment:
                 self._wait = min(2 * self._wait, RETRY_MOST)
 
     async def _follow(self, client: httpx.AsyncClient) -> None:
-        """One connection. Raises `AttachError` and `httpx.HTTPError`."""
+        """Read one connection to its end. Raises `AttachError` and `httpx.HTTPError`."""
         async with client.stream("GET", self._url, headers={"Accept": "text/event-stream"}) as response:
             _check(response, self._name)
             _log.info("attached", url=self._name)
@@ -90,9 +90,7 @@ class _Attachment:
                 self._tap.lose(1, 0, f"not connected to OpenCode for {away:.1f} s, what it said meanwhile is unknown")
             splitter = Splitter(MAX_LINE_BYTES)
             try:
-                async for (
-                    data
-                ) in response.aiter_bytes():  # its `aiter_lines` splits at U+2028, too, which JSON may hold
+                async for data in response.aiter_bytes():  # `aiter_lines` also splits at U+2028, which JSON may contain
                     self._wait = RETRY_FIRST
                     self._tap.put([line for one in splitter.feed(data) if (line := _data(one)) is not None], "out")
             finally:
@@ -100,7 +98,7 @@ class _Attachment:
 
 
 def _event_url(url: str) -> httpx.URL:
-    """Of the event stream: of the server at `url`, unless that names a stream. Raises `AttachError`."""
+    """Return the URL of the event stream of a server; `url` may already be that. Raises `AttachError`."""
     try:
         server = httpx.URL(url)
     except httpx.InvalidURL as error:
@@ -112,7 +110,7 @@ def _event_url(url: str) -> httpx.URL:
 
 
 def _data(line: bytes | LongLine) -> bytes | LongLine | None:
-    """What a line of server-sent events carries; None: a part of their framing."""
+    """Return the data of a line of server-sent events; None if it has none."""
     if isinstance(line, LongLine):
         head = _data(line.head)
         return LongLine(head, line.size - len(line.head) + len(head)) if isinstance(head, bytes) else None
@@ -120,9 +118,9 @@ def _data(line: bytes | LongLine) -> bytes | LongLine | None:
 
 
 def _check(response: httpx.Response, name: str) -> None:
-    """Raises `AttachError`."""
+    """Check that the response is an event stream. Raises `AttachError`."""
     if response.status_code == httpx.codes.UNAUTHORIZED:
-        raise AttachError(f"{name} wants a password: put it in OPENCODE_SERVER_PASSWORD, as for the server")
+        raise AttachError(f"{name} requires a password: set OPENCODE_SERVER_PASSWORD as for the server")
     kind = response.headers.get("content-type", "")
     if response.status_code != httpx.codes.OK or not kind.startswith("text/event-stream"):
         raise AttachError(
@@ -131,7 +129,7 @@ def _check(response: httpx.Response, name: str) -> None:
 
 
 def _credentials(url: httpx.URL) -> httpx.BasicAuth | None:
-    """Those in the URL, else those that OpenCode's server takes from the same variables."""
+    """Return the credentials from the variables of OpenCode's server, unless the URL has some."""
     password = os.environ.get("OPENCODE_SERVER_PASSWORD")
     if url.userinfo or not password:
         return None

@@ -1,8 +1,8 @@
-"""Runs a program, passes its output through and shows it to a tap; where it is asked to, its input as well.
+"""Runs a program, passes its output through and copies it to a tap; on request its input as well.
 
-The program comes first: bytes pass as they are, neither direction waits for the other, and the tap must not raise.
-Standard error and the terminal are the program's own, and so is standard input where it is not tapped. Where standard
-output is a terminal, the program's is one, too (`terminal.py`). Signals meant for it are forwarded; its end is ours.
+The program comes first: bytes pass unchanged, neither direction waits for the other, and the tap must not raise. The
+program has our standard error, and our standard input unless that is tapped. If standard output is a terminal, the
+program's is one as well (`system/terminal.py`). Signals are forwarded to the program, and we end when it ends.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["run_child"]
 STDIN, STDOUT = 0, 1
 CHUNK = 65_536
 SWITCH_INTERVAL = 0.0005
-"""Seconds until another thread of ours, busy with the tap, gives way to output that waits to be written."""
+"""Seconds until a thread that works for the tap yields to the thread that passes output."""
 
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 TYPED = (signal.SIGINT, signal.SIGQUIT)
@@ -36,10 +36,11 @@ Tap: TypeAlias = Callable[[bytes], None]
 
 
 def run_child(command: Sequence[str], tap: Tap, tap_input: Tap | None = None) -> int:
-    """The exit code as a shell gives it, 128 + signal for a death. Raises `OSError` if it cannot be started.
+    """Run the program and return its exit code, as a shell does: 128 + signal if a signal ended it. Raises `OSError` if
+    it cannot be started.
 
-    With `tap_input`, which is called in a thread of its own, a tap sees data before it is passed on: no answer is seen
-    before what it answers.
+    With `tap_input`, which is called in a thread of its own, taps get data before it is passed on. So a tap never sees
+    a response before its request.
     """
     sys.setswitchinterval(SWITCH_INTERVAL)
     with _Signals() as signals:
@@ -62,14 +63,16 @@ def run_child(command: Sequence[str], tap: Tap, tap_input: Tap | None = None) ->
             os.close(output_end)
         signals.started(process)
         if process.stdin is not None and tap_input is not None:
-            threading.Thread(target=_pass_input_on, args=(process.stdin, tap_input), daemon=True).start()
-        _pass_on(process, output, signals.wakeup, partial(_pass, output, STDOUT, tap, tap_first=tap_input is not None))
+            threading.Thread(target=_pass_input, args=(process.stdin, tap_input), daemon=True).start()
+        _pass_output(
+            process, output, signals.wakeup, partial(_pass, output, STDOUT, tap, tap_first=tap_input is not None)
+        )
         code = process.wait()
     return code if code >= 0 else 128 - code
 
 
 class _Signals:
-    """Forwards signals to the program, and wakes `wakeup` on each, also when the program ends."""
+    """Forwards signals to the program. Each signal, including the program's end, makes `wakeup` readable."""
 
     def __init__(self) -> None:
         self.wakeup, self._wakeup_end = os.pipe()
@@ -83,7 +86,7 @@ class _Signals:
         signal.set_wakeup_fd(self._wakeup_end, warn_on_full_buffer=False)
         self._handle(signal.SIGCHLD, lambda *_: None)
         for number in FORWARDED:
-            if signal.getsignal(number) != signal.SIG_IGN:  # what we were told to ignore, the program ignores, too
+            if signal.getsignal(number) != signal.SIG_IGN:  # the program inherits ignored signals
                 self._handle(number, self._forward)
         return self
 
@@ -95,7 +98,7 @@ class _Signals:
         os.close(self._wakeup_end)
 
     def on_resize(self, resize: Callable[[], None]) -> None:
-        """Called when the terminal has another size, before the program is told."""
+        """Call `resize` when the size of the terminal changes, before the signal is forwarded."""
 
         def forward(number: int, _: FrameType | None) -> None:
             resize()
@@ -119,7 +122,7 @@ class _Signals:
 
 
 def _at_terminal() -> bool:
-    """Whether the terminal sends what is typed to us, and so to the program, which is of the same process group."""
+    """Say whether the terminal signals our process group, and so the program, directly."""
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
     except OSError:
@@ -132,8 +135,8 @@ def _at_terminal() -> bool:
         os.close(terminal)
 
 
-def _pass_on(process: subprocess.Popen[bytes], output: int, wakeup: int, pass_chunk: Callable[[], bool]) -> None:
-    """Until the output ends, or the program, or nobody reads any more."""
+def _pass_output(process: subprocess.Popen[bytes], output: int, wakeup: int, pass_chunk: Callable[[], bool]) -> None:
+    """Pass output until it ends, the program ends, or nobody reads it any more."""
     with selectors.DefaultSelector() as selector:
         selector.register(output, selectors.EVENT_READ)
         selector.register(wakeup, selectors.EVENT_READ)
@@ -142,7 +145,7 @@ def _pass_on(process: subprocess.Popen[bytes], output: int, wakeup: int, pass_ch
             if wakeup in ready:
                 os.read(wakeup, CHUNK)
             if output in ready and not pass_chunk():
-                os.close(output)  # whoever still writes learns it as if we were not there
+                os.close(output)  # the program gets SIGPIPE, as if we were not there
                 _leave(STDOUT)
                 return
     os.set_blocking(output, False)
@@ -150,26 +153,26 @@ def _pass_on(process: subprocess.Popen[bytes], output: int, wakeup: int, pass_ch
         while pass_chunk():
             pass
     except BlockingIOError:
-        # The program is gone, but has left a child behind that may go on printing: not to us, we end with the program.
+        # The program has ended, but a child of it may still print. We end now, and `cat` passes on its output.
         os.set_blocking(output, True)
         subprocess.Popen(["cat"], stdin=output, stderr=subprocess.DEVNULL)
     os.close(output)
 
 
-def _pass_input_on(program: IO[bytes], tap: Tap) -> None:
-    """Until the input ends, or the program takes no more of it: the other side learns it as if we were not there."""
+def _pass_input(program: IO[bytes], tap: Tap) -> None:
+    """Pass input until it ends or the program closes it. The other side notices that as if we were not there."""
     more = True
     while more:
         try:
             more = _pass(STDIN, program.fileno(), tap, tap_first=True)
-        except BlockingIOError:  # we share the descriptor's mode with whoever gave it to us
+        except BlockingIOError:  # another process has made the shared descriptor non-blocking
             select.select([STDIN], [], [])
     program.close()
     _leave(STDIN)
 
 
 def _pass(source: int, target: int, tap: Tap, *, tap_first: bool) -> bool:
-    """Whether there is more to come, and somebody to take it. Raises `BlockingIOError`."""
+    """Pass one chunk. Return False at the end, or if nobody reads it. Raises `BlockingIOError`."""
     data = _read(source)
     if tap_first and data:
         tap(data)
@@ -181,17 +184,17 @@ def _pass(source: int, target: int, tap: Tap, *, tap_first: bool) -> bool:
 
 
 def _read(source: int) -> bytes:
-    """Empty at the end. Raises `BlockingIOError` if there is nothing at the moment."""
+    """Read a chunk; empty at the end. Raises `BlockingIOError` if there is nothing at the moment."""
     try:
         return os.read(source, CHUNK)
     except BlockingIOError:
         raise
-    except OSError:  # EIO: how Linux says that the other side of a terminal is closed
+    except OSError:  # EIO: the other side of the terminal is closed (Linux)
         return b""
 
 
 def _write(target: int, data: bytes) -> bool:
-    """All of it. Whether somebody took it."""
+    """Write all data. Return False if nobody reads it."""
     left = memoryview(data)
     while left:
         try:
@@ -204,7 +207,7 @@ def _write(target: int, data: bytes) -> bool:
 
 
 def _leave(standard: int) -> None:
-    """Close our end of standard input or output; nothing else may get its number."""
+    """Close standard input or output, and keep its number occupied."""
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, standard)
     os.close(null)

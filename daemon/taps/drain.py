@@ -1,7 +1,8 @@
-"""Takes in the spools that publishers have left behind, because the daemon was away or they were killed.
+"""The drain: takes in the spools that publishers left behind because the daemon was away or they were killed.
 
-A spool in use is left alone, its publisher delivers it; so is one for another daemon. What is taken in goes the way of
-everything published (`ingest/connection.py`): each line takes effect once, even if we are killed in the middle of it.
+It skips a spool that is in use, because its publisher delivers it, and a spool for another daemon. The lines go through
+an ingest connection like those of any publisher (`ingest/connection.py`). So each takes effect exactly once, even if the
+daemon is killed while it takes in a spool.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _log = get_logger("drain")
 
 
 class Drain:
-    """`socket`: of this daemon; `directory`: where the spools are."""
+    """`socket`: of this daemon; `directory`: of the spools."""
 
     def __init__(self, streams: Streams, socket: Path, directory: Path) -> None:
         self._streams = streams
@@ -39,10 +40,10 @@ class Drain:
         self._found: dict[Path, int] = {}
         self._drained = 0
         self._complaints: dict[Path, str] = {}
-        """What the log has been told already."""
+        """The problems that the log already has."""
 
     async def run(self) -> None:
-        """Take in what is there now. To be called from time to time."""
+        """Take in the spools that are there now. To be called periodically."""
         self._found = await run_sync(spools, self._directory)
         self._complaints = {path: reason for path, reason in self._complaints.items() if path in self._found}
         for path in self._found:
@@ -52,7 +53,7 @@ class Drain:
                 self._complain(path, str(error))
 
     def statistics(self) -> dict[str, Any]:
-        """As of the last look; those in use are counted among the waiting."""
+        """Return the statistics as of the last run. Spools in use count as waiting."""
         return {
             "directory": str(self._directory),
             "waiting": len(self._found),
@@ -63,7 +64,7 @@ class Drain:
     # -- inner workings -----------------------------------------------------------------------------------------
 
     async def _take_in(self, path: Path) -> None:
-        """Raises `SpoolError`, `OSError`, `FrameError` and `JournalError`."""
+        """Take in one spool. Raises `SpoolError`, `OSError`, `FrameError` and `JournalError`."""
         spool = await run_sync(Spool.adopt, path)
         if spool is None:
             return
@@ -76,7 +77,7 @@ class Drain:
             spool.close()
 
     async def _publish(self, spool: Spool) -> bool:
-        """Whether all of it is durable."""
+        """Ingest all lines of a spool. Return whether they are durable."""
         answers: dict[type[DaemonFrame], Any] = {}
         session = await self._open(spool.header.ingest, answers)
         try:
@@ -96,11 +97,11 @@ class Drain:
         except FrameError as error:
             if error.code != "unknown-dialect":
                 raise
-            _log.warning("the dialect is left to be recognized", stream=ingest.stream, reason=str(error))
+            _log.warning("unknown dialect: it will be recognized", stream=ingest.stream, reason=str(error))
             return await self._streams.open(msgspec.structs.replace(ingest, dialect="auto"), answer)
 
     async def _feed(self, session: IngestConnection, spool: Spool, known: int) -> None:
-        """Everything behind line `known`, what is missing, and the stream's end."""
+        """Feed the lines after `known`, the losses, and the stream's end."""
         ending = spool.header.ending
         if (gone := spool.header.after - known) > 0:
             await session.feed(encode_lost(gone, 0, JOURNAL_REPLACED))
@@ -108,7 +109,7 @@ class Drain:
         records, last = await run_sync(spool.read, known)
         while records and not session.over.is_set():
             await session.feed(records)
-            await checkpoint()  # others' turn, even if there is more to take
+            await checkpoint()  # let other tasks run
             records, last = await run_sync(spool.read, last)
         if spool.torn and last >= known:
             await session.feed(encode_lost(1, spool.torn, TORN))

@@ -1,4 +1,4 @@
-"""Publishes recorded streams: an input's lines to the daemon, from where the daemon has got to."""
+"""Publishes a recording, resuming after the lines that the daemon already has."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from tooltap.protocol.tapped import Lost
 __all__ = ["publish_recording"]
 
 IN_FLIGHT = 8 * 1024 * 1024
-"""Bytes read ahead of what the daemon has made durable."""
+"""Bytes that may be read ahead of what the daemon has committed."""
 PATIENCE = 10.0
-"""Seconds for a daemon that went away to come back."""
+"""Seconds to wait for a daemon that went away."""
 
 Chunks = Callable[[], Iterable[bytes]]
 
 
 def publish_recording(chunks: Chunks, options: StreamOptions, socket: Path | None) -> Done:
-    """All of an input, once however often it is published; gives the statistics of the whole stream.
+    """Publish all of an input and return the statistics of the whole stream. Publishing it again adds nothing.
 
-    An input that is not what the daemon knows under this stream id (a log file was replaced by another) becomes a
+    If the daemon knows another input under this stream id (a log file was replaced by another), the input becomes a
     stream of its own. Raises `ConnectError`, `DaemonError`, and what `chunks` raises.
     """
     try:
@@ -43,7 +43,7 @@ def _publish(chunks: Iterable[bytes], options: StreamOptions, socket: Path | Non
     outbox = Outbox(max_bytes=sys.maxsize)
     delivery = BackgroundDelivery(outbox, options, socket, patience=PATIENCE)
     batches = _batches(chunks)
-    first = next(batches, [])  # what cannot be read is no stream
+    first = next(batches, [])  # an input that cannot be read does not become a stream
     delivery.start()
     try:
         for batch in chain([first], batches):
@@ -76,7 +76,7 @@ def _batches(chunks: Iterable[bytes]) -> Iterator[list[Line | Lost]]:
 
 
 def _fingerprint(chunks: Iterable[bytes]) -> str:
-    """Of the first line, which tells two recordings apart and stays the same while one grows."""
+    """Return the CRC of the first line, which distinguishes recordings and stays the same while one grows."""
     splitter = Splitter(MAX_LINE_BYTES)
     lines = (line for chunk in chunks for line in splitter.feed(chunk))
     first = next(lines, None) or splitter.finish() or b""

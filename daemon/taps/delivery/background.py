@@ -1,6 +1,6 @@
-"""A delivery in a thread of its own, so that reading lines and talking to the daemon do not wait for each other.
+"""Runs a delivery in a thread of its own, so that reading lines and sending them do not wait for each other.
 
-Nothing heavy is imported before the thread runs: an agent is started at once.
+Heavy modules are imported only in the thread, so that the agent starts at once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["BackgroundDelivery"]
 
 CHECK = 0.2
-"""Seconds between looks at whether the thread still lives."""
+"""Seconds between checks whether the thread is still alive."""
 
 
 class _Running(NamedTuple):
@@ -31,7 +31,7 @@ class _Running(NamedTuple):
 
 
 class BackgroundDelivery:
-    """Its methods are for one thread, save `wake`, which is for those that put lines into the outbox."""
+    """All methods are for one thread, except `wake`, which any thread that puts lines in may call."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class BackgroundDelivery:
         self.done: Done | None = None
         """The statistics, once the end of the stream is durable."""
         self.failure: Exception | None = None
-        """Why the delivery has ended without `done`."""
+        """Why the delivery ended without `done`."""
         self._arguments = (outbox, options, socket, patience, read_spool)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._running: _Running | None = None
@@ -56,24 +56,24 @@ class BackgroundDelivery:
         self._thread.start()
 
     def wake(self) -> None:
-        """Lines have been put in."""
+        """Note that lines have been put in."""
         if self._running is not None:
             self._call(self._running.delivery.wake)
 
     def wait_for_room(self, max_bytes: int) -> bool:
-        """Until the outbox holds less than this. False if the delivery has ended."""
+        """Wait until the outbox takes less memory than this. Return False if the delivery has ended."""
         while self._thread.is_alive() and not self.outbox.wait_for_room(max_bytes, CHECK):
             pass
         return self._thread.is_alive()
 
     def finish(self, patience: float) -> None:
-        """All lines have been put in; a daemon that is away is waited for no longer than `patience` seconds."""
+        """Note that all lines have been put in. From now on wait `patience` seconds for a daemon that is away."""
         if running := self._wait_until_started():
             self._call(lambda: running.delivery.finish(patience))
 
     def wait(self, stall: float | None = None) -> bool:
-        """Until the delivery has ended. With `stall`: or for that many seconds nothing has got through; where the rest
-        is on disk there is no need to wait any longer than that. Whether it has ended."""
+        """Wait until the delivery has ended, and return whether it has. With `stall`: stop waiting after that many
+        seconds without an ack, or if all other lines are on disk."""
         acked = -1
         while self._thread.is_alive() and acked != self.outbox.acked:
             acked = self.outbox.acked
@@ -83,14 +83,14 @@ class BackgroundDelivery:
         return not self._thread.is_alive()
 
     def stop(self) -> None:
-        """Leave the stream as it is."""
+        """Stop without ending the stream."""
         if (running := self._wait_until_started()) and running.task is not None:
             self._call(running.task.cancel)
         self._thread.join()
 
     @property
     def problem(self) -> Exception | None:
-        """Why nothing gets through, where that is known."""
+        """Why no lines reach the daemon, if that is known."""
         return self.failure or (self._running.delivery.problem if self._running else None)
 
     def _wait_until_started(self) -> _Running | None:

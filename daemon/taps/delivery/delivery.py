@@ -1,6 +1,20 @@
-"""Brings what is in an outbox to the daemon, and goes on where the daemon is whenever it has been away.
+"""Sends an outbox to the daemon over ingest connections, and resumes after every interruption.
 
-Each line takes effect exactly once, because the daemon says how many it has.
+Exactly once, seen from the publisher: the daemon counts the lines of a stream that it has committed, in the same
+transaction as their events, and `ingesting` reports this number (`lines`) on every new connection. Then
+
+1. the delivery sends all lines after the last acknowledged one again;
+2. it leaves out those that the daemon has: on the old connection they were committed, and only the ack was lost;
+3. if the daemon has fewer lines than it once acknowledged, its journal was replaced. The outbox no longer has the
+   missing lines. One `lost` record stands for them, so that the numbers of later lines stay right.
+
+So a line may be sent twice, but takes effect once. No line is skipped either: the outbox forgets a line only when it is
+acknowledged or on disk.
+
+A recording is published from its first line each time (`source_file.py`), and the daemon may have most of it. The CRC
+of the daemon's last line shows whether it is the same recording (`Publisher.has`); if not, `OtherInputError` is raised.
+
+A daemon that is away, full or shutting down is tried again, until `patience` has passed since a daemon was last there.
 """
 
 from __future__ import annotations
@@ -21,17 +35,17 @@ from tooltap.protocol.frames import Done
 __all__ = ["Delivery", "ReadSpool"]
 
 BATCH = 256 * 1024
-PASSING = ("shutting-down", "too-many-connections", "too-many-streams", "journal")
-"""Errors of a daemon that takes the stream later."""
+TEMPORARY = ("shutting-down", "too-many-connections", "too-many-streams", "journal")
+"""Error codes of a daemon that may take the stream later."""
 RETRY_FIRST, RETRY_MOST = 0.05, 0.5
 """Seconds between attempts to reach a daemon that is away."""
 
 ReadSpool: TypeAlias = Callable[[int], tuple[bytes, int]]
-"""`Spool.read`: for lines that the outbox says are on disk."""
+"""`Spool.read`, for lines that the outbox has on disk only."""
 
 
 class Delivery:
-    """`patience`: seconds to go on trying without a daemon, counted from when one was last there."""
+    """`patience`: seconds to keep trying, counted from when a daemon was last there."""
 
     def __init__(
         self,
@@ -43,30 +57,30 @@ class Delivery:
     ) -> None:
         self.outbox = outbox
         self.problem: Exception | None = None
-        """Why nothing gets through at the moment."""
+        """Why no lines reach the daemon at the moment."""
         self._options = options
         self._socket = socket
         self._patience = patience
         self._read_spool = read_spool
         self._last_seen = -float("inf")
         self._ended = False
-        """The stream's end has been sent on this connection."""
+        """Whether the stream's end has been sent on this connection."""
         self._finished = asyncio.Event()
         self._news = asyncio.Event()
-        """There is more to send, or nothing more to come."""
+        """Set when there is more to send, or when all lines have been put in."""
 
     def wake(self) -> None:
-        """Lines have been put in."""
+        """Note that lines have been put in."""
         self._news.set()
 
     def finish(self, patience: float) -> None:
-        """All lines have been put in. From now on there is this much patience."""
+        """Note that all lines have been put in, and set the patience from now on."""
         self._patience = patience
         self._finished.set()
         self._news.set()
 
     async def run(self) -> Done:
-        """Until all lines, and the stream's end, are durable. Raises `ConnectError` when patience has run out,
+        """Deliver until all lines and the stream's end are durable. Raises `ConnectError` when the patience is over,
         `OtherInputError` and `DaemonError`."""
         wait = RETRY_FIRST
         now = asyncio.get_running_loop().time
@@ -78,8 +92,8 @@ class Delivery:
                     return await self._deliver(publisher)
             except (ConnectError, DaemonError) as error:
                 self.problem = error
-                passing = isinstance(error, ConnectError) or error.code in PASSING
-                if not passing or now() - self._last_seen > self._patience:
+                is_temporary = isinstance(error, ConnectError) or error.code in TEMPORARY
+                if not is_temporary or now() - self._last_seen > self._patience:
                     raise
             except DisconnectedError as error:
                 self.problem = error
@@ -116,7 +130,7 @@ class Delivery:
     async def _receive_until_done(self, publisher: Publisher) -> Done:
         while True:
             frame = await publisher.receive()
-            if isinstance(frame, Done) and self._ended:  # before that, somebody else has ended the stream: it goes on
+            if isinstance(frame, Done) and self._ended:  # an earlier `done` is another publisher's
                 self.outbox.acknowledge(self.outbox.lines)
                 return frame
             self.outbox.acknowledge(publisher.acked)
@@ -133,7 +147,7 @@ class Delivery:
                 records = b"".join(encode(entry) for entry in entries if not _has(publisher, entry))
             if records:
                 await _write(publisher, records)
-            elif entries != []:  # a recording is put in from its first line, whatever the daemon has of it
+            elif entries != []:  # the daemon has all of these entries (see the top, 2)
                 self.outbox.acknowledge(known.lines)
             elif not self._finished.is_set():
                 await self._news.wait()
@@ -151,7 +165,7 @@ class Delivery:
 
 
 def _has(publisher: Publisher, entry: Entry) -> bool:
-    """Whether the daemon has the entry. Raises `OtherInputError`."""
+    """Say whether the daemon has the entry. Raises `OtherInputError`."""
     if isinstance(entry.line, bytes):
         return publisher.has(entry.last, entry.line)
     return entry.last <= publisher.ingesting.lines
@@ -161,5 +175,5 @@ async def _write(publisher: Publisher, records: bytes) -> None:
     try:
         await publisher.write(records)
     except anyio.BusyResourceError:
-        # The daemon has gone, and the one task that may look for its last words is the one that receives acks.
+        # The connection is closed. The task that receives acks reads the daemon's last frame and ends this task.
         await anyio.sleep_forever()

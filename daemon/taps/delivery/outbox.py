@@ -1,8 +1,21 @@
-"""Lines of one stream from the moment they were read until the daemon has made them durable.
+"""The outbox: the lines of one stream, from reading them until the daemon has committed them.
 
-One thread puts lines in. The one that talks to the daemon takes them, and takes them again when the daemon has been
-away. Another may copy them to a spool on disk. What is on disk, or acknowledged, is not kept in memory. Memory is
-bounded: where there is no room, whole newest lines are dropped and counted, and the daemon is told (`lost`).
+Three threads share an outbox. The reader puts lines in (`put`, `lose`). The delivery takes them and sends them to the
+daemon (`delivery.py`). The spooler copies them to disk, if there is one (`spooler.py`).
+
+Every line has a number, counted from 1, that never changes. So four counters say all about the lines:
+
+    acked     the daemon has committed lines 1 to `acked`
+    sent      lines up to here have been taken on the current connection
+    spooled   lines up to here are on disk, as far as they are not acknowledged
+    lines     lines put in so far
+
+Memory holds only the lines after both `acked` and `spooled`. A new connection sets `sent` back to `acked`, and the
+lines after it are taken again: up to `spooled` from disk, then from memory. The delivery leaves out those that the
+daemon already has, so a line takes effect exactly once although it may be taken several times.
+
+Memory is bounded. When the outbox is full, new lines are dropped, each as a whole. A dropped line keeps its number: an
+entry without a line stands for it and is sent as `lost`. So the numbers of all later lines stay right.
 """
 
 from __future__ import annotations
@@ -23,13 +36,13 @@ __all__ = ["MAX_BYTES", "Entry", "Outbox", "SpoolLimits", "StreamOptions"]
 
 MAX_BYTES = 64 * 1024 * 1024
 OVERHEAD = 200
-"""Bytes that keeping a line costs beside the line itself."""
+"""Bytes of memory that an entry takes besides its line."""
 
 _last = attrgetter("last")
 
 
 class StreamOptions(NamedTuple):
-    """What the daemon is told of a stream; see the `ingest` frame."""
+    """The description of a stream in the `ingest` frame."""
 
     stream: str
     dialect: str = "auto"
@@ -41,25 +54,25 @@ class StreamOptions(NamedTuple):
 class SpoolLimits(NamedTuple):
     directory: Path
     spool_bytes: int = 256 * 1024 * 1024
-    """Of one stream's spool."""
+    """Limit for the spool of one stream."""
     spool_total_bytes: int = 1024 * 1024 * 1024
-    """Of all spools in the directory."""
+    """Limit for all spools in the directory."""
 
 
 class Entry(NamedTuple):
     last: int
-    """1-based number of its (last) line."""
+    """Number of its last line, counted from 1."""
     lines: int
     """How many lines it stands for: 1, or more if they are lost."""
     size: int
     line: bytes | LongLine | None
-    """None: lost."""
+    """None: the lines are lost."""
     t: int | None = None
     direction: Direction | None = None
     reason: str = ""
-    """Of a loss."""
+    """Why they are lost."""
     memory: int = OVERHEAD
-    """Bytes that it takes."""
+    """Bytes of memory it takes."""
 
 
 class Outbox:
@@ -67,29 +80,29 @@ class Outbox:
         self.lines = 0
         """Lines put in so far, lost ones included."""
         self.acked = 0
-        """Lines known to be durable."""
+        """Lines that the daemon has committed."""
         self.sent = 0
-        """Lines taken, on the present connection."""
+        """Lines taken on the current connection."""
         self.spooled = 0
         """Lines that are on disk, as far as they are not acknowledged."""
         self.dropped = 0
-        """Lines there was no room for."""
+        """Lines dropped because the outbox was full."""
         self.bytes = 0
-        """Memory of what is kept."""
+        """Memory of all entries."""
         self.obstacle = "the daemon did not keep up"
-        """Why there is no room, if there is none."""
+        """Why lines are dropped when the outbox is full."""
         self._max_bytes = max_bytes
         self._lock = threading.Condition()
         self._entries: list[Entry] = []
-        """All after `acked` and `spooled`."""
+        """The entries after `acked` and `spooled`."""
         self._copying = 0
-        """The last line that is being copied to disk: nothing is added to it any more."""
+        """The last line that is being copied to disk. Its entry may not be extended any more."""
         self._complete = False
         self.delivered = False
-        """The stream, with its end, is durable: set when all lines have been put in."""
+        """The stream and its end are durable; set by `finish`."""
 
     def put(self, lines: Iterable[bytes | LongLine], t: int | None = None, direction: Direction | None = None) -> None:
-        """Take in the next lines; `t`: ms since the epoch. Any single line fits into a box that is not full."""
+        """Add the next lines. `t`: ms since the epoch. An outbox that is not full takes one more line of any length."""
         with self._lock:
             for line in lines:
                 size, kept = (line.size, len(line.head)) if isinstance(line, LongLine) else (len(line), len(line))
@@ -101,13 +114,13 @@ class Outbox:
             self._lock.notify_all()
 
     def lose(self, lines: int, size: int, reason: str) -> None:
-        """Take in that `lines` lines, together `size` bytes, are gone."""
+        """Add a loss: `lines` lines, together `size` bytes, are missing here."""
         with self._lock:
             self._lose(lines, size, reason)
             self._lock.notify_all()
 
     def finish(self, *, delivered: bool) -> None:
-        """All lines have been put in. `delivered`: they, and the stream's end, are durable."""
+        """Note that all lines have been put in. `delivered`: they and the stream's end are durable."""
         with self._lock:
             self._complete = True
             self.delivered = delivered
@@ -116,10 +129,10 @@ class Outbox:
                 self._forget()
             self._lock.notify_all()
 
-    # -- for the daemon -----------------------------------------------------------------------------------------
+    # -- for the delivery ---------------------------------------------------------------------------------------
 
     def take(self, max_bytes: int) -> list[Entry] | None:
-        """The next entries to send: about `max_bytes`, at least one if there is any. None: the next are on disk."""
+        """Return the next entries to send: about `max_bytes`, at least one if there are any. None: they are on disk."""
         with self._lock:
             if self.sent < self.spooled:
                 return None
@@ -129,32 +142,32 @@ class Outbox:
             return taken
 
     def taken(self, lines: int) -> None:
-        """All up to line `lines` has been taken from disk."""
+        """Note that all lines up to `lines` have been taken from disk."""
         with self._lock:
             self.sent = lines
 
     def acknowledge(self, lines: int) -> None:
-        """The daemon has the first `lines` lines."""
+        """Note that the daemon has committed the first `lines` lines."""
         with self._lock:
             self.acked = max(self.acked, min(lines, self.sent))
             self._forget()
 
     def resume(self, lines: int) -> int:
-        """A daemon has been found, and has `lines` lines of this stream: what is not acknowledged is to be sent again.
-        Gives how many it has not that another journal's daemon has acknowledged."""
+        """Prepare to send all lines after `acked` again, on a new connection to a daemon that has `lines` lines of the
+        stream. Return how many lines it misses although they were acknowledged: its journal was replaced."""
         with self._lock:
             self.sent = self.acked
             return max(0, self.acked - lines)
 
     def wait_for_room(self, max_bytes: int, timeout: float) -> bool:
-        """Until less than this is kept; false if it is not so in time."""
+        """Wait until the entries take less memory than this. Return False after the timeout."""
         with self._lock:
             return self._lock.wait_for(lambda: self.bytes < max_bytes, timeout)
 
     # -- for the spool ------------------------------------------------------------------------------------------
 
     def copy(self, max_bytes: int) -> list[Entry]:
-        """The next entries to be written to disk; waits for some. Empty when there will be no more."""
+        """Wait for the next entries to write to disk and return them. Empty when there will be no more."""
         with self._lock:
             self._lock.wait_for(lambda: self._entries or self._complete)
             copied = self._from(0, max_bytes)
@@ -162,19 +175,20 @@ class Outbox:
             return copied
 
     def copied(self, lines: int) -> None:
-        """All up to line `lines` is on disk, or acknowledged."""
+        """Note that all lines up to `lines` are on disk or acknowledged."""
         with self._lock:
             self.spooled = lines
             self._forget()
 
     def wait_until_acked(self, lines: int, timeout: float) -> bool:
-        """Until the first `lines` lines are acknowledged, or time is up. At once, and true, if nothing more comes."""
+        """Wait until the first `lines` lines are acknowledged, all lines have been put in, or the timeout is over.
+        Return whether all lines have been put in."""
         with self._lock:
             self._lock.wait_for(lambda: self.acked >= lines or self._complete, timeout)
             return self._complete
 
     def rest(self) -> tuple[int, int]:
-        """What is neither on disk nor acknowledged: how many lines, save those already dropped, and bytes."""
+        """Count what is neither on disk nor acknowledged: lines, without those already dropped, and bytes."""
         with self._lock:
             lines = sum(1 for entry in self._entries if entry.line is not None)
             return lines, sum(entry.size for entry in self._entries)

@@ -1,4 +1,4 @@
-"""Entries of an outbox as bytes of a tapped stream: for the socket, and for a spool."""
+"""Encodes the entries of an outbox as records of a tapped stream, for the socket and for a spool."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["END", "JOURNAL_REPLACED", "encode", "encode_lost"]
 
 END = b'{"op":"end"}\n'
 JOURNAL_REPLACED = "the daemon's journal was replaced"
-"""Why lines are lost that a daemon with another journal has acknowledged."""
+"""Why acknowledged lines are lost: the daemon that acknowledged them had another journal."""
 
 
 def encode(entry: Entry) -> bytes:
@@ -24,5 +24,5 @@ def encode(entry: Entry) -> bytes:
 
 
 def encode_lost(lines: int, size: int, reason: str) -> bytes:
-    """That `lines` lines, together `size` bytes, will not come."""
+    """Encode the loss of `lines` lines, together `size` bytes."""
     return msgspec.json.encode({"op": "lost", "lines": lines, "bytes": size, "reason": reason}) + b"\n"

@@ -1,11 +1,15 @@
-"""A spool: one stream's lines in a file, from where the daemon gets them when it is there.
+"""The spool: the lines of one stream in a file, waiting for a daemon.
 
-A line of JSON says what stream it is, then come its lines as they are sent to a daemon (`protocol/tapped.py`). The
-first line is as long when it is rewritten as it was at first: where the lines begin again once all that was there is
-durable, and how the stream has ended, can be said on a disk that is full.
+Format: one line of JSON (`Header`), padded with spaces, then the records of the lines as they are sent to the daemon
+(`protocol/tapped.py`). The header says which stream it is, for which daemon, and after which line the records begin
+(`after`). It is padded so that it can be rewritten in place, which works even on a full disk: `restart` empties the
+spool once all of its lines are durable, and `end` notes how the stream ended.
 
-The file is private, and locked by whoever uses it: the publisher that writes it, or the daemon that takes in what a
-publisher left behind. Nothing is synced: what it has to survive is a process, not the machine.
+Who may use it: the file is private to the user, and locked by the process that uses it. That is the publisher while it
+runs. Once the lock is free the publisher is gone, and the daemon takes in what it left behind (`drain.py`). A publisher
+that was killed in the middle of a record leaves a torn one at the end; `torn` counts its bytes.
+
+Appends are not synced to disk: a spool survives the end of a process, not of the machine.
 """
 
 from __future__ import annotations
@@ -27,9 +31,9 @@ __all__ = ["Ending", "Header", "Spool", "SpoolError", "spools"]
 FORMAT = 1
 SUFFIX = ".spool"
 BLOCK = 4_096
-"""The first line is a multiple of this long."""
+"""The length of the header is a multiple of this."""
 ROOM = 1_024
-"""Of which this is left for what is not known at first."""
+"""Padding of the header, at least: room for what is not known when it is first written."""
 MAX_HEADER = 1024 * 1024
 READ = 65_536
 LOST = b'{"op":"lost"'
@@ -40,23 +44,23 @@ class SpoolError(Exception):
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """The publisher has put in all lines."""
+    """How the stream ended: the publisher has put in all lines."""
 
     lines: int
-    """Of the whole stream. What is neither in the spool nor at the daemon is lost."""
+    """Lines of the whole stream. Those that are neither in the spool nor at the daemon are lost."""
     bytes: int = 0
-    """Of the lines that are not in the spool."""
+    """Bytes of the lines that are not in the spool."""
     reason: str = ""
-    """Why they are not."""
+    """Why they are not in the spool."""
 
 
 class Header(msgspec.Struct, kw_only=True):
     v: int = FORMAT
     socket: str
-    """Of the daemon the stream is for."""
+    """The socket of the daemon that the stream is for."""
     ingest: Ingest
     after: int = 0
-    """Lines of the stream before those in the spool: they are durable."""
+    """Lines of the stream before those in the spool. They are durable."""
     ending: Ending | None = None
 
 
@@ -67,23 +71,23 @@ class Spool:
         self.path = path
         self.header = header
         self.lines = header.after
-        """The last line written. Not known of one that was left behind."""
+        """The last line written. Unknown for an adopted spool."""
         self.size = end
         self._file = descriptor
         self._start = start
         self._cursor = (header.after, start)
-        """A line, and where the one after it begins."""
+        """A line, and the offset of the next one."""
 
     @classmethod
     def create(cls, directory: Path, header: Header) -> Self:
-        """A new one. Raises `SpoolError` and `OSError`."""
+        """Create a spool. Raises `SpoolError` and `OSError`."""
         path = _private(directory) / f"{header.ingest.stream}{SUFFIX}"
         while True:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             if os.fstat(descriptor).st_nlink:
                 break
-            os.close(descriptor)  # between the two calls above somebody took it for one that was left behind
+            os.close(descriptor)  # another process adopted it between the two calls above
         start = -(-(len(msgspec.json.encode(header)) + ROOM) // BLOCK) * BLOCK
         spool = cls(path, descriptor, header, start, start)
         try:
@@ -96,7 +100,7 @@ class Spool:
 
     @classmethod
     def adopt(cls, path: Path) -> Self | None:
-        """One that was left behind; None if it is in use, or gone, or nothing was written to it. Raises `SpoolError`
+        """Open and lock a spool that a publisher left behind; None if it is in use, gone, or empty. Raises `SpoolError`
         and `OSError`."""
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -121,7 +125,7 @@ class Spool:
         return None
 
     def append(self, records: bytes, lines: int) -> None:
-        """Add whole records of this many lines: all of them, or on an `OSError` none."""
+        """Append whole records of this many lines: all of them, or on an `OSError` none."""
         try:
             self._write(records, self.size)
         except OSError:
@@ -131,7 +135,7 @@ class Spool:
         self.lines += lines
 
     def restart(self, after: int) -> None:
-        """Begin again behind line `after`: all lines before it are durable."""
+        """Empty the spool and begin again after line `after`: all lines up to it are durable."""
         os.ftruncate(self._file, self._start)
         self.header.after = self.lines = after
         self.size = self._start
@@ -143,8 +147,8 @@ class Spool:
         self._write_header()
 
     def read(self, after: int) -> tuple[bytes, int]:
-        """Whole records from line `after + 1` on, about 64 KiB, and the number of the last line in them; empty at the
-        end."""
+        """Return whole records from line `after + 1` on, about 64 KiB, and the number of the last line in them. At the
+        end they are empty."""
         line, offset = self._cursor if self._cursor[0] <= after else (self.header.after, self._start)
         while block := self._block(offset):
             first, line, offset = line, line + _lines(block), offset + len(block)
@@ -155,7 +159,7 @@ class Spool:
 
     @property
     def torn(self) -> int:
-        """Bytes of an unfinished record at the end, once everything has been read."""
+        """Bytes of an unfinished record at the end, once everything else has been read."""
         return self.size - self._cursor[1]
 
     def remove(self) -> None:
@@ -176,7 +180,7 @@ class Spool:
             data, offset = data[written:], offset + written
 
     def _block(self, offset: int) -> bytes:
-        """Whole records from here on."""
+        """Read whole records from this offset on."""
         parts: list[bytes] = []
         while part := os.pread(self._file, min(READ, self.size - offset), offset):
             offset += len(part)
@@ -188,18 +192,19 @@ class Spool:
 
 
 def spools(directory: Path) -> dict[Path, int]:
-    """All spools there with their sizes, those written to last in the end."""
+    """Return all spools in the directory with their sizes, in the order of their last change."""
     found: dict[Path, os.stat_result] = {}
     for path in directory.glob(f"*{SUFFIX}"):
         try:
             found[path] = path.lstat()
-        except FileNotFoundError:  # delivered just now
+        except FileNotFoundError:  # its stream has just been delivered
             pass
     return {path: status.st_size for path, status in sorted(found.items(), key=lambda one: one[1].st_mtime_ns)}
 
 
 def _private(directory: Path) -> Path:
-    """Raises `SpoolError` and `OSError`."""
+    """Create the directory if necessary, and check that only the user may write to it. Raises `SpoolError` and
+    `OSError`."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = directory.stat()
     if status.st_uid != os.geteuid() or status.st_mode & 0o022:
@@ -211,23 +216,23 @@ def _read_header(line: bytes) -> Header:
     try:
         header = msgspec.json.decode(line, type=Header)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise SpoolError(f"it does not begin as one: {error}") from None
+        raise SpoolError(f"its header is invalid: {error}") from None
     if header.v != FORMAT:
-        raise SpoolError(f"it is of format {header.v}, this daemon reads {FORMAT}")
+        raise SpoolError(f"it has format {header.v}, but this daemon reads only format {FORMAT}")
     return header
 
 
 def _lines(records: bytes) -> int:
-    """How many lines of the stream the records stand for."""
+    """Count the lines of the stream that the records stand for."""
     lines = records.count(b"\n")
-    if LOST in records:  # in a string its quotes would be escaped
+    if LOST in records:  # inside a string the quotes would be escaped
         lost = (read_tapped(record) for record in records.split(b"\n") if record.startswith(LOST))
         lines += sum(record.lines - 1 for record in lost if isinstance(record, Lost))
     return lines
 
 
 def _behind(records: bytes, lines: int) -> bytes:
-    """The records without those of the first `lines` lines."""
+    """Return the records without those of the first `lines` lines."""
     start = 0
     while lines > 0:
         end = records.index(b"\n", start) + 1

@@ -1,7 +1,7 @@
-"""Copies an outbox to a spool. In a thread of its own: a disk that is slow, full or hanging holds up nobody else.
+"""The spooler: copies an outbox to a spool, in a thread of its own, so that a slow, full or hanging disk delays nobody.
 
-Where the spool is full or cannot be written, lines wait in the outbox, which drops the newest ones when it is full as
-well. The spool begins again whenever all that is in it is durable, so that it stays small while the daemon keeps up.
+If the spool is full or cannot be written, lines wait in the outbox, which drops new ones when it is full as well.
+Whenever all lines in the spool are durable it is emptied, so it stays small while the daemon keeps up.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ __all__ = ["Spooler"]
 
 BATCH = 256 * 1024
 RETRY = 0.5
-"""Seconds until a spool is tried again that could not be written."""
+"""Seconds between attempts to write a spool that could not be written."""
 LOOK = 65_536
-"""Bytes: how far all spools together may pass their bound, for each publisher that writes."""
+"""Bytes that a publisher may write before it checks the total of all spools again. Each writing publisher may exceed
+the limit of the total by as much."""
 
 
 class Spooler:
@@ -35,10 +36,10 @@ class Spooler:
         self._limits = limits
         self._spool: Spool | None = None
         self._allowed = 0
-        """Bytes that may be written before the size of all spools is looked at again."""
+        """Bytes that may be written before the total of all spools is checked again."""
 
     def run(self) -> None:
-        """Until all lines have been put in. The spool then says so, or is gone if all are durable."""
+        """Copy until all lines have been put in. Then note the end in the spool, or remove a delivered one."""
         while entries := self._outbox.copy(BATCH):
             try:
                 self._write(entries)
@@ -52,21 +53,21 @@ class Spooler:
             self._note(error)
 
     def read(self, after: int) -> tuple[bytes, int]:
-        """See `Spool.read`. For the thread that takes from the outbox, and for lines the outbox says are on disk."""
+        """Read the spool (`Spool.read`) for the delivery's thread: lines that the outbox has on disk only."""
         assert self._spool is not None
         return self._spool.read(after)
 
     # -- inner workings -----------------------------------------------------------------------------------------
 
     def _write(self, entries: list[Entry]) -> None:
-        """Raises `SpoolError` and `OSError`; what there is room for is written before."""
-        spool = self._spool_behind(entries[0].last - entries[0].lines)
+        """Write entries as far as there is room, and then raise `SpoolError` or `OSError` for the others."""
+        spool = self._spool_after(entries[0].last - entries[0].lines)
         records = [encode(entry) for entry in entries]
         ends = list(accumulate(map(len, records)))
         fitting = bisect_right(ends, self._room(spool, ends[-1]))
         try:
             self._append(spool, records[:fitting], entries[:fitting])
-        except OSError:  # a disk that has no room for all of them may have some for the first
+        except OSError:  # there may be room on the disk for the first ones
             for record, entry in zip(records[:fitting], entries, strict=False):
                 self._append(spool, [record], [entry])
         if fitting < len(entries):
@@ -79,14 +80,14 @@ class Spooler:
         self._outbox.copied(spool.lines)
 
     def _room(self, spool: Spool, wanted: int) -> int:
-        """How much of `wanted` bytes may be written."""
+        """Return how many of `wanted` bytes may be written."""
         if wanted > self._allowed:
             free = self._limits.spool_total_bytes - sum(spools(self._limits.directory).values())
             self._allowed = min(max(wanted, LOOK), free)
         return min(self._limits.spool_bytes - spool.size, self._allowed)
 
-    def _spool_behind(self, after: int) -> Spool:
-        """The spool, ready for line `after + 1`."""
+    def _spool_after(self, after: int) -> Spool:
+        """Return the spool, ready for line `after + 1`."""
         if self._spool is None:
             self._header.after = after
             self._spool = Spool.create(self._limits.directory, self._header)

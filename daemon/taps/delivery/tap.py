@@ -1,5 +1,5 @@
-"""What is read of a stream, on its way to the daemon: split into lines, kept in an outbox, spooled, delivered; each in
-a thread of its own, so that nothing of it gets in the agent's way.
+"""The tap of one stream: splits data into lines and puts them into an outbox, from where they are spooled and delivered
+by a thread each. So a tap never delays the agent.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:  # what runs an agent loads nothing before the agent runs
 __all__ = ["Tap"]
 
 STALL = 2.0
-"""Seconds without progress after which an agent that has ended does not wait for its last lines any longer."""
+"""Seconds without progress after which the end of an agent no longer waits for its last lines."""
 REMOVAL = 0.5
-"""Seconds for a spool that is not needed any more to be removed; else the daemon does it."""
+"""Seconds for removing a spool that is not needed any more; after that it is left to the daemon."""
 
 
 class Tap:
-    """`socket`: of the daemon; `max_bytes`: what of the stream is kept in memory."""
+    """`socket`: of the daemon; `max_bytes`: limit for the memory of the stream's lines."""
 
     def __init__(self, options: StreamOptions, socket: Path, spool: SpoolLimits, *, max_bytes: int = MAX_BYTES) -> None:
         self._options = options
@@ -48,26 +48,26 @@ class Tap:
         self._failure: Exception | None = None
 
     def take(self, data: bytes, direction: Direction) -> None:
-        """What has just been read. Like `put` and `lose` it never raises and never waits for daemon or disk."""
+        """Add data that has just been read. Like `put` and `lose` it never raises, and never waits."""
         self._add(lambda: self._outbox.put(self._split(data, direction), _now(), direction))
 
     def put(self, lines: Iterable[bytes | LongLine], direction: Direction, t: int | None = None) -> None:
-        """Whole lines. `t`: when they were read, in ms since the epoch, if not just now."""
+        """Add whole lines. `t`: when they were read, in ms since the epoch; default: now."""
         self._add(lambda: self._outbox.put(lines, _now() if t is None else t, direction))
 
     def lose(self, lines: int, size: int, reason: str) -> None:
-        """That `lines` lines, together `size` bytes, are missing from here on."""
+        """Add a loss: `lines` lines, together `size` bytes, are missing here."""
         self._add(lambda: self._outbox.lose(lines, size, reason))
 
     @property
     def problem(self) -> str | None:
-        """Why lines do not get through at the moment."""
+        """Why no lines reach the daemon at the moment."""
         problem = self._failure or self._delivery.problem
         return None if problem is None else str(problem)
 
     def finish(self) -> str | None:
-        """The agent has ended. Wait while its last lines still get through; what does not is left in the spool. Gives
-        what to say if not all has got through."""
+        """End the stream. Wait while its last lines are still being delivered; the others stay in the spool. Return
+        what to tell the user if not all lines were delivered."""
         with self._lock:
             self._finished = True
             for direction, splitter in self._splitters.items():

@@ -237,7 +237,7 @@ def test_what_is_no_opencode_is_one_sentence(tmp_path: Path) -> None:
 
     assert (page.returncode, closed.returncode) == (1, 1)
     assert sentence(page) == f"{server.url}/event is not the event stream of OpenCode: it answers 200 text/html"
-    assert sentence(closed).startswith(f"{server.url}/private/event wants a password")
+    assert sentence(closed).startswith(f"{server.url}/private/event requires a password")
 
 
 @pytest.mark.parametrize("url", ["localhost:4096", "ftp://host", "http://", "http://a:b:c"])

@@ -183,9 +183,12 @@ def test_one_to_which_nothing_was_written_is_taken_away(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"not JSON\n", "it does not begin as one: "),
-        (b'{"v":1}\n', "it does not begin as one: "),
-        (b'{"v":2,"socket":"s","ingest":{"op":"ingest"},"rest":1}\n', "it is of format 2, this daemon reads 1"),
+        (b"not JSON\n", "its header is invalid: "),
+        (b'{"v":1}\n', "its header is invalid: "),
+        (
+            b'{"v":2,"socket":"s","ingest":{"op":"ingest"},"rest":1}\n',
+            "it has format 2, but this daemon reads only format 1",
+        ),
     ],
 )
 def test_what_is_no_spool_is_refused(content: bytes, reason: str, tmp_path: Path) -> None:
