@@ -1,4 +1,4 @@
-"""The client without an event loop: a connection, a request, a subscription, by plain blocking sockets."""
+"""The client without an event loop: connections, requests and subscriptions on blocking sockets."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["BlockingClient", "BlockingSubscription", "ask"]
 
 
 class BlockingClient:
-    """A connection that has been greeted."""
+    """A connection to the daemon, after the daemon's greeting."""
 
     def __init__(self, path: Path | str | None = None, timeout: float | None = None) -> None:
-        """`timeout`: seconds that the daemon may take for each answer. Raises `ConnectError` and `DaemonError`."""
+        """`timeout`: seconds that the daemon may take for each line. Raises `ConnectError` and `DaemonError`."""
         place = Path(path) if path else socket_path()
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.settimeout(timeout)
@@ -50,7 +50,7 @@ class BlockingClient:
             raise DisconnectedError from None
 
     def receive_line(self) -> bytes:
-        """The next line, without its newline. Raises `DisconnectedError`, also where the daemon ended within a line."""
+        """Return the next line, without its newline. Raises `DisconnectedError`, also for an incomplete line."""
         try:
             line = self._lines.readline()
         except OSError:
@@ -61,8 +61,8 @@ class BlockingClient:
 
 
 def ask(op: str, *, path: Path | str | None = None, timeout: float | None = None, **arguments: Any) -> Any:
-    """The result of one request, on a connection of its own: `ask("event", seq=5, view="display")`. `timeout`: seconds
-    that the daemon may take for each answer.
+    """Return the result of one request on its own connection: `ask("event", seq=5, view="display")`. `timeout`:
+    seconds that the daemon may take for each line.
 
     Raises `ConnectError`, `DaemonError` and `DisconnectedError`.
     """
@@ -76,8 +76,8 @@ def ask(op: str, *, path: Path | str | None = None, timeout: float | None = None
 
 
 class BlockingSubscription:
-    """An iterator of `Received`. It ends after the replay if `follow` was false; otherwise never, save by
-    `DisconnectedError` where `reconnect` is false."""
+    """An iterator of `Received`. It ends after the replay if `follow` is false. Otherwise it ends only by
+    `DisconnectedError`, if `reconnect` is false."""
 
     def __init__(self, path: Path | str | None, frame: Subscribe, reconnect: bool) -> None:
         """Raises `ConnectError` and `DaemonError`."""
@@ -88,7 +88,7 @@ class BlockingSubscription:
 
     @property
     def cursor(self) -> str | None:
-        """Where to go on later (`after`): behind the last item given. None before the first."""
+        """The cursor after the last item: pass it as `after` to resume. None before the first item."""
         return self._reading.cursor
 
     def __iter__(self) -> Iterator[Received]:
@@ -116,7 +116,7 @@ class BlockingSubscription:
         return client
 
     def _reopen(self) -> None:
-        """Go on behind the last item given, as soon as there is a daemon."""
+        """Reconnect as soon as there is a daemon, and resume after the last item."""
         self.close()
         wait = RETRY_FIRST
         while True:

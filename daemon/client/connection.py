@@ -1,4 +1,4 @@
-"""A client's connection to the daemon: greeting, lines, frames, requests; and what can go wrong with it."""
+"""A client's connection to the daemon: greeting, lines, frames, requests, and its errors."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ConnectError(Exception):
 
 
 class NoDaemonError(ConnectError):
-    """Nobody listens."""
+    """No daemon listens at the socket."""
 
 
 class DisconnectedError(Exception):
@@ -64,7 +64,7 @@ class DaemonError(Exception):
 
 
 class Client:
-    """A connection that has been greeted. Lines come and go; `request` asks."""
+    """A connection to the daemon, after the daemon's greeting."""
 
     def __init__(self, stream: SocketStream) -> None:
         self._stream = stream
@@ -74,7 +74,7 @@ class Client:
 
     @classmethod
     async def open(cls, path: Path | str | None = None) -> Self:
-        """Raises `ConnectError` and `DaemonError`."""
+        """Connect and read the greeting. Raises `ConnectError` and `DaemonError`."""
         place = Path(path) if path else socket_path()
         try:
             client = cls(await anyio.connect_unix(place))
@@ -91,14 +91,14 @@ class Client:
         await self._stream.aclose()
 
     async def request(self, op: str, **arguments: Any) -> Any:
-        """The result of a request (see `tooltap.protocol.frames`). Raises `DaemonError` and `DisconnectedError`."""
+        """Return the result of a request (`tooltap.protocol.frames`). Raises `DaemonError` and `DisconnectedError`."""
         arguments = {key: value for key, value in arguments.items() if value is not None}
         await self.write(msgspec.json.encode({"op": op, "id": 1, **arguments}) + b"\n")
         return await self._receive_result()
 
     async def store(self, body: bytes, **about: Any) -> str:
-        """Keep a body for a time; `about` is what `tooltap.protocol.frames.StoreRequest` says of it. Gives its output
-        id. Raises `DaemonError` and `DisconnectedError`."""
+        """Store a body for a limited time and return its output id. `about`: fields of
+        `tooltap.protocol.frames.StoreRequest`. Raises `DaemonError` and `DisconnectedError`."""
         await self.send(StoreRequest(bytes=len(body), **about))
         await self.write(body)
         return str((await self._receive_result())["outputId"])
@@ -114,22 +114,22 @@ class Client:
         await self.write(encode_frame(frame))
 
     async def write(self, data: bytes) -> None:
-        """Raises `DisconnectedError`, or `DaemonError` where the daemon has said why it closed the connection."""
+        """Write data. Raises `DisconnectedError`, or `DaemonError` if the daemon reported a reason."""
         try:
             await self._stream.send(data)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            await self._last_words()
+            await self._raise_last_error()
             raise DisconnectedError from None
 
     async def finish_writing(self) -> None:
         try:
             await self._stream.send_eof()
         except OSError:
-            await self._last_words()
+            await self._raise_last_error()
             raise DisconnectedError from None
 
     async def receive_line(self) -> bytes:
-        """The next line. Raises `DisconnectedError`."""
+        """Return the next line, without its newline. Raises `DisconnectedError`."""
         while not self._lines:
             try:
                 data = await self._stream.receive(CHUNK)
@@ -144,21 +144,21 @@ class Client:
         return self._lines.popleft()
 
     async def receive_frame(self) -> DaemonFrame | None:
-        """The next control frame; None for one this version does not know. Raises `DaemonError` for an error."""
+        """Return the next control frame; None if this version does not know it. Raises `DaemonError`."""
         frame = decode_daemon_frame(await self.receive_line())
         if isinstance(frame, ErrorFrame):
             raise DaemonError(frame.code, frame.message)
         return frame
 
     async def _first_line(self) -> bytes:
-        """Empty if there is none."""
+        """Return the first line; empty if there is none."""
         try:
             return await self.receive_line()
         except DisconnectedError:
             return b""
 
-    async def _last_words(self) -> None:
-        """Raises `DaemonError` if the daemon left one before it closed the connection."""
+    async def _raise_last_error(self) -> None:
+        """Read what the daemon sent before it closed the connection. Raises `DaemonError` if that is an error frame."""
         try:
             while True:
                 await self.receive_frame()
@@ -168,7 +168,7 @@ class Client:
 
 @asynccontextmanager
 async def connect(path: Path | str | None = None) -> AsyncIterator[Client]:
-    """A connection for requests. `path`: of the socket, if not the default one. Raises `ConnectError`."""
+    """Open a connection for requests. `path`: of the socket; default: the user's. Raises `ConnectError`."""
     client = await Client.open(path)
     try:
         yield client
@@ -177,20 +177,20 @@ async def connect(path: Path | str | None = None) -> AsyncIterator[Client]:
 
 
 async def request(op: str, *, path: Path | str | None = None, **arguments: Any) -> Any:
-    """One request on a connection of its own: `await request("event", seq=5, view="display")`."""
+    """Return the result of one request on its own connection: `await request("event", seq=5, view="display")`."""
     async with connect(path) as client:
         return await client.request(op, **arguments)
 
 
 def unreachable(place: Path, error: OSError) -> ConnectError:
-    """Why the socket could not be connected to."""
+    """Return the error for a socket that cannot be connected."""
     if isinstance(error, FileNotFoundError | ConnectionRefusedError | NotADirectoryError):
         return NoDaemonError(f"no daemon is listening at {place}; start one with `tooltap serve`")
     return ConnectError(f"cannot connect to {place}: {error.strerror or error}")
 
 
 def greeting(place: Path, line: bytes) -> Welcome:
-    """The first line of a connection, which says who is there. Raises `ConnectError` and `DaemonError`."""
+    """Parse the first line of a connection. Raises `ConnectError` and `DaemonError`."""
     try:
         frame = decode_daemon_frame(line)
     except msgspec.DecodeError:

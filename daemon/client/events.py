@@ -1,4 +1,4 @@
-"""Typed events from the daemon, for programs with an event loop and for those without one.
+"""Subscriptions to typed events, for programs with and without an event loop.
 
     for event in subscribe(after="start"):  # or: async for event in subscribe(after="start")
         match event:
@@ -7,7 +7,7 @@
             case Gap():
                 print("events", event.from_, "to", event.to, "are gone")
 
-`tooltap.daemon.client.subscription` has the lines and control frames that these are made of.
+`subscription.py` and `blocking.py` have the lines and control frames that these are made of.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ E = TypeVar("E")
 
 
 class EventStream(Generic[E]):
-    """Events in the order of the journal, each once, made by `subscribe`; to be used with `for` or `async for`.
+    """Events in the order of the journal, each once; made by `subscribe`, for `for` and `async for`.
 
-    Iterating connects and raises `ConnectError` if no daemon is there; what the daemon refuses is a `DaemonError`, its
-    end, where reconnecting is not wanted, a `DisconnectedError`. Leaving the loop disconnects; iterating again goes on
-    where it was left. An asynchronous loop left by `break` disconnects when the event loop gets to it; where that is
-    too late, use `contextlib.aclosing(aiter(stream))`.
+    Iterating connects. It raises `ConnectError` if there is no daemon, `DaemonError` if the daemon refuses the request,
+    and, without `reconnect`, `DisconnectedError` when the daemon ends. Leaving the loop disconnects; iterating again
+    resumes after the last item. After a `break` an asynchronous loop disconnects only when the event loop collects it;
+    if that is too late, use `contextlib.aclosing(aiter(stream))`.
     """
 
     def __init__(
@@ -50,10 +50,10 @@ class EventStream(Generic[E]):
         self._path = path
         self._reconnect = reconnect
         self.cursor: str | None = None
-        """Behind the last item given: pass it as `after` to go on from there, in this program or another. None before
-        the first. Keep it when the item has been dealt with."""
+        """The cursor after the last item: pass it as `after` to resume, in this program or another. None before the
+        first item. Save it when the item has been processed."""
         self.unknown = 0
-        """Events left out because this version does not know their kind or one of their values: the daemon is newer."""
+        """How many events were left out because this version does not know their kind or a value of a newer daemon."""
 
     def __iter__(self) -> Generator[E | Gap, None, None]:
         with closing(BlockingSubscription(self._path, self._next_frame(), self._reconnect)) as subscription:
@@ -132,14 +132,14 @@ def subscribe(
     reconnect: bool = True,
     path: Path | str | None = None,
 ) -> EventStream[Any]:
-    """Events from `after` on: `start`, `now`, a `seq`, or a `cursor` kept from earlier.
+    """Subscribe to events after `after`: `start`, `now`, a `seq`, or the `cursor` of an earlier stream.
 
-    A `Gap` among them says which events will not come: they were too old (`retention`), or the cursor was of another
-    journal (`reset`). With `follow` false it ends where the journal does. A daemon that goes away is waited for, and
-    events go on without loss or repetition, unless `reconnect` is false. `partials` gives live previews of messages
-    and outputs too, which have no `seq`. `as_="display"` gives what a user interface shows of the events
-    (`tooltap.protocol.display`); filters and cursors are those of the events. `path`: of the socket, if not the default
-    one.
+    A `Gap` among the events reports which events will not come: they were too old (`retention`), or the cursor belongs
+    to another journal (`reset`). With `follow` false the stream ends at the end of the journal. If the daemon goes away
+    the stream waits for it and resumes without loss or repetition, unless `reconnect` is false. `partials` adds live
+    parts of messages and outputs, which have no `seq`. `as_="display"` returns display events
+    (`tooltap.protocol.display`), what a user interface shows; filters and cursors still refer to events. `path`: of the
+    socket; default: the user's.
     """
     frame = Subscribe(after=after, filter=filter or Filter(), partials=partials, follow=follow, as_=as_)
     return EventStream(frame, decode_display if as_ == "display" else _decode_known, path, reconnect)

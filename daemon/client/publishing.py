@@ -27,59 +27,59 @@ class OtherInputError(Exception):
 
 
 class Publisher:
-    """One stream's lines on their way to the daemon, made by `ingest`.
+    """Publishes one stream; made by `ingest`.
 
-    A write waits when the daemon does not keep up. Acknowledgements are read only by `wait_acked`, `suspend` and
-    `end`; there is no need to read them. Every method raises `DaemonError` (`superseded`: another publisher has taken
-    the stream) and `DisconnectedError`.
+    A write waits if the daemon does not keep up. Only `wait_acked`, `suspend`, `end` and `receive` read
+    acknowledgements; a publisher need not read them. Every method raises `DaemonError` (`superseded`: another publisher
+    has taken over the stream) and `DisconnectedError`.
     """
 
     def __init__(self, client: Client, framing: str, ingesting: Ingesting) -> None:
         self._client = client
         self._framing = framing
         self.ingesting = ingesting
-        """How far the daemon is: go on after line `ingesting.lines`."""
+        """What the daemon has of the stream: continue after line `ingesting.lines`."""
         self.acked = ingesting.lines
-        """Lines known to be durable."""
+        """Lines that the daemon has committed."""
 
     @property
     def stream(self) -> str:
         return self.ingesting.stream
 
     def has(self, number: int, line: bytes) -> bool:
-        """Whether line `number` (1-based) of the input has been sent before. Raises `OtherInputError` when the
-        daemon's line of that number is not this one."""
+        """Say whether the daemon has line `number` (from 1) of the input. Raises `OtherInputError` if the daemon has
+        another line with this number."""
         known = self.ingesting
         if number == known.crc_line and known.crc != f"{zlib.crc32(line):08x}":
             raise OtherInputError(f"stream {known.stream} was another input up to line {number}")
         return number <= known.lines
 
     async def send(self, line: bytes, *, t: int | None = None, direction: Direction | None = None) -> None:
-        """One line of the provider's, without its newline (framing `tapped`)."""
+        """Send a line of the agent, without its newline (framing `tapped`)."""
         await self.write(write_tapped(line, t, direction) + b"\n")
 
     async def write(self, data: bytes) -> None:
-        """Bytes as they are: the provider's (framing `raw`), or whole tapped lines."""
+        """Send bytes: the agent's (framing `raw`), or whole tapped lines."""
         await self._client.write(data)
 
     async def lost(self, lines: int, size: int, reason: str) -> None:
-        """`lines` lines, together `size` bytes, could not be kept and will not come."""
+        """Report a loss: `lines` lines, together `size` bytes, will not come."""
         await self.write(msgspec.json.encode({"op": "lost", "lines": lines, "bytes": size, "reason": reason}) + b"\n")
 
     async def wait_acked(self, lines: int) -> None:
-        """Until the first `lines` lines are durable."""
+        """Wait until the first `lines` lines are durable."""
         while self.acked < lines:
             await self.receive()
 
     async def suspend(self) -> int:
-        """Leave without ending the stream; gives how many lines the daemon has. Framing `tapped`."""
+        """Leave without ending the stream; return how many lines the daemon has. Framing `tapped` only."""
         await self._client.finish_writing()
         while not isinstance(frame := await self.receive(), Suspended):
             pass
         return frame.lines
 
     async def end(self) -> Done:
-        """The stream is over; gives the statistics of all of it."""
+        """End the stream and return its statistics."""
         if self._framing == "raw":
             await self._client.finish_writing()
         else:
@@ -89,7 +89,7 @@ class Publisher:
         return frame
 
     async def receive(self) -> DaemonFrame | None:
-        """The next frame: mostly an `Ack`, after which `acked` is up to date."""
+        """Return the next frame, usually an `Ack`. `acked` is then up to date."""
         frame = await self._client.receive_frame()
         if isinstance(frame, Ack):
             self.acked = frame.lines
@@ -110,7 +110,7 @@ async def ingest(
     from_line: int | None = None,
     path: Path | str | None = None,
 ) -> AsyncIterator[Publisher]:
-    """Publish a stream; the keys are those of the `ingest` frame. Raises `ConnectError` and `DaemonError`."""
+    """Publish a stream; the arguments are the keys of the `ingest` frame. Raises `ConnectError` and `DaemonError`."""
     frame = Ingest(
         stream=stream,
         framing=framing,

@@ -32,8 +32,8 @@ __all__ = ["Received", "Subscription", "subscribe"]
 class Subscription:
     """An asynchronous iterator of `Received`, made by `subscribe`.
 
-    It ends after the replay if `follow` was false; otherwise never, save by `DisconnectedError` where `reconnect` is
-    false. Every `Gap` is given: what it names will not come.
+    It ends after the replay if `follow` is false. Otherwise it ends only by `DisconnectedError`, if `reconnect` is
+    false. It includes every `Gap`; the events in a gap will not come.
     """
 
     def __init__(self, path: Path | str | None, frame: Subscribe, reconnect: bool) -> None:
@@ -44,7 +44,7 @@ class Subscription:
 
     @property
     def cursor(self) -> str | None:
-        """Where to go on later (`after`): behind the last item given. None before the first."""
+        """The cursor after the last item: pass it as `after` to resume. None before the first item."""
         return self._reading.cursor
 
     def __aiter__(self) -> Self:
@@ -64,13 +64,13 @@ class Subscription:
         raise StopAsyncIteration
 
     async def display_events(self) -> AsyncIterator[AnyDisplayEvent]:
-        """What a subscription `as_="display"` shows, decoded. Kinds that this version does not know are left out."""
+        """Decode the lines of a subscription `as_="display"`. Kinds that this version does not know are left out."""
         async for item in self:
             if isinstance(item, bytes) and (shown := decode_display(item)) is not None:
                 yield shown
 
     async def open(self) -> None:
-        """Raises `ConnectError` and `DaemonError`."""
+        """Connect and subscribe. Raises `ConnectError` and `DaemonError`."""
         self._client = await Client.open(self._path)
         await self._client.send(self._reading.frame)
 
@@ -84,7 +84,7 @@ class Subscription:
         return await self._client.receive_line()
 
     async def _reopen(self) -> None:
-        """Go on behind the last item given, as soon as there is a daemon."""
+        """Reconnect as soon as there is a daemon, and resume after the last item."""
         wait = RETRY_FIRST
         while True:
             await self.close()
@@ -107,11 +107,11 @@ async def subscribe(
     reconnect: bool = False,
     path: Path | str | None = None,
 ) -> AsyncIterator[Subscription]:
-    """Event lines from `after` on: `start`, `now`, a seq, or a `cursor` kept from earlier.
+    """Subscribe to event lines after `after`: `start`, `now`, a `seq`, or the `cursor` of an earlier subscription.
 
-    `as_`: `display` gives, instead of the events, what a user interface shows of them; filters and cursors are those
-    of the events. `reconnect`: when the daemon goes away, wait for it and go on without loss. Raises `ConnectError` if
-    there is none to begin with.
+    `as_`: with `display` the lines are display lines, what a user interface shows of the events; filters and cursors
+    still refer to events. `reconnect`: if the daemon goes away, wait for it and resume without loss. Raises
+    `ConnectError` if there is no daemon at first.
     """
     frame = Subscribe(after=after, filter=filter or Filter(), partials=partials, follow=follow, as_=as_)
     subscription = Subscription(path, frame, reconnect)

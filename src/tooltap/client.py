@@ -8,13 +8,13 @@
         else:
             print(event.seq, event.provider, event)
 
-- `subscribe`: typed events (`tooltap.protocol.events`) and gaps; reconnects; its `cursor` is where to go on later.
-- `ask`, and asynchronously `request`, `connect`: sessions, single events, bodies of outputs, statistics.
+- `subscribe`: typed events (`tooltap.protocol.events`) and gaps; it reconnects, and its `cursor` is where to resume.
+- `ask`, and asynchronously `request` and `connect`: sessions, single events, output bodies, statistics.
 - `ingest`: publish a stream of an agent's lines (asynchronous).
-- `display_events`, `display_of`, `display_text`: what a user interface shows of events (`subscribe(as_="display")` has
-  the daemon make it).
+- `display_events`, `display_of`, `display_text`: what a user interface shows of events; with
+  `subscribe(as_="display")` the daemon does the same.
 
-`tooltap.daemon.client.subscription` has the lines of a subscription as they come.
+`tooltap.daemon.client.subscription` has subscriptions to undecoded lines.
 """
 
 from tooltap.daemon.client.blocking import ask

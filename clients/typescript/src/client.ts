@@ -1,4 +1,4 @@
-// Subscribing and asking by the daemon's Unix socket. See README.md for examples.
+// The client over the daemon's Unix socket. See README.md for examples.
 
 import { Connection, socketPath } from "./connection.js";
 import { DaemonError } from "./errors.js";
@@ -15,19 +15,19 @@ import type {
 import { EventStream, type StreamOptions } from "./stream.js";
 
 export interface SubscribeOptions extends StreamOptions {
-  /** False: end where the journal does. */
+  /** False: end at the end of the journal. */
   follow?: boolean;
-  /** Of the socket, if not the default one. */
+  /** Path of the socket. Default: the user's. */
   path?: string;
 }
 
 /**
- * Events from `after` on, in the order of the journal, each once. A `Gap` among them says which will not come: they
- * were too old (`retention`), or the cursor was of another journal (`reset`).
+ * Subscribes to events after `after`, in the order of the journal, each once. A `Gap` among them reports which events
+ * will not come: they were too old (`retention`), or the cursor belongs to another journal (`reset`).
  */
 export function subscribe(options?: SubscribeOptions & { as?: "events" }): EventStream;
 
-/** What a user interface shows of the events; filters and cursors are those of the events. */
+/** Display events: what a user interface shows. Filters and cursors still refer to events. */
 export function subscribe(options: SubscribeOptions & { as: "display" }): EventStream<AnyDisplayEvent>;
 
 export function subscribe(
@@ -42,13 +42,13 @@ export function subscribe(
   return new EventStream(open, options, follow !== false);
 }
 
-/** What can be asked, but `store`, whose body follows its frame: `{ op: "event", seq: 5, view: "display" }`, `{ op: "sessions" }`, … */
+/** All requests except `store`, whose body follows its frame: `{ op: "event", seq: 5, view: "display" }`, `{ op: "sessions" }`, … */
 export type Request = Exclude<ClientFrame, Subscribe | Ingest | StoreRequest>;
 
-/** What the answer holds. */
+/** The results of the requests. */
 export type ResultOf<Op extends Request["op"]> = Op extends keyof Results ? Results[Op] : Record<string, unknown>;
 
-/** The result of one request. Throws `ConnectError`, `DaemonError` and `DisconnectedError`. */
+/** Returns the result of one request. Throws `ConnectError`, `DaemonError` and `DisconnectedError`. */
 export async function request<Asked extends Request>(
   asked: Asked,
   path: string = socketPath(),

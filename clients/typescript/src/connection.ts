@@ -1,4 +1,4 @@
-// One greeted connection to the daemon's Unix socket: lines in, frames out.
+// A connection to the daemon's Unix socket, after the daemon's greeting: lines in, frames out.
 
 import { existsSync } from "node:fs";
 import { connect, type Socket } from "node:net";
@@ -78,7 +78,7 @@ function connected(path: string): Promise<Socket> {
   });
 }
 
-/** Whole lines; what a daemon that ends leaves of a line is none. */
+/** Whole lines, without a last line that is incomplete. */
 async function* linesOf(socket: Socket): AsyncGenerator<string> {
   let begun: string[] = [];
   socket.setEncoding("utf8");
@@ -93,7 +93,7 @@ async function* linesOf(socket: Socket): AsyncGenerator<string> {
       }
     }
   } catch {
-    // the connection broke: the same as its end
+    // a broken connection counts as its end
   }
 }
 

@@ -1,4 +1,4 @@
-// What can go wrong.
+// The errors of the client.
 
 /** No daemon can be reached; the message is one sentence for the user. */
 export class ConnectError extends Error {

@@ -1,4 +1,4 @@
-// Which item of a stream is what.
+// Type guards for the items of a stream.
 
 import type { AnyEvent, Gap, ToolCall, ToolResult, Tools } from "./schema.js";
 

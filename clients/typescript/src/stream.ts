@@ -1,4 +1,4 @@
-// A subscription as an async iterable, whatever its lines come by.
+// A subscription as an async iterable, over any transport.
 
 import { ConnectError, DaemonError, DisconnectedError } from "./errors.js";
 import type { AnyEvent, DaemonFrame, Filter, Gap } from "./schema.js";
@@ -8,13 +8,13 @@ const RETRY_FIRST = 100;
 const RETRY_MOST = 2_000;
 
 export interface StreamOptions {
-  /** `start`, `now` (the default), a `seq`, or a `cursor` kept from earlier. */
+  /** `start`, `now` (the default), a `seq`, or the `cursor` of an earlier stream. */
   after?: string | number;
   /** OR inside a list, AND between keys. */
   filter?: Filter;
-  /** Live previews too, of messages and outputs; they have no `seq` and may be dropped. */
+  /** Also live parts of messages and outputs, which have no `seq` and may be dropped. */
   partials?: boolean;
-  /** False: the end of the daemon is a `DisconnectedError`; else it is waited for, and events go on without loss. */
+  /** False: the end of the daemon is a `DisconnectedError`. Default: wait for the daemon and resume without loss. */
   reconnect?: boolean;
   /** Ends the loop, which then throws the signal's reason. */
   signal?: AbortSignal;
@@ -27,22 +27,22 @@ export interface Lines {
 }
 
 /**
- * Made by `subscribe`, to be used with `for await`. Iterating connects, and throws `ConnectError` if no daemon is
- * there and `DaemonError` for what the daemon refuses. Leaving the loop disconnects; iterating again goes on where it
- * was left. A newer daemon may give kinds, keys and values that are not in the types: ignore them.
+ * Made by `subscribe`, for `for await`. Iterating connects. It throws `ConnectError` if there is no daemon, and
+ * `DaemonError` if the daemon refuses the request. Leaving the loop disconnects; iterating again resumes after the last
+ * item. A newer daemon may send kinds, keys and values that are not in the types: ignore them.
  */
 export class EventStream<E = AnyEvent> implements AsyncIterable<E | Gap> {
   private journal = "";
   private seq: string | undefined;
 
-  /** `open` subscribes, behind `after` if it is given. `follow`: whether there is no end. */
+  /** `open` subscribes, after `after` if it is given. `follow`: whether the subscription is endless. */
   constructor(
     private readonly open: (after: string | number | undefined) => Promise<Lines>,
     private readonly options: StreamOptions,
     private readonly follow = true,
   ) {}
 
-  /** Behind the last item given: pass it as `after` to go on from there. Keep it when the item has been dealt with. */
+  /** The cursor after the last item: pass it as `after` to resume. Save it when the item has been processed. */
   get cursor(): string | undefined {
     return this.seq === undefined ? undefined : `${this.journal}:${this.seq}`;
   }
@@ -79,7 +79,7 @@ export class EventStream<E = AnyEvent> implements AsyncIterable<E | Gap> {
     return this.open(this.cursor ?? this.options.after);
   }
 
-  /** As soon as there is a daemon. */
+  /** Reconnects as soon as there is a daemon. */
   private async beginAgain(): Promise<Lines> {
     for (let wait = RETRY_FIRST; ; wait = Math.min(wait * 2, RETRY_MOST)) {
       try {
@@ -110,7 +110,7 @@ export class EventStream<E = AnyEvent> implements AsyncIterable<E | Gap> {
       case "at":
         this.seq = String(frame.seq);
         return frame.op === "live" && !this.follow ? "end" : undefined;
-      case "gap": // the cursor stays: some of what it names may be there still, and comes next
+      case "gap": // the cursor stays: some events in the gap may still exist and come next
         return frame;
       case "error":
         throw new DaemonError(frame.code, frame.message);

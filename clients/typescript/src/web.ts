@@ -1,4 +1,4 @@
-// Subscribing and asking over HTTP, in a browser or wherever there is `fetch`. See README.md for examples.
+// The client over HTTP, for browsers and every runtime with `fetch`. See README.md for examples.
 
 import { ConnectError, DaemonError, DisconnectedError } from "./errors.js";
 import type { AnyDisplayEvent, AnyEvent, Results } from "./schema.js";
@@ -10,21 +10,21 @@ export * from "./schema.js";
 export { EventStream, type StreamOptions } from "./stream.js";
 
 export interface Gateway {
-  /** Where `tooltap serve --web` listens. Default: where the page comes from. */
+  /** Where `tooltap serve --web` listens. Default: the origin of the page. */
   url?: string;
-  /** What the link that it prints ends with. A page that was opened by that link needs none. */
+  /** The token at the end of the link that it prints. A page opened with that link needs none. */
   token?: string;
 }
 
 export type SubscribeOptions = StreamOptions & Gateway;
 
 /**
- * Events from `after` on, in the order of the journal, each once. A `Gap` among them says which will not come: they
- * were too old (`retention`), or the cursor was of another journal (`reset`).
+ * Subscribes to events after `after`, in the order of the journal, each once. A `Gap` among them reports which events
+ * will not come: they were too old (`retention`), or the cursor belongs to another journal (`reset`).
  */
 export function subscribe(options?: SubscribeOptions & { as?: "events" }): EventStream;
 
-/** What a user interface shows of the events; filters and cursors are those of the events. */
+/** Display events: what a user interface shows. Filters and cursors still refer to events. */
 export function subscribe(options: SubscribeOptions & { as: "display" }): EventStream<AnyDisplayEvent>;
 
 export function subscribe(
@@ -37,7 +37,7 @@ export function subscribe(
   );
 }
 
-/** `GET /api/sessions`: newest first; `before`: the `next` of the page before. */
+/** `GET /api/sessions`: newest first; `before`: the `next` of the previous page. */
 export function sessions(
   gateway: Gateway = {},
   query: { limit?: number; before?: number } = {},
@@ -45,7 +45,7 @@ export function sessions(
   return get(gateway, "/api/sessions", query);
 }
 
-/** `GET /api/events/<seq>`: one event, as its audience sees it. */
+/** `GET /api/events/<seq>`: one event in one view. */
 export function event(
   gateway: Gateway,
   seq: number,
@@ -54,7 +54,7 @@ export function event(
   return get(gateway, `/api/events/${seq}`, { view });
 }
 
-/** `GET /api/stats`: what the daemon has done. */
+/** `GET /api/stats`: the daemon's statistics. */
 export function stats(gateway: Gateway = {}): Promise<Record<string, unknown>> {
   return get(gateway, "/api/stats", {});
 }
@@ -108,7 +108,7 @@ async function refusal(response: Response): Promise<Error> {
   }
 }
 
-/** Server-sent events, of which each carries one line of a subscription. */
+/** Server-sent events; each carries one line of a subscription. */
 class Messages implements Lines {
   private constructor(
     private readonly lines: AsyncGenerator<string>,
@@ -145,7 +145,7 @@ class Messages implements Lines {
   }
 }
 
-/** What stands behind `data:`; a line that the connection's end cut off is none. */
+/** The content of the `data:` lines, without a last line that is incomplete. */
 async function* dataOf(response: Response): AsyncGenerator<string> {
   const decoder = new TextDecoder();
   const reader = response.body!.getReader();
@@ -169,6 +169,6 @@ async function* dataOf(response: Response): AsyncGenerator<string> {
       }
     }
   } catch {
-    // the connection broke: the same as its end
+    // a broken connection counts as its end
   }
 }

@@ -1,8 +1,19 @@
-"""Which events of a followed file are told by another stream, so that a session that is tapped twice is told once.
+"""Dedupes followed files against other streams: which events of a file does another stream of the session report?
 
-What decides is the provider's session id, and the time of the event. A stream that comes from the agent itself (`run`,
-`proxy`, …) tells its session from its first line on as long as it lives. A file of the same name in the same session is
-the same recording, cut short and begun anew, or moved: what it told up to its last line is not told again.
+A session can reach the daemon twice: live, from a tap of the agent (`run`, `proxy`, …), and from the session file that
+the same agent writes. The two streams have different lines, ids and details, so their events cannot be compared one by
+one. What both have is the provider's session id and the times of their events. So another stream of the same session
+covers a span of time, and the file's events in that span are left out:
+
+- A live stream covers the time from its first line on, to its last line, or without end while it is open. `grace` is
+  added at both ends, because an agent prints and writes an event at slightly different times.
+- A suspended live stream may be resumed. Then it would cover more, so nothing can be decided, and the file waits.
+- A file stream with the same file name is the same file earlier in its life: it was truncated and begun again, or
+  moved, and so got a new stream. It covers everything up to its last line. If both streams grow, the younger one gives
+  way: without this rule each would be left out in favour of the other.
+
+All other events of the file are ingested: those before the live tap began, and those after it ended. If the file itself
+names no session, the session is unknown, and nothing is left out.
 """
 
 from __future__ import annotations
@@ -19,17 +30,17 @@ __all__ = ["Span", "is_covered", "spans"]
 
 
 class Span(NamedTuple):
-    """Times, in ms since the epoch, both inclusive."""
+    """A span of time, in ms since the epoch, both ends inclusive."""
 
     first: float
     last: float
 
 
 def spans(others: Iterable[StreamInfo], stream: str, first_t: int, grace: int) -> list[Span] | None:
-    """When others tell the session of a file whose stream this is, begun at `first_t`. None while nobody can say,
-    because a publisher is away and may come back.
+    """Return the spans that other streams of the session cover, for the file stream `stream`, which begins at
+    `first_t`. None while that is undecided, because a publisher may come back.
 
-    `others`: the streams of the session. `grace`: ms by which an agent's file and its output may differ.
+    `others`: all streams of the session. `grace`: ms by which the times in an agent's file and output may differ.
     """
     found = []
     for one in others:
@@ -37,7 +48,7 @@ def spans(others: Iterable[StreamInfo], stream: str, first_t: int, grace: int) -
         if one.stream == stream:
             continue
         if one.dialect in FILE_DIALECTS:
-            # Of two namesakes the younger gives way, so that never both do.
+            # The younger of two gives way, never both.
             if name_of_id(one.stream) == name_of_id(stream) and (first, one.stream) < (first_t, stream):
                 found.append(Span(0, last))
         elif one.state == "suspended":
@@ -48,4 +59,5 @@ def spans(others: Iterable[StreamInfo], stream: str, first_t: int, grace: int) -
 
 
 def is_covered(ts: int, covered: Sequence[Span]) -> bool:
+    """Say whether a time is in one of the spans."""
     return any(span.first <= ts <= span.last for span in covered)

@@ -1,8 +1,14 @@
-"""One followed file: its stream in the journal, and what it has more than was read.
+"""One followed file: finds its stream in the journal, and ingests what the file has beyond it.
 
-The position is what the journal has: the bytes and lines of the stream so far (section 2 of the protocol gives each
-line its effect once). A file whose last line read is no longer there is another input, and gets a stream of its own. A
-JSON document is rewritten as a whole: each version is one line of its stream, and the parser tells what is new of it.
+The journal is the only memory of the position: it counts the bytes and lines of a stream, in the same transaction as
+their events. So each line takes effect once, also after a crash. The CRC of the last line shows whether the file is
+still the same. If not, it is a new input and gets a stream of its own, with the CRC of its first line in the id.
+
+A `.jsonl` file grows by lines. A `.json` file is a document that the agent rewrites as a whole: each version is one
+line of its stream, and the parser emits only what is new in it.
+
+Lines whose events another stream covers are left out (`coverage.py`). So are lines from before the follower started,
+unless the user asked for backfill. They still count for the position.
 """
 
 from __future__ import annotations
@@ -19,9 +25,9 @@ from tooltap.daemon.ingest.connection import IngestConnection
 from tooltap.daemon.ingest.streams import Streams
 from tooltap.daemon.journal.interface import Journal, StreamInfo
 from tooltap.daemon.system.clock import Clock
-from tooltap.daemon.taps.follow.bytes import Position, ReplacedError, find_moved, position_after, read_head, read_on
 from tooltap.daemon.taps.follow.coverage import Span, is_covered, spans
 from tooltap.daemon.taps.follow.places import Root
+from tooltap.daemon.taps.follow.reading import Position, ReplacedError, find_moved, position_after, read_from, read_head
 from tooltap.daemon.taps.follow.settings import Follow
 from tooltap.daemon.taps.stream_ids import real_path_id
 from tooltap.normalizers.core.items import Context, Item
@@ -34,12 +40,12 @@ from tooltap.protocol.frames import DaemonFrame, ErrorFrame, Ingest
 __all__ = ["FollowedFile", "NotYetError", "Setting", "is_document", "open_file", "read_to"]
 
 SESSION_BYTES = 1024 * 1024
-"""How much of a file is looked at for the session's id."""
+"""Bytes at the beginning of a file that are searched for the session's id."""
 RETRY = 0.5
 
 
 class NotYetError(Exception):
-    """Whether the file is to be read cannot be said before `seconds` have passed."""
+    """It is undecided what to read of the file; try again in `seconds`."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__()
@@ -48,7 +54,7 @@ class NotYetError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What all followed files have in common."""
+    """What all followed files share."""
 
     streams: Streams
     journal: Journal
@@ -56,7 +62,7 @@ class Setting:
     line_bytes: int
     suspend_timeout_ms: int
     started: int
-    """When following began, in ms since the epoch."""
+    """When the follower started, in ms since the epoch."""
     clock: Clock
 
 
@@ -65,15 +71,15 @@ def is_document(path: str) -> bool:
 
 
 def read_to(info: StreamInfo) -> int:
-    """How far into its file a stream has come: every line read took a newline with it."""
+    """Return how many bytes of its file a stream has read: the bytes of its lines, and a newline for each."""
     return info.statistics.bytes + info.statistics.lines
 
 
 async def open_file(
     path: str, root: Root, setting: Setting, *, settled: bool, failed: Callable[[ErrorFrame], None]
 ) -> FollowedFile | None:
-    """Go on with a file, or begin with it; None while it has no whole line. `settled`: it has been waited with already.
-    `failed` is called when what was read does not get into the journal, or somebody else takes the stream over.
+    """Open a file, resuming its stream if it has one; None while the file has no whole line. `settled`: a new file has
+    had its waiting time. `failed` is called when lines cannot be committed, or another publisher takes over the stream.
 
     Raises `NotYetError`, `OSError`, `FrameError`, `JournalError`.
     """
@@ -85,7 +91,7 @@ async def open_file(
     stream, info, position = await _find_stream(path, lines[0], setting)
     if info is None and not settled and setting.clock() - mtime < setting.follow.grace * 1000:
         raise NotYetError(setting.follow.grace)
-    if stream in setting.streams.connections:  # somebody feeds this file to us
+    if stream in setting.streams.connections:  # another publisher sends this file
         raise NotYetError(RETRY)
     match = root.match(path)
     in_folder_of = match.groupdict().get("session") if match is not None else None
@@ -104,7 +110,7 @@ async def open_file(
 
 
 async def _find_stream(path: str, first: bytes, setting: Setting) -> tuple[str, StreamInfo | None, Position]:
-    """The stream that has this file's last line read, or a new one."""
+    """Find the stream that has read this file, or a new one. Returns its id, its information, and the position."""
     base = real_path_id(path)
     other = f"{base}~{zlib.crc32(first):08x}"
     for stream in itertools.chain((base, other), (f"{other}~{number}" for number in itertools.count(2))):
@@ -123,7 +129,7 @@ async def _find_stream(path: str, first: bytes, setting: Setting) -> tuple[str, 
 
 
 def _session_of(lines: Sequence[bytes], dialect: str) -> str | None:
-    """The provider's id of the session, by the first event that has one."""
+    """Return the provider's session id: that of the first event with one."""
     normalizer = StreamNormalizer(Context(stream="head"), dialect)
     outputs = (output for line in lines for output in normalizer.feed(line))
     sessions = (output.event.session for output in outputs if isinstance(output, Produced))
@@ -131,7 +137,7 @@ def _session_of(lines: Sequence[bytes], dialect: str) -> str | None:
 
 
 async def _covered(setting: Setting, session: str | None, stream: str, first_t: int) -> list[Span]:
-    """Raises `NotYetError` while that cannot be said."""
+    """Return what other streams cover of the file. Raises `NotYetError` while that is undecided."""
     if session is None:
         return []
     others = await setting.journal.streams_of(session)
@@ -142,7 +148,7 @@ async def _covered(setting: Setting, session: str | None, stream: str, first_t: 
 
 
 class FollowedFile:
-    """Made by `open_file`; `turn` is called when there may be more, and `close` in the end."""
+    """An open file, made by `open_file`. Call `turn` when there may be more to read, and `close` in the end."""
 
     def __init__(
         self,
@@ -166,16 +172,16 @@ class FollowedFile:
 
     @property
     def over(self) -> bool:
-        """Somebody else has taken the stream over, or it could not be written."""
+        """Another publisher has taken over the stream, or the journal failed."""
         return self._ingest.over.is_set()
 
     @property
     def at_rest(self) -> bool:
-        """Nobody has written to it for so long that its stream need not stay open."""
+        """Nothing has been written for so long that its stream need not stay open."""
         return self._setting.clock() - self._mtime > self._setting.suspend_timeout_ms
 
     async def turn(self) -> bool:
-        """Take in what is new, or a part of it; whether there is more. Raises as `open_file` does, and
+        """Ingest the next part of what is new. Return whether there is more. Raises like `open_file`, and
         `ReplacedError`."""
         stream = self._ingest.stream
         session = self._ingest.live.info.last_session or self._session
@@ -184,7 +190,7 @@ class FollowedFile:
         return await read(self._leave_out(covered))
 
     async def finish_moved(self) -> None:
-        """The file has been replaced: read to its end where it is now, if it was only given another name."""
+        """Read a replaced file to its end, if it was only renamed."""
         moved = await to_thread.run_sync(find_moved, self.path, self._position.inode)
         if moved is not None:
             self.path = moved
@@ -192,9 +198,9 @@ class FollowedFile:
                 pass
 
     async def close(self) -> None:
-        """Let the stream go; the journal knows the position."""
+        """Leave the stream. The journal has the position."""
         last = self._splitter.finish()
-        if isinstance(last, bytes) and _is_object(last):  # whole, though its newline is missing
+        if isinstance(last, bytes) and _is_object(last):  # a whole line whose newline is missing
             await self._ingest.take([last], self._mtime, self._leave_out([]))
         if self.at_rest and not self.over:
             await self._ingest.end("suspended-too-long")
@@ -204,7 +210,7 @@ class FollowedFile:
 
     async def _read_lines(self, leave_out: Callable[[Sequence[Item]], bool]) -> bool:
         limit = self._setting.follow.turn_bytes
-        data, self._position, self._mtime = await to_thread.run_sync(read_on, self.path, self._position, limit)
+        data, self._position, self._mtime = await to_thread.run_sync(read_from, self.path, self._position, limit)
         await self._ingest.take(self._splitter.feed(data), self._mtime, leave_out)
         return len(data) == limit
 
@@ -232,7 +238,7 @@ class FollowedFile:
 
 
 def _is_object(data: bytes) -> bool:
-    """Whether these bytes are one JSON object: a beginning of one never is."""
+    """Say whether the bytes are one whole JSON object. The beginning of one is not."""
     if not data.rstrip().endswith(b"}"):
         return False
     try:

@@ -1,7 +1,14 @@
-"""Follows the files in which agents keep their sessions: what they write becomes events, whoever started the agent.
+"""The follower: ingests the session files of agents, however the agents were started.
 
-A thread for each folder tells what has changed (`follow_watch.py`). Here the files take turns, so that a long one keeps
-no other waiting, and only so many are worked on at once; of all others only size and time are kept.
+One thread per folder reports files that have changed (`watch.py`). The follower gives the files turns, so that a long
+one does not delay others. Only a limited number of files is open at a time; of all others only size and time are known.
+
+    changed ──▶ fresh ──┐
+    older   ──▶ backlog ─┴─▶ turns ──▶ open file ──▶ closed when idle, replaced, or another file needs its place
+    later   ──▶ fresh
+
+`backlog` holds files that had changed before the start. It gets at most half of the turns, so that a backfill does not
+delay what agents write now.
 """
 
 from __future__ import annotations
@@ -24,9 +31,9 @@ from tooltap.daemon.ingest.streams import Streams
 from tooltap.daemon.journal.interface import Journal, JournalError
 from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.logs import get_logger
-from tooltap.daemon.taps.follow.bytes import ReplacedError
 from tooltap.daemon.taps.follow.file import FollowedFile, NotYetError, Setting, is_document, open_file, read_to
 from tooltap.daemon.taps.follow.places import FILE_DIALECTS, Found, Root, roots
+from tooltap.daemon.taps.follow.reading import ReplacedError
 from tooltap.daemon.taps.follow.settings import Follow
 from tooltap.daemon.taps.follow.watch import watch_root
 from tooltap.daemon.taps.stream_ids import real_path_id
@@ -35,25 +42,25 @@ from tooltap.protocol.frames import ErrorFrame, FrameError
 __all__ = ["Follower"]
 
 RETRY = 5.0
-"""Seconds until a file whose lines could not be written to the journal is tried again."""
+"""Seconds until a file is tried again whose lines could not be committed."""
 CHUNK = 500
-"""Files told of by a thread that are looked at in one go."""
+"""Most reported files that are handled at once."""
 
 _log = get_logger("follow")
 
 
 @dataclass(slots=True)
 class Entry:
-    """A file that has been told of."""
+    """A file that has been reported."""
 
     root: Root
     found: Found
-    """As it was then."""
+    """Its state in the last report."""
     changed: bool = False
-    """It has not been looked at since."""
+    """Whether it has changed since it was last read."""
     queued: bool = False
     settled: bool = False
-    """It has been new for long enough."""
+    """Whether a new file has had its waiting time."""
     file: FollowedFile | None = None
     touched: float = 0.0
     """When it was last read; monotonic seconds."""
@@ -87,26 +94,26 @@ class Follower:
         self._journal = journal
         self._roots = roots(follow.agents, environment)
         self._oldest = self._setting.started - follow.backfill_seconds * 1000
-        """A file the journal does not know that is older than this is left alone until it changes."""
+        """A file that the journal does not know and that is older than this is ignored until it changes."""
         self._read_to: dict[str, tuple[int, int | None]] = {}
-        """Stream of a file not told of yet -> how far the journal has it, and its time then."""
+        """Stream of a file that has not been reported yet -> how far it was read, and the time of its last line."""
         self._entries: dict[str, Entry] = {}
         self._fresh: deque[str] = deque()
-        """Files that have changed, …"""
+        """Files that have changed since the start."""
         self._backlog: deque[str] = deque()
-        """… and those that had before the start: they wait for each other only."""
+        """Files that had changed before the start."""
         self._turns: deque[str] = deque()
-        """Files being read."""
+        """Files that are being read, in turns."""
         self._later: list[tuple[float, str]] = []
-        """A heap: when to look again at a file."""
+        """A heap of files and when to try them again."""
         self._open: OrderedDict[str, Entry] = OrderedDict()
-        """Those that have a stream; the one read least recently comes first."""
+        """Open files; the one that was read least recently comes first."""
         self._troubles: set[str] = set()
-        """What has been complained of."""
+        """Files whose problem has been logged."""
         self._wake = anyio.Event()
 
     async def run(self) -> None:
-        """Raises `JournalError`."""
+        """Follow. Raises `JournalError`."""
         self._read_to = {
             info.stream: (read_to(info), info.last_t)
             for info in await self._journal.streams()
@@ -128,11 +135,11 @@ class Follower:
                     await to_thread.run_sync(thread.join)
 
     def statistics(self) -> dict[str, int]:
-        """For `stats`: files known, worked on, and waiting to be read."""
+        """Return the statistics for `stats`: files known, open, and waiting to be read."""
         waiting = len(self._later) + sum(entry.queued for entry in self._entries.values())
         return {"files": len(self._entries), "open": len(self._open), "waiting": waiting}
 
-    # -- what the threads tell ----------------------------------------------------------------------------------
+    # -- reports of the threads ---------------------------------------------------------------------------------
 
     def _watch(self, root: Root, stop: threading.Event) -> None:
         def found(files: Iterable[Found]) -> None:
@@ -148,7 +155,7 @@ class Follower:
                 root, polling=self._follow.polling, rescan=self._follow.rescan, stop=stop, found=found, trouble=trouble
             )
         except Exception:
-            _log.exception("a folder is followed no longer", folder=root.path)
+            _log.exception("a folder is no longer followed", folder=root.path)
 
     def _notice_all(self, root: Root, files: list[Found]) -> None:
         for found in files:
@@ -167,7 +174,7 @@ class Follower:
                 self._queue(found.path, entry, self._backlog if found.mtime_ms < self._setting.started else self._fresh)
 
     def _is_wanted(self, found: Found) -> bool:
-        """Whether a file that is told of for the first time is to be read."""
+        """Decide whether to read a file that is reported for the first time."""
         known = self._read_to.pop(real_path_id(found.path), None)
         if known is None:
             return found.mtime_ms >= self._oldest
@@ -183,15 +190,15 @@ class Follower:
             queue.append(path)
 
     def _complain(self, path: str, reason: str) -> None:
-        """Once for each file."""
+        """Log a problem once per file."""
         if path not in self._troubles:
             self._troubles.add(path)
             _log.warning("cannot be followed", file=path, reason=reason)
 
-    # -- taking turns -------------------------------------------------------------------------------------------
+    # -- turns --------------------------------------------------------------------------------------------------
 
     async def _work(self) -> None:
-        """Until nothing is left to be read."""
+        """Give turns until nothing is left to read."""
         while True:
             self._fill()
             if not self._turns:
@@ -219,7 +226,7 @@ class Follower:
             self._turns.append(self._backlog.popleft())
 
     async def _wait(self) -> None:
-        """Until there is something to do."""
+        """Wait until there is something to do."""
         self._wake = anyio.Event()
         if self._fresh or self._backlog:
             return
@@ -231,23 +238,23 @@ class Follower:
             await self._close(next(iter(self._open)))
 
     async def _turn(self, path: str, entry: Entry) -> bool:
-        """Read some of a file; whether there is more."""
+        """Read a part of a file. Return whether there is more."""
         try:
             return await self._read(path, entry)
         except NotYetError as later:
             entry.settled = True
-            self._look_later(path, later.seconds)
+            self._try_later(path, later.seconds)
         except FileNotFoundError:
             await self._close(path)
             self._entries.pop(path, None)
-        except OSError as error:  # it is tried again when the folders are next looked through
+        except OSError as error:  # the next rescan of the folder tries it again
             self._complain(path, error.strerror or str(error))
             await self._close(path)
             self._entries.pop(path, None)
         except (FrameError, JournalError) as error:
             self._complain(path, str(error))
             await self._close(path)
-            self._look_later(path, RETRY)
+            self._try_later(path, RETRY)
         except Exception:
             _log.exception("a file cannot be followed", file=path)
             await self._close(path)
@@ -278,11 +285,11 @@ class Follower:
     async def _finish_moved(self, file: FollowedFile) -> None:
         try:
             await file.finish_moved()
-        except (OSError, ReplacedError, NotYetError):  # what it had more is gone
+        except (OSError, ReplacedError, NotYetError):  # the rest of the old file is gone
             pass
 
     async def _make_room(self) -> None:
-        busy = set(self._turns)  # without the file that needs the room
+        busy = set(self._turns)  # without the file that needs the place
         while len(self._open) >= self._follow.files:
             await self._close(next(path for path in self._open if path not in busy))
 
@@ -293,14 +300,14 @@ class Follower:
             try:
                 await file.close()
             except Exception:
-                _log.exception("a file could not be let go", file=path)
+                _log.exception("a file could not be closed", file=path)
 
     def _failed(self, path: str, frame: ErrorFrame) -> None:
-        """What was read is not in the journal: it is read again, unless somebody else has taken the stream over."""
+        """Try a file again whose lines were not committed, or whose stream another publisher has taken over."""
         if frame.code != "superseded":
             self._complain(path, frame.message)
-        self._look_later(path, RETRY)
+        self._try_later(path, RETRY)
         self._wake.set()
 
-    def _look_later(self, path: str, seconds: float) -> None:
+    def _try_later(self, path: str, seconds: float) -> None:
         heapq.heappush(self._later, (time.monotonic() + seconds, path))

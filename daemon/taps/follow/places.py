@@ -1,4 +1,4 @@
-"""Where agents keep the files of their sessions, and how one looks through these folders."""
+"""Where agents store their session files, and how to list these folders."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["AGENTS", "FILE_DIALECTS", "Found", "Place", "Root", "look_at", "root
 class Place(NamedTuple):
     dialect: str
     variable: str
-    """Of the environment: the folder that holds `below`, where it is not `home`."""
+    """Environment variable with the folder that holds `below`; default: `home`."""
     home: str
-    """Seen from the user's home directory."""
+    """Relative to the user's home directory."""
     below: str
     files: re.Pattern[str]
-    """Paths of session files, seen from `below`. Group `session`: the session, where the file does not say it."""
+    """Paths of session files, relative to `below`. Group `session`: the session id, if the file does not have it."""
 
 
 AGENTS = {
@@ -30,7 +30,7 @@ AGENTS = {
         "GEMINI_CLI_HOME",
         "",
         ".gemini/tmp",
-        # A subagent's chat names only itself, and lies in a folder named after its session.
+        # A subagent's chat has only an id of its own; its folder is named after the session.
         re.compile(r"[^/]+/chats/(?:(?P<session>[^/]+)/)?[^/]+\.jsonl?"),
     ),
 }
@@ -40,10 +40,10 @@ FILE_DIALECTS = frozenset(place.dialect for place in AGENTS.values())
 class Root(NamedTuple):
     place: Place
     path: str
-    """Without symbolic links; it need not exist."""
+    """Resolved, without symbolic links. It need not exist."""
 
     def match(self, path: str) -> re.Match[str] | None:
-        """Whether a path below the root is that of a session file."""
+        """Match the path of a session file below the root."""
         return self.place.files.fullmatch(path, len(self.path) + 1)
 
 
@@ -67,7 +67,7 @@ def roots(agents: tuple[str, ...], environment: Mapping[str, str]) -> list[Root]
 
 
 def scan(root: Root, folder: str, trouble: Callable[[OSError], None]) -> Iterator[Found]:
-    """The session files in `folder` and below; symbolic links lead nowhere."""
+    """List the session files in `folder` and below, without following symbolic links."""
     folders = [folder]
     while folders:
         try:
@@ -78,14 +78,14 @@ def scan(root: Root, folder: str, trouble: Callable[[OSError], None]) -> Iterato
                     elif root.match(entry.path) and entry.is_file(follow_symlinks=False):
                         status = entry.stat(follow_symlinks=False)
                         yield Found(entry.path, status.st_size, status.st_mtime_ns)
-        except FileNotFoundError:  # gone meanwhile
+        except FileNotFoundError:  # it has just been deleted
             continue
         except OSError as error:
             trouble(error)
 
 
 def look_at(root: Root, path: str, trouble: Callable[[OSError], None]) -> Iterator[Found]:
-    """What a change at this path may have brought. A file that is gone has no size and no time."""
+    """List the session files that a change at this path may concern. A deleted file has size and time 0."""
     if os.path.realpath(path) != path:
         return
     if os.path.isdir(path):

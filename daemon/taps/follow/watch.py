@@ -1,8 +1,8 @@
-"""Watches one folder of session files: tells what is there, and then what changes.
+"""Watches one folder of session files: reports all files in it, and then changes.
 
-Runs in a thread of its own: setting a watch on thousands of folders, and looking through them, takes its time. Changes
-may be missed (between a look and the watch, when the system's queue overflows), so that it looks again from time to
-time; that costs a listing of the folders, and reads no file.
+It runs in a thread of its own, because watching and listing thousands of folders takes time. Changes may be missed,
+between a listing and the watch or when the system's queue overflows. So the folder is listed again periodically
+(`rescan`), which reads no file.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ __all__ = ["watch_root"]
 DEBOUNCE_MS = 50
 STEP_MS = 20
 TIMEOUT_MS = 1_000
-"""How often a quiet watch is looked after."""
+"""How often a quiet watch returns, to check for a rescan."""
 POLL = 1.0
-"""Seconds between looks where nothing is reported."""
+"""Seconds between listings of a folder that cannot be watched."""
 
 
 def watch_root(
@@ -36,21 +36,21 @@ def watch_root(
     found: Callable[[Iterable[Found]], None],
     trouble: Callable[[OSError], None],
 ) -> None:
-    """Until `stop` is set. `found` is told of every file, and again when it may have changed. A folder that does not
-    exist is waited for. `rescan`: seconds."""
+    """Watch until `stop` is set; a folder that does not exist is waited for. `found` is called with every file, and
+    again when a file may have changed; `trouble` with what cannot be read. `rescan`: seconds."""
     while not stop.is_set():
         found(scan(root, root.path, trouble))
         identity = _identity(root.path)
         if polling or identity is None:
-            # watchfiles polls as well, but takes two changes within a second for one (1.3).
+            # watchfiles can poll as well, but misses the second of two changes within a second (1.3).
             stop.wait(POLL)
             continue
         try:
             _watch(root, identity, rescan, stop, found, trouble)
         except FileNotFoundError:
             continue
-        except (OSError, RuntimeError) as error:  # the system watches no more, or not this file system
-            trouble(OSError(None, f"looked through again and again, as it cannot be watched: {error}", root.path))
+        except (OSError, RuntimeError) as error:  # the limit of watches is reached, or the file system has none
+            trouble(OSError(None, f"listed periodically, because it cannot be watched: {error}", root.path))
             polling = True
 
 
@@ -62,8 +62,8 @@ def _watch(
     found: Callable[[Iterable[Found]], None],
     trouble: Callable[[OSError], None],
 ) -> None:
-    """Until the folder is another one."""
-    looked = -math.inf  # something may have changed before the watch was set
+    """Watch until the folder at the path is another one."""
+    listed = -math.inf  # something may have changed before the watch was set
     for changes in watch(
         root.path,
         watch_filter=None,
@@ -77,8 +77,8 @@ def _watch(
     ):
         if changes:
             found(one for _, path in sorted(changes) for one in look_at(root, path, trouble))
-        if time.monotonic() - looked >= rescan:
-            looked = time.monotonic()
+        if time.monotonic() - listed >= rescan:
+            listed = time.monotonic()
             found(scan(root, root.path, trouble))
         if _identity(root.path) != identity:
             return

@@ -1,4 +1,4 @@
-"""Reads bodies of HTTP messages as they come, whatever content coding they have."""
+"""Decodes the bodies of HTTP messages incrementally, by their content coding."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import zstandard
 __all__ = ["CodingError", "Decode", "decoder"]
 
 Decode: TypeAlias = Callable[[bytes], bytes]
-"""Takes the next bytes of a body; raises `CodingError`."""
+"""Decodes the next bytes of a body; raises `CodingError`."""
 
 _ANY_ZLIB = zlib.MAX_WBITS | 32
 
@@ -22,7 +22,7 @@ class CodingError(ValueError):
 
 
 def decoder(codings: str) -> Decode:
-    """`codings`: the value of `Content-Encoding`. Raises `CodingError` for one that is not known."""
+    """Return a decoder. `codings`: the value of `Content-Encoding`. Raises `CodingError` for an unknown one."""
     steps = [_step(name) for coding in reversed(codings.split(",")) if (name := coding.strip().lower())]
 
     def decode(data: bytes) -> bytes:

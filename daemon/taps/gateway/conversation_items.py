@@ -1,7 +1,7 @@
-"""What requests and answers of OpenAI-compatible servers say a conversation is: its messages, as digests.
+"""The items of a conversation, as digests: read from requests to OpenAI-compatible servers and from their answers.
 
-A client repeats what it was told in other words than it was told it: ids, annotations, thoughts and instructions come
-and go. What stays is who says what, and the ids of calls.
+A client does not repeat an answer in later requests exactly as it got it: ids, annotations, reasoning and instructions
+come and go. A digest contains only what every client preserves: the role, the text, and the ids of calls.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Answer", "ChatAnswer", "History", "Item", "ResponsesAnswer", "chat_h
 Msg: TypeAlias = dict[str, Any]
 
 MAX_ANSWER = 8 * 1024 * 1024
-"""Characters of an answer's text; a longer one is not known again by its words."""
+"""Longest text of an answer, in characters, that has a digest."""
 
 _INSTRUCTIONS = ("system", "developer")
 
@@ -29,19 +29,22 @@ _INSTRUCTIONS = ("system", "developer")
 class Item(NamedTuple):
     digest: int
     by_model: bool
+    """Whether the model wrote it."""
 
 
 class History(NamedTuple):
+    """What a request repeats of its conversation."""
+
     items: list[Item]
     continues: str | None = None
-    """Id of the response that comes before the items."""
+    """Id of the response that precedes the items (`previous_response_id`)."""
 
 
 class Answer(Protocol):
-    """What is seen of an answer, object by object."""
+    """Collects the items of an answer, object by object."""
 
     ids: list[str]
-    """By which a request may continue it."""
+    """Ids that a later request may use to continue the answer."""
 
     def read(self, value: Msg) -> None: ...
 
@@ -54,7 +57,7 @@ def chat_history(request: Msg) -> History:
 
 
 class ChatAnswer:
-    """The first choice of a completion, whole or streamed."""
+    """Collects the first choice of a completion, whole or streamed."""
 
     def __init__(self) -> None:
         self.ids: list[str] = []
@@ -92,7 +95,7 @@ def responses_history(request: Msg) -> History:
 
 
 class ResponsesAnswer:
-    """A response, whole or as a stream of events."""
+    """Collects a response, whole or as a stream of events."""
 
     def __init__(self) -> None:
         self.ids: list[str] = []
@@ -119,12 +122,12 @@ def _item(item: Msg) -> Item | None:
     kind, role = item.get("type") or "message", item.get("role")
     if kind == "reasoning" or role in _INSTRUCTIONS:
         return None
-    said: list[Any] = [kind, role]
+    stable: list[Any] = [kind, role]
     if kind == "message":
         content = item.get("content")
-        said += [item_text(part) for part in (content if isinstance(content, list) else [content])]
+        stable += [item_text(part) for part in (content if isinstance(content, list) else [content])]
         by_model = role == "assistant"
     else:
-        said += [item.get("call_id") or item.get("id") or item.get("approval_request_id"), item.get("name")]
+        stable += [item.get("call_id") or item.get("id") or item.get("approval_request_id"), item.get("name")]
         by_model = not is_answer(item) and kind != "mcp_approval_response"
-    return Item(zlib.crc32(msgspec.json.encode(said)), by_model)
+    return Item(zlib.crc32(msgspec.json.encode(stable)), by_model)

@@ -1,10 +1,24 @@
-"""Which conversation an exchange with a server for language models belongs to: each is a stream of its own.
+"""Reconstructs conversations from exchanges with a server for language models; each becomes a stream of its own.
 
-Servers keep no conversations: every request repeats all that was said. A parser knows what it has been told before, so
-that all exchanges of one conversation must come to one parser, one after the other, and those of others must not. An
-exchange goes on with the conversation that its request repeats the most of. What begins as another conversation did is
-the same one only if it repeats what the model said there, or if nothing came of it there: two may begin with the same
-words. While a conversation waits for an answer, whatever else would belong to it is a conversation of its own.
+The API has no conversations: every request repeats the whole history. The parser of a stream emits only what it has not
+seen before. So all exchanges of one conversation must reach the same parser in order, and no others. This module finds
+the conversation of a request.
+
+Each prefix of a history has a key, the hash of its items (`_keys`). A conversation is registered under the key of its
+last request, and under the key of that request followed by the answer. A request with `previous_response_id` repeats
+nothing; it is found by the id of the answer that it continues.
+
+A new request belongs to the conversation that is registered under its longest prefix, if
+
+- the prefix contains an item by the model. Two conversations rarely have the same answer; or
+- the next item of the request is by the model. Then the client repeats the answer in other words, or has cut it; or
+- the model has not answered there yet. Then the request is a retry.
+
+Otherwise it only begins with the same words ("hello") and starts a conversation of its own. So does a request to a
+conversation that still waits for an answer: exchanges in one stream must not overlap.
+
+Conversations are closed when they are idle, or when too many are open. A later request starts a new one, whose parser
+sees the whole history again.
 """
 
 from __future__ import annotations
@@ -21,9 +35,9 @@ from tooltap.daemon.taps.gateway.conversation_items import Answer, History, Item
 __all__ = ["Conversation", "Conversations"]
 
 KEYS = 64
-"""Places of one conversation at which it can be gone on with."""
+"""Most keys of one conversation; the oldest are forgotten."""
 CLOSERS = 8
-"""Streams that are ended at a time."""
+"""How many streams are ended at the same time."""
 
 _log = get_logger("gateway")
 
@@ -34,27 +48,28 @@ class Conversation:
         self.tap = tap
         self.busy = True
         self.answered = False
-        """The model has said something."""
+        """Whether the model has ever answered."""
         self.used = time.monotonic()
         self.asked: int | None = None
-        """The key of what the last request holds."""
+        """Key of the last request's history; None if it continued a response by id."""
         self.keys: deque[int | str] = deque()
+        """The keys and response ids under which it is registered."""
 
 
 class Conversations:
-    """`most`: how many are kept open, save those that wait for an answer; the one not used for the longest time is
-    ended first. `begin`: a tap for a new stream of a dialect."""
+    """`begin` returns a tap for a new stream of a dialect. `most`: how many conversations stay open, besides those that
+    wait for an answer; the least recently used are closed first."""
 
     def __init__(self, begin: Callable[[str], Tap], most: int) -> None:
         self._begin = begin
         self._most = most
         self._open: dict[Conversation, None] = {}
-        """Those not used for the longest time first."""
+        """The least recently used first."""
         self._by_key: dict[int | str, Conversation] = {}
         self._closers = ThreadPoolExecutor(CLOSERS, thread_name_prefix="closer")
 
     def enter(self, dialect: str, history: History) -> Conversation:
-        """The conversation that a request goes on with, or a new one; it is busy until it is left."""
+        """Return the conversation of a request, or a new one. It is busy until `leave`."""
         keys = _keys(dialect, history.items)
         conversation = self._find(history, keys)
         if conversation is None or conversation.busy:
@@ -68,7 +83,7 @@ class Conversations:
         return conversation
 
     def leave(self, conversation: Conversation, answer: Answer) -> None:
-        """What there is of the answer to its last request is complete."""
+        """Note the answer to the last request, as far as it came. The conversation is not busy any more."""
         items = answer.items()
         conversation.answered |= bool(items or answer.ids)
         if items and conversation.asked is not None:
@@ -80,20 +95,20 @@ class Conversations:
         self._close_beyond_most()
 
     def close_idle(self, seconds: float) -> None:
-        """End those that have not been used for so long."""
+        """Close the conversations that have not been used for this time."""
         before = time.monotonic() - seconds
         for conversation in [one for one in self._open if not one.busy and one.used < before]:
             self._close(conversation)
 
     def close(self) -> None:
-        """End all, and wait until they have got through, or are left in the spool."""
+        """Close all conversations, and wait until their lines are delivered or in the spool."""
         for conversation in list(self._open):
             self._close(conversation)
         self._closers.shutdown()
 
     @property
     def problem(self) -> str | None:
-        """Why lines do not get through at the moment."""
+        """Why no lines reach the daemon at the moment."""
         return next((problem for one in tuple(self._open) if (problem := one.tap.problem) is not None), None)
 
     # -- inner workings -----------------------------------------------------------------------------------------
@@ -106,9 +121,9 @@ class Conversations:
             return None
         conversation, items = self._by_key[keys[count - 1]], history.items
         repeats_model = any(item.by_model for item in items[:count])
-        repeats_model_in_other_words = count < len(items) and items[count].by_model
-        goes_on = repeats_model or repeats_model_in_other_words or not conversation.answered
-        return conversation if goes_on else None
+        repeats_model_differently = count < len(items) and items[count].by_model
+        continues = repeats_model or repeats_model_differently or not conversation.answered
+        return conversation if continues else None
 
     def _use(self, conversation: Conversation) -> None:
         conversation.used = time.monotonic()
@@ -140,7 +155,7 @@ class Conversations:
 
 
 def _keys(before: object, items: list[Item]) -> list[int]:
-    """One for what was said up to each item."""
+    """Return a key for each prefix of the items. `before`: the key of what precedes them."""
     keys: list[int] = []
     for item in items:
         before = hash((before, item.digest))
@@ -150,4 +165,4 @@ def _keys(before: object, items: list[Item]) -> list[int]:
 
 def _finish(tap: Tap) -> None:
     if (trouble := tap.finish()) is not None:
-        _log.warning("a conversation did not get through", reason=trouble)
+        _log.warning("a conversation was not delivered", reason=trouble)

@@ -1,5 +1,7 @@
-"""One exchange with an OpenAI-compatible server, read as it passes: the request is a line, and so is an answer that
-comes whole; of a streamed one, each line is one. Compressed bodies are decoded. Headers are not kept.
+"""Converts one exchange with an OpenAI-compatible server to lines, while it passes.
+
+A request is one line, and so is a whole answer; a streamed answer keeps its own lines. Compressed bodies are decoded.
+Headers are not recorded.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from tooltap.protocol.tapped import Direction
 __all__ = ["API", "Exchange", "api_of"]
 
 _ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
-"""JSON has line ends nowhere but between its tokens."""
+"""JSON contains line breaks only between its tokens, so spaces can replace them."""
 
 
 class API(NamedTuple):
@@ -41,12 +43,12 @@ _APIS = {
 
 
 def api_of(method: str, path: str) -> API | None:
-    """What is spoken at a path, whatever it begins with; None: nothing that is tapped."""
+    """Return the API at a path, whatever its prefix; None if it is not tapped."""
     return next((api for end, api in _APIS.items() if method == "POST" and path.rstrip("/").endswith(end)), None)
 
 
 class Exchange:
-    """Its methods are called in order, with the time of what happened in ms since the epoch."""
+    """One exchange. Its methods are called in order; `t` is the time in ms since the epoch."""
 
     def __init__(self, api: API, conversations: Conversations, coding: str, max_line: int) -> None:
         self._api = api
@@ -60,11 +62,11 @@ class Exchange:
         self._is_cut = False
 
     def sent(self, t: int, data: bytes) -> None:
-        """The next bytes of the request's body."""
+        """Add the next bytes of the request's body."""
         self._request.feed(data)
 
     def asked(self, t: int) -> None:
-        """The request is complete."""
+        """Note that the request is complete: find its conversation and put its line there."""
         if self._conversation is not None:
             return
         lines = self._request.finish()
@@ -74,32 +76,32 @@ class Exchange:
         self._conversation = self._conversations.enter(self._api.dialect, history)
         if not self._is_cut:
             self._put(t, lines, "in")
-            self._tell_problem(self._request)
+            self._report_problem(self._request)
 
     def answered(self, t: int, kind: str, coding: str) -> None:
-        """The answer begins. `kind`: its `Content-Type`, `coding`: its `Content-Encoding`."""
+        """Note that the answer begins. `kind`: its `Content-Type`; `coding`: its `Content-Encoding`."""
         self.asked(t)
         streamed = "event-stream" in kind or (self._wants_stream and "json" not in kind)
         self._response = _Body(coding, self._max_line, streamed=streamed)
 
     def received(self, t: int, data: bytes) -> None:
-        """The next bytes of the answer's body."""
+        """Add the next bytes of the answer's body."""
         if self._response is not None and not self._is_cut:
             self._take(t, self._response.feed(data))
 
     def cut(self, t: int) -> None:
-        """The rest, and what was unfinished, is lost."""
+        """Note that the rest is lost, including an unfinished line."""
         self._is_cut = True
 
     def over(self, t: int, lines: int, size: int, reason: str) -> None:
-        """The exchange is over, as far as it came. `lines` of it, `size` bytes, were lost for that reason."""
+        """Note the end of the exchange, complete or not. `lines` lines of it, `size` bytes, were lost for `reason`."""
         if lines:
             self.asked(t)
-        if self._conversation is None:  # the client left before it had asked
+        if self._conversation is None:  # the client left before its request was complete
             return
         if self._response is not None and not self._is_cut:
             self._take(t, self._response.finish())
-            self._tell_problem(self._response)
+            self._report_problem(self._response)
         if lines:
             self._conversation.tap.lose(lines, size, reason)
         self._conversations.leave(self._conversation, self._answer)
@@ -107,7 +109,7 @@ class Exchange:
     # -- inner workings -----------------------------------------------------------------------------------------
 
     def _take(self, t: int, lines: list[bytes | LongLine]) -> None:
-        """Lines of the answer."""
+        """Put lines of the answer."""
         for line in lines:
             if (value := _object(line)) is not None:
                 self._answer.read(value)
@@ -117,17 +119,19 @@ class Exchange:
         if lines and self._conversation is not None:
             self._conversation.tap.put(lines, direction, t)
 
-    def _tell_problem(self, body: _Body) -> None:
+    def _report_problem(self, body: _Body) -> None:
         if body.problem is not None and self._conversation is not None:
             self._conversation.tap.lose(1, body.pending, body.problem)
 
 
 class _Body:
+    """Decodes a body and splits it into lines."""
+
     def __init__(self, coding: str, max_line: int, *, streamed: bool) -> None:
         self.pending = 0
-        """Bytes that passed since the last line."""
+        """Bytes since the last line."""
         self.problem: str | None = None
-        """Why it is not read any further."""
+        """Why the rest of the body is not read."""
         self._streamed = streamed
         self._splitter = Splitter(max_line)
         try:
@@ -136,7 +140,7 @@ class _Body:
             self.problem = str(error)
 
     def feed(self, data: bytes) -> list[bytes | LongLine]:
-        """The lines that are finished."""
+        """Add bytes and return the lines that they complete."""
         self.pending += len(data)
         if self.problem is not None:
             return []
@@ -151,7 +155,7 @@ class _Body:
         return lines
 
     def finish(self) -> list[bytes | LongLine]:
-        """The line that nothing ends."""
+        """Return the last line, which has no newline."""
         last = self._splitter.finish()
         return [last] if last is not None and self.problem is None else []
 

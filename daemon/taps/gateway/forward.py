@@ -1,7 +1,8 @@
-"""A reverse proxy in front of an OpenAI-compatible server: all passes unchanged and undelayed, and is watched.
+"""A reverse proxy in front of an OpenAI-compatible server: passes everything unchanged and without delay, and copies it
+to a tap.
 
-What follows the gateway's own address is put behind the server's URL. Only headers that belong to one connection are
-replaced. When a client leaves, its request is cancelled; when the server breaks off, so does the gateway.
+The path of a request is appended to the server's URL. Only hop-by-hop headers are replaced. When a client leaves, its
+request is cancelled. When the server breaks off an answer, the gateway breaks it off, too.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 
 CONNECT = 30.0
-"""Seconds to connect to the server; for its answer there is no limit."""
+"""Seconds to connect to the server. Its answer may take any time."""
 REUSE = 2.0
-"""Seconds for which a connection to the server is kept for another request: less than servers keep it, as one that is
-closed in the moment it is used again would cost a request. vLLM and others keep it for 5 s."""
+"""Seconds for which an idle connection to the server may be used again: less than the server keeps it open, because a
+request on a connection that is just being closed fails. vLLM and others keep it open for 5 s."""
 FORBIDDEN, BAD_GATEWAY = 403, 502
 _JSON = b"application/json"
 
@@ -49,8 +50,8 @@ _log = get_logger("gateway")
 
 
 class Gateway:
-    """The ASGI application. `local_only`: requests that are for another host's name are refused, so that a web page
-    cannot reach the server through a name that it makes to mean this machine."""
+    """The ASGI application. `local_only`: refuse requests whose `Host` is not a loopback name, so that a web page
+    cannot reach the server by a name that it points at this machine (DNS rebinding)."""
 
     def __init__(self, upstream: httpx.URL, tap: GatewayTap, *, local_only: bool) -> None:
         self._upstream = upstream
@@ -119,8 +120,8 @@ class Gateway:
                 await send({"type": "http.response.body", "body": data, "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except httpx.TransportError as error:
-            # The answer is left without an end: our server then breaks the client's connection off, too.
-            _log.warning("the server broke an answer off", reason=str(error) or type(error).__name__)
+            # The answer has no end now, so our server closes the client's connection.
+            _log.warning("the server broke off an answer", reason=str(error) or type(error).__name__)
         finally:
             with anyio.CancelScope(shield=True):
                 await response.aclose()
@@ -133,7 +134,7 @@ class _Upload:
         self._receive = receive
         self._watch = watch
         self.is_taken = anyio.Event()
-        """It is complete, or nobody takes the rest."""
+        """Set when the body is complete, or nobody reads the rest."""
 
     async def chunks(self) -> AsyncIterator[bytes]:
         try:
@@ -154,7 +155,7 @@ class _Upload:
             self.is_taken.set()
 
     async def cancel_when_left(self, scope: anyio.CancelScope) -> None:
-        """Cancel what is done for the client when it has left."""
+        """Cancel the work for the client when it has left."""
         await self.is_taken.wait()
         while (await self._receive())["type"] != "http.disconnect":
             pass
@@ -166,7 +167,7 @@ async def _start(send: Send, status: int, headers: Headers) -> None:
 
 
 async def _refuse(send: Send, watch: Watch | None, status: int, reason: str) -> None:
-    """An answer of our own, as OpenAI's servers tell of errors."""
+    """Answer with an error of our own, in the form of OpenAI's servers."""
     body = orjson.dumps({"error": {"message": f"tooltap gateway: {reason}", "type": "gateway_error", "code": status}})
     if watch is not None:
         watch.answered(_JSON.decode(), "")
@@ -176,7 +177,7 @@ async def _refuse(send: Send, watch: Watch | None, status: int, reason: str) -> 
 
 
 def _end_to_end(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """Those that are not of one connection only."""
+    """Return the headers that are not hop-by-hop."""
     headers = list(headers)
     named = {
         name.strip().lower() for key, value in headers if key.lower() == b"connection" for name in value.split(b",")

@@ -1,4 +1,4 @@
-"""The gateway's server: listens, serves until it is told to stop, and then ends the conversations."""
+"""The gateway's server: listens, serves until it is stopped, and then closes the conversations."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from tooltap.daemon.taps.problems import report_problems
 __all__ = ["GatewayError", "GatewayOptions", "serve_gateway"]
 
 KEEP_ALIVE = 75
-"""Seconds for which a client may keep a connection that it does not use."""
+"""Seconds until an idle connection is closed."""
 FINISHING = 5
-"""Seconds for answers that are being passed on when it is told to stop."""
+"""Seconds that answers in progress get when the gateway stops."""
 FILES = 16_384
-"""Descriptors: seven for each of many exchanges at a time, with their conversations."""
+"""File descriptors: seven for each of many simultaneous exchanges with their conversations."""
 
 _log = get_logger("gateway")
 
 
 class GatewayError(Exception):
-    """It cannot be started; the message is a sentence for the user."""
+    """The gateway cannot start; the message is a sentence for the user."""
 
 
 class GatewayOptions(NamedTuple):
@@ -43,21 +43,21 @@ class GatewayOptions(NamedTuple):
     address: Address
     allow_remote: bool
     socket: Path
-    """Of the daemon."""
+    """The daemon's socket."""
     spool: SpoolLimits
     provider: str | None
     conversations: int
-    """That are kept open, save those that wait for an answer."""
+    """How many stay open, besides those that wait for an answer."""
     idle: float
-    """Seconds after which a conversation is over."""
+    """Seconds after which an unused conversation is closed."""
     memory_bytes: int
-    """Of each conversation's lines that are on their way, and of what waits to be read at all."""
+    """Limit for the undelivered lines of each conversation, and for all data that waits to be read."""
     line_bytes: int
-    """Of a request or an answer that is kept whole."""
+    """Longest request or answer that is recorded whole."""
 
 
 async def serve_gateway(options: GatewayOptions, on_stop: OnStop) -> None:
-    """Until it is stopped. Raises `GatewayError` and `ListenError`."""
+    """Serve until stopped. Raises `GatewayError` and `ListenError`."""
     upstream = _upstream(options.upstream)
     with listen(options.address, allow_remote=options.allow_remote) as listening:
         configure()
@@ -88,7 +88,7 @@ def _tap(options: GatewayOptions) -> GatewayTap:
 
 
 def _upstream(url: str) -> httpx.URL:
-    """Raises `GatewayError`."""
+    """Parse the URL of the server. Raises `GatewayError`."""
     try:
         upstream = httpx.URL(url)
     except httpx.InvalidURL as error:

@@ -1,6 +1,7 @@
-"""Reads what passes through the gateway, in a thread of its own: the proxy waits for nothing of it.
+"""The gateway's tap: processes exchanges in a thread of its own, so that the proxy never waits for it.
 
-What waits for the thread is bounded. Where there is no room, the rest of an exchange is dropped, which its stream says.
+The data that waits for the thread is bounded. Without room the rest of an exchange is dropped, and its stream gets a
+loss.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ __all__ = ["GatewayTap", "Watch"]
 
 OVERFLOW = "the gateway's tap did not keep up"
 LOOK = 1.0
-"""Seconds between looks at which conversations are idle."""
+"""Seconds between checks for idle conversations."""
 
 _log = get_logger("gateway")
 
 
 class GatewayTap:
-    """`max_bytes`: that wait to be read; `max_line`: of a line that is kept whole; `idle`: seconds after which a
-    conversation is over."""
+    """`max_bytes`: limit for waiting data; `max_line`: longest line that is recorded whole; `idle`: seconds after
+    which an unused conversation is closed."""
 
     def __init__(self, conversations: Conversations, *, max_bytes: int, max_line: int, idle: float) -> None:
         self._conversations = conversations
@@ -41,11 +42,11 @@ class GatewayTap:
         self._thread.start()
 
     def watch(self, api: API, coding: str) -> Watch:
-        """An exchange that begins. `coding`: the request's `Content-Encoding`."""
+        """Begin an exchange. `coding`: the request's `Content-Encoding`."""
         return Watch(self, Exchange(api, self._conversations, coding, self._max_line))
 
     def post(self, size: int, work: Callable[[], None]) -> bool:
-        """Have the thread do it; `size`: bytes that it keeps until then. False if there is no room for them."""
+        """Hand work to the thread. `size`: bytes that the work holds. Return False if there is no room for them."""
         with self._lock:
             if size and self._waiting + size > self._max_bytes:
                 return False
@@ -55,17 +56,17 @@ class GatewayTap:
 
     @property
     def problem(self) -> str | None:
-        """Why lines do not get through at the moment."""
+        """Why no lines reach the daemon at the moment."""
         return self._conversations.problem
 
     def close(self) -> None:
-        """Read what waits, and end all conversations."""
+        """Process what waits, and close all conversations."""
         self._work.put(None)
         self._thread.join()
         self._conversations.close()
 
     def _run(self) -> None:
-        looked = time.monotonic()
+        checked = time.monotonic()
         while True:
             try:
                 item = self._work.get(timeout=LOOK)
@@ -75,22 +76,22 @@ class GatewayTap:
                 if item is None:
                     return
                 self._do(*item)
-            if time.monotonic() - looked > LOOK:
-                looked = time.monotonic()
+            if time.monotonic() - checked > LOOK:
+                checked = time.monotonic()
                 self._conversations.close_idle(self._idle)
 
     def _do(self, size: int, work: Callable[[], None]) -> None:
         try:
             work()
         except Exception:
-            _log.exception("an exchange was not read")
+            _log.exception("an exchange could not be processed")
         finally:
             with self._lock:
                 self._waiting -= size
 
 
 class Watch:
-    """One exchange, as the proxy sees it pass. Nothing here raises or waits; see `Exchange`."""
+    """The proxy's side of one exchange. Its methods never raise or wait; see `Exchange`."""
 
     def __init__(self, tap: GatewayTap, exchange: Exchange) -> None:
         self._tap = tap

@@ -1,4 +1,4 @@
-"""Commands that display tools run: in bounds of time and output, and nothing of them is left running."""
+"""Runs the commands of display tools, limited in time and output; no process of them survives."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ __all__ = ["Commands", "Ran"]
 
 CHUNK = 65_536
 GRACE = 1.0
-"""Seconds for output to end after the command has: a child that has left its process group may hold it open."""
+"""Seconds for output to end after the command: a child outside of its process group may hold it open."""
 
 
 class Ran(NamedTuple):
     output: bytes
-    """Standard output and standard error, as they came."""
+    """Standard output and standard error, interleaved."""
     exit_code: int
-    """128 + signal for a death."""
+    """128 + signal if a signal ended it."""
     stopped: Literal["time", "bytes"] | None
-    """Which bound it was stopped at."""
+    """The limit that stopped it."""
 
 
 class Commands:
@@ -37,7 +37,7 @@ class Commands:
         self._groups: set[int] = set()
 
     async def run(self, command: str) -> Ran:
-        """A shell's command line. Raises `OSError` if it cannot be started."""
+        """Run a command line in a shell. Raises `OSError` if it cannot be started."""
         reader, writer = os.pipe()
         try:
             process = await anyio.open_process(
@@ -64,7 +64,7 @@ class Commands:
                 await process.wait()
 
     def kill_all(self) -> None:
-        """This process is about to end."""
+        """Kill all commands, because this process ends."""
         for group in self._groups:
             _kill(group)
 
@@ -86,7 +86,7 @@ class Commands:
             tasks.start_soon(read)
             with anyio.move_on_after(self.timeout) as patience:
                 await process.wait()
-            _kill(process.pid)  # what it has left in the background, or all of it
+            _kill(process.pid)  # its background processes, or all of it after the timeout
             with anyio.move_on_after(GRACE):
                 await process.wait()
                 await drained.wait()
@@ -103,7 +103,7 @@ class Commands:
 def _kill(group: int) -> None:
     try:
         os.killpg(group, signal.SIGKILL)
-    except ProcessLookupError:  # it is over, and so are its children
+    except ProcessLookupError:  # the whole group has ended
         pass
-    except PermissionError:  # macOS says so of a group of which only a zombie is left
+    except PermissionError:  # macOS: only a zombie is left in the group
         pass

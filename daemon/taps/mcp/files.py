@@ -1,4 +1,4 @@
-"""What display tools show of files: text, all of it or a range of lines, and images; and what clients draw it as."""
+"""Reads files for display tools: text, whole or a range of lines, and images; with their MIME type and language."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Body(NamedTuple):
 
 
 def read_text(file: IO[bytes], path: str, first: int, last: int | None, max_bytes: int) -> Body:
-    """Lines `first` (from 1) to `last`, None: to the end; what is not UTF-8 is repaired. Raises `NotShownError`."""
+    """Read lines `first` (from 1) to `last` (None: to the end). Invalid UTF-8 is replaced. Raises `NotShownError`."""
     if last is not None and last < first:
         raise NotShownError(f"has no line {last} behind line {first}")
     _skip_lines(file, first - 1)
@@ -37,7 +37,7 @@ def read_text(file: IO[bytes], path: str, first: int, last: int | None, max_byte
 
 
 def read_image(file: IO[bytes], path: str, max_bytes: int) -> Body:
-    """Raises `NotShownError`."""
+    """Read an image. Raises `NotShownError`."""
     suffix = path[path.rfind(".") :].lower() if "." in path else ""
     mime_type = _IMAGES.get(suffix) or mimetypes.guess_type(path)[0] or ""
     if not mime_type.startswith("image/"):
@@ -49,23 +49,23 @@ def read_image(file: IO[bytes], path: str, max_bytes: int) -> Body:
 
 
 def _skip_lines(file: IO[bytes], lines: int) -> None:
-    while lines > 0 and (piece := file.readline(CHUNK)):
-        lines -= piece.endswith(b"\n")
+    while lines > 0 and (part := file.readline(CHUNK)):
+        lines -= part.endswith(b"\n")
 
 
 def _read_lines(file: IO[bytes], lines: int | None, limit: int) -> bytes:
     if lines is None:
         return file.read(limit)
     data = bytearray()
-    while lines > 0 and len(data) < limit and (piece := file.readline(limit - len(data))):
-        data += piece
-        lines -= piece.endswith(b"\n")
+    while lines > 0 and len(data) < limit and (part := file.readline(limit - len(data))):
+        data += part
+        lines -= part.endswith(b"\n")
     return bytes(data)
 
 
 def _kind_of_text(path: str) -> tuple[str, str | None]:
-    """MIME type and language. What `mimetypes` knows of names is of no use here: to it `.ts` is a film."""
-    from pygments.lexers import find_lexer_class_for_filename  # a heavy import, for those who show files alone
+    """Return MIME type and language. `mimetypes` does not help with source code: it takes `.ts` for a video."""
+    from pygments.lexers import find_lexer_class_for_filename  # a heavy import, only for text files
 
     lexer = find_lexer_class_for_filename(path)
     if lexer is None:

@@ -1,4 +1,4 @@
-"""Which files display tools may show: those in the folders the user allowed, wherever links lead.
+"""Which files display tools may show: only files in the folders that the user allowed, with all links resolved.
 
 An MCP client may name folders of its own ("roots"). They narrow what the user allowed and never widen it.
 """
@@ -17,8 +17,8 @@ __all__ = ["NotShownError", "Roots", "folder_of_uri"]
 
 
 class NotShownError(Exception):
-    """What was asked for is not shown; the message says of it why ("is not a file"). `denied`: it may not be shown,
-    whatever it is."""
+    """The file is not shown; the message is a predicate that says why ("is not a file"). `denied`: it is outside of the
+    allowed folders."""
 
     def __init__(self, message: str, *, denied: bool = False) -> None:
         super().__init__(message)
@@ -26,17 +26,17 @@ class NotShownError(Exception):
 
 
 class Roots:
-    """`folders` must exist; paths that are not absolute are taken from the first."""
+    """`folders` must exist. Relative paths are resolved in the first."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self.folders = [Path(os.path.realpath(folder)) for folder in folders]
 
     @contextmanager
     def open(self, path: str, narrowed_to: Sequence[Path] | None = None) -> Iterator[IO[bytes]]:
-        """The regular file at `path`. Raises `NotShownError`."""
+        """Open the regular file at `path`. Raises `NotShownError`."""
         try:
             found = self._resolve(path, narrowed_to)
-            # The path has no links: one put there in between is not followed, and a pipe is not waited for.
+            # The resolved path has no links. A link created since then is not followed, and a pipe does not block.
             descriptor = os.open(found, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else "not a path"
@@ -48,7 +48,7 @@ class Roots:
             yield file
 
     def shown_path(self, path: str) -> str:
-        """As clients see it: from the first folder, else absolute."""
+        """Return the path for clients: relative to the first folder, or else absolute."""
         found = Path(os.path.realpath(self.folders[0] / path))
         return str(found.relative_to(self.folders[0]) if found.is_relative_to(self.folders[0]) else found)
 
@@ -66,6 +66,6 @@ def _is_within(path: Path, folders: Sequence[Path]) -> bool:
 
 
 def folder_of_uri(uri: str) -> Path | None:
-    """The folder a root names; None for what is no `file:` URI."""
+    """Return the folder of a root; None if it is not a `file:` URI."""
     parts = urlsplit(uri)
     return Path(unquote(parts.path)) if parts.scheme == "file" and parts.path else None

@@ -1,7 +1,8 @@
-"""Display tools as an MCP server on standard input and output, for any agent that is an MCP client.
+"""The MCP server of the display tools, on standard input and output.
 
-Learned from the SDK `mcp` 2.3. Both generations of the protocol are served: in the one, a client is asked for its roots
-when a call needs them; in the other, the call is answered with the question, and comes again with the answer.
+It serves both generations of the protocol (SDK `mcp` 2.3). In the older one the server requests the client's roots when
+a call needs them. In the newer one the server answers the call with that request, and the client repeats the call with
+its roots.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ __all__ = ["serve"]
 ROOTS = "roots"
 ROOTS_TIMEOUT = 5.0
 CALL_ID = "claudecode/toolUseId"
-"""Where Claude Code says which of its calls this is."""
+"""Key in `_meta` for the call's id in Claude Code."""
 OUTPUT_ID = "tooltap/outputId"
-"""Where our result says it, for clients that show it: models do not get to see `_meta`."""
+"""Key in the `_meta` of our results, for clients that show the output: models do not see `_meta`."""
 
 
 async def serve(folders: list[Path], stream: DisplayStream, commands: Commands | None, max_bytes: int) -> None:
-    """Until the client leaves."""
+    """Serve until the client leaves."""
     roots = Roots(folders)
     tools = DisplayTools(stream, roots, commands, max_bytes)
     stream.about["cwd"] = str(roots.folders[0])
@@ -94,7 +95,7 @@ def _described(tool: type[DisplayTool]) -> types.Tool:
 async def _folders(
     context: ServerRequestContext[Any], params: types.CallToolRequestParams
 ) -> list[Path] | types.InputRequiredResult | None:
-    """What the client narrows paths to; None where it does not."""
+    """Return the client's roots; None if it has none."""
     capabilities = context.session.client_capabilities
     if capabilities is None or capabilities.roots is None:
         return None
@@ -104,7 +105,7 @@ async def _folders(
             answer = await context.session.send_request(
                 types.ListRootsRequest(), types.ListRootsResult, request_read_timeout_seconds=ROOTS_TIMEOUT
             )
-        except MCPError:  # it has said that it has roots, and does not say which
+        except MCPError:  # it announced roots, but does not name them
             return []
     elif (answer := (params.input_responses or {}).get(ROOTS)) is None:
         return types.InputRequiredResult(input_requests={ROOTS: types.ListRootsRequest()})
@@ -114,8 +115,8 @@ async def _folders(
 
 
 def _end_at_signals(commands: Commands | None) -> None:
-    """What ends this process ends what it runs. Reading standard input cannot be interrupted, so there is no other end
-    than the signal's own."""
+    """Kill running commands when a signal ends this process. Reading standard input cannot be interrupted, so the
+    signal must end the process as usual."""
 
     def end(number: int) -> None:
         if commands is not None:

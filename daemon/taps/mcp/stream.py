@@ -1,7 +1,7 @@
-"""What display tools tell the daemon: bodies for its memory, and a stream of records, of the dialect `display-tools`.
+"""Publishes what display tools do: output bodies, and a stream of records in the dialect `display-tools`.
 
-The stream begins with the first call. Its connection is kept; where the daemon has been restarted meanwhile, the record
-goes out again on a new one, unless it had got through.
+The stream begins with the first call, and its connection stays open. If the daemon was restarted since the last record,
+the record is sent again on a new connection, unless the daemon has committed it.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from tooltap.daemon.system.clock import wall_clock
 __all__ = ["DisplayStream"]
 
 PATIENCE = 10.0
-"""Seconds until a daemon that does not answer counts as absent."""
+"""Seconds until a daemon that does not answer counts as away."""
 END_PATIENCE = 1.0
 
 T = TypeVar("T")
 
 
 class DisplayStream:
-    """`socket`: of the daemon. `session`: what the events belong to, if not to a session of their own."""
+    """`socket`: of the daemon. `session`: the session of the events; default: one of their own."""
 
     def __init__(self, socket: Path | None, session: str | None = None, provider: str | None = None) -> None:
         self.about: dict[str, Any] = {}
-        """What the stream's first record says; to be filled in before the first call."""
+        """The content of the stream's first record; to be filled in before the first call."""
         self._socket = socket
         self._stream = f"mcp-{secrets.token_hex(8)}"
         self._session = session
@@ -41,30 +41,30 @@ class DisplayStream:
         self._stack = AsyncExitStack()
         self._publisher: Publisher | None = None
         self._lines = 0
-        """That were durable when the last one was sent."""
+        """How many lines were durable when the last one was sent."""
         self._lock = anyio.Lock()
 
     async def publish(self, kind: str, **record: Any) -> None:
-        """Returns when the record is durable. Raises `ConnectError` and `DaemonError`."""
+        """Publish a record; return when it is durable. Raises `ConnectError` and `DaemonError`."""
         line = _line(kind, record)
         async with self._lock:
             try:
-                await _whole(lambda: self._publish(line))
+                await _uninterrupted(lambda: self._publish(line))
             except (ConnectError, DaemonError):
                 await self._leave()
                 raise
 
     async def store(self, body: bytes, **about: Any) -> str:
-        """Keep a body for a time; gives its output id. Raises `ConnectError` and `DaemonError`."""
+        """Store a body in the daemon's memory and return its output id. Raises `ConnectError` and `DaemonError`."""
 
         async def work() -> str:
             async with connect(self._socket) as client:
                 return await client.store(body, **about)
 
-        return await _whole(work)
+        return await _uninterrupted(work)
 
     async def close(self) -> None:
-        """Nothing more comes."""
+        """End the stream."""
         with anyio.move_on_after(END_PATIENCE, shield=True):
             try:
                 if self._publisher is not None:
@@ -86,7 +86,7 @@ class DisplayStream:
             before = self._lines
             await self._leave()
             publisher = await self._open()
-            if publisher.acked != before + 1:  # else it had got through, and only the answer had not
+            if publisher.acked != before + 1:  # else the daemon has the line, and only the ack was lost
                 await self._send(line)
 
     async def _send(self, line: bytes) -> None:
@@ -116,8 +116,8 @@ def _line(kind: str, record: dict[str, Any]) -> bytes:
     return orjson.dumps({"type": f"display/{kind}", **record})
 
 
-async def _whole(work: Callable[[], Awaitable[T]]) -> T:
-    """A record is sent whole or not at all, whoever is cancelled. Raises `ConnectError`."""
+async def _uninterrupted(work: Callable[[], Awaitable[T]]) -> T:
+    """Do the work despite cancellation, so that no record is sent in part. Raises `ConnectError`."""
     with anyio.move_on_after(PATIENCE, shield=True):
         try:
             return await work()

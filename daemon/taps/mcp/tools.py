@@ -1,7 +1,7 @@
-"""Tools with which a model shows the user what it need not see itself: a file, a command's output, an image.
+"""The display tools: a model uses them to show the user a file, the output of a command or an image without reading it.
 
-The body goes to the daemon's memory, and an event that says where it is to whoever subscribes; the model gets one line.
-Nothing is done while no daemon is there to show it. The events tell every call, also of what may not be shown.
+The body goes to the daemon's memory, subscribers get an event that refers to it, and the model gets one line. Without a
+daemon a tool does nothing, because nobody would see the result. Every call becomes events, also a denied one.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from tooltap.protocol.frames import sentence_of
 __all__ = ["COMMANDS", "FILES", "LONGEST_ANSWER", "Answer", "DisplayTool", "DisplayTools"]
 
 LONGEST_ANSWER = 120
-"""Code points of the line that the model gets."""
+"""Most code points of the line that the model gets."""
 AT_ONCE = 4
-"""Files and images being shown, and as many commands; each keeps a body in memory. Others wait."""
+"""Most files and images, and most commands, at the same time, since each holds a body in memory. Others wait."""
 NO_DAEMON = "Not displayed: the tooltap daemon is not running; the user can start it with `tooltap serve`."
 RECEIPT = "You get a confirmation only, not the contents."
 
@@ -37,14 +37,14 @@ _Line: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class DisplayTool(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """The fields are the tool's arguments."""
+    """A display tool; its fields are the arguments."""
 
     NAME: ClassVar[str]
     DESCRIPTION: ClassVar[str]
 
     @property
     def subject(self) -> str:
-        """What is to be shown, in a sentence."""
+        """What is shown, as the subject of a sentence."""
         raise NotImplementedError
 
 
@@ -90,7 +90,7 @@ COMMANDS: tuple[type[DisplayTool], ...] = (RunAndDisplay,)
 
 
 class Answer(NamedTuple):
-    """What the model gets."""
+    """The result for the model."""
 
     text: str
     is_error: bool = False
@@ -98,7 +98,7 @@ class Answer(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """What a tool has done, and what is to be shown of it."""
+    """What a tool has done, and the body to show."""
 
     text: str
     body: Body
@@ -108,7 +108,7 @@ class Shown(NamedTuple):
 
 
 class DisplayTools:
-    """`max_bytes`: of one body. `commands`: None where none may be run."""
+    """`max_bytes`: limit for one body. `commands`: None if commands are not allowed."""
 
     def __init__(self, stream: DisplayStream, roots: Roots, commands: Commands | None, max_bytes: int) -> None:
         self.tools = {tool.NAME: tool for tool in (FILES if commands is None else FILES + COMMANDS)}
@@ -121,7 +121,7 @@ class DisplayTools:
     async def call(
         self, name: str, arguments: Any, *, call_id: str | None = None, folders: Sequence[Path] | None = None
     ) -> Answer:
-        """`call_id`: the agent's, where it says so. `folders`: what the client narrows paths to."""
+        """Run a tool. `call_id`: the agent's, if known. `folders`: the client's roots, which narrow the user's."""
         try:
             tool = msgspec.convert(arguments, self.tools[name])
         except KeyError:
@@ -150,8 +150,8 @@ class DisplayTools:
             return _refused(str(error))
 
     async def _show(self, tool: DisplayTool, folders: Sequence[Path] | None) -> tuple[Answer, dict[str, Any]]:
-        """The answer, and what the result's record says. Raises `ConnectError`, and `DaemonError` where the body is not
-        taken."""
+        """Return the answer and the content of the result's record. Raises `ConnectError`, and `DaemonError` if the
+        daemon refuses the body."""
         try:
             shown = await self._do(tool, folders)
         except NotShownError as error:
@@ -177,7 +177,7 @@ class DisplayTools:
         return Answer(shown.text, output_id=output_id), result
 
     async def _do(self, tool: DisplayTool, folders: Sequence[Path] | None) -> Shown:
-        """Raises `NotShownError`."""
+        """Do what the tool is for. Raises `NotShownError`."""
         if isinstance(tool, RunAndDisplay):
             return await self._run(tool)
         return await to_thread.run_sync(self._read, tool, folders)
@@ -207,7 +207,7 @@ class DisplayTools:
 
 
 def _outcome(ran: Ran, commands: Commands) -> str:
-    """To be gone on with, in the bracket."""
+    """Return the beginning of the sentence; its bracket is still open."""
     if ran.stopped == "time":
         return f"Command stopped (still running after {commands.timeout:g} s"
     if ran.stopped == "bytes":
@@ -220,7 +220,7 @@ def _refused(reason: str) -> Answer:
 
 
 def _fitted(before: str, path: str, after: str) -> str:
-    """A path that is too long keeps its end."""
+    """Shorten a path to fit into the line; it keeps its end."""
     room = LONGEST_ANSWER - len(before) - len(after)
     path = _one_line(path)
     return f"{before}{path if len(path) <= room else f'…{path[1 - room :]}'}{after}"

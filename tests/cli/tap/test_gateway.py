@@ -163,7 +163,7 @@ def test_an_answer_that_breaks_off_breaks_off(daemon: Running) -> None:
             assert b"partly" in next(got)
             with pytest.raises(httpx.RemoteProtocolError):
                 list(got)
-        assert "peer closed connection" in log(child, "the server broke an answer off")["reason"]
+        assert "peer closed connection" in log(child, "the server broke off an answer")["reason"]
         code, _, errors = stop(child)
 
     assert (code, b"Traceback" in errors) == (0, False)

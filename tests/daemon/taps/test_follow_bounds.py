@@ -22,8 +22,8 @@ from tests.daemon.taps.following import (
     make_old,
     prompt_line,
 )
-from tooltap.daemon.taps.follow import bytes as followed_bytes
 from tooltap.daemon.taps.follow import file as followed_file
+from tooltap.daemon.taps.follow import reading
 from tooltap.daemon.taps.follow import watch as follow_watch
 from tooltap.daemon.taps.stream_ids import recording_id
 
@@ -215,7 +215,7 @@ def test_a_file_that_cannot_be_read_is_one_warning(
     def read_head(place: str, limit: int) -> tuple[bytes, int]:
         if place == str(path):
             raise PermissionError(13, "Permission denied", place)
-        return followed_bytes.read_head(place, limit)
+        return reading.read_head(place, limit)
 
     monkeypatch.setattr(followed_file, "read_head", read_head)
     with capture_logs() as log, following(tmp_path) as daemon:

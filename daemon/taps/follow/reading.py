@@ -1,7 +1,7 @@
-"""Reading a file that others write to, from a position on: blocking functions, to be called in a thread.
+"""Reads a file that another process writes, from a position on. The functions block: call them in a thread.
 
-No file is held open. What tells a file from one that has taken its place, or from itself cut short, is its content: the
-bytes before the position must still be there.
+No file stays open between two reads. So another file may have the path at the next read, or the file may have been
+truncated. Both show in the content: the bytes before the position (its `mark`) must still be there.
 """
 
 from __future__ import annotations
@@ -14,47 +14,49 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-__all__ = ["Piece", "Position", "ReplacedError", "find_moved", "position_after", "read_head", "read_on"]
+__all__ = ["Chunk", "Position", "ReplacedError", "find_moved", "position_after", "read_head", "read_from"]
 
 MARK_BYTES = 4_096
 BLOCK = 65_536
 
 
 class ReplacedError(Exception):
-    """The file is not, or no longer, the one that was read up to the position."""
+    """The file at the path is not the one that was read up to the position, or it was truncated."""
 
 
 class Position(NamedTuple):
     offset: int = 0
     mark: bytes = b""
-    """The bytes before `offset`, as many as are compared."""
+    """The last bytes before `offset`, for comparison."""
     inode: int | None = None
-    """Of the file last read."""
+    """Inode of the file that was read."""
 
 
-class Piece(NamedTuple):
+class Chunk(NamedTuple):
+    """The bytes that one read returns."""
+
     data: bytes
     after: Position
     mtime: int
-    """Milliseconds since the epoch."""
+    """Time of the last change, in ms since the epoch."""
 
 
-def read_on(path: str, position: Position, limit: int) -> Piece:
-    """At most `limit` bytes from the position on. Raises `ReplacedError` and `OSError`."""
+def read_from(path: str, position: Position, limit: int) -> Chunk:
+    """Read at most `limit` bytes from the position on. Raises `ReplacedError` and `OSError`."""
     offset, mark, _ = position
     with _opened(path) as (descriptor, status):
         data = os.pread(descriptor, len(mark) + limit, offset - len(mark))
     mtime = status.st_mtime_ns // 1_000_000
-    if data == mark[:-1] and mark.endswith(b"\n"):  # the last line was taken before its newline was written
-        return Piece(b"", position, mtime)
+    if data == mark[:-1] and mark.endswith(b"\n"):  # the last line was ingested before its newline was written
+        return Chunk(b"", position, mtime)
     if not data.startswith(mark):
         raise ReplacedError
-    return Piece(data[len(mark) :], Position(offset + len(data) - len(mark), data[-MARK_BYTES:], status.st_ino), mtime)
+    return Chunk(data[len(mark) :], Position(offset + len(data) - len(mark), data[-MARK_BYTES:], status.st_ino), mtime)
 
 
 def position_after(path: str, offset: int, crc: int | None) -> Position:
-    """Where reading stopped some time ago: behind the newline of a line with this CRC-32 (None: not known). Raises
-    `ReplacedError` and `OSError`."""
+    """Return the position where reading stopped earlier: after the newline of a line with this CRC-32 (None: unknown).
+    Raises `ReplacedError` and `OSError`."""
     if offset == 0:
         return Position()
     with _opened(path) as (descriptor, status):
@@ -69,7 +71,7 @@ def position_after(path: str, offset: int, crc: int | None) -> Position:
 
 
 def read_head(path: str, limit: int) -> tuple[bytes, int]:
-    """The first bytes, and the time of the last change in ms since the epoch. Raises `OSError`."""
+    """Read the first bytes. Return them and the time of the last change in ms since the epoch. Raises `OSError`."""
     with _opened(path) as (descriptor, status):
         data = b""
         while len(data) < limit and (block := os.pread(descriptor, limit - len(data), len(data))):
@@ -78,7 +80,7 @@ def read_head(path: str, limit: int) -> tuple[bytes, int]:
 
 
 def find_moved(path: str, inode: int | None) -> str | None:
-    """Where the file that was at this path is now, if it was only given another name."""
+    """Return the new path of the file that was at this path, if it was renamed in its folder."""
     try:
         with os.scandir(os.path.dirname(path)) as entries:
             return next((one.path for one in entries if one.inode() == inode and one.path != path), None)
@@ -99,7 +101,7 @@ def _opened(path: str) -> Iterator[tuple[int, os.stat_result]]:
 
 
 def _line_before(descriptor: int, end: int) -> bytes:
-    """The line that ends here."""
+    """Read the line that ends at this offset."""
     line = b""
     while end > 0:
         start = max(0, end - BLOCK)
