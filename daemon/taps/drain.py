@@ -1,8 +1,8 @@
 """The drain: takes in the spools that publishers left behind because the daemon was away or they were killed.
 
 It skips a spool that is in use, because its publisher delivers it, and a spool for another daemon. The lines go through
-an ingest connection like those of any publisher (`ingest/connection.py`). So each takes effect exactly once, even if the
-daemon is killed while it takes in a spool.
+an ingest connection like those of any publisher (`ingest/connection.py`), so each takes effect exactly once, even if
+the daemon is killed while it takes in a spool.
 """
 
 from __future__ import annotations
