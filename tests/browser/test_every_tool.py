@@ -73,7 +73,7 @@ SHOWN = {
 """Tool, as a card calls it -> what its card is told by: an element of it, and its text."""
 
 
-def test_the_cards_are_those_of_all_canonical_tools() -> None:
+def test_all_canonical_tools_are_covered() -> None:
     assert {tool for tool in SHOWN if " · " not in tool} == set(CANONICAL_TOOLS)
 
 
@@ -88,7 +88,7 @@ def cards(tmp_path: Path) -> Iterator[Site]:
         yield site
 
 
-def test_every_tool_has_a_card_that_shows_what_it_is_about(cards: Site, page: Page) -> None:
+def test_every_tool_has_a_card(cards: Site, page: Page) -> None:
     cards.enter(page)
     prefer(page, level="full", transcripts="full")
     titles = page.locator("article.tool-call > header .title")

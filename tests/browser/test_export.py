@@ -36,7 +36,7 @@ def lines(folder: Path, *events: AnyEvent) -> Path:
     return file
 
 
-def test_what_a_summary_leaves_out_is_unfolded_in_its_place(page: Page, tmp_path: Path) -> None:
+def test_hidden_content_unfolds_in_place(page: Page, tmp_path: Path) -> None:
     page.goto(exported(recording(tmp_path, "subagents-parallel.jsonl")))
     read = page.locator("article.tool-call", has_text="Read").locator("article.tool-result").last
     expect(read).to_contain_text("3 more lines")
@@ -45,7 +45,7 @@ def test_what_a_summary_leaves_out_is_unfolded_in_its_place(page: Page, tmp_path
     expect(read.locator(".brief")).to_be_hidden()
 
 
-def test_pictures_are_inside(page: Page, tmp_path: Path) -> None:
+def test_images_are_inside(page: Page, tmp_path: Path) -> None:
     page.goto(exported(recording(tmp_path, "mcp.jsonl")))
     picture = page.locator("figure img")
     picture.scroll_into_view_if_needed()
@@ -53,7 +53,7 @@ def test_pictures_are_inside(page: Page, tmp_path: Path) -> None:
     page.wait_for_function("document.querySelector('figure img').naturalWidth === 1")
 
 
-def test_what_agents_say_stays_text(page: Page, tmp_path: Path) -> None:
+def test_foreign_text_stays_text(page: Page, tmp_path: Path) -> None:
     hostile = [
         made("message", role="assistant", text=HOSTILE),
         made("session", state="started", title=HOSTILE, cwd=HOSTILE, tools=[HOSTILE]),
@@ -66,13 +66,13 @@ def test_what_agents_say_stays_text(page: Page, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("scheme", "name"), [("light", "todos.jsonl"), ("dark", "control-question.jsonl")])
-def test_nothing_stands_in_the_way_of_anybody(browser: Browser, scheme: str, name: str, tmp_path: Path) -> None:
+def test_export_is_accessible(browser: Browser, scheme: str, name: str, tmp_path: Path) -> None:
     with Tab(browser, color_scheme=scheme) as tab:
         tab.page.goto(exported(recording(tmp_path, name)))
         assert violations(tab.page) == []
 
 
-def test_it_fits_on_a_phone(browser: Browser, tmp_path: Path) -> None:
+def test_export_fits_on_a_phone(browser: Browser, tmp_path: Path) -> None:
     with Tab(browser, viewport={"width": 360, "height": 740}) as tab:
         tab.page.goto(exported(recording(tmp_path, "subagents-parallel.jsonl")))
         assert tab.page.evaluate("document.documentElement.scrollWidth") <= 360

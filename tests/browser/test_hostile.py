@@ -92,7 +92,7 @@ def _value(kind: Any) -> Any:
     return {HOSTILE: HOSTILE, "content": HOSTILE} if "dict" in text else HOSTILE
 
 
-def test_nothing_of_it_runs_at_any_level(site: Site, tab: Tab, hostile: str) -> None:
+def test_nothing_runs_at_any_level(site: Site, tab: Tab, hostile: str) -> None:
     for level in LEVELS:
         site.enter(tab.page, stream=hostile)
         prefer(tab.page, level=level)
@@ -104,7 +104,7 @@ def test_nothing_of_it_runs_at_any_level(site: Site, tab: Tab, hostile: str) -> 
     assert [address for address in tab.requests if not address.startswith(site.url)] == []
 
 
-def test_nothing_of_it_runs_in_the_views_of_one_event(site: Site, tab: Tab, hostile: str) -> None:
+def test_nothing_runs_on_event_page(site: Site, tab: Tab, hostile: str) -> None:
     site.enter(tab.page, stream=hostile)
     heads = tab.page.locator("article.card > header .head")
     addresses = heads.evaluate_all("heads => heads.map(head => head.href)")
@@ -115,7 +115,7 @@ def test_nothing_of_it_runs_in_the_views_of_one_event(site: Site, tab: Tab, host
         assert_inert(tab.page)
 
 
-def test_it_is_inert_when_it_comes_live(site: Site, tab: Tab) -> None:
+def test_nothing_runs_when_live(site: Site, tab: Tab) -> None:
     site.enter(tab.page, stream="hostile-live")
     expect(tab.page.locator("#connection")).to_have_text("Live")
     publish(site, "hostile-live")
@@ -124,7 +124,7 @@ def test_it_is_inert_when_it_comes_live(site: Site, tab: Tab) -> None:
     assert_inert(tab.page)
 
 
-def test_a_megabyte_in_one_line_is_a_card_like_others(site: Site, page: Page) -> None:
+def test_megabyte_in_one_line_is_a_card(site: Site, page: Page) -> None:
     agent = site.publish("megabytes", "claude-stream")
     agent.write(said("word " * (MEGABYTE // 5), 1), called("Bash", {"command": "x" * MEGABYTE}, "long"))
     agent.write(answered("long", "<b>" * (MEGABYTE // 3)), said("the end", 2))

@@ -15,7 +15,7 @@ LIVE = re.compile("Live")
 AWAY = re.compile("reconnecting|away")
 
 
-def test_the_link_lets_in_and_the_token_leaves_the_address(site: Site, page: Page) -> None:
+def test_link_admits_and_token_leaves_the_address(site: Site, page: Page) -> None:
     page.goto(site.link + "&stream=nobodys")
 
     expect(page).to_have_url(f"{site.url}/?stream=nobodys")
@@ -24,7 +24,7 @@ def test_the_link_lets_in_and_the_token_leaves_the_address(site: Site, page: Pag
     expect(page.locator("#empty")).to_be_visible()
 
 
-def test_without_the_link_there_is_one_sentence_and_nothing_else(site: Site, tab: Tab) -> None:
+def test_without_link_is_one_sentence(site: Site, tab: Tab) -> None:
     tab.expected = "403"
 
     response = tab.page.goto(site.url)
@@ -35,7 +35,7 @@ def test_without_the_link_there_is_one_sentence_and_nothing_else(site: Site, tab
     assert [one for one in tab.requests if not one.endswith("/favicon.ico")] == [f"{site.url}/"]
 
 
-def test_a_call_and_its_result_become_one_card_as_they_come(site: Site, page: Page) -> None:
+def test_live_result_joins_its_call(site: Site, page: Page) -> None:
     agent = opened(site, page, "one-card")
     recorded = lines(CLAUDE / "shell-fails.jsonl")
     bash = page.locator("article.tool-call")
@@ -59,7 +59,7 @@ def test_a_call_and_its_result_become_one_card_as_they_come(site: Site, page: Pa
     expect(page.locator("#sessions")).to_contain_text("claude-opus-5-5")
 
 
-def test_text_grows_while_it_is_written_and_is_then_replaced_by_the_whole(site: Site, page: Page) -> None:
+def test_partial_text_is_replaced_by_message(site: Site, page: Page) -> None:
     agent = opened(site, page, "growing")
     recorded = lines(CLAUDE / "text-only.jsonl")
     growing = page.locator("[data-piece]")
@@ -75,7 +75,7 @@ def test_text_grows_while_it_is_written_and_is_then_replaced_by_the_whole(site: 
     expect(growing).to_have_count(0)
 
 
-def test_what_a_subagent_does_is_in_the_card_of_its_call(site: Site, page: Page) -> None:
+def test_subagent_events_are_in_card_of_call(site: Site, page: Page) -> None:
     opened(site, page, "subagents").write(*lines(CLAUDE / "subagents-parallel.jsonl"))
 
     tasks = page.locator("#feed > section > article.tool-call")
@@ -85,7 +85,7 @@ def test_what_a_subagent_does_is_in_the_card_of_its_call(site: Site, page: Page)
         expect(inside).to_have_text(["Grep", "Read"])
 
 
-def test_a_page_goes_on_after_the_daemon_was_killed(tmp_path: Path, tab: Tab) -> None:
+def test_page_resumes_after_daemon_was_killed(tmp_path: Path, tab: Tab) -> None:
     """No card is lost, none is there twice; and what retention took meanwhile is said."""
     settings = ("retention_bytes = 65536", "retention_interval = 0.2")
     tab.expected = "net::ERR"

@@ -23,7 +23,7 @@ def long_session(site: Site) -> None:
     scale.fill(site, EVENTS)
 
 
-def test_what_the_browser_holds_does_not_grow_with_what_was_seen(site: Site, page: Page) -> None:
+def test_number_of_elements_is_bounded(site: Site, page: Page) -> None:
     site.enter(page, session=SESSION)
     page.wait_for_function(UPWARDS)
 
@@ -33,7 +33,7 @@ def test_what_the_browser_holds_does_not_grow_with_what_was_seen(site: Site, pag
     expect(page.locator(FILLED).last.locator("article.card").last).to_be_in_viewport()
 
 
-def test_the_beginning_can_be_reached_and_the_end_again(site: Site, page: Page) -> None:
+def test_both_ends_can_be_reached(site: Site, page: Page) -> None:
     site.enter(page, session=SESSION, after="0")
 
     expect(page.locator("article.card").first).to_contain_text("Session started")

@@ -92,7 +92,7 @@ def test_nothing_is_wider_than_a_phone(site: Site, browser: Browser, state: Call
         assert tab.page.evaluate(OVERFLOW) == 0
 
 
-def test_on_a_phone_sessions_and_filters_are_drawers(site: Site, browser: Browser) -> None:
+def test_sessions_and_filters_are_drawers_on_a_phone(site: Site, browser: Browser) -> None:
     with Tab(browser, **PHONE) as tab:
         page = tab.page
         timeline(site, page)
@@ -112,7 +112,7 @@ def test_on_a_phone_sessions_and_filters_are_drawers(site: Site, browser: Browse
         expect(page).to_have_url(re.compile("text=greet"))
 
 
-def test_dark_is_what_the_system_says_unless_the_reader_says_otherwise(site: Site, page: Page) -> None:
+def test_theme_follows_system_or_preference(site: Site, page: Page) -> None:
     grounds: dict[Any, Any] = {}
     timeline(site, page)
     for theme in ("light", "dark", "auto"):
@@ -126,7 +126,7 @@ def test_dark_is_what_the_system_says_unless_the_reader_says_otherwise(site: Sit
     assert grounds["auto", "dark"] == grounds["dark", "dark"] == grounds["dark", "light"]
 
 
-def test_states_are_told_in_words_too(site: Site, page: Page) -> None:
+def test_states_are_words(site: Site, page: Page) -> None:
     timeline(site, page)
 
     for card in page.locator("#feed article.tool-call").all():

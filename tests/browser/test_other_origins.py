@@ -66,7 +66,7 @@ async ([url, token]) => {
 """
 
 
-def test_a_page_that_is_allowed_reads_events_with_the_token(page: Page, tmp_path: Path) -> None:
+def test_allowed_origin_reads_events_with_token(page: Page, tmp_path: Path) -> None:
     with (
         HttpServer(lambda _, answer: answer.whole(200, b"<!doctype html>", "Content-Type: text/html")) as other,
         browsed(tmp_path, {"origins": [other.url]}) as (daemon, gateway),
@@ -78,7 +78,7 @@ def test_a_page_that_is_allowed_reads_events_with_the_token(page: Page, tmp_path
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_a_page_of_another_origin_gets_nothing(known: Page, site: Site, host: str) -> None:
+def test_other_origin_gets_nothing(known: Page, site: Site, host: str) -> None:
     """On another port of the same host it is of the same site, so that the cookie goes with what it asks for."""
     page = ATTEMPTS.format(url=site.url).encode()
     before = answers(site)
@@ -94,7 +94,7 @@ def test_a_page_of_another_origin_gets_nothing(known: Page, site: Site, host: st
     assert outcome == ["failed", "failed", "failed"]
 
 
-def test_a_name_that_was_made_to_mean_this_machine_gets_nothing(browser: Browser, site: Site) -> None:
+def test_dns_rebinding_gets_nothing(browser: Browser, site: Site) -> None:
     """DNS rebinding: for the browser the page and the gateway are of one origin."""
     arguments = ["--host-resolver-rules=MAP evil.example 127.0.0.1", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
     rebound = browser.browser_type.launch(executable_path=PROGRAM, args=arguments)

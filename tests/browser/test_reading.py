@@ -33,7 +33,7 @@ def bash(site: Site, page: Page) -> Locator:
     return page.locator("article.tool-call", has=page.locator(".title", has_text=re.compile("^Bash$"))).first
 
 
-def test_the_default_level_decides_what_a_card_shows_at_first_and_is_remembered(page: Page, bash: Locator) -> None:
+def test_default_level_is_applied_and_remembered(page: Page, bash: Locator) -> None:
     body = bash.locator("> .body")
     expect(bash).to_have_attribute("data-level", "summary")
     expect(body).to_be_visible()
@@ -46,7 +46,7 @@ def test_the_default_level_decides_what_a_card_shows_at_first_and_is_remembered(
     expect(bash).to_have_attribute("data-level", "title")
 
 
-def test_a_tool_can_have_a_level_of_its_own(page: Page, bash: Locator) -> None:
+def test_tool_level(page: Page, bash: Locator) -> None:
     prefer(page, level="title", tool="Bash", tool_level="full")
 
     expect(bash).to_have_attribute("data-level", "full")
@@ -54,7 +54,7 @@ def test_a_tool_can_have_a_level_of_its_own(page: Page, bash: Locator) -> None:
     expect(others.first).to_have_attribute("data-level", "title")
 
 
-def test_transcripts_have_a_level_of_their_own(site: Site, page: Page) -> None:
+def test_transcript_level(site: Site, page: Page) -> None:
     site.ingest(recording("claude-transcript/claude-code-1.0.128/background-shell"))
     site.enter(page, tool="KillShell")
     prefer(page, level="full", transcripts="title")
@@ -62,7 +62,7 @@ def test_transcripts_have_a_level_of_their_own(site: Site, page: Page) -> None:
     expect(page.locator("article.tool-call").last).to_have_attribute("data-level", "title")
 
 
-def test_a_tap_expands_a_card_where_it_is_and_collapses_it(page: Page, bash: Locator) -> None:
+def test_tap_expands_and_collapses_card(page: Page, bash: Locator) -> None:
     prefer(page, level="title", expanded="full")
     head = bash.locator("> header .head")
     expect(head).to_have_attribute("aria-expanded", "false")
@@ -79,7 +79,7 @@ def test_a_tap_expands_a_card_where_it_is_and_collapses_it(page: Page, bash: Loc
     expect(bash.locator("> .body")).to_have_count(0)
 
 
-def test_a_tap_opens_the_event_if_that_is_preferred(page: Page, bash: Locator) -> None:
+def test_tap_opens_event_if_preferred(page: Page, bash: Locator) -> None:
     prefer(page, tap="open")
 
     bash.locator("> header .head").click()
@@ -87,7 +87,7 @@ def test_a_tap_opens_the_event_if_that_is_preferred(page: Page, bash: Locator) -
     expect(page).to_have_url(re.compile(r"/events/\d+$"))
 
 
-def test_an_event_has_three_views_side_by_side(site: Site, page: Page, bash: Locator) -> None:
+def test_event_has_three_views(site: Site, page: Page, bash: Locator) -> None:
     seq = bash.get_attribute("data-seq")
     page.goto(f"{site.url}/events/{seq}")
     display, assistant, raw = (page.locator(f"#view-{name}") for name in ("display", "assistant", "raw"))
@@ -104,7 +104,7 @@ def test_an_event_has_three_views_side_by_side(site: Site, page: Page, bash: Loc
     expect(page.locator(f"#e{seq}")).to_be_in_viewport()
 
 
-def test_the_raw_view_is_open_at_first_if_debugging_is_preferred(site: Site, page: Page, bash: Locator) -> None:
+def test_raw_view_is_open_if_preferred(site: Site, page: Page, bash: Locator) -> None:
     seq = bash.get_attribute("data-seq")
     prefer(page, debug="on")
 
@@ -122,7 +122,7 @@ def test_the_raw_view_is_open_at_first_if_debugging_is_preferred(site: Site, pag
         ("text", "something broke", "article:has-text('something broke')"),
     ],
 )
-def test_a_filter_leaves_only_what_is_like_it(site: Site, page: Page, name: str, value: str, like_it: str) -> None:
+def test_filter_form(site: Site, page: Page, name: str, value: str, like_it: str) -> None:
     site.enter(page)
     field = page.locator(f"#filters [name={name}]")
     if name in ("provider", "state"):
@@ -140,7 +140,7 @@ def test_a_filter_leaves_only_what_is_like_it(site: Site, page: Page, name: str,
     expect(page.locator(".chips")).to_have_count(0)
 
 
-def test_a_link_to_an_event_leads_to_its_card_and_marks_it(site: Site, page: Page, bash: Locator) -> None:
+def test_link_to_event_marks_its_card(site: Site, page: Page, bash: Locator) -> None:
     seq = bash.get_attribute("data-seq")
     page.goto(f"{site.url}/?at={seq}#e{seq}")
 
@@ -149,7 +149,7 @@ def test_a_link_to_an_event_leads_to_its_card_and_marks_it(site: Site, page: Pag
     expect(card).to_have_css("outline-style", "solid")
 
 
-def test_the_keyboard_goes_from_card_to_card_expands_opens_and_helps(page: Page, bash: Locator) -> None:
+def test_keyboard(page: Page, bash: Locator) -> None:
     expect(page.locator("#connection")).to_have_text("Live")
     bash.locator("> header .head").focus()
     seq = bash.get_attribute("data-seq")
@@ -175,7 +175,7 @@ def test_the_keyboard_goes_from_card_to_card_expands_opens_and_helps(page: Page,
     expect(page).to_have_url(re.compile(f"/events/{seq}$"))
 
 
-def test_everything_can_be_read_without_a_script(site: Site, browser: Browser) -> None:
+def test_page_works_without_script(site: Site, browser: Browser) -> None:
     with Tab(browser, java_script_enabled=False) as tab:
         site.enter(tab.page, stream=STREAM)
 

@@ -43,7 +43,7 @@ async def text_lines(subscription: Subscription, count: int) -> list[bytes]:
 # -- connecting ---------------------------------------------------------------------------------------------------
 
 
-async def test_where_nobody_listens_it_says_what_to_do(tmp_path: Path) -> None:
+async def test_missing_daemon_is_explained(tmp_path: Path) -> None:
     path = tmp_path / "t.sock"
     with pytest.raises(ConnectError) as raised:
         await request("ping", path=path)
@@ -51,7 +51,7 @@ async def test_where_nobody_listens_it_says_what_to_do(tmp_path: Path) -> None:
     assert str(raised.value) == f"no daemon is listening at {path}; start one with `tooltap serve`"
 
 
-async def test_where_something_else_listens_it_says_so(tmp_path: Path) -> None:
+async def test_other_server_is_explained(tmp_path: Path) -> None:
     path = tmp_path / "t.sock"
     listener = await anyio.create_unix_listener(path)
 
@@ -66,7 +66,7 @@ async def test_where_something_else_listens_it_says_so(tmp_path: Path) -> None:
         tasks.cancel_scope.cancel()
 
 
-async def test_a_daemon_that_has_no_room_says_so(tmp_path: Path) -> None:
+async def test_full_daemon_is_explained(tmp_path: Path) -> None:
     with running(tmp_path, max_connections=1) as daemon:
         async with connect(daemon.path):
             with pytest.raises(DaemonError) as raised:
@@ -93,7 +93,7 @@ async def test_requests(daemon: Running) -> None:
 # -- subscribing --------------------------------------------------------------------------------------------------
 
 
-async def test_a_subscription_gives_event_lines_and_control_frames(daemon: Running) -> None:
+async def test_subscription_has_lines_and_control_frames(daemon: Running) -> None:
     daemon.commit(commit(message("one")))
     journal = daemon.daemon.journal.id
     async with subscribe(after="start", follow=False) as subscription:
@@ -106,7 +106,7 @@ async def test_a_subscription_gives_event_lines_and_control_frames(daemon: Runni
     assert subscription.cursor == f"{journal}:1"
 
 
-async def test_the_cursor_follows_what_was_given(daemon: Running) -> None:
+async def test_cursor_follows_items(daemon: Running) -> None:
     journal = daemon.daemon.journal.id
     daemon.commit(commit(message("one"), call("c1"), message("two")))
     async with subscribe(after="start", filter=Filter(kind=("tool-call",))) as subscription:
@@ -117,7 +117,7 @@ async def test_the_cursor_follows_what_was_given(daemon: Running) -> None:
         assert len(await text_lines(subscription, 1)) == 1
 
 
-async def test_an_at_frame_moves_the_cursor(tmp_path: Path) -> None:
+async def test_at_frame_moves_the_cursor(tmp_path: Path) -> None:
     with running(tmp_path, at_interval=0.02) as daemon:
         async with subscribe(after="now", filter=Filter(kind=("usage",)), path=daemon.path) as subscription:
             while not isinstance(await anext(subscription), At):
@@ -127,7 +127,7 @@ async def test_an_at_frame_moves_the_cursor(tmp_path: Path) -> None:
                 await anext(subscription)
 
 
-async def test_a_gap_is_given(daemon: Running) -> None:
+async def test_gap_is_an_item(daemon: Running) -> None:
     daemon.commit(commit(message("one")))
     async with subscribe(after="other:5", follow=False) as subscription:
         items = [item async for item in subscription]
@@ -136,13 +136,13 @@ async def test_a_gap_is_given(daemon: Running) -> None:
     assert isinstance(items[2], bytes)
 
 
-async def test_a_refused_subscription_raises(daemon: Running) -> None:
+async def test_refused_subscription_raises(daemon: Running) -> None:
     async with subscribe(after="yesterday") as subscription:
         with pytest.raises(DaemonError, match="`after` is"):
             await anext(subscription)
 
 
-async def test_without_reconnect_the_end_of_the_daemon_is_an_error(tmp_path: Path) -> None:
+async def test_without_reconnect_end_of_daemon_raises(tmp_path: Path) -> None:
     with DaemonProcess(tmp_path) as daemon:
         daemon.wait_ready()
         async with subscribe(path=daemon.path) as subscription:
@@ -153,7 +153,7 @@ async def test_without_reconnect_the_end_of_the_daemon_is_an_error(tmp_path: Pat
                 await anext(subscription)
 
 
-async def test_with_reconnect_a_subscription_outlives_the_daemon(tmp_path: Path) -> None:
+async def test_with_reconnect_subscription_survives_daemon(tmp_path: Path) -> None:
     """Every event comes once, whichever daemon it was committed by."""
     with DaemonProcess(tmp_path) as first:
         first.wait_ready()
@@ -215,7 +215,7 @@ async def test_publishing_raw_bytes(daemon: Running) -> None:
     assert done.lines == 3
 
 
-async def test_a_publisher_goes_on_where_it_was_and_knows_its_own_input(daemon: Running) -> None:
+async def test_publisher_resumes_and_checks_its_input(daemon: Running) -> None:
     lines = [b"one", b"two", b"three", b"four"]
     async with ingest(stream="s", dialect="claude-stream") as publisher:
         for line in lines[:2]:
@@ -237,7 +237,7 @@ async def send_forever(publisher: Publisher) -> None:
         await publisher.send(b"{}")
 
 
-async def test_a_publisher_whose_stream_is_taken_learns_it_when_it_writes(daemon: Running) -> None:
+async def test_superseded_publisher_raises_on_write(daemon: Running) -> None:
     async with ingest(stream="s") as first, ingest(stream="s"):
         with pytest.raises(DaemonError) as raised:
             await send_forever(first)
@@ -245,13 +245,13 @@ async def test_a_publisher_whose_stream_is_taken_learns_it_when_it_writes(daemon
     assert raised.value.code == "superseded"
 
 
-async def test_a_refused_publisher_raises(daemon: Running) -> None:
+async def test_refused_publisher_raises(daemon: Running) -> None:
     with pytest.raises(DaemonError, match="there is no dialect 'cobol'"):
         async with ingest(dialect="cobol"):
             pass
 
 
-async def test_leaving_without_an_end_suspends_the_stream(daemon: Running) -> None:
+async def test_leaving_without_end_suspends_the_stream(daemon: Running) -> None:
     async with ingest(stream="s", dialect="claude-stream") as publisher:
         await publisher.send(b"one")
         await publisher.wait_acked(1)

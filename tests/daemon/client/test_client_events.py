@@ -89,14 +89,14 @@ async def test_events_are_typed_and_in_order(daemon: Running, take: Take) -> Non
     assert texts(items) == ["one", "two"]
 
 
-async def test_they_are_filtered(daemon: Running, take: Take) -> None:
+async def test_events_are_filtered(daemon: Running, take: Take) -> None:
     daemon.commit(commit(message("one"), call("c1"), message("two")))
     stream = subscribe(after="start", filter=Filter(kind=("tool-call",)), follow=False)
 
     assert [type(item) for item in await take(stream, None)] == [ToolCall]
 
 
-async def test_what_a_user_interface_shows_is_typed_too(daemon: Running) -> None:
+async def test_display_events_are_typed(daemon: Running) -> None:
     daemon.commit(commit(message("one"), call("c1")))
     stream = subscribe(as_="display", after="start", follow=False)
 
@@ -104,9 +104,7 @@ async def test_what_a_user_interface_shows_is_typed_too(daemon: Running) -> None
     assert stream.cursor == f"{daemon.daemon.journal.id}:2"
 
 
-async def test_the_cursor_is_behind_the_item_given_and_another_program_goes_on_there(
-    daemon: Running, take: Take
-) -> None:
+async def test_cursor_resumes_in_another_program(daemon: Running, take: Take) -> None:
     daemon.commit(commit(message("one"), message("two"), message("three")))
     assert subscribe().cursor is None
     stream = subscribe(after="start", follow=False)
@@ -116,7 +114,7 @@ async def test_the_cursor_is_behind_the_item_given_and_another_program_goes_on_t
     assert texts(await take(subscribe(after=stream.cursor, follow=False), None)) == ["three"]
 
 
-async def test_iterating_again_goes_on(daemon: Running, take: Take) -> None:
+async def test_iterating_again_resumes(daemon: Running, take: Take) -> None:
     daemon.commit(commit(message("one"), message("two")))
     stream = subscribe(after="start", follow=False)
 
@@ -127,14 +125,14 @@ async def test_iterating_again_goes_on(daemon: Running, take: Take) -> None:
     assert texts(await take(stream, None)) == ["three"]
 
 
-async def test_a_cursor_of_another_journal_is_a_gap(daemon: Running, take: Take) -> None:
+async def test_cursor_of_other_journal_is_a_gap(daemon: Running, take: Take) -> None:
     daemon.commit(commit(message("one")))
     items = await take(subscribe(after="other:5", follow=False), None)
 
     assert texts(items) == ["1..0 reset", "one"]
 
 
-async def test_what_retention_has_taken_is_a_gap(daemon: Running, take: Take) -> None:
+async def test_expired_events_are_a_gap(daemon: Running, take: Take) -> None:
     daemon.commit(
         commit(message("one"), message("two"), state="ended", updated=1), commit(message("three"), stream="t")
     )
@@ -145,7 +143,7 @@ async def test_what_retention_has_taken_is_a_gap(daemon: Running, take: Take) ->
     assert texts(await take(stream, None)) == ["2..2 retention", "three"]
 
 
-async def test_events_a_newer_daemon_has_added_are_counted_and_left_out(daemon: Running, take: Take) -> None:
+async def test_unknown_events_are_counted(daemon: Running, take: Take) -> None:
     known = message("known")
     bodies = [known.body.replace(b'"assistant"', b'"narrator"'), known.body.replace(b'"message"', b'"hologram"', 1)]
     daemon.commit(commit(*(Produced(known.event, body) for body in bodies), known))
@@ -167,7 +165,7 @@ async def test_leaving_the_loop_disconnects(daemon: Running, take: Take) -> None
 # -- what goes wrong ----------------------------------------------------------------------------------------------
 
 
-async def test_where_nobody_listens_it_says_what_to_do(tmp_path: Path, take: Take) -> None:
+async def test_missing_daemon_is_explained(tmp_path: Path, take: Take) -> None:
     path = tmp_path / "t.sock"
     with pytest.raises(ConnectError) as raised:
         await take(subscribe(path=path), None)
@@ -175,7 +173,7 @@ async def test_where_nobody_listens_it_says_what_to_do(tmp_path: Path, take: Tak
     assert str(raised.value) == f"no daemon is listening at {path}; start one with `tooltap serve`"
 
 
-async def test_a_refused_subscription_raises(daemon: Running, take: Take) -> None:
+async def test_refused_subscription_raises(daemon: Running, take: Take) -> None:
     with pytest.raises(DaemonError, match="`after` is"):
         await take(subscribe(after="yesterday"), None)
 
@@ -270,7 +268,7 @@ async def watch_asynchronously(stream: EventStream[AnyEvent], *acts: Act) -> lis
 
 
 @pytest.mark.parametrize("watch", [watch_blocking, watch_asynchronously])
-async def test_every_event_comes_once_whichever_daemon_it_was_written_by(lives: Lives, watch: Watch) -> None:
+async def test_every_event_comes_once_across_daemons(lives: Lives, watch: Watch) -> None:
     def again(text: str) -> Act:
         def act() -> None:
             lives.kill()
@@ -286,7 +284,7 @@ async def test_every_event_comes_once_whichever_daemon_it_was_written_by(lives: 
 
 
 @pytest.mark.parametrize("watch", [watch_blocking, watch_asynchronously])
-async def test_a_journal_that_is_lost_meanwhile_is_a_gap(lives: Lives, watch: Watch) -> None:
+async def test_lost_journal_is_a_gap(lives: Lives, watch: Watch) -> None:
     def lose() -> None:
         lives.kill()
         lives.forget()
@@ -299,7 +297,7 @@ async def test_a_journal_that_is_lost_meanwhile_is_a_gap(lives: Lives, watch: Wa
     assert texts(items) == ["one", "1..0 reset", "two"]
 
 
-async def test_without_reconnect_the_end_of_the_daemon_is_an_error(lives: Lives, take: Take) -> None:
+async def test_without_reconnect_end_of_daemon_raises(lives: Lives, take: Take) -> None:
     lives.begin("one")
     stream = subscribe(after="start", path=lives.path, reconnect=False)
     assert len(await take(stream, 1)) == 1
@@ -308,7 +306,7 @@ async def test_without_reconnect_the_end_of_the_daemon_is_an_error(lives: Lives,
         await take(stream, None)
 
 
-def test_a_daemon_that_ends_while_it_is_listened_to_is_an_error_without_reconnect(lives: Lives) -> None:
+def test_without_reconnect_end_while_listening_raises(lives: Lives) -> None:
     lives.begin("one")
     stream = iter(subscribe(after="start", path=lives.path, reconnect=False))
     next(stream)
@@ -317,5 +315,5 @@ def test_a_daemon_that_ends_while_it_is_listened_to_is_an_error_without_reconnec
         list(stream)
 
 
-def test_everything_the_public_module_offers_is_there() -> None:
+def test_public_module_exports() -> None:
     assert all(hasattr(tooltap.client, name) for name in tooltap.client.__all__)

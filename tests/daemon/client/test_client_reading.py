@@ -15,24 +15,24 @@ def read(*lines: bytes, follow: bool = True) -> Reading:
     return reading
 
 
-def test_a_subscription_that_was_not_confirmed_is_made_again_as_it_was() -> None:
+def test_unconfirmed_subscription_is_repeated() -> None:
     assert (read().cursor, read().frame.after) == (None, "now")
 
 
-def test_one_that_was_is_gone_on_with() -> None:
+def test_confirmed_subscription_is_resumed() -> None:
     assert read(SUBSCRIBED).frame.after == "j:4"
     assert read(SUBSCRIBED, b'{"seq":6,"v":2}').frame.after == "j:6"
     assert read(SUBSCRIBED, b'{"op":"at","seq":8}').frame.after == "j:8"
 
 
-def test_previews_and_gaps_do_not_move_the_cursor() -> None:
+def test_partials_and_gaps_do_not_move_the_cursor() -> None:
     """Some of what a gap names may be there still: it follows."""
     lines = SUBSCRIBED, b'{"v":2,"kind":"message","partial":true}', b'{"op":"gap","from":5,"to":7,"reason":"retention"}'
 
     assert read(*lines).cursor == "j:4"
 
 
-def test_the_replay_ends_only_what_does_not_follow() -> None:
+def test_only_non_following_subscription_ends() -> None:
     live = b'{"op":"live","seq":9}'
 
     assert Reading(Subscribe()).take(live) == Live(seq=9)

@@ -69,7 +69,7 @@ def model(text: str) -> dict[str, Any]:
     return {"role": "assistant", "content": text}
 
 
-def test_what_repeats_a_conversation_goes_on_with_it_under_other_instructions(client: Client) -> None:
+def test_repeated_history_continues_conversation(client: Client) -> None:
     first = client.exchange(user("Hi."), answer=model("Hello."))
     other = client.exchange(user("Ho."), answer=model("Hello."))
     second = client.conversations.enter(
@@ -81,13 +81,13 @@ def test_what_repeats_a_conversation_goes_on_with_it_under_other_instructions(cl
     assert other is not first
 
 
-def test_the_same_prompt_again_is_another_conversation(client: Client) -> None:
+def test_same_prompt_is_another_conversation(client: Client) -> None:
     first = client.exchange(user("Hi."), answer=model("Hello."))
 
     assert client.exchange(user("Hi."), answer=model("Good day.")) is not first
 
 
-def test_each_of_two_with_the_same_prompt_is_known_by_its_answer(client: Client) -> None:
+def test_answer_distinguishes_same_prompts(client: Client) -> None:
     one, other = client.ask(user("Hi.")), client.ask(user("Hi."))
     client.answer(one, {"choices": [{"message": model("Hello.")}]})
     client.answer(other, {"choices": [{"message": model("Good day.")}]})
@@ -97,27 +97,27 @@ def test_each_of_two_with_the_same_prompt_is_known_by_its_answer(client: Client)
     assert client.ask(user("Hi."), model("Good day."), user("So?")) is other
 
 
-def test_a_request_that_failed_is_tried_again_in_its_conversation(client: Client) -> None:
+def test_retry_stays_in_conversation(client: Client) -> None:
     first = client.ask(user("Hi."))
     client.answer(first, {"error": {"message": "Too many."}})
 
     assert client.ask(user("Hi.")) is first
 
 
-def test_an_answer_that_is_repeated_in_other_words_is_known_by_its_place(client: Client) -> None:
+def test_answer_in_other_words_is_recognized(client: Client) -> None:
     first = client.exchange(user("Hi."), answer=model(" Hello. "))
 
     assert client.ask(user("Hi."), model("Hello."), user("So?")) is first
 
 
-def test_a_conversation_is_gone_on_with_from_an_earlier_place(client: Client) -> None:
+def test_conversation_may_continue_from_earlier_prefix(client: Client) -> None:
     first = client.exchange(user("Hi."), answer=model("Hello."))
     client.exchange(user("Hi."), model("Hello."), user("So?"), answer=model("So what?"))
 
     assert client.ask(user("Hi."), model("Hello."), user("And?")) is first
 
 
-def test_what_comes_while_it_waits_for_an_answer_is_another(client: Client) -> None:
+def test_busy_conversation_is_not_continued(client: Client) -> None:
     client.exchange(user("Hi."), answer=model("Hello."))
     asked = [user("Hi."), model("Hello."), user("So?")]
     first = client.ask(*asked)
@@ -125,7 +125,7 @@ def test_what_comes_while_it_waits_for_an_answer_is_another(client: Client) -> N
     assert client.ask(*asked) is not first
 
 
-def test_a_streamed_answer_is_known_by_its_text_and_calls(client: Client) -> None:
+def test_streamed_answer_is_recognized(client: Client) -> None:
     def delta(**delta: Any) -> dict[str, Any]:
         return {"choices": [{"index": 0, "delta": delta}]}
 
@@ -154,7 +154,7 @@ def test_a_streamed_answer_is_known_by_its_text_and_calls(client: Client) -> Non
     assert client.ask(user("Hi."), model("Let me."), user("Go.")) is other
 
 
-def test_a_response_is_gone_on_with_by_its_id(client: Client) -> None:
+def test_response_is_continued_by_id(client: Client) -> None:
     first = client.respond({"input": "Hi."}, {"object": "response", "id": "resp_1", "output": []})
     other = client.respond({"input": "Hi."}, {"type": "response.created", "response": {"id": "resp_2"}})
 
@@ -163,7 +163,7 @@ def test_a_response_is_gone_on_with_by_its_id(client: Client) -> None:
     assert client.respond({"input": "So?", "previous_response_id": "resp_3"}) not in (first, other)
 
 
-def test_items_of_responses_are_known_without_what_clients_leave_out(client: Client) -> None:
+def test_response_items_are_recognized_without_optional_parts(client: Client) -> None:
     """Ids, statuses and thoughts are not sent back by all of them."""
     text = {"type": "output_text", "text": "Let me.", "annotations": []}
     output = [
@@ -192,7 +192,7 @@ def test_dialects_do_not_share_conversations(client: Client) -> None:
     assert client.respond({"input": "Hi."}) is not first
 
 
-def test_what_is_remembered_is_bounded(tmp_path: Path) -> None:
+def test_keys_are_bounded(tmp_path: Path) -> None:
     client = Client(tmp_path, most=2)
     first = client.exchange(user("Hi."), answer=model("0"))
     said = [user("Hi."), model("0")]
@@ -210,7 +210,7 @@ def test_what_is_remembered_is_bounded(tmp_path: Path) -> None:
     client.conversations.close()
 
 
-def test_those_that_wait_for_an_answer_are_kept_beyond_the_limit(tmp_path: Path) -> None:
+def test_busy_conversations_exceed_the_limit(tmp_path: Path) -> None:
     client = Client(tmp_path, most=2)
     waiting = [client.ask(user(text)) for text in "ABCD"]
     assert list(client.conversations._open) == waiting
@@ -221,7 +221,7 @@ def test_those_that_wait_for_an_answer_are_kept_beyond_the_limit(tmp_path: Path)
     client.conversations.close()
 
 
-def test_an_answer_that_is_too_long_is_not_kept() -> None:
+def test_too_long_answer_has_no_digest() -> None:
     answer = ChatAnswer()
     for _ in range(3):
         answer.read({"choices": [{"delta": {"content": "x" * (MAX_ANSWER // 2)}}]})
@@ -232,7 +232,7 @@ def test_an_answer_that_is_too_long_is_not_kept() -> None:
 @pytest.mark.parametrize(
     "nonsense", [{}, {"messages": 1}, {"messages": [1, {"role": 2}]}, {"input": [None, {"type": []}]}]
 )
-def test_nonsense_is_read(nonsense: dict[str, Any]) -> None:
+def test_any_json_is_tolerated(nonsense: dict[str, Any]) -> None:
     for history in (chat_history, responses_history):
         history(nonsense)
     for answer in (ChatAnswer(), ResponsesAnswer()):

@@ -41,38 +41,38 @@ async def wait_pid(path: Path) -> int:
     return int(path.read_text())
 
 
-async def test_output_and_errors_come_in_order_with_the_exit_code(tmp_path: Path) -> None:
+async def test_output_is_interleaved_with_exit_code(tmp_path: Path) -> None:
     ran = await Commands(tmp_path, timeout=LONG, max_bytes=1_000).run("pwd; echo wrong >&2; exit 3")
 
     assert ran == (f"{tmp_path}\nwrong\n".encode(), 3, None)
     assert (await Commands(tmp_path, timeout=LONG, max_bytes=9).run("kill -TERM $$")).exit_code == 143
 
 
-async def test_a_command_reads_nothing(tmp_path: Path) -> None:
+async def test_command_has_empty_stdin(tmp_path: Path) -> None:
     assert (await Commands(tmp_path, timeout=LONG, max_bytes=9).run("cat")) == (b"", 0, None)
 
 
-async def test_what_runs_for_too_long_is_stopped_with_its_children(tmp_path: Path) -> None:
+async def test_timeout_kills_children(tmp_path: Path) -> None:
     ran = await Commands(tmp_path, timeout=0.5, max_bytes=100).run("sleep 60 & echo $! ; wait")
 
     assert (ran.exit_code, ran.stopped) == (137, "time")
     await wait_ended(int(ran.output))
 
 
-async def test_what_prints_too_much_is_stopped(tmp_path: Path) -> None:
+async def test_too_much_output_stops_command(tmp_path: Path) -> None:
     ran = await Commands(tmp_path, timeout=LONG, max_bytes=100_000).run("yes")
 
     assert (len(ran.output), ran.stopped) == (100_000, "bytes")
 
 
-async def test_nothing_is_left_in_the_background_and_nobody_waits_for_it(tmp_path: Path) -> None:
+async def test_background_processes_are_killed(tmp_path: Path) -> None:
     ran = await Commands(tmp_path, timeout=LONG, max_bytes=100).run("sleep 60 & echo $!")
 
     assert (ran.exit_code, ran.stopped) == (0, None)
     await wait_ended(int(ran.output))
 
 
-async def test_a_child_that_leaves_its_group_and_holds_the_output_does_not_hold_us(tmp_path: Path) -> None:
+async def test_escaped_child_does_not_block(tmp_path: Path) -> None:
     leave = "import os, time; os.setsid(); print(os.getpid(), flush=True); open('left', 'w'); time.sleep(60)"
     began = time.monotonic()
     ran = await Commands(tmp_path, timeout=LONG, max_bytes=100).run(
@@ -84,7 +84,7 @@ async def test_a_child_that_leaves_its_group_and_holds_the_output_does_not_hold_
     assert time.monotonic() - began < LONG / 2
 
 
-async def test_a_cancelled_command_is_killed(tmp_path: Path) -> None:
+async def test_cancelled_command_is_killed(tmp_path: Path) -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(Commands(tmp_path, timeout=LONG, max_bytes=100).run, "echo $$ > pid; sleep 60")
         pid = await wait_pid(tmp_path / "pid")
@@ -93,6 +93,6 @@ async def test_a_cancelled_command_is_killed(tmp_path: Path) -> None:
     assert not is_running(pid)
 
 
-async def test_a_folder_that_is_gone_is_an_error(tmp_path: Path) -> None:
+async def test_missing_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         await Commands(tmp_path / "gone", timeout=LONG, max_bytes=100).run("true")

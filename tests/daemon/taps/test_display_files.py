@@ -35,7 +35,7 @@ def reason(allowed: Path, path: str, *narrowed_to: Path) -> tuple[str, bool]:
     return str(caught.value), caught.value.denied
 
 
-def test_a_file_of_an_allowed_folder_is_opened(allowed: Path) -> None:
+def test_file_in_allowed_folder_is_opened(allowed: Path) -> None:
     (allowed / "sub").mkdir()
     (allowed / "sub" / "link").symlink_to(allowed / "a.txt")
 
@@ -47,13 +47,13 @@ def test_a_file_of_an_allowed_folder_is_opened(allowed: Path) -> None:
     "path",
     ["../secret.txt", "sub/../../secret.txt", "{outside}/secret.txt", "/etc/passwd", "../allowed-not/b.txt", ".."],
 )
-def test_a_path_that_leads_out_is_denied(allowed: Path, path: str) -> None:
+def test_path_outside_is_denied(allowed: Path, path: str) -> None:
     path = path.format(outside=allowed.parent)
 
     assert reason(allowed, path) == (OUTSIDE, True)
 
 
-def test_a_link_that_leads_out_is_denied_wherever_it_is(allowed: Path) -> None:
+def test_link_to_outside_is_denied(allowed: Path) -> None:
     (allowed / "file").symlink_to(allowed.parent / "secret.txt")
     (allowed / "folder").symlink_to(allowed.parent)
     (allowed / "twice").symlink_to(allowed / "file")
@@ -62,13 +62,13 @@ def test_a_link_that_leads_out_is_denied_wherever_it_is(allowed: Path) -> None:
         assert reason(allowed, path) == (OUTSIDE, True)
 
 
-def test_a_folder_that_is_a_link_itself_may_be_allowed(allowed: Path, tmp_path: Path) -> None:
+def test_allowed_folder_may_be_a_link(allowed: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(allowed)
 
     assert read(tmp_path / "link", "a.txt") == b"inside\n"
 
 
-def test_several_folders_may_be_allowed_and_paths_are_taken_from_the_first(allowed: Path) -> None:
+def test_relative_paths_start_in_first_folder(allowed: Path) -> None:
     roots = Roots([allowed, allowed.parent / "allowed-not"])
     with roots.open("../allowed-not/b.txt") as file:
         assert file.read() == b"outside\n"
@@ -77,7 +77,7 @@ def test_several_folders_may_be_allowed_and_paths_are_taken_from_the_first(allow
     assert roots.shown_path("../allowed-not/b.txt") == str(allowed.parent / "allowed-not" / "b.txt")
 
 
-def test_the_clients_folders_narrow_and_never_widen(allowed: Path) -> None:
+def test_client_roots_only_narrow(allowed: Path) -> None:
     (allowed / "sub").mkdir()
     (allowed / "sub" / "c.txt").write_text("deeper\n")
 
@@ -88,7 +88,7 @@ def test_the_clients_folders_narrow_and_never_widen(allowed: Path) -> None:
         pass
 
 
-def test_what_is_no_file_is_not_waited_for(allowed: Path) -> None:
+def test_special_files_do_not_block(allowed: Path) -> None:
     os.mkfifo(allowed / "pipe")
 
     assert reason(allowed, "pipe") == ("is not a file", False)
@@ -97,7 +97,7 @@ def test_what_is_no_file_is_not_waited_for(allowed: Path) -> None:
     assert reason(allowed, "nul\0") == ("cannot be opened: not a path", False)
 
 
-def test_a_root_of_a_client_is_a_file_uri() -> None:
+def test_client_root_is_a_file_uri() -> None:
     assert folder_of_uri("file:///home/me/my%20project") == Path("/home/me/my project")
     assert folder_of_uri("https://example.com/x") is None
 
@@ -113,7 +113,7 @@ def text(
         return read_text(file, name, first, last, 100)
 
 
-def test_lines_are_counted_from_one_and_the_last_is_shown_too(allowed: Path) -> None:
+def test_line_range_is_inclusive(allowed: Path) -> None:
     data = b"one\ntwo\nthree\nfour"
 
     assert text(allowed, data).data == data
@@ -126,7 +126,7 @@ def test_lines_are_counted_from_one_and_the_last_is_shown_too(allowed: Path) -> 
         text(allowed, data, 5)
 
 
-def test_a_few_lines_of_a_long_file_are_shown(allowed: Path) -> None:
+def test_few_lines_of_long_file(allowed: Path) -> None:
     data = b"x" * 200_000 + b"\n" + b"short\n" * 3
 
     assert text(allowed, data, 2, 3).data == b"short\nshort\n"
@@ -134,7 +134,7 @@ def test_a_few_lines_of_a_long_file_are_shown(allowed: Path) -> None:
         text(allowed, data, 1, 1)
 
 
-def test_text_that_is_not_utf8_is_repaired_and_what_is_not_text_is_not_shown(allowed: Path) -> None:
+def test_invalid_utf8_is_replaced_and_binary_refused(allowed: Path) -> None:
     assert text(allowed, b"caf\xe9\n").data == "caf\ufffd\n".encode()
     with pytest.raises(NotShownError, match=r"^is not a text file"):
         text(allowed, b"\x7fELF\0\0")
@@ -150,7 +150,7 @@ def test_text_that_is_not_utf8_is_repaired_and_what_is_not_text_is_not_shown(all
         ("unheard.of", "text/plain", None),
     ],
 )
-def test_a_file_is_drawn_as_what_its_name_says(allowed: Path, name: str, mime_type: str, language: str | None) -> None:
+def test_mime_type_follows_file_name(allowed: Path, name: str, mime_type: str, language: str | None) -> None:
     body = text(allowed, b"x\n", name=name)
 
     assert (body.mime_type, body.language) == (mime_type, language)
@@ -159,13 +159,13 @@ def test_a_file_is_drawn_as_what_its_name_says(allowed: Path, name: str, mime_ty
 @pytest.mark.parametrize(
     ("name", "mime_type"), [("a.PNG", "image/png"), ("b.c.jpeg", "image/jpeg"), ("d.webp", "image/webp")]
 )
-def test_an_image_is_one_by_its_name(allowed: Path, name: str, mime_type: str) -> None:
+def test_image_type_follows_file_name(allowed: Path, name: str, mime_type: str) -> None:
     (allowed / name).write_bytes(b"\x89\0\xff")
     with Roots([allowed]).open(name) as file:
         assert read_image(file, name, 100) == Body(b"\x89\0\xff", mime_type)
 
 
-def test_what_is_no_image_or_too_long_is_not_shown_as_one(allowed: Path) -> None:
+def test_other_or_too_long_image_is_refused(allowed: Path) -> None:
     for name, limit, why in (("a.txt", 100, r"^is not an image"), ("a.png", 2, r"^is longer than 2 bytes")):
         (allowed / name).write_bytes(b"abc")
         with Roots([allowed]).open(name) as file, pytest.raises(NotShownError, match=why):

@@ -52,7 +52,7 @@ async def said(streams: Streams) -> list[Any]:
     ]
 
 
-async def test_a_spool_is_taken_in_and_removed(tmp_path: Path) -> None:
+async def test_spool_is_taken_in_and_removed(tmp_path: Path) -> None:
     left(tmp_path / "spool", range(1, 10), ending=Ending(9))
     async with daemon(tmp_path / "journal.db") as streams:
         one = drain(streams, tmp_path / "spool")
@@ -68,7 +68,7 @@ async def test_a_spool_is_taken_in_and_removed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("known", [0, 3, 4, 5, 9, 11])
-async def test_what_the_daemon_has_already_is_not_taken_again(known: int, tmp_path: Path) -> None:
+async def test_known_lines_are_not_taken_again(known: int, tmp_path: Path) -> None:
     """The publisher had sent `known` lines, some of them past its spool, which begins behind line 3."""
     left(tmp_path / "spool", range(4, 10))
     async with daemon(tmp_path / "journal.db") as streams:
@@ -84,7 +84,7 @@ async def test_what_the_daemon_has_already_is_not_taken_again(known: int, tmp_pa
         assert await said(streams) == expected
 
 
-async def test_a_torn_line_is_left_out_and_told(tmp_path: Path) -> None:
+async def test_torn_line_is_reported_lost(tmp_path: Path) -> None:
     torn = record(3)[:20]
     left(tmp_path / "spool", range(1, 3), torn=torn)
     async with daemon(tmp_path / "journal.db") as streams:
@@ -95,7 +95,7 @@ async def test_a_torn_line_is_left_out_and_told(tmp_path: Path) -> None:
         assert (stored.state, stored.lines, stored.statistics.skipped) == ("ended", 3, {"lost": 1})
 
 
-async def test_what_was_lost_at_the_end_is_told(tmp_path: Path) -> None:
+async def test_loss_at_end_is_reported(tmp_path: Path) -> None:
     left(tmp_path / "spool", range(1, 3), ending=Ending(7, 1_000, "the spool is full"))
     async with daemon(tmp_path / "journal.db") as streams:
         await drain(streams, tmp_path / "spool").run()
@@ -103,7 +103,7 @@ async def test_what_was_lost_at_the_end_is_told(tmp_path: Path) -> None:
         assert await said(streams) == ["1", "2", (5, "the spool is full")]
 
 
-async def test_a_spool_taken_in_twice_changes_nothing(tmp_path: Path) -> None:
+async def test_second_drain_changes_nothing(tmp_path: Path) -> None:
     """As when the daemon was killed before it could remove it."""
     path = left(tmp_path / "spool", range(1, 3), torn=b'{"t', ending=None)
     copy = path.read_bytes()
@@ -117,7 +117,7 @@ async def test_a_spool_taken_in_twice_changes_nothing(tmp_path: Path) -> None:
         assert spools(tmp_path / "spool") == {}
 
 
-async def test_those_in_use_of_another_daemon_or_unreadable_are_left_alone(tmp_path: Path) -> None:
+async def test_foreign_spools_are_left_alone(tmp_path: Path) -> None:
     left(tmp_path / "other", range(1, 3), socket="/run/other.sock")
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "s.spool").write_text("?\n")
@@ -134,7 +134,7 @@ async def test_those_in_use_of_another_daemon_or_unreadable_are_left_alone(tmp_p
         assert await said(streams) == ["1", "2"]
 
 
-async def test_a_dialect_that_is_not_known_is_left_to_be_recognized(tmp_path: Path) -> None:
+async def test_unknown_dialect_is_recognized(tmp_path: Path) -> None:
     left(tmp_path / "spool", range(1, 3), dialect="klingon")
     async with daemon(tmp_path / "journal.db") as streams:
         await drain(streams, tmp_path / "spool").run()
@@ -142,9 +142,7 @@ async def test_a_dialect_that_is_not_known_is_left_to_be_recognized(tmp_path: Pa
         assert await said(streams) == ["1", "2"]
 
 
-async def test_a_spool_that_is_not_as_we_write_it_keeps_its_rest(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_invalid_record_keeps_the_rest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     left(tmp_path / "spool", range(1, 3), torn=b'{"no":"tapped line"}\n' + record(4))
     async with daemon(tmp_path / "journal.db") as streams:
         one = drain(streams, tmp_path / "spool")
@@ -156,7 +154,7 @@ async def test_a_spool_that_is_not_as_we_write_it_keeps_its_rest(
     assert capsys.readouterr().out.count("line 3 of stream s did not come as a tapped line") == 1
 
 
-async def test_losses_in_the_middle_keep_their_place(tmp_path: Path) -> None:
+async def test_losses_keep_their_place(tmp_path: Path) -> None:
     spool = Spool.create(
         tmp_path / "spool",
         Header(socket=str(SOCKET), ingest=Ingest(stream="s", framing="tapped", dialect="toy")),

@@ -37,7 +37,7 @@ def follower(tmp_path: Path) -> Iterator[Follower]:
         yield follower
 
 
-def test_the_files_of_every_agent_are_found_where_it_keeps_them(follower: Follower) -> None:
+def test_files_of_every_agent_are_found(follower: Follower) -> None:
     """Subagents' files belong to the session whose they are."""
     agents = FIXTURES / "claude-transcript" / "claude-code-2.1.330"
     places = {
@@ -70,7 +70,7 @@ def test_the_files_of_every_agent_are_found_where_it_keeps_them(follower: Follow
     assert {event["agent"] for event in events if event["stream"].startswith("agent-")} == {"ad0a7d162f9d16959"}
 
 
-def test_a_growing_file_is_told_line_by_line_and_half_lines_wait(follower: Follower) -> None:
+def test_growing_file_is_ingested_by_lines(follower: Follower) -> None:
     half = len(LINES[12]) // 2
     append(follower.session, [*LINES[:12], LINES[12][:half]])
     first = follower.told_lines(follower.session, LINES[:12])
@@ -84,7 +84,7 @@ def test_a_growing_file_is_told_line_by_line_and_half_lines_wait(follower: Follo
 
 
 @pytest.mark.parametrize("end", [Follower.kill, Follower.stop])
-def test_after_a_restart_it_goes_on_where_it_stopped(follower: Follower, end: Callable[[Follower], None]) -> None:
+def test_restart_resumes(follower: Follower, end: Callable[[Follower], None]) -> None:
     """Also with a line that is half written, and with what is written while there is no daemon."""
     expectation = expected(follower.session, "claude-transcript", LINES)
     for number in range(0, len(LINES), 6):
@@ -100,7 +100,7 @@ def test_after_a_restart_it_goes_on_where_it_stopped(follower: Follower, end: Ca
 
 
 @pytest.mark.parametrize("point", ["before-commit", "after-commit"])
-def test_a_daemon_killed_in_the_middle_of_a_commit_tells_each_line_once(tmp_path: Path, point: str) -> None:
+def test_kill_during_commit_ingests_each_line_once(tmp_path: Path, point: str) -> None:
     follower = Follower(tmp_path, turn_bytes=1_000)
     append(follower.session, LINES)
     follower.start(f"{point}:3")
@@ -112,7 +112,7 @@ def test_a_daemon_killed_in_the_middle_of_a_commit_tells_each_line_once(tmp_path
     assert follower.hits() == [point]
 
 
-def test_killed_again_and_again_while_files_of_all_agents_grow_it_tells_each_line_once(tmp_path: Path) -> None:
+def test_repeated_kills_ingest_each_line_once(tmp_path: Path) -> None:
     """The files grow by pieces that end anywhere; the daemon is wherever it happens to be when it is killed."""
     chance = random.Random(5)
     follower = Follower(tmp_path, turn_bytes=2_000)
@@ -141,7 +141,7 @@ def test_killed_again_and_again_while_files_of_all_agents_grow_it_tells_each_lin
         assert ids(event for event in events if event["stream"] == recording_id(str(path))) == of_file
 
 
-def test_a_last_line_without_its_newline_is_told_when_the_file_is_at_rest(tmp_path: Path) -> None:
+def test_last_line_without_newline_is_ingested(tmp_path: Path) -> None:
     follower = Follower(tmp_path)
     append(follower.session, [*LINES[:-1], LINES[-1].rstrip(b"\n")])
     make_old(follower.session, 3600)
@@ -158,7 +158,7 @@ def test_a_last_line_without_its_newline_is_told_when_the_file_is_at_rest(tmp_pa
     )
 
 
-def test_a_file_that_was_replaced_is_a_stream_of_its_own(follower: Follower) -> None:
+def test_replaced_file_is_a_new_stream(follower: Follower) -> None:
     """What the old one still got before it was renamed is told as well."""
     path = follower.rollouts / "rollout-a.jsonl"
     old, new = lines_of(CODEX), lines_of(CODEX.parent / "picture.jsonl")
@@ -180,7 +180,7 @@ def test_a_file_that_was_replaced_is_a_stream_of_its_own(follower: Follower) -> 
     assert ids(events) == wanted[: -len(new_ids)] + [one.replace("?", streams[1]) for one in new_ids]
 
 
-def test_a_file_cut_short_and_written_anew_is_told_from_where_it_differs_in_time(follower: Follower) -> None:
+def test_truncated_file_emits_only_newer_events(follower: Follower) -> None:
     """What was told already has its time, and is not told again."""
     append(follower.session, LINES)
     before = follower.told_lines(follower.session, LINES)
@@ -190,7 +190,7 @@ def test_a_file_cut_short_and_written_anew_is_told_from_where_it_differs_in_time
     assert ids(after) == ids(before)
 
 
-def test_a_file_that_is_deleted_and_comes_back_is_followed_on(follower: Follower) -> None:
+def test_deleted_file_may_come_back(follower: Follower) -> None:
     append(follower.session, LINES[:8])
     follower.told_lines(follower.session, LINES[:8])
     follower.session.unlink()
@@ -202,7 +202,7 @@ def test_a_file_that_is_deleted_and_comes_back_is_followed_on(follower: Follower
     )
 
 
-def test_a_folder_that_is_made_later_or_replaced_is_followed(tmp_path: Path) -> None:
+def test_new_or_replaced_folder_is_followed(tmp_path: Path) -> None:
     follower = Follower(tmp_path)
     follower.projects.rmdir()
     follower.projects.parent.rmdir()
@@ -217,7 +217,7 @@ def test_a_folder_that_is_made_later_or_replaced_is_followed(tmp_path: Path) -> 
     assert stats["stream"].startswith("two~")
 
 
-def test_somebody_else_may_feed_the_file_meanwhile(follower: Follower) -> None:
+def test_other_publisher_may_send_the_file(follower: Follower) -> None:
     """`tooltap ingest` of a followed file takes its stream over; then it is followed on."""
     append(follower.session, LINES[:5])
     follower.read(follower.session, 5)

@@ -85,7 +85,7 @@ def test_five_thousand_old_sessions_are_not_opened(projects: Path, tmp_path: Pat
     assert set(later) == {"7.jsonl"}
 
 
-def test_what_the_journal_has_whole_is_not_opened_after_a_restart(projects: Path, tmp_path: Path) -> None:
+def test_known_files_are_not_opened_after_restart(projects: Path, tmp_path: Path) -> None:
     for number in range(50):
         append(projects / f"{number}.jsonl", [LINES[2]])
         make_old(projects / f"{number}.jsonl", 2 * DAY)
@@ -107,9 +107,7 @@ def test_what_the_journal_has_whole_is_not_opened_after_a_restart(projects: Path
 @pytest.mark.parametrize(
     ("backfill", "told"), [("all", ["1", "40", "400"]), ("36h", ["1"]), ("2d", ["1", "40"]), ("none", [])]
 )
-def test_backfill_is_by_the_time_of_the_last_change(
-    backfill: str, told: list[str], projects: Path, tmp_path: Path
-) -> None:
+def test_backfill_uses_time_of_last_change(backfill: str, told: list[str], projects: Path, tmp_path: Path) -> None:
     for hours in (1, 40, 400):
         append(projects / f"{hours}.jsonl", [LINES[2]])
         make_old(projects / f"{hours}.jsonl", hours * 3600)
@@ -119,7 +117,7 @@ def test_backfill_is_by_the_time_of_the_last_change(
     assert sorted(one["stream"].partition("~")[0] for one in stats["perStream"]) == told
 
 
-def test_without_backfill_a_session_is_told_from_the_start_of_the_daemon_on(projects: Path, tmp_path: Path) -> None:
+def test_without_backfill_only_new_events_are_ingested(projects: Path, tmp_path: Path) -> None:
     append(projects / "a.jsonl", [LINES[2], prompt_line("Before", -5)])
     with following(tmp_path, backfill="none") as daemon, daemon.subscribe(after="start") as events:
         wait(daemon, at_rest(1))
@@ -137,7 +135,7 @@ def test_without_backfill_a_session_is_told_from_the_start_of_the_daemon_on(proj
     assert stats["skipped"]["told-elsewhere"] == later["skipped"]["told-elsewhere"] == 2
 
 
-def test_only_so_many_files_are_worked_on_at_once(projects: Path, tmp_path: Path) -> None:
+def test_number_of_open_files_is_limited(projects: Path, tmp_path: Path) -> None:
     with following(tmp_path, files=2) as daemon:
         for number in range(6):
             append(projects / f"{number}.jsonl", [LINES[2]])
@@ -149,7 +147,7 @@ def test_only_so_many_files_are_worked_on_at_once(projects: Path, tmp_path: Path
     assert stats["streams"]["suspended"] == 4
 
 
-def test_a_file_without_changes_is_let_go(projects: Path, tmp_path: Path) -> None:
+def test_idle_file_is_closed(projects: Path, tmp_path: Path) -> None:
     append(projects / "a.jsonl", [LINES[2]])
     with following(tmp_path, idle=0.2) as daemon:
         wait(daemon, lambda stats: stats["streams"]["suspended"] == 1 and not stats["following"]["open"])
@@ -157,7 +155,7 @@ def test_a_file_without_changes_is_let_go(projects: Path, tmp_path: Path) -> Non
         wait(daemon, lambda stats: bool(stats["perStream"]) and stats["perStream"][0]["lines"] == 2)
 
 
-def test_no_file_is_held_open(projects: Path, tmp_path: Path) -> None:
+def test_files_are_not_held_open(projects: Path, tmp_path: Path) -> None:
     for number in range(20):
         append(projects / f"{number}.jsonl", [LINES[2]])
     with following(tmp_path) as daemon:
@@ -174,7 +172,7 @@ def _status(descriptor: int) -> os.stat_result | None:
         return None
 
 
-def test_a_long_file_keeps_no_other_waiting(projects: Path, tmp_path: Path) -> None:
+def test_long_file_does_not_delay_others(projects: Path, tmp_path: Path) -> None:
     """They take turns of so many bytes: the short one is told whole before the long one is."""
     append(projects / "long.jsonl", [prompt_line(str(number), number) for number in range(2_000)])
     append(projects / "short.jsonl", [prompt_line("short", 0)])
@@ -188,7 +186,7 @@ def test_a_long_file_keeps_no_other_waiting(projects: Path, tmp_path: Path) -> N
     assert streams.index("short") < 200
 
 
-def test_what_may_not_be_read_is_one_warning_and_nothing_else_suffers(tmp_path: Path) -> None:
+def test_unreadable_folder_is_one_warning(tmp_path: Path) -> None:
     """A folder in the place of a session, and a link that leads elsewhere; both in a real process."""
     follower = Follower(tmp_path)
     (tmp_path / "elsewhere").mkdir()
@@ -206,9 +204,7 @@ def test_what_may_not_be_read_is_one_warning_and_nothing_else_suffers(tmp_path: 
     assert stats["following"]["files"] == 1
 
 
-def test_a_file_that_cannot_be_read_is_one_warning(
-    projects: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadable_file_is_one_warning(projects: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The refusal is staged, as these tests may run as root; it is tried again, in vain, whenever it changes."""
     path = projects / "unreadable.jsonl"
 
@@ -231,9 +227,7 @@ def test_a_file_that_cannot_be_read_is_one_warning(
     assert stats["following"]["open"] == 3
 
 
-def test_where_nothing_can_be_watched_it_looks_again_and_again(
-    projects: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unwatchable_folder_is_polled(projects: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The system's refusal is staged: its limit of watches is not ours to change."""
 
     def watch(*paths: str, **options: Any) -> None:
@@ -251,7 +245,7 @@ def test_where_nothing_can_be_watched_it_looks_again_and_again(
     assert "OS file watch limit reached" in warning["reason"]
 
 
-def test_polling_finds_changes_as_well(projects: Path, tmp_path: Path) -> None:
+def test_polling_finds_changes(projects: Path, tmp_path: Path) -> None:
     with following(tmp_path, polling=True) as daemon:
         wait(daemon, lambda stats: "following" in stats)
         append(projects / "a.jsonl", [LINES[2]])

@@ -45,9 +45,7 @@ def chat(follower: Follower) -> Path:
     return follower.chats / "session-2025-11-08T10-00-0e8b5a1c.json"
 
 
-def test_a_document_that_is_written_again_and_again_says_everything_once(
-    tmp_path: Path, whole: list[tuple[str, str]]
-) -> None:
+def test_rewritten_document_emits_events_once(tmp_path: Path, whole: list[tuple[str, str]]) -> None:
     with Follower(tmp_path) as follower:
         path = chat(follower)
         for messages in range(1, MESSAGES + 1):
@@ -60,7 +58,7 @@ def test_a_document_that_is_written_again_and_again_says_everything_once(
     assert {event["session"] for event in told} == {CHAT["sessionId"]}
 
 
-def test_a_restart_between_two_versions_changes_nothing(tmp_path: Path, whole: list[tuple[str, str]]) -> None:
+def test_restart_between_versions(tmp_path: Path, whole: list[tuple[str, str]]) -> None:
     with Follower(tmp_path) as follower:
         path = chat(follower)
         for messages in range(1, MESSAGES + 1):
@@ -74,9 +72,7 @@ def test_a_restart_between_two_versions_changes_nothing(tmp_path: Path, whole: l
     assert said(told) == whole
 
 
-def test_half_a_document_waits_and_the_same_document_is_nothing_new(
-    tmp_path: Path, whole: list[tuple[str, str]]
-) -> None:
+def test_incomplete_document_waits(tmp_path: Path, whole: list[tuple[str, str]]) -> None:
     with Follower(tmp_path) as follower:
         path = chat(follower)
         save(path, 1)
@@ -91,7 +87,7 @@ def test_half_a_document_waits_and_the_same_document_is_nothing_new(
     assert said(told) == whole
 
 
-def test_a_document_beyond_the_length_of_a_line_is_unparsed(tmp_path: Path) -> None:
+def test_too_long_document_is_unparsed(tmp_path: Path) -> None:
     follower = Follower(tmp_path)
     follower.settings["stream"] = {"line_bytes": 2_000}
     with follower:
@@ -103,7 +99,7 @@ def test_a_document_beyond_the_length_of_a_line_is_unparsed(tmp_path: Path) -> N
     assert [event["reason"] for event in told if event["kind"] == "unparsed"] == ["too-long"]
 
 
-def test_the_stream_of_a_document_is_its_versions(tmp_path: Path) -> None:
+def test_document_stream_has_a_line_per_version(tmp_path: Path) -> None:
     """One line each: that is what the journal, a trace and a rebuilt parser have."""
     with Follower(tmp_path) as follower:
         path = chat(follower)

@@ -29,7 +29,7 @@ def prompts_from_file(events: list[dict[str, Any]]) -> list[str]:
     return [event["text"] for event in events if event.get("role") == "user" and not event["stream"].startswith("run")]
 
 
-def test_what_a_run_tells_is_not_told_from_the_file_neither_while_it_runs_nor_afterwards(tmp_path: Path) -> None:
+def test_run_covers_its_file(tmp_path: Path) -> None:
     """What is written to the session long after is told again."""
     with Follower(tmp_path, grace=0.5) as follower, follower.connect() as wire:
         publish(wire, "run-1", PRINT)
@@ -50,7 +50,7 @@ def test_what_a_run_tells_is_not_told_from_the_file_neither_while_it_runs_nor_af
     assert "parser-reset" not in {event.get("code") for event in told}  # rebuilt, with what was left out
 
 
-def test_an_agent_under_tooltap_run_that_keeps_a_file_is_told_once(tmp_path: Path) -> None:
+def test_tapped_agent_with_file_is_ingested_once(tmp_path: Path) -> None:
     """Its lines have the time at which they are written."""
     follower = Follower(tmp_path, grace=4.0)
     with follower:
@@ -65,7 +65,7 @@ def test_an_agent_under_tooltap_run_that_keeps_a_file_is_told_once(tmp_path: Pat
     assert {event["stream"].partition("-")[0] for event in told} == {"run"}
 
 
-def test_a_session_that_was_followed_first_is_left_to_the_run_that_takes_it_over(tmp_path: Path) -> None:
+def test_run_takes_over_followed_session(tmp_path: Path) -> None:
     with Follower(tmp_path) as follower, follower.connect() as wire:
         append(follower.session, [prompt_line("Before", -60)])
         follower.told(lambda events: prompts_from_file(events) == ["Before"])
@@ -80,7 +80,7 @@ def test_a_session_that_was_followed_first_is_left_to_the_run_that_takes_it_over
     assert prompts_from_file(told) == ["Before", "After"]
 
 
-def test_a_session_that_was_run_without_a_follower_is_not_told_again(tmp_path: Path) -> None:
+def test_earlier_run_is_not_ingested_again(tmp_path: Path) -> None:
     """Only what had happened in it before the run."""
     follower = Follower(tmp_path, backfill="all", grace=2.0)
     agents = follower.settings["follow"].pop("agents")
@@ -98,7 +98,7 @@ def test_a_session_that_was_run_without_a_follower_is_not_told_again(tmp_path: P
     assert prompts_from_file(told) == ["Before"]
 
 
-def test_while_a_publisher_is_away_its_session_waits(tmp_path: Path) -> None:
+def test_file_waits_for_suspended_publisher(tmp_path: Path) -> None:
     """It may come back with what it has; when its stream has been closed, the file is told from there on."""
     follower = Follower(tmp_path)
     follower.settings["suspend_timeout"] = 0.5
@@ -112,7 +112,7 @@ def test_while_a_publisher_is_away_its_session_waits(tmp_path: Path) -> None:
     assert last_of_run < min(event["seq"] for event in told if event["stream"] != "run-1")
 
 
-def test_a_new_file_waits_for_the_run_that_may_tell_its_session(tmp_path: Path) -> None:
+def test_new_file_waits_for_a_run(tmp_path: Path) -> None:
     with Follower(tmp_path, grace=4.0) as follower, follower.connect() as wire:
         append(follower.session, moved_to_now(LINES))
         publish(wire, "run-1", PRINT)
@@ -125,14 +125,14 @@ def stream(name: str, state: Any = "ended", first: int = 100, last: int = 200, d
     return info(name, state=state, dialect=dialect, first_t=first, last_t=last)
 
 
-def test_an_agents_own_stream_tells_from_its_first_line_as_long_as_it_lives() -> None:
+def test_live_stream_covers_from_first_line() -> None:
     assert spans([stream("run-1")], "file~1", 0, grace=5) == [Span(95, 205)]
     assert spans([stream("run-1", "open")], "file~1", 0, grace=5) == [Span(95, math.inf)]
     assert spans([stream("run-1", "suspended")], "file~1", 0, grace=5) is None
     assert [is_covered(ts, [Span(95, 205)]) for ts in (94, 95, 205, 206)] == [False, True, True, False]
 
 
-def test_files_of_one_session_leave_each_other_alone_but_for_namesakes() -> None:
+def test_only_files_of_same_name_cover_each_other() -> None:
     """Of two namesakes the younger leaves out what the older told."""
     others = [stream(name, dialect="claude-transcript") for name in ("agent-1~2", "file~1")]
 
@@ -142,7 +142,7 @@ def test_files_of_one_session_leave_each_other_alone_but_for_namesakes() -> None
     assert spans(others, "file~3", 99, grace=5) == []
 
 
-def test_the_session_decides(tmp_path: Path) -> None:
+def test_only_streams_of_the_session_cover(tmp_path: Path) -> None:
     """A run of another session is no reason to leave anything out."""
     with Follower(tmp_path) as follower, follower.connect() as wire:
         publish(wire, "run-1", [line.replace(CLAUDE_SESSION.encode(), b"another") for line in PRINT])

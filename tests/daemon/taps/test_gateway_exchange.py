@@ -64,7 +64,7 @@ class Streams:
         ("POST", "/v1/completions", None),
     ],
 )
-def test_what_is_tapped(method: str, path: str, dialect: str | None) -> None:
+def test_api_of_path(method: str, path: str, dialect: str | None) -> None:
     api = api_of(method, path)
 
     assert (api.dialect if api is not None else None) == dialect
@@ -78,7 +78,7 @@ def test_what_is_tapped(method: str, path: str, dialect: str | None) -> None:
         ("application/json", [b"data: 1    data: 2"]),
     ],
 )
-def test_a_streamed_answer_is_lines_and_a_whole_one_is_a_line(kind: str, lines: list[bytes]) -> None:
+def test_streamed_answer_has_lines_and_whole_one_is_a_line(kind: str, lines: list[bytes]) -> None:
     """Some servers name no type, or a wrong one, for a stream that was asked for."""
     streams = Streams()
     exchange = streams.exchange()
@@ -94,7 +94,7 @@ def test_a_streamed_answer_is_lines_and_a_whole_one_is_a_line(kind: str, lines: 
 
 
 @pytest.mark.parametrize("coding", ["gzip", "X-GZIP", "deflate", "br", "zstd", "identity", "br, gzip"])
-def test_bodies_are_decoded_as_they_come(coding: str) -> None:
+def test_bodies_are_decoded_incrementally(coding: str) -> None:
     encode = {
         "gzip": gzip.compress,
         "X-GZIP": gzip.compress,
@@ -116,7 +116,7 @@ def test_bodies_are_decoded_as_they_come(coding: str) -> None:
     assert streams.taps[0].told == [("in", b"{}"), ("out", b"data: 1"), ("out", b"data: 2")]
 
 
-def test_an_answer_to_a_request_that_was_not_read_to_its_end_comes_after_it() -> None:
+def test_early_answer_comes_after_request() -> None:
     streams = Streams()
     exchange = streams.exchange()
     exchange.sent(1, REQUEST[:10])
@@ -127,7 +127,7 @@ def test_an_answer_to_a_request_that_was_not_read_to_its_end_comes_after_it() ->
     assert streams.taps[0].told == [("in", REQUEST[:10]), ("out", b"{}")]
 
 
-def test_what_was_cut_is_lost_with_what_was_unfinished() -> None:
+def test_cut_exchange_loses_unfinished_line() -> None:
     streams = Streams()
     exchange = streams.exchange()
     exchange.sent(1, REQUEST)
@@ -146,7 +146,7 @@ def test_what_was_cut_is_lost_with_what_was_unfinished() -> None:
     assert streams.taps[1].told == [("why", 20)]
 
 
-def test_what_was_never_asked_is_nothing() -> None:
+def test_incomplete_request_is_ignored() -> None:
     streams = Streams()
     exchange = streams.exchange()
     exchange.sent(1, REQUEST[:10])
@@ -185,7 +185,7 @@ nonsense = st.binary(max_size=60) | nested.map(lambda value: json.dumps(value).e
     codings=st.tuples(*[st.sampled_from(["", "gzip", "deflate", "br", "zstd", "x", "br, gzip", ","])] * 2),
     bodies=st.tuples(nonsense, st.lists(nonsense, max_size=4)),
 )
-def test_damaged_or_nonsense_exchanges_are_read(
+def test_damaged_exchanges_are_tolerated(
     path: str, kind: str, codings: tuple[str, str], bodies: tuple[bytes, list[bytes]]
 ) -> None:
     streams = Streams()

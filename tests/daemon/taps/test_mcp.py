@@ -96,9 +96,7 @@ def watch(daemon: DaemonProcess) -> Wire:
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_the_user_gets_everything_and_the_model_one_line(
-    daemon: DaemonProcess, workspace: Path, era: Era
-) -> None:
+async def test_user_gets_body_and_model_one_line(daemon: DaemonProcess, workspace: Path, era: Era) -> None:
     with watch(daemon) as watching:
         async with agent(workspace, daemon.path, "--allow-commands", era=era) as model:
             offered = await model.tools()
@@ -142,9 +140,7 @@ async def test_the_user_gets_everything_and_the_model_one_line(
         assert (picture["length"], picture["mimeType"], picture["type"]) == (len(PNG), "image/png", "image")
 
 
-async def test_a_call_is_told_before_its_command_ends_and_under_the_agents_own_id(
-    daemon: DaemonProcess, workspace: Path
-) -> None:
+async def test_call_is_published_before_command_ends(daemon: DaemonProcess, workspace: Path) -> None:
     options = ("--allow-commands", "--session", "mine", "--provider", "claude")
     with watch(daemon) as watching:
         async with agent(workspace, daemon.path, *options) as model, anyio.create_task_group() as tasks:
@@ -161,7 +157,7 @@ async def test_a_call_is_told_before_its_command_ends_and_under_the_agents_own_i
     assert done["status"] == "completed"
 
 
-async def test_what_the_user_did_not_allow_is_refused_in_a_sentence(daemon: DaemonProcess, workspace: Path) -> None:
+async def test_disallowed_file_is_refused(daemon: DaemonProcess, workspace: Path) -> None:
     (workspace / "link").symlink_to(workspace.parent / "secret.txt")
     outside = "is outside of the folders the user allowed"
     with watch(daemon) as watching:
@@ -189,7 +185,7 @@ async def test_what_the_user_did_not_allow_is_refused_in_a_sentence(daemon: Daem
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_the_clients_roots_narrow_what_the_user_allowed(daemon: DaemonProcess, workspace: Path, era: Era) -> None:
+async def test_client_roots_narrow_allowed_folders(daemon: DaemonProcess, workspace: Path, era: Era) -> None:
     folders = [workspace / "src"]
 
     async def roots(context: Any) -> types.ListRootsResult:
@@ -206,7 +202,7 @@ async def test_the_clients_roots_narrow_what_the_user_allowed(daemon: DaemonProc
     assert wider == "Not displayed: ../secret.txt is outside of the folders the user allowed"
 
 
-async def test_without_a_daemon_nothing_is_done_and_with_one_it_goes_on(workspace: Path, tmp_path: Path) -> None:
+async def test_tools_need_a_daemon(workspace: Path, tmp_path: Path) -> None:
     async with agent(workspace, tmp_path / "run" / "t.sock", "--allow-commands") as model:
         absent = await model.try_call(RUN, command="touch run")
         assert (absent, (workspace / "run").exists()) == ((NO_DAEMON, True), False)
@@ -249,7 +245,7 @@ def running_command(workspace: Path, socket: Path) -> Iterator[subprocess.Popen[
             server.kill()
 
 
-async def test_a_server_that_is_told_to_end_takes_its_commands_with_it(daemon: DaemonProcess, workspace: Path) -> None:
+async def test_signal_kills_running_commands(daemon: DaemonProcess, workspace: Path) -> None:
     with running_command(workspace, daemon.path) as server:
         command = await wait_pid(workspace / "pid")
         server.terminate()
@@ -258,7 +254,7 @@ async def test_a_server_that_is_told_to_end_takes_its_commands_with_it(daemon: D
     await wait_ended(command)
 
 
-async def test_a_client_that_leaves_stops_its_commands(daemon: DaemonProcess, workspace: Path) -> None:
+async def test_leaving_client_stops_commands(daemon: DaemonProcess, workspace: Path) -> None:
     with watch(daemon) as watching:
         with running_command(workspace, daemon.path) as server:
             command = await wait_pid(workspace / "pid")
@@ -271,7 +267,7 @@ async def test_a_client_that_leaves_stops_its_commands(daemon: DaemonProcess, wo
         assert shown(watching)["status"] == "cancelled"
 
 
-async def test_without_the_extra_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_missing_extra_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
     finished = here("mcp")
 
@@ -279,7 +275,7 @@ async def test_without_the_extra_a_sentence_says_what_to_install(monkeypatch: py
     assert sentence(finished) == "mcp not installed: pip install 'tooltap[mcp]'"
 
 
-async def test_a_root_that_is_no_folder_is_wrong_usage(tmp_path: Path) -> None:
+async def test_root_must_be_a_folder(tmp_path: Path) -> None:
     finished = here("mcp", "--root", tmp_path / "gone")
 
     assert finished.returncode == 2

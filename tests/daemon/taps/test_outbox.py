@@ -19,7 +19,7 @@ def lines_of(entries: list[Entry] | None) -> list[bytes | LongLine | None]:
     return [entry.line for entry in entries]
 
 
-def test_entries_are_taken_in_order_and_in_pieces() -> None:
+def test_entries_are_taken_in_chunks() -> None:
     outbox = filled(b"one", b"two", b"three")
 
     assert lines_of(outbox.take(2 * OVERHEAD)) == [b"one", b"two"]
@@ -27,7 +27,7 @@ def test_entries_are_taken_in_order_and_in_pieces() -> None:
     assert outbox.take(MUCH) == []
 
 
-def test_what_was_not_acknowledged_is_sent_again() -> None:
+def test_unacknowledged_lines_are_sent_again() -> None:
     outbox = filled(b"one", b"two", b"three")
     outbox.take(MUCH)
     outbox.acknowledge(1)
@@ -37,7 +37,7 @@ def test_what_was_not_acknowledged_is_sent_again() -> None:
     assert [(entry.last, entry.line) for entry in outbox.take(MUCH) or ()] == [(2, b"two"), (3, b"three"), (4, b"four")]
 
 
-def test_memory_is_that_of_what_is_kept() -> None:
+def test_bytes_count_entries() -> None:
     outbox = filled(b"12345", b"123")
     outbox.put([LongLine(b"head", 10**8)])
     outbox.lose(7, 10**8, "gone")
@@ -48,7 +48,7 @@ def test_memory_is_that_of_what_is_kept() -> None:
     assert (outbox.bytes, outbox.lines, outbox.acked) == (0, 10, 10)
 
 
-def test_whole_newest_lines_are_dropped_and_counted_where_there_is_no_room() -> None:
+def test_full_outbox_drops_newest_lines() -> None:
     outbox = filled(b"one", b"two", b"three!", b"four", max_bytes=2 * OVERHEAD)
 
     assert outbox.dropped == 2
@@ -59,7 +59,7 @@ def test_whole_newest_lines_are_dropped_and_counted_where_there_is_no_room() -> 
     ]
 
 
-def test_a_loss_that_was_sent_is_not_changed_any_more() -> None:
+def test_sent_loss_is_not_extended() -> None:
     outbox = filled(b"one", b"two", max_bytes=OVERHEAD)
     outbox.take(MUCH)
     outbox.put([b"three"])
@@ -67,7 +67,7 @@ def test_a_loss_that_was_sent_is_not_changed_any_more() -> None:
     assert [(entry.last, entry.lines) for entry in outbox.take(MUCH) or ()] == [(3, 1)]
 
 
-def test_lines_fit_again_when_earlier_ones_are_durable() -> None:
+def test_acknowledged_lines_free_memory() -> None:
     outbox = filled(b"one", b"two", max_bytes=OVERHEAD)
     outbox.take(MUCH)
     outbox.acknowledge(2)
@@ -77,7 +77,7 @@ def test_lines_fit_again_when_earlier_ones_are_durable() -> None:
     assert outbox.dropped == 1
 
 
-def test_what_another_journal_has_acknowledged_is_gone() -> None:
+def test_replaced_journal_reports_missing_lines() -> None:
     outbox = filled(b"one", b"two", b"three")
     outbox.take(MUCH)
     outbox.acknowledge(2)
@@ -86,7 +86,7 @@ def test_what_another_journal_has_acknowledged_is_gone() -> None:
     assert outbox.take(MUCH) == [Entry(3, 1, 5, b"three", memory=5 + OVERHEAD)]
 
 
-def test_room_is_waited_for() -> None:
+def test_wait_for_room() -> None:
     outbox = filled(b"one")
 
     assert not outbox.wait_for_room(1, timeout=0.0)
@@ -98,7 +98,7 @@ def test_room_is_waited_for() -> None:
 # -- with a spool ----------------------------------------------------------------------------------------------------
 
 
-def test_what_is_on_disk_is_not_kept_in_memory_and_not_taken_from_there() -> None:
+def test_spooled_lines_leave_memory() -> None:
     outbox = filled(b"one", b"two", b"three")
     assert lines_of(outbox.copy(2 * OVERHEAD)) == [b"one", b"two"]
     outbox.copied(2)
@@ -109,7 +109,7 @@ def test_what_is_on_disk_is_not_kept_in_memory_and_not_taken_from_there() -> Non
     assert lines_of(outbox.take(MUCH)) == [b"three"]
 
 
-def test_what_is_acknowledged_is_not_copied_any_more() -> None:
+def test_acknowledged_lines_are_not_copied() -> None:
     outbox = filled(b"one", b"two", b"three")
     outbox.take(2 * OVERHEAD)
     outbox.acknowledge(2)
@@ -117,7 +117,7 @@ def test_what_is_acknowledged_is_not_copied_any_more() -> None:
     assert lines_of(outbox.copy(MUCH)) == [b"three"]
 
 
-def test_only_what_has_been_taken_can_be_acknowledged() -> None:
+def test_only_sent_lines_can_be_acknowledged() -> None:
     """The daemon may know a recording further than it has been read."""
     outbox = filled(b"one", b"two")
     outbox.take(OVERHEAD)
@@ -128,7 +128,7 @@ def test_only_what_has_been_taken_can_be_acknowledged() -> None:
     assert lines_of(outbox.take(MUCH)) == [b"two", b"three"]
 
 
-def test_a_loss_that_is_being_copied_is_not_changed_any_more() -> None:
+def test_loss_being_copied_is_not_extended() -> None:
     outbox = filled(b"one", b"two", max_bytes=OVERHEAD)
     outbox.copy(MUCH)
     outbox.put([b"three"])
@@ -137,7 +137,7 @@ def test_a_loss_that_is_being_copied_is_not_changed_any_more() -> None:
     assert [(entry.last, entry.lines) for entry in outbox.copy(MUCH)] == [(3, 1)]
 
 
-def test_the_rest_is_what_is_neither_on_disk_nor_acknowledged_nor_dropped() -> None:
+def test_rest_counts_undelivered_lines() -> None:
     outbox = filled(b"one", b"two", b"three", b"dropped", max_bytes=3 * OVERHEAD)
     outbox.copy(OVERHEAD)
     outbox.copied(1)

@@ -57,7 +57,7 @@ def file_size_limit(limit: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_it_is_for_its_user_alone(tmp_path: Path) -> None:
+def test_spool_is_private(tmp_path: Path) -> None:
     old = os.umask(0)
     try:
         spool = created(tmp_path / "data" / "spool")
@@ -69,14 +69,14 @@ def test_it_is_for_its_user_alone(tmp_path: Path) -> None:
     spool.close()
 
 
-def test_a_directory_others_may_write_to_is_refused(tmp_path: Path) -> None:
+def test_directory_writable_by_others_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o770)
 
     with pytest.raises(SpoolError, match=f"other users may write to {tmp_path}"):
         created(tmp_path)
 
 
-def test_it_is_adopted_when_nobody_uses_it_any_more(tmp_path: Path) -> None:
+def test_unused_spool_is_adopted(tmp_path: Path) -> None:
     spool = filled(tmp_path, 3)
     assert Spool.adopt(spool.path) is None
     spool.close()
@@ -90,7 +90,7 @@ def test_it_is_adopted_when_nobody_uses_it_any_more(tmp_path: Path) -> None:
     assert Spool.adopt(spool.path) is None
 
 
-def test_it_is_read_from_any_line_on_in_pieces(tmp_path: Path) -> None:
+def test_spool_is_read_in_chunks_from_any_line(tmp_path: Path) -> None:
     spool = filled(tmp_path, 12_000)  # three pieces
     first, last = spool.read(0)
 
@@ -102,7 +102,7 @@ def test_it_is_read_from_any_line_on_in_pieces(tmp_path: Path) -> None:
     spool.close()
 
 
-def test_a_record_of_many_lines_counts_as_them(tmp_path: Path) -> None:
+def test_loss_counts_all_its_lines(tmp_path: Path) -> None:
     spool = filled(tmp_path, 2)
     looks_like_a_loss = encode(Entry(3, 1, 1, b'{"op":"lost"}'))
     spool.append(looks_like_a_loss + encode_lost(5, 70, "full") + record(9), 7)
@@ -114,7 +114,7 @@ def test_a_record_of_many_lines_counts_as_them(tmp_path: Path) -> None:
     spool.close()
 
 
-def test_a_line_longer_than_a_piece_is_read_whole(tmp_path: Path) -> None:
+def test_line_longer_than_a_chunk_is_read_whole(tmp_path: Path) -> None:
     spool = created(tmp_path)
     long = encode(Entry(1, 1, 1, b"x" * 300_000))
     spool.append(long, 1)
@@ -125,7 +125,7 @@ def test_a_line_longer_than_a_piece_is_read_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("torn", [1, 10])
-def test_a_torn_record_is_left_out_and_known(torn: int, tmp_path: Path) -> None:
+def test_torn_record_is_left_out(torn: int, tmp_path: Path) -> None:
     filled(tmp_path, 2).close()
     path = tmp_path / "s.spool"
     with path.open("ab") as file:
@@ -137,7 +137,7 @@ def test_a_torn_record_is_left_out_and_known(torn: int, tmp_path: Path) -> None:
     spool.close()
 
 
-def test_what_does_not_fit_on_the_disk_leaves_what_was_there(tmp_path: Path) -> None:
+def test_failed_append_changes_nothing(tmp_path: Path) -> None:
     spool = filled(tmp_path, 2)
     with file_size_limit(spool.size + 10):
         with pytest.raises(OSError, match="File too large"):
@@ -151,7 +151,7 @@ def test_what_does_not_fit_on_the_disk_leaves_what_was_there(tmp_path: Path) -> 
     left.close()
 
 
-def test_it_begins_again_behind_what_is_durable(tmp_path: Path) -> None:
+def test_restart_empties_the_spool(tmp_path: Path) -> None:
     spool = filled(tmp_path, 100)
     before = spool.size
     spool.restart(100)
@@ -165,14 +165,14 @@ def test_it_begins_again_behind_what_is_durable(tmp_path: Path) -> None:
     left.close()
 
 
-def test_one_that_cannot_even_be_begun_is_not_there(tmp_path: Path) -> None:
+def test_failed_creation_leaves_no_file(tmp_path: Path) -> None:
     with file_size_limit(100), pytest.raises(OSError, match="File too large"):
         created(tmp_path)
 
     assert spools(tmp_path) == {}
 
 
-def test_one_to_which_nothing_was_written_is_taken_away(tmp_path: Path) -> None:
+def test_empty_spool_is_removed(tmp_path: Path) -> None:
     path = tmp_path / "s.spool"
     path.touch()
 
@@ -191,7 +191,7 @@ def test_one_to_which_nothing_was_written_is_taken_away(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_no_spool_is_refused(content: bytes, reason: str, tmp_path: Path) -> None:
+def test_invalid_spool_is_refused(content: bytes, reason: str, tmp_path: Path) -> None:
     path = tmp_path / "s.spool"
     path.write_bytes(content)
 
@@ -199,7 +199,7 @@ def test_what_is_no_spool_is_refused(content: bytes, reason: str, tmp_path: Path
         Spool.adopt(path)
 
 
-def test_a_fifo_or_a_link_in_its_place_holds_nobody_up(tmp_path: Path) -> None:
+def test_fifo_or_link_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.spool")
     (tmp_path / "b.spool").symlink_to("/etc/passwd")
 
@@ -209,7 +209,7 @@ def test_a_fifo_or_a_link_in_its_place_holds_nobody_up(tmp_path: Path) -> None:
         Spool.adopt(tmp_path / "b.spool")
 
 
-def test_spools_are_listed_with_their_sizes_the_oldest_first(tmp_path: Path) -> None:
+def test_spools_are_listed_oldest_first(tmp_path: Path) -> None:
     for stream, time in (("new", 2_000), ("old", 1_000)):
         spool = created(tmp_path, stream)
         spool.close()

@@ -18,7 +18,7 @@ from tooltap.protocol.events import Event, decode
 
 @settings(deadline=None)
 @given(events, payloads(*INPUT_KEYS))
-def test_any_event_renders_at_any_level_inert_and_balanced(fields: dict[str, Any], asked: dict[str, Any]) -> None:
+def test_any_event_renders_inert(fields: dict[str, Any], asked: dict[str, Any]) -> None:
     event = made(**fields)
     for level in LEVELS:
         call = Call(fields.get("name", ""), asked, "")
@@ -28,14 +28,14 @@ def test_any_event_renders_at_any_level_inert_and_balanced(fields: dict[str, Any
 
 
 @pytest.mark.parametrize("name", TOOL_NAMES)
-def test_every_renderer_shows_hostile_text_of_every_key_as_text(name: str) -> None:
+def test_hostile_text_in_any_key_stays_text(name: str) -> None:
     for text in HOSTILE:
         for value in (text, [text], [dict.fromkeys(NESTED_KEYS, text)], {text: text}):
             card_of(made("tool-call", callId=text, name=name, status="running", input=dict.fromkeys(INPUT_KEYS, value)))
             card_of(result(name, dict.fromkeys(OUTPUT_KEYS, value)), "full")
 
 
-def test_a_link_to_a_script_is_its_text() -> None:
+def test_script_link_is_text() -> None:
     card = card_of(made("message", role="assistant", text="[go](javascript:alert(1)) <b>bold</b>"))
     assert "javascript:alert(1)" in card.text
     assert "<b>bold</b>" in card.text
@@ -66,11 +66,11 @@ SMALL = 30_000
     ],
     ids=lambda event: type(event).__name__,
 )
-def test_a_megabyte_is_a_small_card_unless_everything_is_to_be_shown(event: Event) -> None:
+def test_megabyte_is_small_below_level_full(event: Event) -> None:
     assert len(card_of(event).raw) < SMALL
 
 
-def test_lists_are_cut_and_say_how_many_are_left_out() -> None:
+def test_lists_are_cut() -> None:
     todos = [{"content": f"entry {n}", "status": "pending"} for n in range(3_000)]
     asked = made("tool-call", callId="c", name="TodoWrite", status="running", input={"todos": todos})
     card, full = card_of(asked), card_of(asked, "full")
@@ -80,7 +80,7 @@ def test_lists_are_cut_and_say_how_many_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("level", ["summary", "full"])
-def test_a_tree_is_cut_in_depth_and_in_all(level: Level) -> None:
+def test_tree_is_cut_in_depth_and_size(level: Level) -> None:
     deep: Any = "bottom"
     for _ in range(200):
         deep = {"a": deep}
@@ -90,7 +90,7 @@ def test_a_tree_is_cut_in_depth_and_in_all(level: Level) -> None:
     assert wide.one("p.more").text == f"{100_000 - len(wide.all('li')):,} more values"
 
 
-def test_json_that_is_nested_more_deeply_than_the_reader_goes_is_text() -> None:
+def test_too_deep_json_is_text() -> None:
     assert card_of(result("mcp__a__b", {"text": "[" * 100_000})).one("pre.text").text.startswith("[[[[")
 
 
@@ -104,21 +104,21 @@ def test_json_that_is_nested_more_deeply_than_the_reader_goes_is_text() -> None:
     ],
     ids=["quotes", "spaced quotes", "lists in a line", "lists"],
 )
-def test_markdown_nested_more_deeply_than_the_parser_goes_loses_nothing(bomb: str) -> None:
+def test_too_deep_markdown_loses_nothing(bomb: str) -> None:
     assert card_of(made("message", role="assistant", text=bomb), "full").text.endswith("end")
 
 
 @pytest.mark.parametrize("bomb", ["[" * 60_000, "![" * 30_000, "a " * 40_000], ids=["brackets", "images", "long"])
-def test_markdown_that_takes_the_parser_long_is_text(bomb: str) -> None:
+def test_expensive_markdown_is_text(bomb: str) -> None:
     assert card_of(made("message", role="assistant", text=bomb), "full").all("pre.text")
 
 
-def test_a_header_is_short_whatever_it_is_made_of() -> None:
+def test_header_is_short() -> None:
     named = made("tool-call", callId="c", name="x" * 5_000, title="y" * 5_000, status="running", input={})
     assert len(card_of(named, "title").one("header").text) < 400
 
 
-def test_a_number_too_large_for_anything_is_shown() -> None:
+def test_huge_number_is_shown() -> None:
     line = orjson.dumps({**ENVELOPE, "kind": "tool-call", "callId": "c", "name": "X", "status": "running", "input": {}})
     event = decode(line.replace(b'"input":{}', b'"input":{"n":%s}' % (b"9" * 300)))
     assert card_of(event).one(".scalar").text == "9" * 300

@@ -15,32 +15,32 @@ def body(card: Element) -> str:
     return " ".join(card.texts(".body"))
 
 
-def test_the_providers_words_on_a_failure_are_shown_wherever_there_is_a_body() -> None:
+def test_error_is_shown_at_levels_with_body() -> None:
     failed = result("Frobnicate", {"errorMessage": "no such file"}, status="failed", isError=True)
     for level in LEVELS[1:]:
         assert card_of(failed, level).one(".error").text == "no such file"
         assert card_of(failed, level).attributes["data-status"] == "failed"
 
 
-def test_words_that_are_the_error_and_the_output_are_shown_once() -> None:
+def test_error_repeated_in_output_is_shown_once() -> None:
     output = {"text": "failed: testing", "errorMessage": "failed: testing"}
     card = card_of(result("mcp__fixture__fail", output, status="failed", isError=True), "full")
     assert body(card) == "failed: testing"
 
 
-def test_a_silent_result_says_that_it_is_and_nothing_more() -> None:
+def test_silent_result_shows_a_note_only() -> None:
     card = card_of(result("WebFetch", {"text": "secret", "errorMessage": "oops"}, silent=True), "full")
     assert body(card) == "Silent: the user is shown nothing of this result."
     assert card.texts(".fact") == ["silent"]
 
 
-def test_a_result_to_be_asked_for_is_shown_when_everything_is() -> None:
+def test_ask_result_is_shown_at_level_full() -> None:
     asked = result("WebFetch", {"text": "the page"}, ask=True)
     assert body(card_of(asked)) == "Shown when it is asked for."
     assert body(card_of(asked, "full")) == "the page"
 
 
-def test_the_display_view_of_a_rule_is_shown_in_place_of_the_output() -> None:
+def test_display_replaces_output() -> None:
     ended = result("WebFetch", {"text": "a long page"}, display={"origin": "rule", "text": "one line"})
     assert body(card_of(ended)) == "one line"
     full = card_of(ended, "full")
@@ -48,13 +48,13 @@ def test_the_display_view_of_a_rule_is_shown_in_place_of_the_output() -> None:
     assert full.one("details").text == "what the model saw a long page"
 
 
-def test_an_error_is_shown_beside_a_display_view() -> None:
+def test_error_is_shown_with_display() -> None:
     display = {"origin": "rule", "text": "one line"}
     card = card_of(result("X", {"errorMessage": "not found"}, status="failed", isError=True, display=display), "full")
     assert card.texts(".error") == ["not found"]
 
 
-def test_one_line_of_a_provider_is_a_caption_of_the_output() -> None:
+def test_one_line_display_is_a_caption() -> None:
     search = next(
         card
         for event, card in cards_of(recorded("gemini-chat/gemini-0.61.0/web.jsonl"))
@@ -64,13 +64,13 @@ def test_one_line_of_a_provider_is_a_caption_of_the_output() -> None:
     assert search.texts(".host") == ["127.0.0.1"]
 
 
-def test_a_caption_that_only_repeats_the_error_is_left_out() -> None:
+def test_caption_repeating_the_error_is_left_out() -> None:
     display = {"origin": "provider", "text": "Error: not found"}
     card = card_of(result("X", {"errorMessage": "not found"}, status="failed", isError=True, display=display))
     assert body(card) == "not found"
 
 
-def test_a_display_view_is_shown_as_its_type_says() -> None:
+def test_display_is_rendered_by_type() -> None:
     shown = {
         "text/x-diff": (DIFF, ".diff"),
         "text/markdown": ("*hey*", "em"),
@@ -82,7 +82,7 @@ def test_a_display_view_is_shown_as_its_type_says() -> None:
         assert card.all(selector), mime
 
 
-def test_a_body_that_is_kept_aside_is_a_link_and_a_picture_an_image() -> None:
+def test_output_body_is_link_or_image() -> None:
     file = {"origin": "provider", "outputId": "o1", "mimeType": "text/x-python", "path": "app.py", "bytes": 26}
     card = card_of(result("X", {}, display=file))
     assert card.one("dd").text == "app.py"
@@ -92,7 +92,7 @@ def test_a_body_that_is_kept_aside_is_a_link_and_a_picture_an_image() -> None:
     assert card_of(result("X", {}, display=picture)).one("img").attributes["alt"] == "logo.png"
 
 
-def test_a_body_that_is_gone_is_said_to_be_gone() -> None:
+def test_missing_output_body_is_reported() -> None:
     ended = result("X", {}, display={"origin": "provider", "outputId": "o1", "bytes": 26, "mimeType": "image/png"})
     fragment = fragment_of(ended, Look("summary", lambda output_id: None))
     assert fragment is not None
@@ -100,7 +100,7 @@ def test_a_body_that_is_gone_is_said_to_be_gone() -> None:
     assert "<img" not in article(fragment)
 
 
-def test_what_is_special_of_a_result_is_said_in_words() -> None:
+def test_result_flags_are_explained() -> None:
     special = {"async": "goes on in the background", "final": "from the background", "synthetic": "inferred"}
     for key, words in special.items():
         assert card_of(result("X", {}, **{key: True})).texts(".fact") == [words]
@@ -112,36 +112,36 @@ def test_what_is_special_of_a_result_is_said_in_words() -> None:
     assert unknown.one("p.note").text == "This is what the user saw; what the model saw is not known."
 
 
-def test_attachments_of_a_result_are_shown_whatever_the_tool() -> None:
+def test_attachments_are_shown_for_any_tool() -> None:
     found = cards_of(recorded("opencode-bus/opencode-1.18.33/picture.jsonl"))
     read = next(card for event, card in found if isinstance(event, ToolResult))
     assert read.one("img").attributes["src"] == "/api/outputs/s:21:o0"
 
 
-def test_progress_is_shown_in_the_card_of_its_call() -> None:
+def test_progress_belongs_to_its_call() -> None:
     path = "claude-transcript/claude-code-2.1.39-written/subagent-in-progress.jsonl"
     update = next(card for event, card in cards_of(recorded(path)) if isinstance(event, ToolUpdate) and event.progress)
     assert update.attributes["data-for"] == "live"
     assert update.one("pre.text").text == "one.ex"
 
 
-def test_an_input_that_comes_late_takes_the_place_of_the_first() -> None:
+def test_late_input_replaces_first() -> None:
     found = cards_of(recorded("acp/opencode-1.18.33/denied.jsonl"))
     update = next(card for event, card in found if isinstance(event, ToolUpdate))
     assert (update.attributes["data-for"], update.one(".preview").text) == ("input", "rm README.md")
 
 
-def test_a_view_that_a_rewriter_made_afterwards_belongs_into_the_output() -> None:
+def test_rewritten_display_belongs_to_output() -> None:
     update = made("tool-update", callId="c", name="X", display={"origin": "rewriter", "text": "# Short\n\nword"})
     card = card_of(update)
     assert (card.attributes["data-into"], card.attributes["data-for"]) == ("s c", "output")
     assert card.one("pre.text").text == "# Short word"
 
 
-def test_an_update_of_nothing_that_is_shown_is_no_card() -> None:
+def test_invisible_update_has_no_card() -> None:
     update = made("tool-update", callId="c", name="X", status="awaiting-permission")
     assert fragment_of(update, Look("full", str)) is None
 
 
-def test_history_that_is_sent_again_is_no_card() -> None:
+def test_replayed_history_has_no_card() -> None:
     assert fragment_of(made("message", role="user", text="again", replay=True), Look("full", str)) is None

@@ -42,7 +42,7 @@ def cookie_of(answer: Answer) -> str:
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
-def test_without_the_token_every_address_says_the_same(browser: Browser, address: str) -> None:
+def test_refusal_is_the_same_everywhere(browser: Browser, address: str) -> None:
     for headers in (
         {"Authorization": ""},
         {"Authorization": "Bearer "},
@@ -58,11 +58,11 @@ def test_without_the_token_every_address_says_the_same(browser: Browser, address
 
 
 @pytest.mark.parametrize("query", ["token=", "token=wrong", "token=wrong&limit=1"])
-def test_a_wrong_token_in_the_link_is_refused_and_sets_nothing(browser: Browser, query: str) -> None:
+def test_wrong_token_in_link_is_refused(browser: Browser, query: str) -> None:
     assert_refused(browser.get(f"/?{query}", {"Authorization": ""}))
 
 
-def test_of_two_tokens_in_the_link_both_have_to_be_right(browser: Browser) -> None:
+def test_every_token_in_link_must_be_right(browser: Browser) -> None:
     assert_refused(browser.get(f"/?token={browser.token}&token=wrong", {"Authorization": ""}))
 
 
@@ -72,13 +72,13 @@ def test_of_two_tokens_in_the_link_both_have_to_be_right(browser: Browser) -> No
     ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example:8422", "192.168.1.7", "[::2]",
      "127.0.0.1@evil.example", "127.0.0.1:1@evil.example", "[::1]evil.example", "[::1].evil.example:1", "a b", ""],
 )  # fmt: skip
-def test_another_host_is_refused_though_the_token_is_right(browser: Browser, host: str, address: str) -> None:
+def test_other_host_is_refused(browser: Browser, host: str, address: str) -> None:
     """DNS rebinding: the page's own name means this machine, and that is the name it asks by."""
     assert_refused(browser.get(address, {"Host": host}))
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1", "127.0.0.1:99", "[::1]:5"])
-def test_names_of_this_machine_are_ours_whatever_the_port(browser: Browser, host: str) -> None:
+def test_loopback_names_are_accepted_with_any_port(browser: Browser, host: str) -> None:
     """A tunnel may have another port than we."""
     assert browser.get("/api/stats", {"Host": host}).status == 200
 
@@ -98,26 +98,24 @@ def test_names_of_this_machine_are_ours_whatever_the_port(browser: Browser, host
         {"Origin": "http://127.0.0.1:{port}", "Sec-Fetch-Site": "cross-site"},
     ],
 )
-def test_a_page_of_another_origin_is_refused_though_the_token_is_right(
-    browser: Browser, headers: dict[str, str], address: str
-) -> None:
+def test_other_origin_is_refused(browser: Browser, headers: dict[str, str], address: str) -> None:
     assert_refused(browser.get(address, {key: value.format(port=browser.port) for key, value in headers.items()}))
 
 
-def test_another_origin_gets_no_permission_to_ask(browser: Browser) -> None:
+def test_preflight_of_other_origin_is_refused(browser: Browser) -> None:
     asks = {"Origin": "https://evil.example", "Access-Control-Request-Method": "GET"}
 
     assert_refused(browser.get("/api/events", asks, method="OPTIONS"))
 
 
 @pytest.mark.parametrize("site", ["same-origin", "none"])
-def test_our_own_pages_and_the_user_are_let_in(browser: Browser, site: str) -> None:
+def test_own_pages_and_user_may_enter(browser: Browser, site: str) -> None:
     own = {"Origin": browser.url, "Sec-Fetch-Site": site}
 
     assert browser.get("/api/stats", own).status == 200
 
 
-def test_the_link_sets_a_cookie_and_leads_to_the_same_address_without_the_token(browser: Browser) -> None:
+def test_link_sets_cookie_and_drops_token(browser: Browser) -> None:
     answer = browser.get(f"/api/stats?a=%20b&token={browser.token}&c=d&a=e", {"Authorization": ""})
 
     assert (answer.status, answer.body) == (303, b"")
@@ -131,19 +129,19 @@ def test_the_link_sets_a_cookie_and_leads_to_the_same_address_without_the_token(
     assert browser.get("/api/stats", {"Authorization": "", "Cookie": with_others}).status == 200
 
 
-def test_the_link_alone_leads_to_the_page(browser: Browser) -> None:
+def test_link_leads_to_the_page(browser: Browser) -> None:
     assert browser.get(f"/?token={browser.token}", {"Authorization": ""}).headers["location"] == "/"
     assert browser.get(f"/?%74oken={browser.token}", {"Authorization": ""}).headers["location"] == "/"
 
 
 @pytest.mark.parametrize("target", ["//evil.example/", "/\\evil.example/", "///evil.example/a"])
-def test_the_link_never_leads_to_another_host(browser: Browser, target: str) -> None:
+def test_link_never_leads_to_another_host(browser: Browser, target: str) -> None:
     answer = browser.get(f"{target}?token={browser.token}", {"Authorization": ""})
 
     assert re.match(r"/(?![/\\])", answer.headers["location"])
 
 
-def test_the_token_is_compared_in_constant_time(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_token_is_compared_in_constant_time(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     """By `hmac.compare_digest`, wherever it comes from."""
     compared: list[bytes] = []
 
@@ -162,14 +160,14 @@ def test_the_token_is_compared_in_constant_time(browser: Browser, monkeypatch: p
     assert compared == [b"a", b"b", b"c"]
 
 
-def test_health_needs_no_token_and_tells_nothing_else(browser: Browser) -> None:
+def test_health_needs_no_token(browser: Browser) -> None:
     answer = browser.get("/healthz", {"Authorization": ""})
 
     assert (answer.status, answer.json) == (200, {"status": "ok"})
 
 
 @pytest.mark.parametrize("address", ["/api/stats", "/healthz", "/nothing", "/api/events?limit=x"])
-def test_every_answer_has_the_headers_that_protect_it(browser: Browser, address: str) -> None:
+def test_every_response_has_security_headers(browser: Browser, address: str) -> None:
     for headers in ({}, {"Host": "evil.example"}):
         answer = browser.get(address, headers)
         policy = answer.headers["content-security-policy"].split("; ")
@@ -182,7 +180,7 @@ def test_every_answer_has_the_headers_that_protect_it(browser: Browser, address:
         assert "server" not in answer.headers
 
 
-def test_headers_cannot_be_smuggled_in(browser: Browser) -> None:
+def test_headers_cannot_be_injected(browser: Browser) -> None:
     for target in (
         f"/%0d%0aSet-Cookie:%20a=b?token={browser.token}",
         f"/?token={browser.token}&x=%0d%0aSet-Cookie:%20a=b",
@@ -195,7 +193,7 @@ def test_headers_cannot_be_smuggled_in(browser: Browser) -> None:
         assert len(cookies) == (answer.status == 303)
 
 
-def test_a_body_is_refused(browser: Browser) -> None:
+def test_body_of_get_is_refused(browser: Browser) -> None:
     refused = (400, "no-body", "a request has no body here")
 
     for method in ("GET", "PUT", "DELETE", "OPTIONS"):
@@ -205,7 +203,7 @@ def test_a_body_is_refused(browser: Browser) -> None:
     assert browser.get("/api/stats", {"Authorization": ""}, body=b"x").status == 403
 
 
-def test_a_form_has_a_bound(browser: Browser) -> None:
+def test_form_is_bounded(browser: Browser) -> None:
     assert browser.get("/api/stats", method="POST", body=b"x" * 65_536).status == 405
     assert browser.get("/api/stats", method="POST", body=b"x" * 65_537).error == (
         413,
@@ -214,7 +212,7 @@ def test_a_form_has_a_bound(browser: Browser) -> None:
     )
 
 
-def test_a_form_has_to_come_in_time(tmp_path: Path) -> None:
+def test_slow_form_is_refused(tmp_path: Path) -> None:
     head = "POST /api/stats HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n"
     with browsed(tmp_path, {"patience": 0.5}) as (_, browser):
         answer = browser.say(f"{head}Authorization: Bearer {browser.token}\r\n\r\nhalf".encode())
@@ -223,20 +221,20 @@ def test_a_form_has_to_come_in_time(tmp_path: Path) -> None:
     assert answer.endswith(b'{"error":{"code":"timeout","message":"the form did not arrive in time"}}')
 
 
-def test_a_restart_keeps_browsers_logged_in(tmp_path: Path) -> None:
+def test_browsers_stay_logged_in_after_restart(tmp_path: Path) -> None:
     with browsed(tmp_path) as (_, browser):
         answer = browser.get(f"/?token={browser.token}", {"Authorization": ""})
     with browsed(tmp_path, {"listen": f"127.0.0.1:{browser.port}"}) as (_, again):
         assert again.get("/api/stats", {"Authorization": "", "Cookie": cookie_of(answer)}).status == 200
 
 
-def test_the_user_may_name_other_hosts(tmp_path: Path) -> None:
+def test_configured_hosts_are_accepted(tmp_path: Path) -> None:
     with browsed(tmp_path, {"hosts": ["Tooltap.Example"]}) as (_, browser):
         assert browser.get("/api/stats", {"Host": "tooltap.example:80"}).status == 200
         assert_refused(browser.get("/api/stats", {"Host": "other.example"}))
 
 
-def test_where_it_listens_for_other_machines_any_address_is_ours_but_no_name(tmp_path: Path) -> None:
+def test_remote_listener_accepts_addresses_not_names(tmp_path: Path) -> None:
     with browsed(tmp_path, {"listen": "0.0.0.0:0", "allow_remote": True}) as (_, browser):
         assert browser.get("/api/stats", {"Host": f"192.168.1.7:{browser.port}"}).status == 200
         assert_refused(browser.get("/api/stats", {"Host": "evil.example"}))

@@ -21,7 +21,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         yield browser
 
 
-def test_an_allowed_page_may_read_what_it_asks_for_with_the_token(browser: Browser) -> None:
+def test_allowed_origin_may_read_with_token(browser: Browser) -> None:
     answer = browser.get("/api/events", CROSS)
 
     assert answer.json["events"] == []
@@ -30,13 +30,13 @@ def test_an_allowed_page_may_read_what_it_asks_for_with_the_token(browser: Brows
     assert "access-control-allow-credentials" not in answer.headers
 
 
-def test_an_allowed_page_is_sent_events(browser: Browser) -> None:
+def test_allowed_origin_gets_events(browser: Browser) -> None:
     with browser.stream("/api/events?after=start", CROSS) as stream:
         assert stream.response.headers["access-control-allow-origin"] == ALLOWED
         assert stream.until("live")
 
 
-def test_a_browser_asks_first_whether_the_page_may_send_the_token(browser: Browser) -> None:
+def test_preflight_allows_the_token(browser: Browser) -> None:
     asked = {**CROSS, "Access-Control-Request-Method": "GET", "Authorization": ""}
     answer = browser.get("/api/events", asked, method="OPTIONS")
 
@@ -46,7 +46,7 @@ def test_a_browser_asks_first_whether_the_page_may_send_the_token(browser: Brows
     assert answer.headers["access-control-allow-methods"] == "GET, HEAD"
 
 
-def test_an_allowed_page_without_the_token_is_refused_though_the_browser_has_a_cookie(browser: Browser) -> None:
+def test_cookie_does_not_admit_allowed_origin(browser: Browser) -> None:
     cookie = cookie_of(browser.get(f"/?token={browser.token}", {"Authorization": ""}))
     assert browser.get("/api/events", {"Authorization": "", "Cookie": cookie}).status == 200
 
@@ -57,13 +57,13 @@ def test_an_allowed_page_without_the_token_is_refused_though_the_browser_has_a_c
     "origin",
     ["http://localhost:5174", "https://localhost:5173", "http://localhost:51730", "http://localhost", "null", ""],
 )
-def test_every_other_origin_is_refused(browser: Browser, origin: str) -> None:
+def test_other_origins_are_refused(browser: Browser, origin: str) -> None:
     assert_refused(browser.get("/api/events", {**CROSS, "Origin": origin}))
     asked = {"Origin": origin, "Access-Control-Request-Method": "GET", "Authorization": ""}
     assert_refused(browser.get("/api/events", asked, method="OPTIONS"))
 
 
-def test_two_origins_are_none(browser: Browser) -> None:
+def test_two_origin_headers_are_refused(browser: Browser) -> None:
     request = (
         f"GET /api/events HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {browser.token}\r\n"
         f"Origin: {ALLOWED}\r\nOrigin: http://evil.example\r\nConnection: close\r\n\r\n"
@@ -73,6 +73,6 @@ def test_two_origins_are_none(browser: Browser) -> None:
 
 
 @pytest.mark.parametrize("origin", ["localhost:5173", "http://localhost:5173/", "*", "ftp://x"])
-def test_what_is_no_origin_is_a_mistake_in_the_configuration(origin: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="web: an origin looks like http://localhost:5173"):
+def test_invalid_origin_is_a_configuration_error(origin: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="web: origins are like http://localhost:5173"):
         load_config(None, web={"origins": [origin], "listen": f"127.0.0.1:{free_port()}"})

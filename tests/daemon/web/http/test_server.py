@@ -27,7 +27,7 @@ def ended(connection: socket.socket) -> bool:
         return True
 
 
-def test_it_stops_promptly_though_browsers_listen_and_some_read_nothing(tmp_path: Path) -> None:
+def test_stop_is_prompt_with_stuck_browsers(tmp_path: Path) -> None:
     with browsed(tmp_path) as (daemon, browser):
         daemon.commit(commit(*(message("x" * 10_000) for _ in range(500))))
         streams = [browser.stream("/api/events?after=start") for _ in range(5)]
@@ -45,7 +45,7 @@ def test_it_stops_promptly_though_browsers_listen_and_some_read_nothing(tmp_path
     idle.close()
 
 
-def test_sigterm_ends_a_daemon_that_browsers_listen_to(tmp_path: Path) -> None:
+def test_sigterm_ends_daemon_with_feeds(tmp_path: Path) -> None:
     token = load_token(tmp_path / "token")
     config = tmp_path / "c.toml"
     config.write_text(f'[web]\ntoken_file = "{tmp_path / "token"}"\n')
@@ -59,7 +59,7 @@ def test_sigterm_ends_a_daemon_that_browsers_listen_to(tmp_path: Path) -> None:
             assert list(stream) == []
 
 
-def test_more_connections_than_there_may_be_are_closed(tmp_path: Path) -> None:
+def test_excess_connections_are_closed(tmp_path: Path) -> None:
     with browsed(tmp_path, {"connections": 3}) as (daemon, browser):
         idle = [browser.connect() for _ in range(3)]
         for connection in idle:
@@ -84,14 +84,14 @@ def test_more_connections_than_there_may_be_are_closed(tmp_path: Path) -> None:
     ],
     ids=["nothing", "line", "header"],
 )
-def test_who_begins_a_request_and_does_not_go_on_is_cut_off(tmp_path: Path, begun: bytes) -> None:
+def test_stalled_request_is_closed(tmp_path: Path, begun: bytes) -> None:
     with browsed(tmp_path, {"patience": 0.2}) as (_, browser), browser.connect() as connection:
         connection.sendall(begun)
 
         assert ended(connection)
 
 
-def test_who_begins_a_second_request_and_does_not_go_on_is_cut_off(tmp_path: Path) -> None:
+def test_stalled_second_request_is_closed(tmp_path: Path) -> None:
     with browsed(tmp_path, {"patience": 0.5}) as (_, browser), browser.connect() as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         answer = b""
@@ -102,7 +102,7 @@ def test_who_begins_a_second_request_and_does_not_go_on_is_cut_off(tmp_path: Pat
         assert ended(connection)
 
 
-def test_a_body_without_end_is_cut_off(tmp_path: Path) -> None:
+def test_endless_body_is_closed(tmp_path: Path) -> None:
     head = b"POST /api/events HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
     with browsed(tmp_path, {"patience": 0.2}) as (_, browser), browser.connect() as connection:
         connection.sendall(head)
@@ -113,7 +113,7 @@ def test_a_body_without_end_is_cut_off(tmp_path: Path) -> None:
             pass
 
 
-def test_who_takes_no_more_of_a_body_is_cut_off(tmp_path: Path) -> None:
+def test_stuck_download_is_closed(tmp_path: Path) -> None:
     with browsed(tmp_path, {"patience": 0.5}) as (daemon, browser):
         pieces = [
             OutputPiece("s:1:o0", start, b"x" * 1_000_000, "text/plain") for start in range(0, 8_000_000, 1_000_000)
@@ -135,7 +135,7 @@ def test_who_takes_no_more_of_a_body_is_cut_off(tmp_path: Path) -> None:
         assert received < 8_000_000
 
 
-def test_what_is_no_http_is_refused_and_harms_nobody(tmp_path: Path) -> None:
+def test_invalid_http_is_refused(tmp_path: Path) -> None:
     with browsed(tmp_path) as (daemon, browser):
         wire = daemon.subscribe(after="now")
         wire.until("live")
@@ -158,9 +158,7 @@ def test_what_is_no_http_is_refused_and_harms_nobody(tmp_path: Path) -> None:
         b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
     ],
 )
-def test_nonsense_behind_a_request_that_is_answered_ends_the_connection_and_no_more(
-    tmp_path: Path, head: bytes, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_garbage_after_request_ends_connection(tmp_path: Path, head: bytes, caplog: pytest.LogCaptureFixture) -> None:
     with browsed(tmp_path) as (_, browser):
         with browser.connect() as connection:
             connection.sendall(head)
@@ -176,7 +174,7 @@ def test_nonsense_behind_a_request_that_is_answered_ends_the_connection_and_no_m
     assert not caplog.records  # asyncio tells of what failed in a connection
 
 
-def test_a_port_in_use_keeps_the_daemon_from_starting_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_port_in_use_prevents_start(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         web = web_settings(tmp_path, listen=f"127.0.0.1:{other.getsockname()[1]}")
         with pytest.raises(ListenError, match="Address already in use"), running(tmp_path, web=web):
@@ -187,7 +185,7 @@ def test_a_port_in_use_keeps_the_daemon_from_starting_and_leaves_nothing_behind(
         pass
 
 
-def test_without_it_the_daemon_needs_none_of_its_packages(tmp_path: Path) -> None:
+def test_web_packages_are_optional(tmp_path: Path) -> None:
     with DaemonProcess(tmp_path, PYTHONPROFILEIMPORTTIME="1") as daemon:
         daemon.wait_ready()
         os.kill(daemon.process.pid, signal.SIGTERM)
@@ -198,7 +196,7 @@ def test_without_it_the_daemon_needs_none_of_its_packages(tmp_path: Path) -> Non
     assert not imported & {"starlette", "uvicorn", "h11", "tooltap.daemon.web.server"}
 
 
-def test_many_browsers_come_and_go_while_others_are_served(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_many_browsers_come_and_go(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A hundred at a time, which leave in the middle of whatever they asked for."""
     with browsed(tmp_path) as (daemon, browser):
         daemon.commit(commit(*(message("x" * 5_000) for _ in range(200))))

@@ -10,7 +10,7 @@ from tests.daemon.running import running
 from tests.daemon.web.browsing import browsed, until
 
 
-def test_what_another_daemon_commits_comes_in_pages_and_live(nats_server: NatsServer, tmp_path: Path) -> None:
+def test_events_of_other_daemon_are_served(nats_server: NatsServer, tmp_path: Path) -> None:
     journal = f"{nats_server.url}/web"
     (tmp_path / "other").mkdir()
     with running(tmp_path / "other", journal=journal) as other, browsed(tmp_path, journal=journal) as (_, browser):
@@ -31,7 +31,7 @@ def test_what_another_daemon_commits_comes_in_pages_and_live(nats_server: NatsSe
     assert replayed == [*page["events"], live.json]
 
 
-def test_health_says_whether_the_journal_can_be_reached(tmp_path: Path) -> None:
+def test_health_reports_unreachable_journal(tmp_path: Path) -> None:
     (tmp_path / "nats").mkdir()
     with (
         NatsServer(tmp_path / "nats") as server,

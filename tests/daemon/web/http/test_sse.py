@@ -17,7 +17,7 @@ from tooltap.daemon.web.http.token import load_token
 from tooltap.protocol.events import SessionEvent
 
 
-def test_replay_and_live_join_with_the_bytes_of_the_socket(daemon: Running, browser: Browser) -> None:
+def test_replay_joins_live_with_bytes_of_the_socket(daemon: Running, browser: Browser) -> None:
     daemon.commit(commit(message("ä\u2028</script>"), call("1")))
     with browser.stream("/api/events?after=start") as stream:
         replayed = stream.until("live")
@@ -32,7 +32,7 @@ def test_replay_and_live_join_with_the_bytes_of_the_socket(daemon: Running, brow
     assert [one.id for one in events + live] == ["1", "2", "3"]
 
 
-def test_without_a_cursor_only_what_is_new_comes(daemon: Running, browser: Browser) -> None:
+def test_default_is_live_only(daemon: Running, browser: Browser) -> None:
     daemon.commit(commit(message("old")))
     with browser.stream("/api/events") as stream:
         stream.until("live")
@@ -44,7 +44,7 @@ def test_without_a_cursor_only_what_is_new_comes(daemon: Running, browser: Brows
 
 
 @pytest.mark.parametrize("last", ["2", "{journal}:2"])
-def test_the_last_id_wins_over_after(daemon: Running, browser: Browser, last: str) -> None:
+def test_last_event_id_overrides_after(daemon: Running, browser: Browser, last: str) -> None:
     """A browser reconnects to the address it was given, and says in a header how far it is."""
     daemon.commit(commit(*(message(f"m{number}") for number in range(4))))
     header = {"Last-Event-ID": last.format(journal=daemon.daemon.journal.id)}
@@ -55,7 +55,7 @@ def test_the_last_id_wins_over_after(daemon: Running, browser: Browser, last: st
 
 
 @pytest.mark.parametrize(("last", "reason"), [("99", "reset"), ("other:2", "reset"), ("1", "retention")])
-def test_what_is_missing_is_a_gap(daemon: Running, browser: Browser, last: str, reason: str) -> None:
+def test_missing_events_are_a_gap(daemon: Running, browser: Browser, last: str, reason: str) -> None:
     daemon.commit(commit(*(message(f"old{n}", "o") for n in range(3)), stream="o", state="ended", updated=1))
     daemon.commit(commit(message("a")))
     daemon.expire(2)
@@ -67,7 +67,7 @@ def test_what_is_missing_is_a_gap(daemon: Running, browser: Browser, last: str, 
     assert kept.json["text"] == "a"
 
 
-def test_filters_hold_and_tell_how_far_they_looked(tmp_path: Path) -> None:
+def test_filtered_stream_reports_position(tmp_path: Path) -> None:
     with browsed(tmp_path, at_interval=0.05) as (daemon, browser):
         daemon.commit(commit(message("m"), call("1"), message("n")))
         with browser.stream("/api/events?after=start&kind=tool-call&kind=tool-result") as stream:
@@ -81,7 +81,7 @@ def test_filters_hold_and_tell_how_far_they_looked(tmp_path: Path) -> None:
     assert at.json == {"op": "at", "seq": 4}
 
 
-def test_what_users_see_comes_as_on_the_socket(daemon: Running, browser: Browser) -> None:
+def test_display_lines_equal_those_of_the_socket(daemon: Running, browser: Browser) -> None:
     daemon.commit(commit(message("m"), event(SessionEvent, state="started"), call("1", preview="ls")))
     with browser.stream("/api/events?after=start&as=display") as stream:
         found = stream.until("live")
@@ -89,7 +89,7 @@ def test_what_users_see_comes_as_on_the_socket(daemon: Running, browser: Browser
     assert [one.data.encode() for one in found if one.event == "message"] == socket_lines(daemon, **{"as": "display"})
 
 
-def test_partials_come_to_those_who_ask_and_have_no_id(daemon: Running, browser: Browser) -> None:
+def test_partials_have_no_id(daemon: Running, browser: Browser) -> None:
     with browser.stream("/api/events?partials=1") as asked, browser.stream("/api/events") as other:
         asked.until("live")
         other.until("live")
@@ -102,7 +102,7 @@ def test_partials_come_to_those_who_ask_and_have_no_id(daemon: Running, browser:
     assert whole.json["text"] == only.json["text"] == "whole"
 
 
-def test_an_idle_stream_is_sent_comments(tmp_path: Path) -> None:
+def test_idle_stream_gets_comments(tmp_path: Path) -> None:
     with browsed(tmp_path, {"heartbeat": 0.05}) as (_, browser), browser.stream("/api/events") as stream:
         stream.until("live")
         stream.until("comment")
@@ -111,7 +111,7 @@ def test_an_idle_stream_is_sent_comments(tmp_path: Path) -> None:
     assert stream.comments == 2
 
 
-def test_a_page_is_asked_for_in_the_usual_way(daemon: Running, browser: Browser) -> None:
+def test_accept_header_selects_the_stream(daemon: Running, browser: Browser) -> None:
     daemon.commit(commit(message("m")))
     for accept in ("*/*", "application/json", "text/html,*/*;q=0.8", "application/text/event-stream"):
         assert browser.get("/api/events", {"Accept": accept}).headers["content-type"] == "application/json"
@@ -121,15 +121,13 @@ def test_a_page_is_asked_for_in_the_usual_way(daemon: Running, browser: Browser)
 
 
 @pytest.mark.parametrize("query", ["after=x", "limit=3", "before=now", "kind=" + "a&kind=" * 300])
-def test_a_mistake_is_an_answer_and_no_stream(browser: Browser, query: str) -> None:
+def test_bad_request_is_no_stream(browser: Browser, query: str) -> None:
     status, _, _ = browser.get(f"/api/events?{query}", {"Accept": "text/event-stream"}).error
 
     assert status == 400
 
 
-def test_a_journal_that_fails_is_a_problem_of_the_stream(
-    daemon: Running, browser: Browser, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failing_journal_is_a_problem_event(daemon: Running, browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not an `error`: that is what a browser calls the end of a connection."""
     daemon.commit(commit(message("a")))
     daemon.daemon.hub._recent.clear()
@@ -152,7 +150,7 @@ def test_head_opens_no_stream(daemon: Running, browser: Browser) -> None:
     until(lambda: not daemon.daemon.hub.subscriptions, "the subscription to end")
 
 
-def test_a_browser_that_leaves_is_forgotten(daemon: Running, browser: Browser) -> None:
+def test_leaving_browser_closes_its_feed(daemon: Running, browser: Browser) -> None:
     with browser.stream("/api/events?partials=1") as stream:
         stream.until("live")
         assert len(daemon.stats()["subscribers"]) == daemon.stats()["web"]["feeds"] == 1
@@ -162,7 +160,7 @@ def test_a_browser_that_leaves_is_forgotten(daemon: Running, browser: Browser) -
     assert not daemon.daemon.hub.partials_wanted
 
 
-def test_no_more_streams_than_there_may_be(tmp_path: Path) -> None:
+def test_number_of_feeds_is_limited(tmp_path: Path) -> None:
     with browsed(tmp_path, {"feeds": 2}) as (daemon, browser):
         with browser.stream("/api/events") as one, browser.stream("/api/events") as two:
             one.until("live")
@@ -175,7 +173,7 @@ def test_no_more_streams_than_there_may_be(tmp_path: Path) -> None:
         assert browser.get("/api/events").status == 200
 
 
-def test_two_hundred_browsers_see_the_same(daemon: Running, browser: Browser) -> None:
+def test_two_hundred_browsers_get_the_same(daemon: Running, browser: Browser) -> None:
     streams = [browser.stream("/api/events?after=start") for _ in range(200)]
     try:
         for stream in streams:
@@ -191,7 +189,7 @@ def test_two_hundred_browsers_see_the_same(daemon: Running, browser: Browser) ->
             stream.close()
 
 
-def test_a_browser_that_reads_nothing_delays_nobody_and_misses_nothing(tmp_path: Path) -> None:
+def test_slow_browser_delays_nobody(tmp_path: Path) -> None:
     """It falls behind, and what it gets later comes from the journal: all of it, in order."""
     with (
         browsed(tmp_path, subscriber_bytes=4_096, recent_bytes=0) as (daemon, browser),
@@ -209,7 +207,7 @@ def test_a_browser_that_reads_nothing_delays_nobody_and_misses_nothing(tmp_path:
         assert [one.id for one in stuck.take(1_200)] == [str(seq) for seq in range(1, 1_201)]
 
 
-def test_a_browser_that_stays_stuck_is_cut_off_and_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_stuck_browser_is_closed_and_resumes(tmp_path: Path) -> None:
     with browsed(tmp_path, {"patience": 1.0}) as (daemon, browser):
         stuck = browser.connect()
         head = f"GET /api/events?after=start HTTP/1.1\r\nHost: {browser.host}\r\nAccept: text/event-stream\r\n"
@@ -225,7 +223,7 @@ def test_a_browser_that_stays_stuck_is_cut_off_and_goes_on_where_it_was(tmp_path
         assert [one.id for one in found if one.event == "message"] == [str(seq) for seq in range(8, 1_201)]
 
 
-def test_what_comes_is_the_same_across_kill_9(tmp_path: Path) -> None:
+def test_stream_resumes_after_kill_9(tmp_path: Path) -> None:
     """A browser that reconnects with the last id it has, whenever the daemon is killed, sees what is journaled."""
     port = free_port()
     token = load_token(tmp_path / "token")

@@ -13,7 +13,7 @@ from tooltap.daemon.system.listener import ListenError
 from tooltap.daemon.web.http.token import is_token, load_token
 
 
-def test_it_is_made_once_for_the_user_alone_whatever_the_umask(tmp_path: Path) -> None:
+def test_token_file_is_private(tmp_path: Path) -> None:
     path = tmp_path / "data" / "web-token"
     before = os.umask(0)
     try:
@@ -29,7 +29,7 @@ def test_it_is_made_once_for_the_user_alone_whatever_the_umask(tmp_path: Path) -
     assert os.listdir(path.parent) == ["web-token"]
 
 
-def test_daemons_that_make_it_at_once_agree(tmp_path: Path) -> None:
+def test_concurrent_creation_agrees(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         tokens = list(pool.map(load_token, [tmp_path / "token"] * 8))
 
@@ -37,7 +37,7 @@ def test_daemons_that_make_it_at_once_agree(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o620, 0o604])
-def test_what_others_may_read_is_no_secret(tmp_path: Path, mode: int) -> None:
+def test_readable_token_file_is_refused(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "token"
     load_token(path)
     path.chmod(mode)
@@ -47,7 +47,7 @@ def test_what_others_may_read_is_no_secret(tmp_path: Path, mode: int) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"short", b"x" * 200, b"a" * 40 + b"\n" + b"b" * 9, b"\xff" * 40, b"a;" * 20])
-def test_what_is_no_token_is_not_used(tmp_path: Path, content: bytes) -> None:
+def test_invalid_token_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "token"
     path.write_bytes(content)
     path.chmod(0o600)
@@ -56,7 +56,7 @@ def test_what_is_no_token_is_not_used(tmp_path: Path, content: bytes) -> None:
         load_token(path)
 
 
-def test_where_there_can_be_no_file_it_says_why(tmp_path: Path) -> None:
+def test_unwritable_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
     with pytest.raises(ListenError, match=r"the token in .*/file/token cannot be used: File exists"):
@@ -65,7 +65,7 @@ def test_where_there_can_be_no_file_it_says_why(tmp_path: Path) -> None:
         load_token(tmp_path)
 
 
-def test_only_the_token_is_the_token() -> None:
+def test_is_token() -> None:
     assert is_token("a" * 43, "a" * 43)
     for given in ("", "a" * 42, "a" * 44, "ä" * 43, "\udcff"):
         assert not is_token(given, "a" * 43)

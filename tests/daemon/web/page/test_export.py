@@ -37,18 +37,18 @@ def written(events: list[AnyEvent]) -> list[Element]:
     return [one for one in main.children if isinstance(one, Element)]
 
 
-def test_a_result_is_in_the_card_of_its_call_while_that_is_held() -> None:
+def test_result_is_nested_while_call_is_held() -> None:
     events = numbered(call("c"), said("a"), result("Task", {"content": "done"}))
     assert [card.attributes["id"] for card in written(events)] == ["e1", "e2"]
 
 
-def test_a_result_that_comes_when_the_call_is_written_stands_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_result_after_written_call_is_a_card_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(export, "HELD_CARDS", 1)
     events = numbered(call("c"), said("a"), result("Task", {"content": "done"}))
     assert [card.attributes["id"] for card in written(events)] == ["e1", "e2", "e3"]
 
 
-def test_a_card_that_grows_and_grows_is_written_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_growing_card_is_written_eventually(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(export, "HELD_BYTES", 2_000)
     events = numbered(call("c"), *(said("word " * 20, parent="c", agent="c") for _ in range(40)))
     cards = written(events)
@@ -57,7 +57,7 @@ def test_a_card_that_grows_and_grows_is_written_in_the_end(monkeypatch: pytest.M
     assert sum(len(card.all("article")) for card in cards) == 41
 
 
-def test_what_is_written_comes_while_the_events_come(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_html_is_written_incrementally(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(export, "HELD_CARDS", 1)
     exported = page()
     first, second, third = (exported.add(event, {}) for event in numbered(said("a"), said("b"), said("c")))
@@ -66,7 +66,7 @@ def test_what_is_written_comes_while_the_events_come(monkeypatch: pytest.MonkeyP
     assert '<article class="card message" id="e2"' in third
 
 
-def test_a_body_that_an_agent_calls_html_is_a_download_of_no_type() -> None:
+def test_html_body_is_an_untyped_download() -> None:
     event = said("see", attachments=[{"mimeType": "text/html", "outputId": "o", "bytes": 8}])
     [(output_id, size, mime_type)] = body_ids(event)
     assert (output_id, size, mime_type) == ("o", 8, "text/html")

@@ -53,9 +53,7 @@ def title(_: object) -> Level:
     return "title"
 
 
-async def test_an_event_is_rendered_once_for_each_level(
-    journal: Journal, rendered: list[tuple[int | None, Look]]
-) -> None:
+async def test_event_is_rendered_once_per_level(journal: Journal, rendered: list[tuple[int | None, Look]]) -> None:
     await journal.commit(commit(message("a"), message("b")))
     fragments, events = Fragments(journal, 1_000_000), await everything(journal)
 
@@ -65,9 +63,7 @@ async def test_an_event_is_rendered_once_for_each_level(
     assert [(seq, look.level) for seq, look in rendered] == [(1, "full"), (2, "full"), (1, "title"), (2, "title")]
 
 
-async def test_what_is_nothing_for_the_eye_is_not_rendered_again_either(
-    journal: Journal, rendered: list[tuple[int | None, Look]]
-) -> None:
+async def test_invisible_events_are_cached_too(journal: Journal, rendered: list[tuple[int | None, Look]]) -> None:
     await journal.commit(commit(message("a", replay=True)))
     fragments, events = Fragments(journal, 1_000_000), await everything(journal)
 
@@ -75,7 +71,7 @@ async def test_what_is_nothing_for_the_eye_is_not_rendered_again_either(
     assert len(rendered) == 1
 
 
-async def test_what_does_not_fit_is_rendered_again(journal: Journal, rendered: list[tuple[int | None, Look]]) -> None:
+async def test_evicted_fragments_are_rendered_again(journal: Journal, rendered: list[tuple[int | None, Look]]) -> None:
     await journal.commit(commit(*(message("x" * 1_000) for _ in range(20))))
     fragments, events = Fragments(journal, 30_000), await everything(journal)
 
@@ -86,7 +82,7 @@ async def test_what_does_not_fit_is_rendered_again(journal: Journal, rendered: l
     assert [seq for seq, _ in rendered] == [*range(1, 21), 1]
 
 
-def test_as_much_is_kept_as_fits_and_the_least_recently_used_goes_first() -> None:
+def test_cache_evicts_least_recently_used() -> None:
     kept: Cache[str, int] = Cache(10)
 
     for key in "abc":
@@ -102,9 +98,7 @@ def test_as_much_is_kept_as_fits_and_the_least_recently_used_goes_first() -> Non
     assert (len(kept), kept.bytes) == (0, 0)
 
 
-async def test_a_result_knows_what_was_called_with_its_last_arguments(
-    journal: Journal, rendered: list[tuple[int | None, Look]]
-) -> None:
+async def test_result_gets_latest_input_of_its_call(journal: Journal, rendered: list[tuple[int | None, Look]]) -> None:
     late = event(ToolUpdate, call_id="1", name="Bash", input={"command": "ls"}, preview="ls")
     await journal.commit(commit(call("1"), late, *(message("x") for _ in range(50)), result("1")))
     events = await everything(journal)
@@ -117,7 +111,7 @@ async def test_a_result_knows_what_was_called_with_its_last_arguments(
         assert (found.name, found.input["command"], found.preview) == ("Bash", "ls", "ls")
 
 
-async def test_the_call_of_a_result_is_looked_for_so_far_back_and_no_farther(
+async def test_search_for_call_is_bounded(
     journal: Journal, rendered: list[tuple[int | None, Look]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LOOK_BACK", 5)
@@ -129,9 +123,7 @@ async def test_the_call_of_a_result_is_looked_for_so_far_back_and_no_farther(
     assert [look.call is not None for _, look in rendered] == [False, True]
 
 
-async def test_a_result_knows_its_call_though_only_the_calls_card_is_kept(
-    journal: Journal, rendered: list[tuple[int | None, Look]]
-) -> None:
+async def test_result_finds_call_with_cached_card(journal: Journal, rendered: list[tuple[int | None, Look]]) -> None:
     others = [call(f"other-{n}", input={"command": "x" * 200}) for n in range(20)]
     await journal.commit(commit(call("1"), *others, result("1")))
     events, fragments = await everything(journal), Fragments(journal, 60_000)
@@ -144,9 +136,7 @@ async def test_a_result_knows_its_call_though_only_the_calls_card_is_kept(
     assert [(seq, look.call is not None) for seq, look in rendered] == [(events[-1].seq, True)]
 
 
-async def test_a_call_of_another_stream_is_not_taken_for_it(
-    journal: Journal, rendered: list[tuple[int | None, Look]]
-) -> None:
+async def test_call_of_other_stream_does_not_match(journal: Journal, rendered: list[tuple[int | None, Look]]) -> None:
     await journal.commit(commit(call("1", "other"), stream="other"))
     await journal.commit(commit(result("1")))
 
@@ -155,9 +145,7 @@ async def test_a_call_of_another_stream_is_not_taken_for_it(
     assert rendered[-1][1].call is None
 
 
-async def test_an_event_that_a_renderer_fails_at_is_said_to_be_one(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_failing_renderer_becomes_a_notice(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(event: Event, look: Look) -> Fragment | None:
         if getattr(event, "text", "") == "bad":
             raise KeyError("oh")

@@ -42,7 +42,7 @@ def told(stream: Stream, until: str) -> list[tuple[str, str | None]]:
     return [(one.event, one.id) for one in stream.until(until) if one.event != "sessions"]
 
 
-def test_a_card_comes_as_html_with_its_seq_as_id(daemon: Running, browser: Browser) -> None:
+def test_card_has_seq_as_id(daemon: Running, browser: Browser) -> None:
     with joined(browser) as stream:
         daemon.commit(commit(call("1"), message("two\nlines"), result("1")))
         found = cards(stream, 3)
@@ -54,7 +54,7 @@ def test_a_card_comes_as_html_with_its_seq_as_id(daemon: Running, browser: Brows
     assert articles[2].attributes["data-for"] == "output"
 
 
-def test_the_card_that_comes_is_the_card_of_the_page(daemon: Running, browser: Browser) -> None:
+def test_live_card_equals_card_of_page(daemon: Running, browser: Browser) -> None:
     with joined(browser) as stream:
         daemon.commit(commit(call("1"), message("# Title\n\n```py\nx = 1\n```\n\u2028\x85end")))
         found = [one.data.strip() for one in cards(stream, 2)]
@@ -63,7 +63,7 @@ def test_the_card_that_comes_is_the_card_of_the_page(daemon: Running, browser: B
     assert all(one in page for one in found)
 
 
-def test_a_page_goes_on_after_the_last_event_it_has(daemon: Running, browser: Browser) -> None:
+def test_reader_resumes_after_last_event(daemon: Running, browser: Browser) -> None:
     daemon.commit(commit(*(message(str(n)) for n in range(5))))
 
     with opened(browser, after="3") as stream:
@@ -72,14 +72,14 @@ def test_a_page_goes_on_after_the_last_event_it_has(daemon: Running, browser: Br
         assert told(stream, "live") == [("card", "5"), ("live", "5")]
 
 
-def test_what_is_nothing_for_the_eye_gives_no_card(daemon: Running, browser: Browser) -> None:
+def test_invisible_event_is_not_sent(daemon: Running, browser: Browser) -> None:
     daemon.commit(commit(message("again", replay=True), event(ToolUpdate, call_id="1", name="Bash", status="running")))
 
     with opened(browser, after="start") as stream:
         assert told(stream, "live") == [("live", "2")]
 
 
-def test_only_what_the_filter_wants_comes(daemon: Running, browser: Browser) -> None:
+def test_live_cards_are_filtered(daemon: Running, browser: Browser) -> None:
     daemon.commit(
         commit(message("a needle"), call("1"), result("1", status="failed", is_error=True)),
         commit(message("needle", "t", session="session-2"), stream="t"),
@@ -97,7 +97,7 @@ def test_only_what_the_filter_wants_comes(daemon: Running, browser: Browser) -> 
     assert found(text="needle", state="failed") == []
 
 
-def test_cards_come_at_the_levels_that_are_preferred(daemon: Running, browser: Browser) -> None:
+def test_live_cards_have_preferred_level(daemon: Running, browser: Browser) -> None:
     cookie = prefer(browser, level="title", tool="Read", tool_level="full")
     with browser.stream("/live", {"Cookie": cookie}) as stream:
         stream.until("live")
@@ -107,7 +107,7 @@ def test_cards_come_at_the_levels_that_are_preferred(daemon: Running, browser: B
     assert levels == ["title", "full"]
 
 
-def test_what_is_being_written_comes_in_pieces_and_is_then_said_to_be_whole(daemon: Running, browser: Browser) -> None:
+def test_partials_end_with_whole_message(daemon: Running, browser: Browser) -> None:
     block: dict[str, Any] = {"message_id": "m", "block": 0}
     with joined(browser) as stream:
         daemon.commit(
@@ -131,7 +131,7 @@ def test_what_is_being_written_comes_in_pieces_and_is_then_said_to_be_whole(daem
     assert (whole.json, ended.json) == ({"key": key}, {"key": third.json["key"]})
 
 
-def test_running_output_comes_in_pieces_for_the_card_of_its_call(daemon: Running, browser: Browser) -> None:
+def test_running_output_names_its_call(daemon: Running, browser: Browser) -> None:
     chunk = Chunk(stream="stdout", text="a\x1b[31mb\x1b[0m\x07", offset=4)
     with joined(browser) as stream:
         daemon.commit(commit(event(ToolUpdate, call_id="1", name="Bash", partial=True, chunk=chunk)))
@@ -140,7 +140,7 @@ def test_running_output_comes_in_pieces_for_the_card_of_its_call(daemon: Running
     assert piece == {"into": "s 1", "stream": "stdout", "text": "ab\u2407", "offset": 4, "end": 16}
 
 
-def test_what_was_not_kept_is_said(daemon: Running, browser: Browser) -> None:
+def test_gap_is_sent(daemon: Running, browser: Browser) -> None:
     daemon.commit(commit(message("a"), message("b"), state="ended", updated=1), commit(message("c", "t"), stream="t"))
     daemon.expire(before=1_000)
 
@@ -154,7 +154,7 @@ def test_what_was_not_kept_is_said(daemon: Running, browser: Browser) -> None:
     assert reset.json["reason"] == "reset"
 
 
-def test_the_list_of_sessions_follows_what_happens(daemon: Running, browser: Browser) -> None:
+def test_session_list_is_updated(daemon: Running, browser: Browser) -> None:
     with joined(browser, session="nobody") as stream:
         daemon.commit(commit(message("a")))
         html = stream.until("sessions")[-1].data
@@ -164,12 +164,12 @@ def test_the_list_of_sessions_follows_what_happens(daemon: Running, browser: Bro
     assert read(html).one("li", **{"data-session": "session-1"}).text.count("1 event") == 1
 
 
-def test_an_idle_page_is_sent_a_comment(tmp_path: Path) -> None:
+def test_idle_page_gets_comments(tmp_path: Path) -> None:
     with browsed(tmp_path, {"heartbeat": 0.05}) as (_, browser), joined(browser) as stream:
         assert stream.until("comment")
 
 
-def test_a_feed_ends_with_the_daemon(tmp_path: Path) -> None:
+def test_feed_ends_with_the_daemon(tmp_path: Path) -> None:
     with browsed(tmp_path) as (daemon, browser), joined(browser) as stream:
         daemon.call(daemon.daemon.stop)
 
@@ -177,7 +177,7 @@ def test_a_feed_ends_with_the_daemon(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("after", ["yesterday", "-1", "1:2:3x"])
-def test_a_cursor_that_is_none_is_refused_in_a_sentence(browser: Browser, after: str) -> None:
+def test_bad_cursor_is_refused(browser: Browser, after: str) -> None:
     answer = browser.get(f"/live?after={after}")
 
     assert answer.status == 400

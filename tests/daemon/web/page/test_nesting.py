@@ -49,22 +49,22 @@ def slots(card: Card, slot: Slot) -> list[int]:
     return [one.fragment.seq for one in card.inside.get(slot, [])]
 
 
-def test_a_result_goes_into_the_card_of_its_call_and_says_what_has_become_of_it() -> None:
+def test_result_is_nested_and_sets_status() -> None:
     cards = nest(fragments(message("a"), call("1"), message("b"), result("1", status="failed", is_error=True)))
 
     assert shape(cards) == [1, (2, {"output": [4]}), 3]
     assert cards[1].status == "failed"
 
 
-def test_what_has_no_card_before_it_stands_for_itself() -> None:
+def test_event_without_call_is_a_card_of_its_own() -> None:
     assert shape(nest(fragments(result("1"), call("1"), result("2")))) == [1, 2, 3]
 
 
-def test_the_same_call_id_in_another_stream_is_another_call() -> None:
+def test_call_ids_are_per_stream() -> None:
     assert shape(nest(fragments(call("1"), call("1", "t"), result("1", "t")))) == [1, (2, {"output": [3]})]
 
 
-def test_of_late_arguments_the_last_are_shown_and_in_the_header_what_they_are_about() -> None:
+def test_late_input_replaces_body_and_sets_preview() -> None:
     (card,) = nest(
         fragments(
             call("1"),
@@ -79,7 +79,7 @@ def test_of_late_arguments_the_last_are_shown_and_in_the_header_what_they_are_ab
     assert card.status == "running"
 
 
-def test_a_real_result_takes_the_place_of_the_one_it_replaces() -> None:
+def test_result_replaces_inferred_one() -> None:
     interrupted = result("1", status="interrupted", line=2)
     (card,) = nest(fragments(call("1"), interrupted, result("1", line=3, replaces=interrupted.event.id)))
 
@@ -87,14 +87,14 @@ def test_a_real_result_takes_the_place_of_the_one_it_replaces() -> None:
     assert card.status == "completed"
 
 
-def test_the_end_of_background_work_stands_beside_its_acknowledgement() -> None:
+def test_background_result_keeps_acknowledgement() -> None:
     (card,) = nest(fragments(call("1"), result("1", async_=True), result("1", final=True, status="failed")))
 
     assert slots(card, "output") == [2, 3]
     assert card.status == "failed"
 
 
-def test_a_call_waits_for_its_permission_and_runs_when_it_is_given() -> None:
+def test_permission_changes_status_of_call() -> None:
     (waiting,) = nest(fragments(call("1"), asked("1")))
     (running,) = nest(fragments(call("1"), asked("1"), answered("1", "allowed")))
     (denied,) = nest(fragments(call("1"), asked("1"), answered("1", "denied"), result("1", status="denied")))
@@ -105,7 +105,7 @@ def test_a_call_waits_for_its_permission_and_runs_when_it_is_given() -> None:
     assert ended.status == "completed"
 
 
-def test_what_a_subagent_does_is_inside_the_call_that_spawned_it() -> None:
+def test_subagent_events_are_nested() -> None:
     cards = nest(
         fragments(
             call("task"),
@@ -119,13 +119,13 @@ def test_what_a_subagent_does_is_inside_the_call_that_spawned_it() -> None:
     assert shape(cards) == [(1, {"children": [(2, {"output": [4]}), 3], "output": [5]})]
 
 
-def test_a_call_that_names_itself_or_a_later_one_as_its_parent_is_nothing_to_trip_over() -> None:
+def test_cyclic_parent_is_tolerated() -> None:
     cards = nest(fragments(call("1", parent="1"), call("2", parent="3"), call("3", parent="2")))
 
     assert shape(cards) == [1, (2, {"children": [3]})]
 
 
-def test_subagents_of_subagents_are_nested_so_deep_and_no_deeper() -> None:
+def test_nesting_depth_is_bounded() -> None:
     deep = [call(str(n), parent=None if n == 0 else str(n - 1)) for n in range(MAX_DEPTH + 2)]
 
     cards = nest(fragments(*deep, result(str(MAX_DEPTH))))
@@ -134,7 +134,7 @@ def test_subagents_of_subagents_are_nested_so_deep_and_no_deeper() -> None:
     assert str(html_of(cards[0])).count("<article") == MAX_DEPTH + 2  # the last one's result as well
 
 
-def test_keys_with_signs_of_markup_stay_text() -> None:
+def test_keys_with_markup_stay_text() -> None:
     hostile = '"><script>alert(1)</script>'
     (card,) = nest(fragments(call(hostile), result(hostile)))
 
@@ -142,7 +142,7 @@ def test_keys_with_signs_of_markup_stay_text() -> None:
     assert "<script>" not in html_of(card)
 
 
-def test_a_notice_about_a_call_is_in_its_card_and_changes_nothing_of_its_status() -> None:
+def test_notice_does_not_change_status_of_call() -> None:
     (card,) = nest(fragments(call("1"), event(Notice, level="error", code="hook", text="x", call_id="1")))
 
     assert slots(card, "live") == [2]

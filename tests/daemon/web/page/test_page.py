@@ -101,7 +101,7 @@ def hrefs(page: Element) -> dict[str, str]:
     return {one["id"]: one["href"] for one in links if "id" in one and "hidden" not in one}
 
 
-def test_sessions_are_on_the_left_and_the_timeline_on_the_right(daemon: Running, browser: Browser) -> None:
+def test_page_has_sessions_and_timeline(daemon: Running, browser: Browser) -> None:
     daemon.commit(
         commit(event(SessionEvent, state="started", model="fast-1", title="Fix the tests"), message("old")),
         commit(
@@ -123,7 +123,7 @@ def test_sessions_are_on_the_left_and_the_timeline_on_the_right(daemon: Running,
     assert page.one("div", id="feed").attributes["role"] == "feed"
 
 
-def test_sessions_of_one_name_are_told_apart_by_the_end_of_their_ids(daemon: Running, browser: Browser) -> None:
+def test_sessions_show_end_of_their_ids(daemon: Running, browser: Browser) -> None:
     for session in ("0000-0000-abc123", "0000-0000-def456"):
         daemon.commit(commit(message("x", session[-1], session=session), stream=session[-1]))
 
@@ -133,7 +133,7 @@ def test_sessions_of_one_name_are_told_apart_by_the_end_of_their_ids(daemon: Run
     assert [one.one("span", class_="of").text for one in page.all("article")] == ["gemini abc123", "gemini def456"]
 
 
-def test_an_empty_journal_says_how_to_begin(browser: Browser) -> None:
+def test_empty_journal_shows_how_to_begin(browser: Browser) -> None:
     page = shown(browser)
 
     assert "tooltap run" in page.one("p", id="empty").text
@@ -142,7 +142,7 @@ def test_an_empty_journal_says_how_to_begin(browser: Browser) -> None:
     assert hrefs(page) == {}
 
 
-def test_a_call_and_all_that_belongs_to_it_is_one_card(daemon: Running, browser: Browser) -> None:
+def test_call_and_its_events_are_one_card(daemon: Running, browser: Browser) -> None:
     output = {"stdout": "hello from the shell", "exit_code": 0}
     daemon.commit(commit(call("1"), message("between"), result("1", output=output)))
 
@@ -155,7 +155,7 @@ def test_a_call_and_all_that_belongs_to_it_is_one_card(daemon: Running, browser:
     assert card.all("a", class_="head")[0].attributes["href"] == "/events/1"
 
 
-def test_pages_are_links_to_older_and_newer_ones(tmp_path: Path) -> None:
+def test_pages_link_to_older_and_newer_ones(tmp_path: Path) -> None:
     with browsed(tmp_path, {"cards": 3}) as (daemon, browser):
         daemon.commit(commit(*(message(str(n)) for n in range(8))))
         newest = shown(browser)
@@ -190,7 +190,7 @@ def test_pages_are_links_to_older_and_newer_ones(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_filters_are_the_query(daemon: Running, browser: Browser, query: dict[str, Any], found: list[int]) -> None:
+def test_query_filters_events(daemon: Running, browser: Browser, query: dict[str, Any], found: list[int]) -> None:
     other: dict[str, Any] = {"stream": "t", "session": "session-2", "provider": "claude"}
     daemon.commit(
         commit(message("a needle"), call("1"), result("1", status="failed", is_error=True), call("2")),
@@ -206,7 +206,7 @@ def test_filters_are_the_query(daemon: Running, browser: Browser, query: dict[st
     )
 
 
-def test_a_filter_can_be_taken_away_and_the_others_stay(browser: Browser) -> None:
+def test_filter_chip_removes_one_filter(browser: Browser) -> None:
     page = shown(browser, "/?provider=claude&provider=codex&text=a%26b")
 
     assert {one.attributes["href"] for one in page.one("ul", class_="chips").all("a")} == {
@@ -228,16 +228,14 @@ def test_a_filter_can_be_taken_away_and_the_others_stay(browser: Browser) -> Non
         ("text=" + "x" * 1_001, "text"),
     ],
 )
-def test_a_query_that_makes_no_sense_is_answered_with_a_page_that_says_why(
-    browser: Browser, query: str, sentence: str
-) -> None:
+def test_bad_query_is_an_error_page(browser: Browser, query: str, sentence: str) -> None:
     answer = browser.get(f"/?{query}")
 
     assert answer.status == 400
     assert sentence in read(answer.body).one("main").text
 
 
-def test_a_text_that_is_not_found_soon_is_looked_for_page_by_page(tmp_path: Path) -> None:
+def test_slow_search_continues_on_next_page(tmp_path: Path) -> None:
     with browsed(tmp_path, {"search_bytes": 4_096}) as (daemon, browser):
         daemon.commit(commit(message("needle"), *(message("x" * 500) for _ in range(30))))
         page = shown(browser, "/?text=needle")
@@ -251,7 +249,7 @@ def test_a_text_that_is_not_found_soon_is_looked_for_page_by_page(tmp_path: Path
         assert "older" not in hrefs(page)
 
 
-def test_a_card_is_whole_though_its_result_is_on_the_next_page(tmp_path: Path) -> None:
+def test_card_includes_result_from_next_page(tmp_path: Path) -> None:
     with browsed(tmp_path, {"cards": 2}) as (daemon, browser):
         daemon.commit(commit(call("1"), call("2"), message("x"), result("2"), result("1"), message("y")))
 
@@ -264,14 +262,14 @@ def test_a_card_is_whole_though_its_result_is_on_the_next_page(tmp_path: Path) -
         assert seqs(found) == [1, 2]
 
 
-def test_what_is_found_in_a_result_is_shown_with_its_call(daemon: Running, browser: Browser) -> None:
+def test_found_result_is_shown_with_its_call(daemon: Running, browser: Browser) -> None:
     daemon.commit(commit(call("1"), message("x"), result("1", output={"stdout": "needle"}), call("2")))
 
     assert seqs(shown(browser, "/?text=needle")) == [1, 3]
     assert seqs(shown(browser, "/?text=needle&kind=tool-result")) == [3]
 
 
-def test_a_link_to_an_event_opens_the_page_around_it(tmp_path: Path) -> None:
+def test_link_to_event_opens_page_around_it(tmp_path: Path) -> None:
     with browsed(tmp_path, {"cards": 4}) as (daemon, browser):
         daemon.commit(commit(*(message(str(n)) for n in range(20))))
 
@@ -282,7 +280,7 @@ def test_a_link_to_an_event_opens_the_page_around_it(tmp_path: Path) -> None:
         assert hrefs(page)["newer"] == "/?session=session-1&after=11"
 
 
-def test_cards_are_given_as_a_section_to_be_put_among_others(tmp_path: Path) -> None:
+def test_cards_are_a_section(tmp_path: Path) -> None:
     with browsed(tmp_path, {"cards": 3}) as (daemon, browser):
         daemon.commit(commit(call("1"), message("2"), message("3"), message("4"), result("1"), message("6")))
 
@@ -301,7 +299,7 @@ def test_cards_are_given_as_a_section_to_be_put_among_others(tmp_path: Path) -> 
         assert again.one("article", id="e1").attributes["data-status"] == "completed"
 
 
-def test_a_card_is_given_at_the_level_that_is_asked_for(daemon: Running, browser: Browser) -> None:
+def test_card_has_requested_level(daemon: Running, browser: Browser) -> None:
     lines = "\n".join(str(n) for n in range(100))
     daemon.commit(commit(call("1"), result("1", output={"stdout": lines})))
 
@@ -321,7 +319,7 @@ def test_a_card_is_given_at_the_level_that_is_asked_for(daemon: Running, browser
     assert [one.attributes["id"] for one in whole.inside] == ["e1"]
 
 
-def test_a_card_that_is_not_there_is_not_found(browser: Browser) -> None:
+def test_missing_card_is_not_found(browser: Browser) -> None:
     assert browser.get("/cards/5").error == (404, "not-found", "there is no event 5 to be shown")
     assert browser.get(f"/cards/{10**30}").error == (404, "not-found", f"there is no event {10**30}")
     assert browser.get("/cards/x").status == 404
@@ -337,7 +335,7 @@ def prefer(browser: Browser, **fields: str) -> str:
     return str(cookie.partition(";")[0])
 
 
-def test_what_is_preferred_is_remembered(daemon: Running, browser: Browser) -> None:
+def test_preferences_are_remembered(daemon: Running, browser: Browser) -> None:
     transcript: dict[str, Any] = {"stream": "t", "dialect": "claude-transcript"}
     daemon.commit(commit(call("1"), call("2", name="Read")), commit(call("3", **transcript), stream="t"))
     cookie = prefer(
@@ -356,7 +354,7 @@ def test_what_is_preferred_is_remembered(daemon: Running, browser: Browser) -> N
     assert "open" not in shown(browser, "/events/1").one("section", id="view-raw").one("details").attributes
 
 
-def test_a_cookie_of_somebody_elses_making_changes_nothing(daemon: Running, browser: Browser) -> None:
+def test_invalid_cookie_is_ignored(daemon: Running, browser: Browser) -> None:
     daemon.commit(commit(call("1")))
 
     page = shown(browser, Cookie="tooltap_preferences=xyz; other=1")
@@ -364,7 +362,7 @@ def test_a_cookie_of_somebody_elses_making_changes_nothing(daemon: Running, brow
     assert page.one("article", id="e1").attributes["data-level"] == "summary"
 
 
-def test_a_form_that_is_none_is_answered_with_a_sentence(browser: Browser) -> None:
+def test_invalid_form_is_an_error_page(browser: Browser) -> None:
     answer = browser.get("/preferences", method="POST", body=b"level=huge")
 
     assert answer.status == 400
@@ -373,7 +371,7 @@ def test_a_form_that_is_none_is_answered_with_a_sentence(browser: Browser) -> No
     assert browser.get("/preferences").status == 405
 
 
-def test_one_event_is_shown_in_three_views(daemon: Running, browser: Browser) -> None:
+def test_event_page_has_three_views(daemon: Running, browser: Browser) -> None:
     shown_to_user = {"origin": "rule", "text": "for the user"}
     output = {"stdout": "for the model", "_raw": {"verbatim": "the provider's"}}
     daemon.commit(commit(call("1"), result("1", output=output, display=shown_to_user), message("next")))
@@ -389,21 +387,21 @@ def test_one_event_is_shown_in_three_views(daemon: Running, browser: Browser) ->
     assert hrefs(page) == {"previous": "/events/1", "next": "/events/3", "in-timeline": "/?session=session-1&at=2#e2"}
 
 
-def test_an_event_of_a_call_is_shown_with_all_of_the_call(daemon: Running, browser: Browser) -> None:
+def test_event_page_shows_whole_call(daemon: Running, browser: Browser) -> None:
     daemon.commit(commit(call("1"), call("2"), message("x"), result("2"), result("1"), message("y")))
 
     assert [seqs(shown(browser, f"/events/{seq}")) for seq in (1, 4, 5, 6)] == [[1, 5], [2, 4], [1, 5], [6]]
 
 
 @pytest.mark.parametrize("seq", [0, 7, 2**63 - 1, 2**63, 10**30])
-def test_an_event_that_is_not_there_is_not_found(browser: Browser, seq: int) -> None:
+def test_missing_event_is_not_found(browser: Browser, seq: int) -> None:
     answer = browser.get(f"/events/{seq}")
 
     assert answer.status == 404
     assert f"there is no event {seq}" in read(answer.body).one("main").text
 
 
-def test_the_json_of_a_view_can_be_copied_as_it_is(daemon: Running, browser: Browser) -> None:
+def test_json_of_view_can_be_copied(daemon: Running, browser: Browser) -> None:
     daemon.commit(commit(message('a\x1b[0m\u202eb "c" <d> é')))
 
     text = shown(browser, "/events/1").one("section", id="view-raw").one("div", class_="json").text
@@ -411,7 +409,7 @@ def test_the_json_of_a_view_can_be_copied_as_it_is(daemon: Running, browser: Bro
     assert '"text": "a\\u001b[0m\\u202eb \\"c\\" <d> é"' in text
 
 
-def test_names_of_anybodys_making_are_text(daemon: Running, browser: Browser) -> None:
+def test_hostile_names_are_text(daemon: Running, browser: Browser) -> None:
     daemon.commit(
         commit(
             event(SessionEvent, state="started", session=HOSTILE, title=HOSTILE, model=HOSTILE, provider=HOSTILE),
@@ -434,7 +432,7 @@ def test_names_of_anybodys_making_are_text(daemon: Running, browser: Browser) ->
     assert seqs(shown(browser, links[0])) == [1, 2]
 
 
-def test_nothing_on_a_page_is_inline_or_from_elsewhere(daemon: Running, browser: Browser) -> None:
+def test_page_has_no_inline_or_foreign_resources(daemon: Running, browser: Browser) -> None:
     daemon.commit(commit(call("1"), result("1"), message("![image](https://evil.example/x.png)")))
 
     for target in ("/", "/events/3", "/?text=x", "/?before=x"):
@@ -446,7 +444,7 @@ def test_nothing_on_a_page_is_inline_or_from_elsewhere(daemon: Running, browser:
         assert not [one.tag for one in page.every() if "style" in one.attributes]
 
 
-def test_what_the_page_needs_is_served(browser: Browser) -> None:
+def test_static_files_are_served(browser: Browser) -> None:
     page = shown(browser)
     needed = [one.attributes["href"] for one in page.all("link")] + [
         one.attributes["src"] for one in page.all("script")

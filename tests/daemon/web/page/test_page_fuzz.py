@@ -32,7 +32,7 @@ def browser(common: tuple[Running, Browser]) -> Browser:
 
 @given(st.sampled_from(PLACES), values, queries, st.text(st.characters(codec="latin-1", exclude_categories=["C"])))
 @settings(max_examples=120, deadline=None)
-def test_whatever_is_asked_of_the_page_is_answered(
+def test_any_query_is_answered(
     browser: Browser, place: str, rest: str, query: list[tuple[str, str]], cookie: str
 ) -> None:
     target = place + (quote(rest, safe="") if len(place) > 1 and place.endswith("/") else "")
@@ -48,7 +48,7 @@ def test_whatever_is_asked_of_the_page_is_answered(
 
 @given(st.binary(max_size=300) | queries.map(lambda query: urlencode(query).encode()))
 @settings(max_examples=60, deadline=None)
-def test_whatever_is_sent_as_a_form_is_answered(browser: Browser, body: bytes) -> None:
+def test_any_form_is_answered(browser: Browser, body: bytes) -> None:
     answer = browser.get("/preferences", method="POST", body=body)
 
     assert answer.status in (303, 400), answer.body

@@ -25,7 +25,7 @@ def form(*more: tuple[str, str], **fields: str) -> bytes:
     return urlencode([*fields.items(), *more]).encode()
 
 
-def test_a_cookie_keeps_what_was_preferred() -> None:
+def test_cookie_round_trip() -> None:
     preferences = Preferences(
         level="title", transcripts="full", tools={"Bash": "summary"}, expanded="summary", tap="open", theme="dark"
     )
@@ -39,11 +39,11 @@ def test_a_cookie_keeps_what_was_preferred() -> None:
     [None, "", "x", "äöü", "e30", "bm90IGpzb24=", base64.b64encode(b'{"level":"huge"}').decode(), "////" * 100],
     ids=["none", "empty", "short", "letters", "padding", "no JSON", "no such level", "bytes"],
 )
-def test_a_cookie_that_cannot_be_read_is_as_good_as_none(cookie: str | None) -> None:
+def test_unreadable_cookie_counts_as_none(cookie: str | None) -> None:
     assert from_cookie(cookie) == Preferences()
 
 
-def test_the_level_of_a_card_is_its_tools_else_of_where_it_comes_from() -> None:
+def test_tool_level_overrides_default() -> None:
     preferences = Preferences(level="title", transcripts="full", tools={"Read": "summary"})
 
     assert preferences.level_of(head()) == "title"
@@ -52,18 +52,18 @@ def test_the_level_of_a_card_is_its_tools_else_of_where_it_comes_from() -> None:
     assert preferences.level_of(head(kind="notice", name=None)) == "title"
 
 
-def test_what_is_said_is_whole_at_every_level() -> None:
+def test_messages_are_always_full() -> None:
     assert Preferences(level="title").level_of(head(kind="message", name=None)) == "full"
 
 
-def test_an_expanded_card_has_a_level_of_its_own() -> None:
+def test_expanded_level() -> None:
     preferences = Preferences(expanded="summary", tools_expanded={"Bash": "full"})
 
     assert preferences.expanded_of(head()) == "full"
     assert preferences.expanded_of(head(name="Read")) == "summary"
 
 
-def test_a_form_has_a_row_for_each_tool() -> None:
+def test_form_has_row_per_tool() -> None:
     rows = [("tool", " Bash "), ("tool_level", "title"), ("tool_expanded", "")]
     rows += [("tool", "Read"), ("tool_level", ""), ("tool_expanded", "summary")]
     rows += [("tool", ""), ("tool_level", "full"), ("tool_expanded", "full")]
@@ -90,7 +90,7 @@ def test_a_form_has_a_row_for_each_tool() -> None:
     ],
     ids=["level", "tap", "long name", "not UTF-8", "fields"],
 )
-def test_a_form_that_is_none_of_ours_is_refused_in_a_sentence(body: bytes, sentence: str) -> None:
+def test_foreign_form_is_refused(body: bytes, sentence: str) -> None:
     with pytest.raises(PreferenceError) as refused:
         from_form(body)
 
@@ -100,10 +100,10 @@ def test_a_form_that_is_none_of_ours_is_refused_in_a_sentence(body: bytes, sente
 @pytest.mark.parametrize(
     "back", ["//evil.example", "/\\evil.example", "https://evil.example", "x", "", "/\r\nSet-Cookie: a"]
 )
-def test_after_the_form_one_stays_on_this_site(back: str) -> None:
+def test_form_redirects_only_to_this_site(back: str) -> None:
     assert from_form(form(back=back)).back == "/"
 
 
-def test_more_tools_than_a_cookie_holds_are_refused() -> None:
+def test_too_long_cookie_is_refused() -> None:
     with pytest.raises(PreferenceError, match="more tools than a cookie holds"):
         to_cookie(Preferences(tools={f"tool-{n:0100}": "full" for n in range(64)}))

@@ -41,7 +41,7 @@ def seqs(page: Page) -> list[int]:
     return [one.seq for one in page.events]
 
 
-async def test_the_newest_page_ends_with_the_last_event(journal: Journal) -> None:
+async def test_newest_page_ends_with_last_event(journal: Journal) -> None:
     await fill(journal, *(message(str(n)) for n in range(7)))
 
     page = await older(journal, ALL, BOUNDS)
@@ -50,7 +50,7 @@ async def test_the_newest_page_ends_with_the_last_event(journal: Journal) -> Non
     assert seqs(page) == [5, 6, 7]
 
 
-async def test_pages_join_without_a_gap_both_ways(journal: Journal) -> None:
+async def test_pages_are_contiguous_both_ways(journal: Journal) -> None:
     await fill(journal, *(message(str(n)) for n in range(8)))
 
     back = [await older(journal, ALL, BOUNDS)]
@@ -65,7 +65,7 @@ async def test_pages_join_without_a_gap_both_ways(journal: Journal) -> None:
     assert [(page.first, page.last) for page in onwards] == [(1, 3), (4, 6), (7, 8)]
 
 
-async def test_the_newest_page_has_what_another_daemon_has_committed(nats_place: NatsPlace) -> None:
+async def test_newest_page_includes_events_of_other_daemons(nats_place: NatsPlace) -> None:
     async with opened(nats_place) as one, opened(nats_place) as other:
         await one.commit(commit(message("a"), message("b")))
 
@@ -75,7 +75,7 @@ async def test_the_newest_page_has_what_another_daemon_has_committed(nats_place:
         assert (page.last, page.older, page.newer) == (page.events[-1].seq, False, False)
 
 
-async def test_a_page_around_an_event_has_it_in_the_middle(journal: Journal) -> None:
+async def test_around_centres_the_event(journal: Journal) -> None:
     await fill(journal, *(message(str(n)) for n in range(9)))
 
     page = await around(journal, ALL, BOUNDS._replace(events=4), 5)
@@ -85,7 +85,7 @@ async def test_a_page_around_an_event_has_it_in_the_middle(journal: Journal) -> 
 
 
 @pytest.mark.parametrize("seq", [0, 1, 9, 10, 2**63 - 1])
-async def test_a_page_around_the_ends_and_what_is_beyond(journal: Journal, seq: int) -> None:
+async def test_around_the_ends(journal: Journal, seq: int) -> None:
     await fill(journal, *(message(str(n)) for n in range(9)))
 
     page = await around(journal, ALL, BOUNDS, seq)
@@ -96,13 +96,13 @@ async def test_a_page_around_the_ends_and_what_is_beyond(journal: Journal, seq: 
     assert page.newer == (page.last < 9)
 
 
-async def test_an_empty_journal_is_an_empty_page(journal: Journal) -> None:
+async def test_empty_journal_is_an_empty_page(journal: Journal) -> None:
     assert await older(journal, ALL, BOUNDS) == Page([], 1, 0, older=False, newer=False)
     assert await newer(journal, ALL, BOUNDS, 0) == Page([], 1, 0, older=False, newer=False)
     assert await around(journal, ALL, BOUNDS, 5) == Page([], 1, 0, older=False, newer=False)
 
 
-async def test_a_page_is_bounded_in_bytes_and_has_at_least_one_event(journal: Journal) -> None:
+async def test_page_is_bounded_but_not_empty(journal: Journal) -> None:
     await fill(journal, *(message("x" * 1_000) for _ in range(5)))
 
     assert seqs(await older(journal, ALL, BOUNDS._replace(bytes=1_500))) == [4, 5]
@@ -110,7 +110,7 @@ async def test_a_page_is_bounded_in_bytes_and_has_at_least_one_event(journal: Jo
     assert seqs(await newer(journal, ALL, BOUNDS._replace(bytes=1_500), 0)) == [1, 2]
 
 
-async def test_what_was_a_page_is_given_again(journal: Journal) -> None:
+async def test_between_returns_former_page(journal: Journal) -> None:
     await fill(journal, *(message(str(n)) for n in range(9)))
 
     page = await between(journal, ALL, BOUNDS, 2, 6)
@@ -119,7 +119,7 @@ async def test_what_was_a_page_is_given_again(journal: Journal) -> None:
     assert (page.older, page.newer) == (True, True)
 
 
-async def test_more_than_two_pages_between_two_events_are_not_given_at_once(journal: Journal) -> None:
+async def test_between_is_bounded(journal: Journal) -> None:
     await fill(journal, *(message(str(n)) for n in range(20)))
 
     page = await between(journal, ALL, BOUNDS, 2, 19)
@@ -128,7 +128,7 @@ async def test_more_than_two_pages_between_two_events_are_not_given_at_once(jour
     assert (page.first, page.last, page.newer) == (2, 7, True)
 
 
-async def test_a_filter_is_the_journals(journal: Journal) -> None:
+async def test_filter_is_applied(journal: Journal) -> None:
     await fill(journal, message("a"), call("1"), message("b"), result("1"), message("c"))
 
     page = await older(journal, Selection(Filter(kind=("message",))), BOUNDS._replace(events=2))
@@ -163,16 +163,14 @@ async def open_and_ended(journal: Journal) -> None:
         (("denied",), []),
     ],
 )
-async def test_a_state_is_that_of_results_and_of_calls_without_one(
-    journal: Journal, states: Any, found: list[int]
-) -> None:
+async def test_states_select_results_and_open_calls(journal: Journal, states: Any, found: list[int]) -> None:
     await open_and_ended(journal)
 
     assert seqs(await older(journal, Selection(states=states), BOUNDS)) == found
     assert seqs(await newer(journal, Selection(states=states), BOUNDS, 0)) == found
 
 
-async def test_a_state_and_a_kind_that_never_go_together_are_nothing(journal: Journal) -> None:
+async def test_contradicting_state_and_kind_select_nothing(journal: Journal) -> None:
     await open_and_ended(journal)
 
     assert seqs(await older(journal, Selection(Filter(kind=("message",)), ("failed",)), BOUNDS)) == []
@@ -204,15 +202,13 @@ async def texts(journal: Journal) -> None:
         ("%", []),
     ],
 )
-async def test_a_text_is_looked_for_in_what_was_said_whatever_its_case(
-    journal: Journal, text: str, found: list[int]
-) -> None:
+async def test_text_search_ignores_case(journal: Journal, text: str, found: list[int]) -> None:
     await texts(journal)
 
     assert seqs(await older(journal, Selection(text=text), BOUNDS._replace(events=10))) == found
 
 
-async def test_one_request_looks_so_far_and_says_where_the_next_goes_on(journal: Journal) -> None:
+async def test_search_is_bounded_and_resumable(journal: Journal) -> None:
     await fill(journal, message("needle"), *(message("x" * 500) for _ in range(200)))
     asked, bounds = Selection(text="needle"), BOUNDS._replace(search_bytes=20_000)
 
@@ -231,7 +227,7 @@ def len_of(page: Page) -> int:
     return page.last - page.first + 1
 
 
-async def test_more_hits_than_a_page_has_are_on_the_next(journal: Journal) -> None:
+async def test_hits_continue_on_next_page(journal: Journal) -> None:
     await fill(journal, *(message("needle") for _ in range(5)))
     asked = Selection(text="needle")
 
@@ -245,7 +241,7 @@ def stored(produced: Produced) -> StoredEvent:
     return StoredEvent(1, orjson.dumps({"seq": 1, **orjson.loads(produced.body)}))
 
 
-def test_what_comes_is_looked_at_as_what_was() -> None:
+def test_live_test_matches_search() -> None:
     failed, running = live_test(Selection(states=("failed",))), live_test(Selection(states=("running",), text="needle"))
 
     assert failed(stored(result("1", status="failed")))

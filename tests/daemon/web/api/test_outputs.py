@@ -32,7 +32,7 @@ def keep(daemon: Running, data: bytes, mime_type: str = "application/x-test") ->
     daemon.commit(commit(OutputPiece("s/a:1:o0", 0, data, mime_type), message("m", "s/a"), stream="s/a"))
 
 
-def test_a_body_comes_whole_with_its_type(kept: Browser) -> None:
+def test_whole_body_has_its_type(kept: Browser) -> None:
     answer = kept.get(PLACE)
 
     assert (answer.status, answer.body) == (200, BODY)
@@ -55,7 +55,7 @@ def test_a_body_comes_whole_with_its_type(kept: Browser) -> None:
         ("Bytes= 1-2 ", BODY[1:3]),
     ],
 )
-def test_a_part_comes_with_its_place(kept: Browser, asked: str, part: bytes) -> None:
+def test_range_is_partial_content(kept: Browser, asked: str, part: bytes) -> None:
     answer = kept.get(PLACE, {"Range": asked})
 
     start = BODY.index(part) if len(part) > 256 else 1024 - len(part) if BODY.endswith(part) else BODY.index(part)
@@ -65,7 +65,7 @@ def test_a_part_comes_with_its_place(kept: Browser, asked: str, part: bytes) -> 
 
 
 @pytest.mark.parametrize("asked", ["bytes=1024-", "bytes=9999-10000", "bytes=-0"])
-def test_a_part_beyond_the_end_cannot_be_had(kept: Browser, asked: str) -> None:
+def test_range_beyond_end_is_unsatisfiable(kept: Browser, asked: str) -> None:
     answer = kept.get(PLACE, {"Range": asked})
 
     assert answer.error == (416, "no-such-range", "the output has 1024 bytes")
@@ -84,7 +84,7 @@ def test_a_part_beyond_the_end_cannot_be_had(kept: Browser, asked: str) -> None:
         {"Range": "bytes=0-1", "If-Range": '"tag"'},
     ],
 )
-def test_what_is_no_range_gives_the_whole(kept: Browser, headers: dict[str, str]) -> None:
+def test_invalid_range_returns_whole_body(kept: Browser, headers: dict[str, str]) -> None:
     """As RFC 9110, 14.2 has it: a `Range` that is not understood is ignored."""
     answer = kept.get(PLACE, headers)
 
@@ -92,7 +92,7 @@ def test_what_is_no_range_gives_the_whole(kept: Browser, headers: dict[str, str]
 
 
 @given(st.integers(0, 300), st.integers(0, 400) | st.none(), st.integers(0, 400) | st.none())
-def test_a_span_is_what_slicing_gives(size: int, first: int | None, last: int | None) -> None:
+def test_span_equals_slice(size: int, first: int | None, last: int | None) -> None:
     header = f"bytes={'' if first is None else first}-{'' if last is None else last}"
     body = bytes(number % 251 for number in range(size))
     if (first is None and last is None) or (first is not None and last is not None and last < first):
@@ -115,7 +115,7 @@ def test_a_span_is_what_slicing_gives(size: int, first: int | None, last: int | 
 
 
 @given(st.text(max_size=30) | st.from_regex(r"bytes=[0-9,\- ]*", fullmatch=True), st.integers(0, 2**40))
-def test_any_header_gives_a_span_within_the_body_or_none(header: str, size: int) -> None:
+def test_any_header_yields_valid_span(header: str, size: int) -> None:
     try:
         span = requested_span(header, size)
     except UnsatisfiableError:
@@ -124,7 +124,7 @@ def test_any_header_gives_a_span_within_the_body_or_none(header: str, size: int)
     assert span is None or (isinstance(span, Span) and 0 <= span.start < span.end <= size)
 
 
-def test_a_long_body_comes_in_slices(daemon: Running, browser: Browser) -> None:
+def test_long_body_is_sent_in_slices(daemon: Running, browser: Browser) -> None:
     body = bytes(number % 251 for number in range(3_000_000))
     keep(daemon, body)
 
@@ -132,14 +132,14 @@ def test_a_long_body_comes_in_slices(daemon: Running, browser: Browser) -> None:
     assert browser.get(PLACE, {"Range": "bytes=1000000-2500000"}).body == body[1_000_000:2_500_001]
 
 
-def test_an_empty_body_is_one(daemon: Running, browser: Browser) -> None:
+def test_empty_body(daemon: Running, browser: Browser) -> None:
     keep(daemon, b"", "text/plain")
 
     assert (browser.get(PLACE).status, browser.get(PLACE).body) == (200, b"")
     assert browser.get(PLACE, {"Range": "bytes=0-"}).status == 416
 
 
-def test_head_tells_of_a_body_without_it(kept: Browser) -> None:
+def test_head_has_headers_only(kept: Browser) -> None:
     whole = kept.get(PLACE, method="HEAD")
     part = kept.get(PLACE, {"Range": "bytes=-5"}, method="HEAD")
 
@@ -168,7 +168,7 @@ def test_head_tells_of_a_body_without_it(kept: Browser) -> None:
         ("bild/ä", "application/octet-stream", False),
     ],
 )
-def test_no_body_can_act_in_our_name(daemon: Running, browser: Browser, mime_type: str, sent: str, shown: bool) -> None:
+def test_bodies_are_sandboxed(daemon: Running, browser: Browser, mime_type: str, sent: str, shown: bool) -> None:
     """What a browser might run is a download, and either is sandboxed."""
     keep(daemon, b"<script>alert(1)</script>", mime_type)
 
@@ -193,14 +193,14 @@ def test_no_body_can_act_in_our_name(daemon: Running, browser: Browser, mime_typ
         ("/a/", "output"),
     ],
 )
-def test_a_download_has_the_name_of_its_file(daemon: Running, browser: Browser, path: str, name: str) -> None:
+def test_download_has_file_name(daemon: Running, browser: Browser, path: str, name: str) -> None:
     answer = browser.get(f"/api/outputs/{store(daemon.connect(), b'x', path=path)}")
 
     assert answer.headers["content-disposition"] == f"inline; filename*=UTF-8''{name}"
     assert "set-cookie" not in answer.headers
 
 
-def test_as_json_a_body_comes_with_what_is_known_of_it(daemon: Running, browser: Browser) -> None:
+def test_json_output_has_metadata(daemon: Running, browser: Browser) -> None:
     output_id = store(daemon.connect(), "eins\nzwei\ndrü".encode(), path="/a.txt", language="text")
 
     whole = browser.get(f"/api/outputs/{output_id}?format=json").json
@@ -212,7 +212,7 @@ def test_as_json_a_body_comes_with_what_is_known_of_it(daemon: Running, browser:
     assert json.dumps(browser.get(f"/api/outputs/{store(daemon.connect(), b'ff')}?format=json").json)
 
 
-def test_as_json_bytes_that_are_no_text_are_base64(daemon: Running, browser: Browser) -> None:
+def test_json_output_encodes_binary_as_base64(daemon: Running, browser: Browser) -> None:
     keep(daemon, b"\xff\x00")
 
     assert browser.get(f"{PLACE}?format=json").json["b64"] == "/wA="
@@ -227,12 +227,12 @@ def test_as_json_bytes_that_are_no_text_are_base64(daemon: Running, browser: Bro
         ("offset=1", "there is no `offset` here; there are: none"),
     ],
 )
-def test_a_mistake_is_one_sentence(kept: Browser, query: str, sentence: str) -> None:
+def test_bad_request_is_one_sentence(kept: Browser, query: str, sentence: str) -> None:
     assert kept.get(f"{PLACE}?{query}").error == (400, "bad-query", sentence)
 
 
 @pytest.mark.parametrize("suffix", ["", "?format=json"])
-def test_what_never_was_is_not_found(kept: Browser, suffix: str) -> None:
+def test_unknown_output_is_not_found(kept: Browser, suffix: str) -> None:
     for output_id in ("x", "s:1:o0", "..%2f..%2fetc%2fpasswd", "%00", "display-0123456789abcdef-00000000"):
         answer = kept.get(f"/api/outputs/{output_id}{suffix}")
         assert answer.error[:2] == (404, "not-found")
@@ -240,7 +240,7 @@ def test_what_never_was_is_not_found(kept: Browser, suffix: str) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["", "?format=json"])
-def test_what_has_expired_is_gone(tmp_path: Path, suffix: str) -> None:
+def test_expired_output_is_gone(tmp_path: Path, suffix: str) -> None:
     with browsed(tmp_path, output_bytes=4_096) as (daemon, browser):
         output_id = store(daemon.connect(), b"x" * 3_000)
         store(daemon.connect(), b"y" * 3_000)
@@ -255,7 +255,7 @@ def test_what_has_expired_is_gone(tmp_path: Path, suffix: str) -> None:
             assert sentence.startswith(f"output '{gone}' has expired")
 
 
-def test_a_body_that_goes_away_while_it_is_sent_breaks_off(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_body_expiring_while_sent_breaks_off(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     size = 30_000_000
     with browsed(tmp_path, output_bytes=size + 1) as (daemon, browser):
         output_id = store(daemon.connect(), b"x" * size)

@@ -11,20 +11,20 @@ from tooltap.daemon.web.cards.cards import article, fragment_of
 from tooltap.daemon.web.html.look import Call, Level, Look
 
 
-def test_what_no_struct_knows_is_shown_in_full_and_what_is_said_already_is_not() -> None:
+def test_unknown_keys_are_shown_once_at_level_full() -> None:
     output = {"stdout": "x", "exit_code": 0, "exitCode": 0, "output": "x", "sandbox": {"network": False}}
 
     assert not card_of(result("Bash", output)).all(".left-over")
     assert card_of(result("Bash", output), "full").one(".left-over").text == "sandboxnetworkfalse"
 
 
-def test_a_value_of_another_type_is_a_tree_at_every_level() -> None:
+def test_value_of_wrong_type_is_a_tree() -> None:
     for level in ("summary", "full"):
         card = card_of(made("tool-call", callId="c", name="MultiEdit", status="running", input={"edits": "x"}), level)
         assert card.one("dl.tree").text == "editsx"
 
 
-def test_a_tree_has_bounds_and_says_what_it_leaves_out() -> None:
+def test_tree_is_bounded() -> None:
     card = card_of(result("Unknown", {"values": list(range(5_000))}), "full")
 
     assert card.texts(".more")[-1] == "3,001 more values"
@@ -40,7 +40,7 @@ def test_deep_nesting_ends_as_json() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+$", "[", "\\", "*", "(?P<", "a{999999999}", "x|y", "$", "(((((((", "\x00"])
-def test_a_pattern_is_never_run(pattern: str) -> None:
+def test_search_pattern_is_never_run(pattern: str) -> None:
     hits = {"matches": [{"filePath": "a", "line": 1, "excerpt": "a" * 5_000 + "!"}] * 50}
     call = Call("Grep", {"pattern": pattern}, "")
 
@@ -58,7 +58,7 @@ def test_a_pattern_is_never_run(pattern: str) -> None:
         ("de.*name", ["name"]),
     ],
 )
-def test_the_plain_parts_of_a_pattern_are_marked(pattern: str, marked: list[str]) -> None:
+def test_literal_parts_of_pattern_are_marked(pattern: str, marked: list[str]) -> None:
     hits = {"matches": [{"filePath": "a.py", "line": 4, "excerpt": "def greet(name):"}]}
     card = card_of(result("Grep", hits), "summary", Call("Grep", {"pattern": pattern}, ""))
 
@@ -78,7 +78,7 @@ def test_the_plain_parts_of_a_pattern_are_marked(pattern: str, marked: list[str]
         ("Bash", {"command": "x" * 1_000_000}),
     ],
 )
-def test_a_megabyte_takes_a_bounded_time(name: str, payload: dict[str, object]) -> None:
+def test_megabyte_takes_bounded_time(name: str, payload: dict[str, object]) -> None:
     event = made("tool-call", callId="c", name=name, status="running", input=payload)
     bounds: tuple[tuple[Level, float], ...] = (("summary", 1.0), ("full", 3.0))
     for level, seconds in bounds:

@@ -30,7 +30,7 @@ def facts(card: Element) -> dict[str, str]:
 # -- to-do lists --------------------------------------------------------------------------------------------------
 
 
-def test_a_todo_list_is_a_check_list_with_its_states_in_words() -> None:
+def test_todo_list_is_a_check_list() -> None:
     first, second, _ = of(ToolCall, cards(f"{CLAUDE}/todos.jsonl"), "TodoWrite")
     assert first.texts("li") == [
         "◐ Read the code in progress Reading the code",
@@ -41,7 +41,7 @@ def test_a_todo_list_is_a_check_list_with_its_states_in_words() -> None:
     assert second.one("p.count").text == "1 of 3 done"
 
 
-def test_the_result_of_a_todo_list_says_what_has_changed_since_the_list_before() -> None:
+def test_todo_result_shows_changes() -> None:
     first, second, third = of(ToolResult, cards(f"{CLAUDE}/todos.jsonl"), "TodoWrite")
     assert first.one("p.note").text == "A new list."
     assert [(one.one(".content").text, one.one(".change").text) for one in second.all("li")] == [
@@ -51,7 +51,7 @@ def test_the_result_of_a_todo_list_says_what_has_changed_since_the_list_before()
     assert third.texts(".change") == ["was in progress", "was to do"]
 
 
-def test_entries_that_are_gone_are_said_to_be_removed() -> None:
+def test_removed_todos_are_shown() -> None:
     ended = result(
         "TodoWrite",
         {
@@ -65,7 +65,7 @@ def test_entries_that_are_gone_are_said_to_be_removed() -> None:
     assert card_of(ended, call=call).texts("li") == ["☐ c to do new", "▫ b doing it removed"]
 
 
-def test_a_list_of_codex_with_its_own_spellings_is_the_same_check_list() -> None:
+def test_codex_plan_is_a_check_list() -> None:
     call = of(ToolCall, cards("codex-exec/codex-0.169/plan.jsonl"), "TodoWrite")[0]
     assert call.texts("li") == ["☐ Read the code to do", "☐ Edit the greeting to do", "☐ Run the tests to do"]
     assert not call.all("dl.tree")
@@ -74,7 +74,7 @@ def test_a_list_of_codex_with_its_own_spellings_is_the_same_check_list() -> None
 # -- tasks --------------------------------------------------------------------------------------------------------
 
 
-def test_a_subagents_card_has_its_kind_its_prompt_and_its_answer() -> None:
+def test_subagent_shows_type_prompt_and_answer() -> None:
     found = cards("claude-transcript/claude-code-2.1.330/subagent-waited-for.jsonl")
     call, result = of(ToolCall, found, "Task")[0], of(ToolResult, found, "Task")[0]
     assert facts(call) == {"subagent": "general-purpose"}
@@ -83,7 +83,7 @@ def test_a_subagents_card_has_its_kind_its_prompt_and_its_answer() -> None:
     assert facts(result) == {"took": "0.3 s", "tokens": "2,442", "calls of tools": "2"}
 
 
-def test_work_in_the_background_is_acknowledged_and_ends_later() -> None:
+def test_background_task_has_two_results() -> None:
     acknowledged, ended = of(ToolResult, cards(f"{CLAUDE}/subagent-async.jsonl"), "Task")
     assert acknowledged.texts(".fact") == ["goes on in the background"]
     assert "internal metadata" not in acknowledged.text
@@ -91,7 +91,7 @@ def test_work_in_the_background_is_acknowledged_and_ends_later() -> None:
     assert ended.one(".prose").text == "greet is defined at src/app.py line 4."
 
 
-def test_what_a_subagent_does_belongs_into_the_card_of_the_call_that_spawned_it() -> None:
+def test_subagent_event_names_its_call() -> None:
     events = recorded(f"{CLAUDE}/subagent-async.jsonl")
     task = next(event for event in events if isinstance(event, ToolCall) and event.name == "Task")
     inside = [card for event, card in cards_of(events) if event.parent == task.call_id]
@@ -105,7 +105,7 @@ def test_what_a_subagent_does_belongs_into_the_card_of_the_call_that_spawned_it(
     }
 
 
-def test_a_subagents_prompt_is_not_the_users() -> None:
+def test_subagent_prompt_is_not_the_users() -> None:
     prompts = [
         card.one(".title").text
         for event, card in cards(f"{CODEX}/subagent.jsonl")
@@ -114,7 +114,7 @@ def test_a_subagents_prompt_is_not_the_users() -> None:
     assert prompts == ["You", "Prompt"]
 
 
-def test_a_task_list_is_a_table_and_a_change_of_state_is_said() -> None:
+def test_task_list_is_a_table() -> None:
     found = of(ToolResult, cards(f"{CLAUDE}/task-list.jsonl"), "Task")
     assert facts(found[0]) == {"task": "1"}
     assert facts(found[3]) == {"state": "pending → in_progress"}
@@ -125,7 +125,7 @@ def test_a_task_list_is_a_table_and_a_change_of_state_is_said() -> None:
     ]
 
 
-def test_the_agents_that_codex_waited_for_are_a_table() -> None:
+def test_codex_agents_are_a_table() -> None:
     waited = of(ToolResult, cards(f"{CODEX}/subagent.jsonl"), "TaskOutput")[0]
     assert rows(waited) == [
         ["agent", "state", "last message"],
@@ -136,7 +136,7 @@ def test_the_agents_that_codex_waited_for_are_a_table() -> None:
 # -- dialogs ------------------------------------------------------------------------------------------------------
 
 
-def test_a_question_shows_its_options_and_the_result_which_one_was_chosen() -> None:
+def test_question_shows_options_and_choice() -> None:
     found = cards(f"{CLAUDE}/control-question.jsonl")
     call, result = of(ToolCall, found)[0], of(ToolResult, found)[0]
     assert call.one(".chip").text == "Database"
@@ -146,7 +146,7 @@ def test_a_question_shows_its_options_and_the_result_which_one_was_chosen() -> N
     assert result.texts("li.chosen") == ["✓ chosen: SQLite Simple file"]
 
 
-def test_a_question_whose_call_shows_it_is_not_asked_twice_and_its_answer_is_a_line() -> None:
+def test_question_of_call_is_not_repeated() -> None:
     found = cards(f"{CLAUDE}/control-question.jsonl")
     request, response = of(PermissionRequest, found)[0], of(PermissionResponse, found)[0]
     assert (request.one(".preview").text, request.all(".body")) == ("Which database?", [])
@@ -155,7 +155,7 @@ def test_a_question_whose_call_shows_it_is_not_asked_twice_and_its_answer_is_a_l
     assert alone.texts("li") == ["SQLite Simple file", "Postgres Server"]
 
 
-def test_several_choices_and_words_of_ones_own_are_told_apart() -> None:
+def test_several_choices_and_own_words() -> None:
     answered = result(
         "AskUserQuestion",
         {
@@ -171,7 +171,7 @@ def test_several_choices_and_words_of_ones_own_are_told_apart() -> None:
     assert card.texts("p.asked") == ["Which? (several may be chosen)", "Else?"]
 
 
-def test_a_permission_request_shows_what_is_asked_and_the_answers_offered() -> None:
+def test_permission_request_shows_input_and_options() -> None:
     found = cards("acp/opencode-1.18.33/denied.jsonl")
     request, response = of(PermissionRequest, found)[0], of(PermissionResponse, found)[0]
     assert (request.one(".title").text, request.one(".preview").text) == ("Permission", "rm README.md")
@@ -181,25 +181,25 @@ def test_a_permission_request_shows_what_is_asked_and_the_answers_offered() -> N
     assert request.attributes["data-for"] == response.attributes["data-for"] == "live"
 
 
-def test_a_permission_asked_with_an_object_of_the_agents_own_shows_it_as_a_tree() -> None:
+def test_unknown_permission_input_is_a_tree() -> None:
     request = of(PermissionRequest, cards("opencode-bus/opencode-1.18.33/denied.jsonl"))[0]
     assert request.one(".preview").text == "Bash"
     assert facts(request)["patterns"] == "rm README.md"
 
 
-def test_the_words_of_a_refusal_are_shown() -> None:
+def test_refusal_message_is_shown() -> None:
     refused = made("permission-response", permissionId="p", outcome="denied", by="user", message="keep *it*")
     assert card_of(refused).one("em").text == "it"
 
 
-def test_a_plan_is_prose_and_its_approval_what_the_agent_was_told() -> None:
+def test_plan_is_prose() -> None:
     found = cards(f"{CLAUDE}/control-plan-mode.jsonl")
     assert of(ToolCall, found, "ExitPlanMode")[0].texts("li") == ["Read", "Edit", "Test"]
     approved = of(ToolResult, found, "ExitPlanMode")[0]
     assert approved.one("pre.text").text == "User has approved exiting plan mode. You can now proceed."
 
 
-def test_a_new_title_is_not_said_twice() -> None:
+def test_title_is_not_repeated() -> None:
     ended = result("change_title", {"title": "T"})
     assert card_of(ended, call=Call("change_title", {"title": "T"}, "T")).all("dd") == []
     assert facts(card_of(ended)) == {"title": "T"}
@@ -208,7 +208,7 @@ def test_a_new_title_is_not_said_twice() -> None:
 # -- the web ------------------------------------------------------------------------------------------------------
 
 
-def test_hits_of_a_search_are_links_with_their_host_and_the_answers_words() -> None:
+def test_web_search_hits_are_links() -> None:
     result = of(ToolResult, cards(f"{CLAUDE}/web.jsonl"), "WebSearch")[0]
     hit, answer = result.all("li")
     assert (hit.one("a").text, hit.one("a").attributes["href"]) == ("Fixture page", "http://127.0.0.1:18080/page")
@@ -216,7 +216,7 @@ def test_hits_of_a_search_are_links_with_their_host_and_the_answers_words() -> N
     assert answer.text == "Search summary: the fixture page says 42."
 
 
-def test_a_page_that_was_fetched_has_status_size_and_its_text_as_prose() -> None:
+def test_fetched_page_has_status_size_and_prose() -> None:
     output = {"code": 200, "codeText": "OK", "bytes": 5120, "url": "https://example.org/b", "text": "# Title\n\nwords"}
     ended = result("WebFetch", output)
     card = card_of(ended, call=Call("WebFetch", {"url": "https://example.org/a"}, ""))
@@ -227,7 +227,7 @@ def test_a_page_that_was_fetched_has_status_size_and_its_text_as_prose() -> None
 # -- MCP ----------------------------------------------------------------------------------------------------------
 
 
-def test_an_mcp_call_names_server_and_tool_and_shows_arguments_and_answer() -> None:
+def test_mcp_card_names_server_and_tool() -> None:
     found = cards("acp/codex-acp-2.6.0/mcp.jsonl")
     call, result = of(ToolCall, found, "mcp__fixture__echo")[0], of(ToolResult, found, "mcp__fixture__echo")[0]
     assert call.one(".title").text == "fixture · echo"
@@ -235,7 +235,7 @@ def test_an_mcp_call_names_server_and_tool_and_shows_arguments_and_answer() -> N
     assert result.one("pre.text").text == "echo: hi there"
 
 
-def test_a_picture_of_an_mcp_tool_is_an_image_and_not_said_twice() -> None:
+def test_mcp_image_is_shown_once() -> None:
     result = of(ToolResult, cards("acp/codex-acp-2.6.0/mcp.jsonl", "full"), "mcp__fixture__picture")[0]
     image = result.one("img")
     assert image.attributes["src"].startswith("/api/outputs/s:")
@@ -243,7 +243,7 @@ def test_a_picture_of_an_mcp_tool_is_an_image_and_not_said_twice() -> None:
     assert not result.all("dl.tree")
 
 
-def test_an_answer_that_is_json_is_a_tree() -> None:
+def test_json_answer_is_a_tree() -> None:
     answer = {
         "text": '{"issues": [{"id": 7, "url": "https://example.org/7"}]}',
         "_mcp": {"serverId": "a", "toolId": "b"},
@@ -255,13 +255,13 @@ def test_an_answer_that_is_json_is_a_tree() -> None:
     assert [one.attributes["href"] for one in card.all("a")][1:] == ["https://example.org/7"]
 
 
-def test_resources_of_mcp_servers_are_a_table() -> None:
+def test_mcp_resources_are_a_table() -> None:
     output = {"value": [{"uri": "note://1", "name": "one", "mimeType": "text/plain", "server": "notes"}]}
     ended = result("ListMcpResources", output)
     assert rows(card_of(ended)) == [["name", "address", "type", "server"], ["one", "note://1", "text/plain", "notes"]]
 
 
-def test_a_search_for_tools_lists_what_it_found() -> None:
+def test_tool_search_lists_hits() -> None:
     output = {"matches": ["TaskCreate", "TaskList"], "total_deferred_tools": 40}
     ended = result("ToolSearch", output)
     assert facts(card_of(ended)) == {"found": "TaskCreate, TaskList", "of": "40"}
@@ -270,14 +270,14 @@ def test_a_search_for_tools_lists_what_it_found() -> None:
 # -- messages, sessions, figures ----------------------------------------------------------------------------------
 
 
-def test_an_answer_is_markdown_and_a_remote_image_in_it_a_link() -> None:
+def test_message_is_markdown_without_remote_images() -> None:
     card = card_of(made("message", role="assistant", text="**Done**, see ![chart](https://example.org/a.png)"))
     assert card.one("strong").text == "Done"
     assert not card.all("img")
     assert card.one(".body").one("a").attributes["href"] == "https://example.org/a.png"
 
 
-def test_attachments_that_are_no_images_are_links_with_name_type_and_size() -> None:
+def test_other_attachments_are_links() -> None:
     attached = [
         {"mimeType": "application/pdf", "outputId": "o1", "bytes": 12345, "name": "a.pdf"},
         {"mimeType": "image/svg+xml", "outputId": "o2", "bytes": 10},
@@ -299,13 +299,13 @@ def test_attachments_that_are_no_images_are_links_with_name_type_and_size() -> N
     assert card.texts(".fact")[0] == "4 attachments"
 
 
-def test_a_header_repeats_the_text_only_where_there_is_no_body() -> None:
+def test_header_repeats_text_only_without_body() -> None:
     said = made("message", role="assistant", text="Hello there")
     assert card_of(said, "title").one(".preview").text == "Hello there"
     assert card_of(said, "summary").all(".preview") == []
 
 
-def test_a_session_that_begins_tells_its_facts_and_one_that_changes_is_unobtrusive() -> None:
+def test_session_cards() -> None:
     found = cards(f"{CLAUDE}/todos.jsonl")
     started = found[0][1]
     assert started.texts(".fact") == ["claude-opus-5-5", "acceptEdits", "17 tools", "4 commands", "1 MCP server"]
@@ -323,7 +323,7 @@ def test_a_session_that_begins_tells_its_facts_and_one_that_changes_is_unobtrusi
     assert not changed.all(".body")
 
 
-def test_usage_says_tokens_cost_and_context_in_the_header_and_the_rest_in_full() -> None:
+def test_usage_card() -> None:
     usage = made(
         "usage",
         scope="turn",
@@ -343,7 +343,7 @@ def test_usage_says_tokens_cost_and_context_in_the_header_and_the_rest_in_full()
     assert facts(card_of(usage, "full"))["of these read from the cache"] == "9,000"
 
 
-def test_a_notice_has_its_level_and_code_and_in_full_its_data() -> None:
+def test_notice_card() -> None:
     notice = made("notice", level="warning", code="retry", text="overloaded", data={"attempt": 1})
     card = card_of(notice)
     assert (card.one(".title").text, card.one(".preview").text, card.one(".status").text) == (
@@ -355,7 +355,7 @@ def test_a_notice_has_its_level_and_code_and_in_full_its_data() -> None:
     assert facts(card_of(notice, "full")) == {"attempt": "1"}
 
 
-def test_a_turn_that_failed_is_an_error_and_one_that_began_is_unobtrusive() -> None:
+def test_turn_cards() -> None:
     failed = card_of(made("turn", state="failed", reason="error_max_turns", durationMs=1234))
     assert failed.attributes["data-status"] == "error"
     assert "minor" not in failed.classes
@@ -364,13 +364,13 @@ def test_a_turn_that_failed_is_an_error_and_one_that_began_is_unobtrusive() -> N
     assert "minor" in card_of(made("turn", state="started")).classes
 
 
-def test_a_line_that_could_not_be_read_says_why_and_how_it_begins() -> None:
+def test_unparsed_card() -> None:
     card = card_of(made("unparsed", reason="not-json", text="<html>", bytes=1200))
     assert card.one("p.note").text == "A line of 1,200 bytes that could not be read (not-json). It begins:"
     assert card.one("pre.text").text == "<html>"
 
 
-def test_an_answer_that_has_only_an_id_is_explained() -> None:
+def test_option_without_name_is_explained() -> None:
     request = of(PermissionRequest, cards("codex-mcp/codex-0.120/command-denied.jsonl"))[0]
     assert request.texts("li") == [
         "approved allows it this once",

@@ -34,7 +34,7 @@ def answered(path: str, name: str, level: Level = "summary") -> Element:
     return next(card for event, card in cards(path, name, level) if isinstance(event, ToolResult))
 
 
-def test_every_canonical_tool_has_a_renderer_and_every_struct_is_somebodys() -> None:
+def test_every_canonical_tool_has_a_card() -> None:
     assert TOOLS.keys() <= TOOL_CARDS.keys()
 
 
@@ -51,21 +51,21 @@ FAILED = [
 
 
 @pytest.mark.parametrize("path", FAILED)
-def test_a_command_that_fails_shows_what_it_printed_and_its_exit_code(path: str) -> None:
+def test_failed_command_shows_output_and_exit_code(path: str) -> None:
     card = answered(path, "Bash")
 
     assert card.one("pre.stdout").raw.strip() == "partial output\nboom: something broke"
     assert "exit 3" in card.one("header").text
 
 
-def test_standard_error_stands_apart_where_the_agent_tells_it() -> None:
+def test_standard_error_is_separate() -> None:
     card = answered("cline-json/cline-3.0.65/shell-failing.jsonl", "Bash")
 
     assert card.texts("pre.stdout") == ["partial output"]
     assert card.texts("pre.stderr") == ["boom: something broke"]
 
 
-def test_a_command_shows_what_it_is_for_where_it_runs_and_how() -> None:
+def test_command_shows_description_folder_and_options() -> None:
     assert asked("acp/opencode-1.18.33/denied.jsonl", "Bash").one("pre.command").text == "rm README.md"
     assert asked("acp/codex-acp-2.6.0/shell-fails.jsonl", "Bash").one(".facts").text == "in/tmp/ws"
     in_background = asked("claude-stream/claude-code-2.1.330/background-shell.jsonl", "Bash")
@@ -73,7 +73,7 @@ def test_a_command_shows_what_it_is_for_where_it_runs_and_how() -> None:
     assert in_background.one(".facts").text == "backgroundyes"
 
 
-def test_what_a_denied_command_was_told_is_shown_at_every_level_but_title() -> None:
+def test_denied_command_shows_reason() -> None:
     for level in ("summary", "full"):
         card = answered("cursor-stream/cursor-written/session.jsonl", "Bash", level)
         assert card.texts(".error pre") or card.texts("pre")
@@ -90,7 +90,7 @@ def test_what_a_denied_command_was_told_is_shown_at_every_level_but_title() -> N
         "codex-mcp/codex-0.120/unicode.jsonl",
     ],
 )
-def test_output_has_the_colours_of_a_terminal_and_progress_as_it_ended(path: str) -> None:
+def test_output_has_terminal_colours_and_final_progress(path: str) -> None:
     printed = answered(path, "Bash").one("pre.stdout")
 
     assert [(one.attributes["class"], one.text) for one in printed.all("span")] == [
@@ -103,14 +103,14 @@ def test_output_has_the_colours_of_a_terminal_and_progress_as_it_ended(path: str
     assert "10% " not in printed.text
 
 
-def test_a_summary_shows_a_dozen_lines_and_counts_the_rest() -> None:
+def test_summary_shows_twelve_lines() -> None:
     card = card_of(result("Bash", {"stdout": "".join(f"{n}\n" for n in range(30))}))
 
     assert card.one("pre.stdout").raw.split() == [str(n) for n in range(12)]
     assert card.texts(".more") == ["18 more lines"]
 
 
-def test_what_was_cut_in_the_event_links_to_the_whole_of_it() -> None:
+def test_cut_text_links_to_whole() -> None:
     whole = {"/output/stdout": {"outputId": "o1", "bytes": 70_000, "lines": 2, "mimeType": "text/plain"}}
     for level in ("summary", "full"):
         card = card_of(result("Bash", {"stdout": "the beginning"}, outputs=whole), level)
@@ -119,7 +119,7 @@ def test_what_was_cut_in_the_event_links_to_the_whole_of_it() -> None:
         ]
 
 
-def test_followers_of_a_shell_say_which_and_show_what_came() -> None:
+def test_background_shell_tools() -> None:
     path = "claude-stream/claude-code-1.0.128/background-shell.jsonl"
 
     assert asked(path, "BashOutput").one(".facts").text == "shellbdfb53"
@@ -142,7 +142,7 @@ def test_followers_of_a_shell_say_which_and_show_what_came() -> None:
         "qwen-stream/qwen-0.24.4/parallel-calls.jsonl",
     ],
 )
-def test_a_file_has_numbers_and_colours_by_its_name(path: str) -> None:
+def test_file_has_line_numbers_and_colours(path: str) -> None:
     card = answered(path, "Read")
     code = card.one("pre.code")
 
@@ -151,7 +151,7 @@ def test_a_file_has_numbers_and_colours_by_its_name(path: str) -> None:
     assert "greet" in [one.text for one in code.all("span.nf")]
 
 
-def test_lines_have_the_numbers_they_have_in_the_file() -> None:
+def test_part_of_file_has_its_line_numbers() -> None:
     file = {"content": "one\ntwo\n", "startLine": 41, "numLines": 2, "totalLines": 90, "filePath": "a.txt"}
     card = card_of(result("Read", {"file": file}))
 
@@ -159,13 +159,13 @@ def test_lines_have_the_numbers_they_have_in_the_file() -> None:
     assert card.texts(".extent") == ["lines 41 to 42 of 90"]
 
 
-def test_a_picture_that_was_read_is_no_text() -> None:
+def test_image_read_is_an_attachment() -> None:
     card = answered("acp/claude-agent-acp-0.100.0/picture.jsonl", "Read")
 
     assert not card.all("pre.code")
 
 
-def test_a_new_file_is_shown_as_it_will_be() -> None:
+def test_new_file_is_source_code() -> None:
     for path in ("claude-stream/claude-code-2.1.330/write.jsonl", "vibe-json/vibe-3.0.2/write.jsonl"):
         card = asked(path, "Write")
         assert card.texts(".path")[0].endswith("docs/notes.md")
@@ -183,7 +183,7 @@ def test_a_new_file_is_shown_as_it_will_be() -> None:
         ("codex-mcp/codex-0.120/reasoning-edit.jsonl", "Patch"),
     ],
 )
-def test_an_edit_shows_what_goes_and_what_comes_and_marks_the_words(path: str, name: str) -> None:
+def test_edit_is_a_diff_with_marked_words(path: str, name: str) -> None:
     diff = asked(path, name).one("pre.diff")
 
     (gone,), (new,) = diff.all("del.line"), diff.all("ins.line")
@@ -192,7 +192,7 @@ def test_an_edit_shows_what_goes_and_what_comes_and_marks_the_words(path: str, n
     assert new.texts("mark") in (["Howdy"], ["Good day"])
 
 
-def test_the_place_in_the_file_is_shown_to_those_who_want_all() -> None:
+def test_level_full_shows_place_in_file() -> None:
     path = "claude-stream/claude-code-2.1.330/edit.jsonl"
     card = answered(path, "Edit", "full")
 
@@ -204,7 +204,7 @@ def test_the_place_in_the_file_is_shown_to_those_who_want_all() -> None:
 @pytest.mark.parametrize(
     "path", ["codex-app-server/codex-0.169/patch-approved.jsonl", "codex-rollout/codex-0.169/patch.jsonl"]
 )
-def test_a_patch_says_what_becomes_of_each_file(path: str) -> None:
+def test_patch_shows_each_file(path: str) -> None:
     changes = asked(path, "Patch").all("section.change")
 
     kinds = {change.texts(".path")[0].split("/")[-1]: change for change in changes}
@@ -217,7 +217,7 @@ def test_a_patch_says_what_becomes_of_each_file(path: str) -> None:
     assert kinds["util.py"].one(".counts").text == "+1 −1"
 
 
-def test_a_turns_diff_is_shown_by_file() -> None:
+def test_diff_of_turn_is_shown_by_file() -> None:
     card = asked("codex-app-server/codex-0.169/patch-approved.jsonl", "Diff")
 
     assert [change.one(".file").text for change in card.all("section.change")] == [
@@ -227,14 +227,14 @@ def test_a_turns_diff_is_shown_by_file() -> None:
     ]
 
 
-def test_a_patch_that_failed_says_why() -> None:
+def test_failed_patch_shows_reason() -> None:
     card = answered("legacy/happy-written/codex.jsonl", "Patch")
 
     assert card.text.count("patch does not apply") >= 1
     assert "Not applied." in card.texts(".note")
 
 
-def test_a_cell_of_a_notebook_is_code() -> None:
+def test_notebook_cell_is_code() -> None:
     path = "claude-stream/claude-code-2.1.330/tool-errors.jsonl"
 
     assert asked(path, "NotebookEdit").one("pre.code").one("span.nb").text == "print"
@@ -256,7 +256,7 @@ def test_a_cell_of_a_notebook_is_code() -> None:
         ),
     ],
 )
-def test_a_change_that_was_cut_links_to_the_whole(name: str, payload: dict[str, object], pointer: str) -> None:
+def test_cut_change_links_to_whole(name: str, payload: dict[str, object], pointer: str) -> None:
     whole = {pointer: {"outputId": "o1", "bytes": 70_000, "lines": 2, "mimeType": "text/plain"}}
     card = card_of(made("tool-call", callId="c", name=name, status="running", input=payload, outputs=whole))
 
@@ -274,7 +274,7 @@ def test_a_change_that_was_cut_links_to_the_whole(name: str, payload: dict[str, 
         ("pi-json/pi-0.73.1/search.jsonl", "README.md"),
     ],
 )
-def test_hits_are_grouped_by_file_numbered_and_marked(path: str, readme: str) -> None:
+def test_hits_are_grouped_by_file(path: str, readme: str) -> None:
     card = answered(path, "Grep")
     first = card.all("section.hits")[0]
 
@@ -285,7 +285,7 @@ def test_hits_are_grouped_by_file_numbered_and_marked(path: str, readme: str) ->
     assert card.one(".count").text == "4 hits in 2 files"
 
 
-def test_files_that_match_are_counted_as_files() -> None:
+def test_matching_files_are_counted() -> None:
     path = "claude-transcript/claude-code-1.0.51-written/sidechains-and-torn-line.jsonl"
 
     assert answered(path, "Grep").one(".count").text == "1 file"
@@ -307,13 +307,13 @@ def test_paths_are_a_list(path: str, name: str, count: str, shown: list[str]) ->
     assert card.texts("li.path") == shown
 
 
-def test_a_folder_as_a_tree_is_shown_as_one() -> None:
+def test_folder_tree_is_kept() -> None:
     card = answered("cursor-stream/cursor-written/session.jsonl", "LS")
 
     assert "hello.txt" in card.all("dl.tree")[0].text
 
 
-def test_a_semantic_search_shows_what_was_found_where() -> None:
+def test_code_search_shows_hits() -> None:
     path = "openai-responses/responses-written/hosted-tools.jsonl"
 
     assert asked(path, "CodeSearch").texts("pre.pattern") == ["link policy"]
@@ -324,7 +324,7 @@ def test_a_semantic_search_shows_what_was_found_where() -> None:
 # -- display tools ------------------------------------------------------------------------------------------------
 
 
-def test_display_tools_show_what_was_asked_and_the_line_the_model_got() -> None:
+def test_display_tools_show_input_and_line_for_model() -> None:
     path = "display-tools/tooltap-0.1/three-tools.jsonl"
 
     assert asked(path, "mcp__tooltap__run_and_display").one("pre.command").text.startswith("echo partial output;")

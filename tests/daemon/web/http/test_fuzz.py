@@ -39,7 +39,7 @@ def browser(common: tuple[Running, Browser]) -> Browser:
     st.sampled_from(["GET", "HEAD", "POST", "DELETE"]), st.sampled_from(PLACES), st.text(max_size=20), queries, headers
 )
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_whatever_is_asked_is_answered(
+def test_any_request_is_answered(
     browser: Browser, method: str, place: str, rest: str, query: list[tuple[str, str]], extra: dict[str, str]
 ) -> None:
     target = place + (quote(rest, safe="/") if place.endswith("/") else "")
@@ -60,7 +60,7 @@ def test_whatever_is_asked_is_answered(
 
 @given(st.binary(max_size=200), st.booleans())
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_bytes_that_are_no_request_harm_nobody(browser: Browser, data: bytes, begun: bool) -> None:
+def test_any_bytes_are_survived(browser: Browser, data: bytes, begun: bool) -> None:
     with browser.connect() as connection:
         connection.sendall((b"GET / HTTP/1.1\r\nHost: " if begun else b"") + data)
 

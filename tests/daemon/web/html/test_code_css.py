@@ -28,12 +28,12 @@ def colours(which: int, name: str, *, of: str = "") -> set[str]:
 
 
 @pytest.mark.parametrize(("one", "other", "ratio"), [("#000000", "#ffffff", 21.0), ("#777777", "#ffffff", 4.48)])
-def test_contrast_is_that_of_wcag(one: str, other: str, ratio: float) -> None:
+def test_contrast_follows_wcag(one: str, other: str, ratio: float) -> None:
     assert contrast(one, other) == pytest.approx(ratio, abs=0.01)
 
 
 @pytest.mark.parametrize(("which", "scheme"), SCHEMES)
-def test_every_text_colour_can_be_read_on_every_background(which: int, scheme: Scheme) -> None:
+def test_every_text_colour_is_readable(which: int, scheme: Scheme) -> None:
     texts, grounds = colours(which, "color"), colours(which, "background-color")
 
     assert len(texts) > 100
@@ -43,7 +43,7 @@ def test_every_text_colour_can_be_read_on_every_background(which: int, scheme: S
 
 
 @pytest.mark.parametrize(("which", "scheme"), SCHEMES)
-def test_what_came_and_what_went_differ_from_what_stays(which: int, scheme: Scheme) -> None:
+def test_added_and_removed_lines_differ(which: int, scheme: Scheme) -> None:
     (came,), (went,) = (colours(which, "background-color", of=f"pre.diff {tag}") for tag in ("ins", "del"))
 
     assert len({came, went, scheme.background}) == 3
@@ -78,7 +78,7 @@ def test_every_class_of_coloured_code_has_a_rule(language: str) -> None:
     assert [name for name in classes - {"w"} if f"pre .{name} {{" not in code_css()] == []
 
 
-def test_it_loads_nothing_and_is_made_once() -> None:
+def test_style_sheet_loads_nothing_and_is_cached() -> None:
     assert "url(" not in code_css()
     assert "@import" not in code_css()
     assert code_css() is code_css()

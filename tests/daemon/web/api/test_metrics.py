@@ -12,7 +12,7 @@ from tests.daemon.web.browsing import Browser
 from tooltap import __version__
 
 
-def test_metrics_are_what_prometheus_reads(daemon: Running, browser: Browser) -> None:
+def test_metrics_have_prometheus_format(daemon: Running, browser: Browser) -> None:
     daemon.commit(commit(message("a"), call("1")), commit(message("b", "t"), stream="t", state="ended"))
     wire = daemon.subscribe(after="now")
     wire.until("live")
@@ -51,7 +51,7 @@ def test_counters_count(daemon: Running, browser: Browser) -> None:
     assert {one.labels["code"]: one.value for one in answers.samples} == {"200": 3, "403": 2, "404": 1}
 
 
-def test_what_agents_say_is_no_label(daemon: Running, browser: Browser) -> None:
+def test_labels_have_no_foreign_values(daemon: Running, browser: Browser) -> None:
     """The number of time series stays what it is, however many streams, sessions and tools there are."""
     browser.get("/metrics")
     before = browser.get("/metrics").body.count(b"\n")

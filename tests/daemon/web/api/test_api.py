@@ -28,7 +28,7 @@ def fill(daemon: Running, count: int = 10) -> None:
     daemon.commit(commit(*(message(f"m{number}") for number in range(count))))
 
 
-def test_a_page_has_the_very_bytes_of_the_socket(daemon: Running, browser: Browser) -> None:
+def test_page_has_bytes_of_the_socket(daemon: Running, browser: Browser) -> None:
     daemon.commit(commit(message("ä\u2028\ud7ff </script>"), call("1"), result("1")), commit(message("b"), base=1))
 
     answer = browser.get("/api/events")
@@ -39,7 +39,7 @@ def test_a_page_has_the_very_bytes_of_the_socket(daemon: Running, browser: Brows
     assert answer.body == b'{"events":[%b],"next":4,"more":false,"journal":"%b"}' % (lines, journal)
 
 
-def test_pages_go_on_where_the_one_before_ended(daemon: Running, browser: Browser) -> None:
+def test_pages_continue_forwards(daemon: Running, browser: Browser) -> None:
     fill(daemon)
     found, after, more = [], "start", True
     while more:
@@ -54,7 +54,7 @@ def test_pages_go_on_where_the_one_before_ended(daemon: Running, browser: Browse
     assert texts(browser.get(f"/api/events?after={after}").json) == ["new"]
 
 
-def test_pages_go_back_from_the_newest(daemon: Running, browser: Browser) -> None:
+def test_pages_continue_backwards(daemon: Running, browser: Browser) -> None:
     fill(daemon)
     found, before, more = [], "now", True
     while more:
@@ -65,7 +65,7 @@ def test_pages_go_back_from_the_newest(daemon: Running, browser: Browser) -> Non
     assert found == [f"m{number}" for number in reversed(range(10))]
 
 
-def test_filters_may_be_repeated_and_leave_out_what_does_not_match(daemon: Running, browser: Browser) -> None:
+def test_filters_may_be_repeated(daemon: Running, browser: Browser) -> None:
     daemon.commit(
         commit(message("m"), call("1"), call("2", name="Read", agent="child")),
         commit(message("other", "t", session="session-2"), call("3", "t"), stream="t"),
@@ -87,7 +87,7 @@ def test_filters_may_be_repeated_and_leave_out_what_does_not_match(daemon: Runni
     assert seqs("provider=gemini&session=&stream=") == [1, 2, 3, 4, 5]
 
 
-def test_pages_show_what_users_see(daemon: Running, browser: Browser) -> None:
+def test_pages_of_display_events(daemon: Running, browser: Browser) -> None:
     daemon.commit(commit(message("m"), event(SessionEvent, state="started"), call("1", preview="ls")))
 
     shown = b",".join(socket_lines(daemon, **{"as": "display"}))
@@ -96,7 +96,7 @@ def test_pages_show_what_users_see(daemon: Running, browser: Browser) -> None:
     assert [one["kind"] for one in back] == ["tool_use", "text"]
 
 
-def test_a_page_is_bounded_in_events_and_bytes_but_has_at_least_one(tmp_path: Path) -> None:
+def test_page_is_bounded_but_not_empty(tmp_path: Path) -> None:
     with browsed(tmp_path, {"page_events": 4, "page_bytes": 4_096}) as (daemon, browser):
         daemon.commit(commit(*(message(f"{number}" * 1_000) for number in range(9)), message("x" * 50_000)))
 
@@ -121,9 +121,7 @@ def test_a_page_is_bounded_in_events_and_bytes_but_has_at_least_one(tmp_path: Pa
         ("{journal}:4", None),
     ],
 )
-def test_what_a_cursor_misses_is_said(
-    daemon: Running, browser: Browser, after: str, gap: dict[str, Any] | None
-) -> None:
+def test_page_reports_gap(daemon: Running, browser: Browser, after: str, gap: dict[str, Any] | None) -> None:
     daemon.commit(commit(*(message(f"old{n}", "o") for n in range(3)), stream="o", state="ended", updated=1))
     daemon.commit(commit(message("a"), message("b")))
     daemon.expire(2)
@@ -134,7 +132,7 @@ def test_what_a_cursor_misses_is_said(
     assert texts(page) == (["b"] if "4" in after else ["a", "b"])
 
 
-def test_an_event_is_given_in_three_views(daemon: Running, browser: Browser) -> None:
+def test_event_in_three_views(daemon: Running, browser: Browser) -> None:
     daemon.commit(commit(call("1"), result("1", output={"stdout": "x", "_raw": {"a": 1}})))
     wire = daemon.connect()
 
@@ -144,7 +142,7 @@ def test_an_event_is_given_in_three_views(daemon: Running, browser: Browser) -> 
     assert browser.get("/api/events/7").error == (404, "not-found", "there is no event 7")
 
 
-def test_sessions_are_paged_as_on_the_socket(daemon: Running, browser: Browser) -> None:
+def test_sessions_are_paged(daemon: Running, browser: Browser) -> None:
     for number in range(5):
         one = message("m", f"s{number}", session=f"session-{number}")
         daemon.commit(commit(one, stream=f"s{number}"))
@@ -158,7 +156,7 @@ def test_sessions_are_paged_as_on_the_socket(daemon: Running, browser: Browser) 
     assert "next" not in second
 
 
-def test_statistics_are_those_of_the_socket_and_say_where_the_gateway_is(daemon: Running, browser: Browser) -> None:
+def test_statistics_equal_those_of_the_socket(daemon: Running, browser: Browser) -> None:
     web, told = browser.get("/api/stats").json, daemon.stats()
 
     assert web.keys() == told.keys()
@@ -194,7 +192,7 @@ def test_statistics_are_those_of_the_socket_and_say_where_the_gateway_is(daemon:
         ("/metrics?a=1", "there is no `a` here; there are: none"),
     ],
 )
-def test_a_mistake_in_the_query_is_one_sentence(idle: Browser, target: str, sentence: str) -> None:
+def test_bad_query_is_one_sentence(idle: Browser, target: str, sentence: str) -> None:
     status, code, message = idle.get(target).error
 
     assert status == 400
@@ -206,12 +204,12 @@ def test_a_mistake_in_the_query_is_one_sentence(idle: Browser, target: str, sent
 @pytest.mark.parametrize(
     "target", ["/no", "/api", "/api/events/", "/api/events/1/2", "/%2e%2e/etc/passwd", "/api//events"]
 )
-def test_what_is_not_there_is_not_found(idle: Browser, target: str) -> None:
+def test_missing_is_not_found(idle: Browser, target: str) -> None:
     assert idle.get(target).error == (404, "not-found", "there is nothing at this address")
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"])
-def test_methods_that_change_nothing_are_all_there_are(idle: Browser, method: str) -> None:
+def test_only_safe_methods_are_allowed(idle: Browser, method: str) -> None:
     answer = idle.get("/api/events", method=method)
 
     assert answer.error == (405, "method-not-allowed", "this address knows no such method")
@@ -219,7 +217,7 @@ def test_methods_that_change_nothing_are_all_there_are(idle: Browser, method: st
 
 
 @pytest.mark.parametrize("target", ["/api/events", "/api/sessions", "/api/stats", "/healthz", "/metrics"])
-def test_head_says_what_get_would(daemon: Running, browser: Browser, target: str) -> None:
+def test_head_equals_get(daemon: Running, browser: Browser, target: str) -> None:
     daemon.commit(commit(message("a")))
 
     head, get = browser.get(target, method="HEAD"), browser.get(target)
@@ -229,7 +227,7 @@ def test_head_says_what_get_would(daemon: Running, browser: Browser, target: str
     assert int(head.headers["content-length"]) > 0
 
 
-def test_a_request_that_is_too_long_harms_nobody(idle: Browser) -> None:
+def test_too_long_request_is_refused(idle: Browser) -> None:
     """It is not read to its end, so that the answer may get lost."""
     assert idle.get("/api/events?session=" + "x" * 15_000).json["events"] == []
     for head in (f"GET /?{'x' * 500_000} HTTP/1.1\r\n", f"GET / HTTP/1.1\r\nX: {'x' * 500_000}"):
@@ -240,7 +238,7 @@ def test_a_request_that_is_too_long_harms_nobody(idle: Browser) -> None:
     assert idle.get("/healthz").status == 200
 
 
-def test_a_journal_that_fails_is_an_answer_and_no_more(
+def test_failing_journal_is_an_error_response(
     daemon: Running, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     daemon.commit(commit(message("a")))

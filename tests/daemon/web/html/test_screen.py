@@ -30,11 +30,11 @@ from tooltap.daemon.web.html.screen import REPLAYED, WIDTH, final_screen
         ("\x1b]never ended", "\x1b]never ended"),
     ],
 )
-def test_movements_are_carried_out_and_other_sequences_are_gone(written: str, shown: str) -> None:
+def test_movements_are_carried_out(written: str, shown: str) -> None:
     assert final_screen(written) == shown
 
 
-def test_each_character_keeps_the_colour_it_was_written_in() -> None:
+def test_characters_keep_their_colour() -> None:
     assert final_screen("\x1b[32mgreen\x1b[0m\rX") == "X\x1b[0m\x1b[32mreen\x1b[0m"
 
 
@@ -48,7 +48,7 @@ def test_each_character_keeps_the_colour_it_was_written_in() -> None:
         ("4:3;58;2;1;2;3", "4;4"),
     ],
 )
-def test_colours_are_the_nearest_of_256(asked: str, given: str) -> None:
+def test_colours_are_reduced_to_256(asked: str, given: str) -> None:
     assert final_screen(f"\x1b[{asked}mx") == f"\x1b[{given}mx"
 
 
@@ -92,7 +92,7 @@ def test_terminal_html_takes_bounded_time(chunk: str) -> None:
     "chunk",
     ["x\n\x1b[9A", "\x1b[9999Cx\n", "\x1b[31m", "\x1b]", "\x1bP", "x\x1b[2K\r", "a\r\n\rb", "\x1b[999B", "\x1b"],
 )
-def test_it_takes_a_bounded_time_and_no_more_room_than_a_screen_is_wide(chunk: str) -> None:
+def test_final_screen_takes_bounded_time_and_space(chunk: str) -> None:
     written = (chunk * REPLAYED)[: REPLAYED - 1] + "\r"
     start = time.thread_time()
 
@@ -102,13 +102,13 @@ def test_it_takes_a_bounded_time_and_no_more_room_than_a_screen_is_wide(chunk: s
     assert len(shown) <= len(written) // len(chunk) * (WIDTH + len(chunk))
 
 
-def test_of_longer_text_each_line_shows_what_it_ends_with() -> None:
+def test_longer_text_shows_end_of_each_line() -> None:
     written = "".join(f"{percent}%\r" for percent in range(101)) + "\n"
     assert final_screen(written * 1000) == "100%\n" * 1000
 
 
 @given(st.text(st.sampled_from("ab\r\n\b\x1b[]0123456789;:mKJHABCDGP?\\\x07"), max_size=60))
-def test_anything_gives_text_without_movements(written: str) -> None:
+def test_no_movement_remains(written: str) -> None:
     shown = final_screen(written)
 
     assert "\b" not in shown

@@ -24,7 +24,7 @@ def signed(hunks: list[Hunk]) -> list[str]:
     return [line.sign + line.text for hunk in hunks for line in hunk.lines]
 
 
-def test_two_texts_give_what_stays_goes_and_comes() -> None:
+def test_two_texts_are_compared() -> None:
     hunks, note = between("a\nb\nc\nd\n", "a\nB\nc\nd\ne\n")
 
     assert signed(hunks) == [" a", "-b", "+B", " c", " d", "+e"]
@@ -32,17 +32,17 @@ def test_two_texts_give_what_stays_goes_and_comes() -> None:
 
 
 @pytest.mark.parametrize(("old", "new", "shown"), [("", "x\ny", ["+x", "+y"]), ("x\n", "", ["-x"]), ("", "", [])])
-def test_an_empty_side_has_no_lines(old: str, new: str, shown: list[str]) -> None:
+def test_empty_side_has_no_lines(old: str, new: str, shown: list[str]) -> None:
     assert signed(between(old, new)[0]) == shown
 
 
-def test_line_ends_show_where_they_alone_change() -> None:
+def test_changed_line_endings_are_shown() -> None:
     assert signed(between("a\r\nb\r\n", "a\r\nB\r\n")[0]) == [" a", "-b", "+B"]
     assert signed(between("a\r\n", "a\n")[0]) == ["-a\r", "+a"]
     assert between("a", "a\n") == ([], "Only the newline at the end changes.")
 
 
-def test_what_changed_inside_a_line_is_marked() -> None:
+def test_change_inside_line_is_marked() -> None:
     hunks, _ = between('    return "Hello, " + name\n', '    return "Howdy, " + name\n')
     (change,) = cut([Change.of("a.py", "", hunks)], 100)
     old, new = change.hunks[0].lines
@@ -58,7 +58,7 @@ def test_lines_with_little_in_common_are_not_marked() -> None:
     assert [line.segments for line in change.hunks[0].lines] == [(), ()]
 
 
-def test_a_unified_diff_names_its_files_and_numbers_its_lines() -> None:
+def test_unified_diff_has_files_and_line_numbers() -> None:
     text = (
         "diff --git a/src/util.py b/src/maths.py\nindex 1..2\n--- a/src/util.py\n+++ b/src/maths.py\n"
         "@@ -10,3 +10,3 @@ def add(a, b):\n x\n-y\n+z\n w\n"
@@ -80,7 +80,7 @@ def test_a_unified_diff_names_its_files_and_numbers_its_lines() -> None:
     assert signed(list(added.hunks)) == ["+--- text", "\\ No newline at end of file"]
 
 
-def test_hunks_without_numbers_are_those_of_patches_that_a_model_wrote() -> None:
+def test_hunks_of_models_have_no_numbers() -> None:
     (hunk,) = hunks_of_diff("@@ def greet(name):\n     pass\n-    return 1\n+    return 2\n")
 
     assert hunk.title == "def greet(name):"
@@ -88,18 +88,18 @@ def test_hunks_without_numbers_are_those_of_patches_that_a_model_wrote() -> None
     assert {line.number for line in hunk.lines} == {None}
 
 
-def test_hunks_of_claude_are_numbered_by_both_sides() -> None:
+def test_claude_hunks_have_line_numbers() -> None:
     (hunk,) = hunks_of_claude([{"oldStart": 3, "newStart": 4, "lines": [" a", "-b", "+c", " d"]}])
 
     assert [(line.sign, line.number) for line in hunk.lines] == [(" ", 4), ("-", 4), ("+", 5), (" ", 6)]
 
 
 @pytest.mark.parametrize("lines", [None, "text", [1, None], [[]]])
-def test_hunks_of_another_form_are_none(lines: object) -> None:
+def test_invalid_hunks_are_ignored(lines: object) -> None:
     assert hunks_of_claude([{"lines": lines, "oldStart": "3"}]) == []
 
 
-def test_a_summary_shows_the_lines_around_changes_and_counts_the_rest() -> None:
+def test_brief_cut_shows_lines_around_changes() -> None:
     old = "".join(f"{n}\n" for n in range(100))
     hunks, _ = between(old, old.replace("50\n", "fifty\n"))
     (change,) = cut([Change.of("a", "", hunks)], 12, brief=True)
@@ -109,7 +109,7 @@ def test_a_summary_shows_the_lines_around_changes_and_counts_the_rest() -> None:
     assert (change.added, change.removed) == (1, 1)
 
 
-def test_the_lines_of_a_summary_are_those_of_all_files_together() -> None:
+def test_line_limit_is_for_all_files() -> None:
     changes = cut([Change.of(name, "add", whole("x\n" * 10, "+")) for name in ("a", "b", "c")], 12)
 
     assert [sum(len(hunk.lines) for hunk in change.hunks) for change in changes] == [10, 2, 0]
@@ -117,7 +117,7 @@ def test_the_lines_of_a_summary_are_those_of_all_files_together() -> None:
     assert [change.added for change in changes] == [10, 10, 10]
 
 
-def test_long_texts_are_not_compared_and_the_change_says_so() -> None:
+def test_long_texts_are_not_compared() -> None:
     old, new = ("".join(f"{word} {n}\n" for n in range(COMPARED_LINES)) for word in ("old", "new"))
     hunks, note = between(old, new)
 
@@ -126,7 +126,7 @@ def test_long_texts_are_not_compared_and_the_change_says_so() -> None:
     assert signed(hunks)[-1] == f"+new {COMPARED_LINES - 1}"
 
 
-def test_long_texts_with_one_change_are_compared_all_the_same() -> None:
+def test_long_texts_with_one_change_are_compared() -> None:
     old = "".join(f"{n}\n" for n in range(50_000))
     hunks, note = between(old, old.replace("25000\n", "x\n"))
 
@@ -135,7 +135,7 @@ def test_long_texts_with_one_change_are_compared_all_the_same() -> None:
 
 
 @pytest.mark.parametrize("alphabet", ["ab", "abcdefghijklmnopqrstuvwxyz0123456789", "(x"])
-def test_comparing_takes_a_bounded_time(alphabet: str) -> None:
+def test_comparing_takes_bounded_time(alphabet: str) -> None:
     chance = random.Random(1)
     half = COMPARED_LINES // 2
     old, new = ("\n".join(chance.choice(alphabet) * 300 for _ in range(half)) for _ in range(2))
