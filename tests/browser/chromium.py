@@ -1,4 +1,4 @@
-"""The system's Chromium, and a tab of it that notices whatever a page must not do. No browser is ever downloaded."""
+"""The system's Chromium, and a tab that notices everything that a page must not do. No browser is downloaded."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ expect.set_options(timeout=TIMEOUT)
 
 @contextmanager
 def launched(*arguments: str) -> Iterator[Browser]:
-    """Chromium, while it is needed. Playwright's event loop is the thread's until then: nothing else can run one."""
+    """Run Chromium. Meanwhile Playwright's event loop occupies the thread: nothing else can run one."""
     playwright: Playwright
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
@@ -42,7 +42,7 @@ def launched(*arguments: str) -> Iterator[Browser]:
 
 
 class Tab:
-    """A page in a profile of its own, which has to have done nothing wrong by the end. `wrong` is what no page of ours
+    """A page in a profile of its own. In the end it must have done nothing wrong. `wrong` is what no page of ours
     may do, as it happens: errors in the console, exceptions, dialogs, what the Content-Security-Policy stopped,
     requests to other places than the page's own."""
 

@@ -36,6 +36,6 @@ def page(tab: Tab) -> Page:
 
 @pytest.fixture(scope="package")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A daemon for all tests that look at a stream or a session of their own."""
+    """A daemon for all tests that use a stream or a session of their own."""
     with Site(tmp_path_factory.mktemp("site")) as site:
         yield site

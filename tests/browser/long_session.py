@@ -1,4 +1,4 @@
-"""One session that never ends: what Claude Code really printed, again and again, each time with ids of its own."""
+"""A long session: recorded output of Claude Code, repeated with new ids."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ SESSION_ID = re.compile(rb'"session_id":"[^"]*"')
 ROUND = 68
 """Events that one round of all recordings gives."""
 PARTIAL = b'{"type":"stream_event"'
-"""Pieces of text that also come whole."""
+"""Partials of texts that also come whole."""
 
 
 def rounds(events: int) -> Iterator[bytes]:
-    """Lines, a round a piece, that give `events` events or a few more."""
+    """Yield the lines of one round after another, until they yield at least `events` events."""
     recorded = b"".join((RECORDINGS / f"{name}.jsonl").read_bytes() for name in NAMES)
     lines = b"".join(line for line in recorded.splitlines(keepends=True) if not line.startswith(PARTIAL))
     for number in range(-(-events // ROUND)):

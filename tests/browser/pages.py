@@ -1,4 +1,4 @@
-"""What tests do to the page more than once."""
+"""Helpers for the page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["prefer"]
 
 
 def prefer(page: Page, **values: str) -> None:
-    """Remember preferences, by their form. Names are those of its fields."""
+    """Set preferences with the form. Names are those of its fields."""
     page.locator('[popovertarget="preferences"]').first.click()
     form = page.locator("#preferences form")
     for name, value in values.items():

@@ -1,4 +1,4 @@
-"""What the tests' agents say: recordings of real ones, and lines in the form of Claude Code for what none recorded."""
+"""Lines for the tests' agents: recordings of real agents, and written lines in the form of Claude Code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CLAUDE_SESSION = "5b0c7c52-6b0f-4cf1-9a3c-0b0f8a3c2f11"
 
 
 def recording(name: str) -> Path:
-    """`<dialect>/<agent>/<name>`."""
+    """Return the path of a recording, by `<dialect>/<agent>/<name>`."""
     return FIXTURES / f"{name}.jsonl"
 
 
@@ -20,7 +20,7 @@ def lines(path: Path) -> list[bytes]:
 
 
 def said(text: str, number: int = 1, session: str = CLAUDE_SESSION) -> dict[str, Any]:
-    """A message of the assistant."""
+    """Return a message of the assistant."""
     return _assistant({"type": "text", "text": text}, f"msg_{number}", session)
 
 

@@ -47,7 +47,7 @@ def todos(done: int) -> dict[str, Any]:
 
 
 def play(site: Site) -> None:
-    """What the demo plays, and a session that goes on."""
+    """Play the demo, and a session that continues."""
     with TemporaryDirectory() as directory:
         for name, project in PROJECTS.items():
             moved = (DEMO / f"{name}.jsonl").read_bytes().replace(b"/tmp/ws", project.encode())

@@ -22,7 +22,7 @@ __all__ = ["Publisher", "Site"]
 
 
 class Site:
-    """Its files are in `directory`; `settings` are lines of its configuration. After `kill` or `stop`, `start` brings
+    """`directory`: of its files; `settings`: lines of its configuration. After `kill` or `stop`, `start` brings
     it back where it was."""
 
     def __init__(self, directory: Path, *settings: str) -> None:
@@ -48,16 +48,16 @@ class Site:
 
     @property
     def link(self) -> str:
-        """What lets a browser in."""
+        """The link that admits a browser."""
         return self._tooltap("serve", "link", "--socket", self.daemon.path).strip()
 
     def enter(self, page: Page, path: str = "/", **query: str) -> None:
-        """By a link to this page of ours."""
+        """Open a page of the site with the token."""
         (token_file,) = self._directory.rglob("web-token")
         page.goto(f"{self.url}{path}?{urlencode({**query, 'token': token_file.read_text().strip()})}")
 
     def ingest(self, *files: Path, **options: str) -> None:
-        """Recordings, whole. `options`: of the command."""
+        """Ingest whole recordings. `options`: of the command."""
         given = [part for name, value in options.items() for part in (f"--{name}", value)]
         self._tooltap("ingest", "--socket", self.daemon.path, *given, *files)
 
@@ -67,12 +67,12 @@ class Site:
         return Publisher(wire, stream=stream, dialect=dialect, **options)
 
     def wait_for(self, event: str) -> None:
-        """Until the daemon logs it."""
+        """Wait until the daemon logs this."""
         while self._entries.get(timeout=TIMEOUT).get("event") != event:
             pass
 
     def _read_log(self) -> None:
-        """A daemon that cannot log stands still."""
+        """Read the log continuously, since a daemon that cannot write its log blocks."""
         entries, log = self._entries, self.daemon.process.stderr
         assert log is not None
         with log:
@@ -80,7 +80,7 @@ class Site:
                 entries.put(json.loads(line))
 
     def kill(self) -> None:
-        """As the kernel does when memory is short."""
+        """Kill the daemon, as the kernel does when memory is short."""
         self.daemon.process.kill()
         self.daemon.process.wait()
         self._reader.join()
@@ -110,7 +110,7 @@ class Site:
 
 
 class Publisher:
-    """An agent that goes on printing lines."""
+    """An agent that keeps printing lines."""
 
     def __init__(self, wire: Wire, **arguments: Any) -> None:
         self._wire = wire
@@ -123,6 +123,6 @@ class Publisher:
             self._wire.write(b"\n")
 
     def finish(self) -> dict[str, Any]:
-        """Ends the stream, when all of it is in the journal; gives the accounting."""
+        """End the stream when all of it is in the journal; return the accounting."""
         self._wire.finish()
         return self._wire.until("done")[-1]

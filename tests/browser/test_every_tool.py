@@ -1,5 +1,5 @@
-"""Every canonical tool has a card that shows what its calls are about: real calls, as agents recorded them, where there
-are any; for the rest lines written in the form of Claude Code."""
+"""Every canonical tool has a card that shows what its calls are about. The calls are recorded, or else written in the
+form of Claude Code."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ WRITTEN: dict[str, tuple[dict[str, Any], str, Any]] = {
     "AcpHistoryImport": ({"provider": "codex", "remoteSessionId": "r-1", "localCount": 1, "remoteCount": 41}, "ok", {}),
     "WorkspaceIndexingPermission": ({"title": "Index this folder?", "options": [{"name": "Never"}]}, "Never", {}),
 }
-"""Tool -> its input, and what it answered, in words and as a value."""
+"""Tool -> its input, and its answer as text and as value."""
 SHOWN = {
     "Bash": (".terminal .ansi1.ansi32", "bold green"),
     "Read": ("pre.code:has(.linenos) .nf", "greet"),
@@ -70,7 +70,7 @@ SHOWN = {
     "change_title": (".body", "Demo title"),
     "fixture · echo": (".body", "echo: hi there"),
 }
-"""Tool, as a card calls it -> what its card is told by: an element of it, and its text."""
+"""Title of the card -> an element of the card, and its text."""
 
 
 def test_all_canonical_tools_are_covered() -> None:

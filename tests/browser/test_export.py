@@ -1,4 +1,4 @@
-"""A session that was exported, opened from the disk: it shows and unfolds, with no script and nothing loaded."""
+"""An exported session, opened from disk: it works without scripts and loads nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SESSIONS = FIXTURES / "claude-stream" / "claude-code-2.1.330"
 
 
 def exported(source: Path, *options: str) -> str:
-    """The page's address."""
+    """Return the address of an exported page."""
     page = source.parent / "session.html"
     assert here("export", "--html", source, "-o", page, *options).stderr == b""
     return page.as_uri()

@@ -1,4 +1,4 @@
-"""What agents and their tools say is text, whatever it looks like: nothing of it runs, nothing is fetched for it, and
+"""Text of agents and their tools stays text: nothing of it runs, nothing is fetched for it, and
 nothing of it hides or turns what stands beside it."""
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def hostile(site: Site) -> str:
 
 
 def publish(site: Site, stream: str) -> None:
-    """Every tool is called with nothing but this, and answers with it."""
+    """Publish calls and results of every tool with only this text."""
     agent = site.publish(stream, "claude-stream")
     session = f"<img src=x onerror=alert(1)>\u202e{stream}"
     agent.write({"type": "system", "subtype": "init", "session_id": session, "model": HOSTILE, "cwd": HOSTILE})
@@ -81,7 +81,7 @@ def publish(site: Site, stream: str) -> None:
 
 
 def filled(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """A payload with the hostile text wherever there can be text."""
+    """Return the payload with the hostile text in every place for text."""
     return {field.encode_name: _value(field.type) for field in msgspec.structs.fields(kind) if field.name != "extra"}
 
 
@@ -138,7 +138,7 @@ def test_megabyte_in_one_line_is_a_card(site: Site, page: Page) -> None:
 
 
 def assert_inert(page: Page) -> None:
-    """There is nothing on the page but what our own templates make."""
+    """Check that the page contains only elements of our own templates."""
     assert page.evaluate(FOREIGN) == []
     html = page.content()
     assert [sign for sign in UNSEEN if sign in html] == []

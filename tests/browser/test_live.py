@@ -1,4 +1,4 @@
-"""What comes while the page is open: cards and text as they arrive, and a daemon that dies and comes back."""
+"""Live events on the page: cards, growing text, and a daemon that is killed and comes back."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_subagent_events_are_in_card_of_call(site: Site, page: Page) -> None:
 
 
 def test_page_resumes_after_daemon_was_killed(tmp_path: Path, tab: Tab) -> None:
-    """No card is lost, none is there twice; and what retention took meanwhile is said."""
+    """No card is lost or duplicated, and expired events are reported."""
     settings = ("retention_bytes = 65536", "retention_interval = 0.2")
     tab.expected = "net::ERR"
     messages = tab.page.locator("article.message .prose")
@@ -125,7 +125,7 @@ def test_page_resumes_after_daemon_was_killed(tmp_path: Path, tab: Tab) -> None:
 
 
 def opened(site: Site, page: Page, stream: str) -> Publisher:
-    """An agent whose stream the page shows."""
+    """Open the page of a new agent's stream."""
     site.enter(page, stream=stream)
     expect(page.locator("#connection")).to_have_text(LIVE)
     return site.publish(stream, "claude-stream")

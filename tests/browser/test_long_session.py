@@ -1,4 +1,4 @@
-"""A session much longer than what the browser holds of it. How long things take is measured by `scale.py`."""
+"""A session much longer than what the browser holds of it. `scale.py` measures times."""
 
 from __future__ import annotations
 

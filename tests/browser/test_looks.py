@@ -1,4 +1,4 @@
-"""How it looks to those who cannot see as others do, in the dark, and on a phone."""
+"""Accessibility, the dark theme, and small screens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of others, in a browser: whatever they try, they get 403 and nothing else, unless the user has allowed them."""
+"""Pages of other origins, in a browser: they get nothing but 403, unless the user allows them."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ ATTEMPTS = """
 
 
 def answers(site: Site) -> Counter[str]:
-    """Of each status, as the daemon counts them: a browser does not tell the page of those it keeps from it."""
+    """Count responses by status at the daemon, because a browser hides refused ones from the page."""
     with site.daemon.connect() as wire:
         return Counter(wire.ask("stats")["web"]["answers"])
 
 
 @pytest.fixture
 def known(browser: Browser, site: Site) -> Iterator[Page]:
-    """A tab of a browser that has the cookie."""
+    """A tab of a browser with the cookie."""
     context = browser.new_context()
     context.set_default_timeout(TIMEOUT)
     page = context.new_page()
@@ -79,7 +79,7 @@ def test_allowed_origin_reads_events_with_token(page: Page, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_other_origin_gets_nothing(known: Page, site: Site, host: str) -> None:
-    """On another port of the same host it is of the same site, so that the cookie goes with what it asks for."""
+    """Another port of the same host is the same site, so the browser sends the cookie."""
     page = ATTEMPTS.format(url=site.url).encode()
     before = answers(site)
     with HttpServer(lambda _, answer: answer.whole(200, page, "Content-Type: text/html")) as other:
@@ -95,7 +95,7 @@ def test_other_origin_gets_nothing(known: Page, site: Site, host: str) -> None:
 
 
 def test_dns_rebinding_gets_nothing(browser: Browser, site: Site) -> None:
-    """DNS rebinding: for the browser the page and the gateway are of one origin."""
+    """For the browser the page and the gateway have the same origin."""
     arguments = ["--host-resolver-rules=MAP evil.example 127.0.0.1", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
     rebound = browser.browser_type.launch(executable_path=PROGRAM, args=arguments)
     try:

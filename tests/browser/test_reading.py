@@ -1,4 +1,4 @@
-"""How one reads: levels and preferences, what a tap does, filters, the views of an event, links to it, the keyboard."""
+"""Reading: levels and preferences, taps, filters, the views of an event, links to it, the keyboard."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STREAM = "reading"
 
 @pytest.fixture(scope="module", autouse=True)
 def read(site: Site) -> None:
-    """A session with several tools, and others of other agents."""
+    """The page of a session with several tools, beside sessions of other agents."""
     agent = site.publish(STREAM, "claude-stream")
     for name in ("grep", "shell-fails", "todos", "edit"):
         agent.write(*(line for line in lines(CLAUDE / f"{name}.jsonl") if b'"stream_event"' not in line))

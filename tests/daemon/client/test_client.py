@@ -1,4 +1,4 @@
-"""The client: subscribe, publish and ask, and what it says when things go wrong."""
+"""The client: subscribe, publish, request, and its errors."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ async def test_without_reconnect_end_of_daemon_raises(tmp_path: Path) -> None:
 
 
 async def test_with_reconnect_subscription_survives_daemon(tmp_path: Path) -> None:
-    """Every event comes once, whichever daemon it was committed by."""
+    """Every event comes once, whichever daemon committed it."""
     with DaemonProcess(tmp_path) as first:
         first.wait_ready()
         async with subscribe(after="start", reconnect=True, path=first.path) as subscription:

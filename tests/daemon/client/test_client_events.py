@@ -41,7 +41,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def blocking(stream: EventStream[AnyEvent], count: int | None = None) -> list[EventOrGap]:
-    """As a program without an event loop does it, here in a thread, for the daemon may need this one's loop."""
+    """Iterate like a program without an event loop: in a thread, because the daemon may use this thread's loop."""
     return await anyio.to_thread.run_sync(lambda: list(itertools.islice(stream, count)))
 
 
@@ -70,7 +70,7 @@ def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]
 
 
 def texts(items: list[EventOrGap]) -> list[str]:
-    """Of messages and lines that are none; gaps as `from..to`."""
+    """Return the texts of messages, other lines, and gaps as `from..to`."""
     return [
         f"{item.from_}..{item.to} {item.reason}" if isinstance(item, Gap) else item.text
         for item in items
@@ -192,7 +192,7 @@ async def test_requests_without_an_event_loop(daemon: Running) -> None:
 
 
 class Lives:
-    """A daemon that is killed and comes back, each life with a line more in the journal."""
+    """A daemon that is killed and comes back; each life adds a line to the journal."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -217,7 +217,7 @@ class Lives:
             self._processes[-1].wait()
 
     def forget(self) -> None:
-        """The journal is lost."""
+        """Lose the journal."""
         for file in self._folder.glob("journal.db*"):
             file.unlink()
 

@@ -26,7 +26,7 @@ def test_confirmed_subscription_is_resumed() -> None:
 
 
 def test_partials_and_gaps_do_not_move_the_cursor() -> None:
-    """Some of what a gap names may be there still: it follows."""
+    """Some events in a gap may still exist and follow."""
     lines = SUBSCRIBED, b'{"v":2,"kind":"message","partial":true}', b'{"op":"gap","from":5,"to":7,"reason":"retention"}'
 
     assert read(*lines).cursor == "j:4"

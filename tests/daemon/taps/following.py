@@ -1,4 +1,4 @@
-"""Agents' homes with session files that grow, a daemon that follows them, and what it is to tell of them."""
+"""Agents' homes with growing session files, a daemon that follows them, and the events to expect."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FIXTURES = ROOT / "tests" / "fixtures"
 CLAUDE = FIXTURES / "claude-transcript" / "claude-code-2.1.330" / "shell-fails.jsonl"
 CLAUDE_SESSION = "3e15402d-3a5d-4fe2-84cb-c898c524f4f9"
 PRINTED = FIXTURES / "claude-stream" / "claude-code-2.1.330" / "shell-fails.jsonl"
-"""What the same run of Claude Code printed."""
+"""The output of the same run of Claude Code."""
 CODEX = FIXTURES / "codex-rollout" / "codex-0.169" / "patch.jsonl"
 GEMINI = FIXTURES / "gemini-chat" / "gemini-0.61.0" / "read.jsonl"
 DOCUMENT = FIXTURES / "gemini-chat" / "gemini-written" / "document.json"
@@ -68,7 +68,7 @@ class Follower(Lives):
         self.start()
 
     def told(self, until: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
-        """All events so far, when they are `until`."""
+        """Return all events so far, once `until` holds for them."""
         with self.connect() as wire:
             wire.send("subscribe", after="start")
             events: list[dict[str, Any]] = []
@@ -79,17 +79,17 @@ class Follower(Lives):
         return events
 
     def told_title(self, path: Path, title: str) -> list[dict[str, Any]]:
-        """Append a title to a session of Claude's; all events when it has been told, but for its own."""
+        """Append a title to a session of Claude Code. Return all other events once the title is ingested."""
         append(path, [title_line(title)])
         events = self.told(lambda events: any(event.get("title") == title for event in events))
         return [event for event in events if event.get("title") != title]
 
     def told_lines(self, path: Path, lines: list[bytes]) -> list[dict[str, Any]]:
-        """All events when those of these first lines of a session of Claude's have been told."""
+        """Return all events once those of these first lines of a session of Claude Code are ingested."""
         return self.told(lambda events: len(events) == len(expected(path, "claude-transcript", lines)))
 
     def read(self, path: Path, lines: int) -> dict[str, Any]:
-        """Statistics of a file's stream when so many lines have been read."""
+        """Return the statistics of a file's stream once this many lines have been read."""
         stream = recording_id(str(path))
 
         def found(stats: dict[str, Any]) -> list[dict[str, Any]]:
@@ -110,7 +110,7 @@ class Follower(Lives):
 
 
 def publish(wire: Wire, stream: str, lines: list[bytes]) -> None:
-    """As `tooltap run` does; returns when all is durable, and leaves the stream open."""
+    """Publish lines like `tooltap run`. Return when all are durable, and leave the stream open."""
     wire.send("ingest", stream=stream, framing="tapped")
     count = wire.until("ingesting")[-1]["lines"] + len(lines)
     for line in lines:
@@ -133,7 +133,7 @@ def title_line(title: str) -> bytes:
 
 
 def prompt_line(text: str, seconds: float) -> bytes:
-    """What a session of Claude's says when its user says something so many seconds from now."""
+    """Return the line for a prompt in a session of Claude Code, dated this many seconds from now."""
     line = json.loads(lines_of(CLAUDE)[2])
     line["message"]["content"] = text
     line["uuid"] = str(uuid.uuid4())
@@ -142,7 +142,7 @@ def prompt_line(text: str, seconds: float) -> bytes:
 
 
 def moved_to_now(lines: Iterable[bytes], seconds: float = 0.0) -> list[bytes]:
-    """The lines as if the agent had begun to write them so many seconds from now."""
+    """Shift the timestamps of lines, so that they begin this many seconds from now."""
     text = b"".join(lines)
     stamps = [datetime.fromisoformat(stamp.decode()) for stamp in _TIMESTAMP.findall(text)]
     shift = datetime.now(stamps[0].tzinfo) + timedelta(seconds=seconds) - min(stamps)
@@ -155,7 +155,7 @@ def moved_to_now(lines: Iterable[bytes], seconds: float = 0.0) -> list[bytes]:
 
 
 def expected(path: Path, dialect: str, lines: Iterable[bytes], session: str = CLAUDE_SESSION) -> list[str]:
-    """The ids of the events of these lines, each taken once."""
+    """Return the ids of the events of these lines, each once."""
     return events_of(recording_id(str(path)), dialect, [line.removesuffix(b"\n") for line in lines], session)
 
 
@@ -170,6 +170,6 @@ def ids(events: Iterable[dict[str, Any]]) -> list[str]:
 
 
 def make_old(path: Path, age: float) -> None:
-    """`age`: seconds since its last change."""
+    """Set a file's last change. `age`: seconds ago."""
     then = time.time() - age
     os.utime(path, (then, then))

@@ -1,4 +1,4 @@
-"""Which exchanges with an OpenAI-compatible server are one conversation."""
+"""Which exchanges with an OpenAI-compatible server belong to one conversation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SYSTEM = {"role": "system", "content": "It is ten o'clock."}
 
 
 class Client:
-    """Asks as clients do, of conversations nothing of which is published."""
+    """Makes requests like a client; nothing is published."""
 
     def __init__(self, folder: Path, most: int = 100) -> None:
         def begin(dialect: str) -> Tap:
@@ -164,7 +164,7 @@ def test_response_is_continued_by_id(client: Client) -> None:
 
 
 def test_response_items_are_recognized_without_optional_parts(client: Client) -> None:
-    """Ids, statuses and thoughts are not sent back by all of them."""
+    """Not all clients send back ids, statuses and reasoning."""
     text = {"type": "output_text", "text": "Let me.", "annotations": []}
     output = [
         {"type": "reasoning", "id": "rs_1", "summary": []},

@@ -1,4 +1,4 @@
-"""Commands of display tools stay in bounds, and nothing of them is left running."""
+"""Commands of display tools are limited, and no process of them survives."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONG = 60.0
 
 
 def is_running(pid: int) -> bool:
-    """A zombie that nobody reaps, where there is no init, has ended as well."""
+    """Say whether a process runs. A zombie, which nobody reaps where there is no init, does not."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""What display tools show of files, and which they do not."""
+"""Which files display tools show, and what of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spools that were left behind: each line takes effect once, in order, and what is missing is said."""
+"""Taking in spools: each line takes effect once, in order, and losses are reported."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def record(number: int) -> bytes:
 
 
 def left(directory: Path, numbers: range, *, torn: bytes = b"", ending: Ending | None = None, **header: Any) -> Path:
-    """A spool of these lines that nobody uses."""
+    """Leave behind a spool of these lines."""
     ingest = Ingest(stream="s", framing="tapped", dialect=header.pop("dialect", "toy"))
     spool = Spool.create(
         directory, Header(**{"socket": str(SOCKET), "ingest": ingest, "after": numbers.start - 1, **header})
@@ -44,7 +44,7 @@ def drain(streams: Streams, directory: Path) -> Drain:
 
 
 async def said(streams: Streams) -> list[Any]:
-    """Texts of messages, and (lines, reason) of notices that lines are lost."""
+    """Return the texts of messages, and (lines, reason) of losses."""
     return [
         one["text"] if one["kind"] == "message" else (one["data"]["lines"], one["data"]["reason"])
         for one in await events(journal_of(streams))
@@ -69,7 +69,7 @@ async def test_spool_is_taken_in_and_removed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("known", [0, 3, 4, 5, 9, 11])
 async def test_known_lines_are_not_taken_again(known: int, tmp_path: Path) -> None:
-    """The publisher had sent `known` lines, some of them past its spool, which begins behind line 3."""
+    """The publisher had sent `known` lines; its spool begins after line 3."""
     left(tmp_path / "spool", range(4, 10))
     async with daemon(tmp_path / "journal.db") as streams:
         publisher = await publish(streams)
@@ -104,7 +104,7 @@ async def test_loss_at_end_is_reported(tmp_path: Path) -> None:
 
 
 async def test_second_drain_changes_nothing(tmp_path: Path) -> None:
-    """As when the daemon was killed before it could remove it."""
+    """As after a daemon that was killed before it removed the spool."""
     path = left(tmp_path / "spool", range(1, 3), torn=b'{"t', ending=None)
     copy = path.read_bytes()
     async with daemon(tmp_path / "journal.db") as streams:

@@ -1,4 +1,4 @@
-"""Following the agents' own session files: real files, a real daemon, and each line told once whatever happens."""
+"""Following the agents' session files: real files, a real daemon, and each line takes effect once."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def follower(tmp_path: Path) -> Iterator[Follower]:
 
 
 def test_files_of_every_agent_are_found(follower: Follower) -> None:
-    """Subagents' files belong to the session whose they are."""
+    """Files of subagents belong to the session of their agent."""
     agents = FIXTURES / "claude-transcript" / "claude-code-2.1.330"
     places = {
         agents / "subagent-async.jsonl": follower.projects / "2f40b229-18f4-43db-8092-c2cc387ac019.jsonl",
@@ -85,7 +85,7 @@ def test_growing_file_is_ingested_by_lines(follower: Follower) -> None:
 
 @pytest.mark.parametrize("end", [Follower.kill, Follower.stop])
 def test_restart_resumes(follower: Follower, end: Callable[[Follower], None]) -> None:
-    """Also with a line that is half written, and with what is written while there is no daemon."""
+    """With an incomplete line, and lines written while there is no daemon."""
     expectation = expected(follower.session, "claude-transcript", LINES)
     for number in range(0, len(LINES), 6):
         half = len(LINES[number]) // 2
@@ -113,7 +113,7 @@ def test_kill_during_commit_ingests_each_line_once(tmp_path: Path, point: str) -
 
 
 def test_repeated_kills_ingest_each_line_once(tmp_path: Path) -> None:
-    """The files grow by pieces that end anywhere; the daemon is wherever it happens to be when it is killed."""
+    """The files grow by chunks that end anywhere; the daemon is killed at any point."""
     chance = random.Random(5)
     follower = Follower(tmp_path, turn_bytes=2_000)
     follower.settings["snapshot_bytes"] = 4_096
@@ -159,7 +159,7 @@ def test_last_line_without_newline_is_ingested(tmp_path: Path) -> None:
 
 
 def test_replaced_file_is_a_new_stream(follower: Follower) -> None:
-    """What the old one still got before it was renamed is told as well."""
+    """The last lines of the old file, which is renamed, are ingested as well."""
     path = follower.rollouts / "rollout-a.jsonl"
     old, new = lines_of(CODEX), lines_of(CODEX.parent / "picture.jsonl")
     append(path, old[:5])
@@ -181,7 +181,7 @@ def test_replaced_file_is_a_new_stream(follower: Follower) -> None:
 
 
 def test_truncated_file_emits_only_newer_events(follower: Follower) -> None:
-    """What was told already has its time, and is not told again."""
+    """Events up to the time of the last ingested one are left out."""
     append(follower.session, LINES)
     before = follower.told_lines(follower.session, LINES)
     follower.session.write_bytes(b"".join(LINES[:10]))
@@ -218,7 +218,7 @@ def test_new_or_replaced_folder_is_followed(tmp_path: Path) -> None:
 
 
 def test_other_publisher_may_send_the_file(follower: Follower) -> None:
-    """`tooltap ingest` of a followed file takes its stream over; then it is followed on."""
+    """`tooltap ingest` of a followed file takes over its stream; then the follower resumes."""
     append(follower.session, LINES[:5])
     follower.read(follower.session, 5)
     with follower.connect() as wire:

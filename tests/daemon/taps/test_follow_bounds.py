@@ -1,4 +1,4 @@
-"""What following costs and where it stops: old sessions, files at once, turns, what may not be read."""
+"""Limits of following: old sessions, open files, turns, unreadable files."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ def at_rest(files: int) -> Callable[[dict[str, Any]], bool]:
 
 
 def session_files(folder: Path) -> list[str]:
-    """Those that were opened since the last question."""
+    """Return the session files that were opened since the last call."""
     found = [Path(path).name for path in _opened if path.startswith(str(folder))]
     _opened.clear()
     return found
 
 
 def test_five_thousand_old_sessions_are_not_opened(projects: Path, tmp_path: Path) -> None:
-    """Only the one of today is; and one of the old ones when it goes on, from its beginning."""
+    """Only today's session is opened, and an old one when it continues, from its beginning."""
     old = projects / "old"
     old.mkdir()
     for number in range(5_000):
@@ -173,7 +173,7 @@ def _status(descriptor: int) -> os.stat_result | None:
 
 
 def test_long_file_does_not_delay_others(projects: Path, tmp_path: Path) -> None:
-    """They take turns of so many bytes: the short one is told whole before the long one is."""
+    """Files take turns of a number of bytes: the short one is ingested before the end of the long one."""
     append(projects / "long.jsonl", [prompt_line(str(number), number) for number in range(2_000)])
     append(projects / "short.jsonl", [prompt_line("short", 0)])
     with following(tmp_path, turn_bytes=4_096) as daemon, daemon.subscribe(after="start") as events:
@@ -187,7 +187,7 @@ def test_long_file_does_not_delay_others(projects: Path, tmp_path: Path) -> None
 
 
 def test_unreadable_folder_is_one_warning(tmp_path: Path) -> None:
-    """A folder in the place of a session, and a link that leads elsewhere; both in a real process."""
+    """A folder with the name of a session, and a link to elsewhere; in a real process."""
     follower = Follower(tmp_path)
     (tmp_path / "elsewhere").mkdir()
     append(tmp_path / "elsewhere" / "secret.jsonl", [LINES[2]])
@@ -205,7 +205,7 @@ def test_unreadable_folder_is_one_warning(tmp_path: Path) -> None:
 
 
 def test_unreadable_file_is_one_warning(projects: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The refusal is staged, as these tests may run as root; it is tried again, in vain, whenever it changes."""
+    """The error is simulated, because tests may run as root. Every change causes another attempt."""
     path = projects / "unreadable.jsonl"
 
     def read_head(place: str, limit: int) -> tuple[bytes, int]:
@@ -228,7 +228,7 @@ def test_unreadable_file_is_one_warning(projects: Path, tmp_path: Path, monkeypa
 
 
 def test_unwatchable_folder_is_polled(projects: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The system's refusal is staged: its limit of watches is not ours to change."""
+    """The error is simulated, because the limit of watches is the system's."""
 
     def watch(*paths: str, **options: Any) -> None:
         raise OSError("OS file watch limit reached.")

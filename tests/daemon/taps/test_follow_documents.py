@@ -1,4 +1,4 @@
-"""Chats that Gemini CLI saves as one JSON document, written anew with each message: what was told is told once."""
+"""Chats that Gemini CLI rewrites as one JSON document per message: each event is emitted once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MESSAGES = len(CHAT["messages"])
 
 
 def save(path: Path, messages: int) -> None:
-    """As Gemini CLI does: the whole document, in place, no newline at its end."""
+    """Save like Gemini CLI: the whole document, in place, without a newline at the end."""
     path.write_bytes(document(messages))
 
 
@@ -28,14 +28,14 @@ def document(messages: int) -> bytes:
 
 
 def said(events: Iterable[dict[str, Any]]) -> list[tuple[str, str]]:
-    """What a chat says, however it is cut: its texts, calls and results."""
+    """Return the texts, calls and results of a chat."""
     keys = {"message": "text", "tool-call": "callId", "tool-result": "callId"}
     return [(event["kind"], event[keys[event["kind"]]]) for event in events if event["kind"] in keys]
 
 
 @pytest.fixture
 def whole(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str]]:
-    """What the whole chat says when it is told at once."""
+    """Return the content of the whole chat, ingested at once."""
     with Follower(tmp_path_factory.mktemp("whole")) as follower:
         save(follower.chats / "session-1.json", MESSAGES)
         return said(follower.told(lambda events: any(event["kind"] == "tool-result" for event in events)))
@@ -100,7 +100,7 @@ def test_too_long_document_is_unparsed(tmp_path: Path) -> None:
 
 
 def test_document_stream_has_a_line_per_version(tmp_path: Path) -> None:
-    """One line each: that is what the journal, a trace and a rebuilt parser have."""
+    """A trace and a rebuilt parser see one line per version."""
     with Follower(tmp_path) as follower:
         path = chat(follower)
         save(path, MESSAGES)

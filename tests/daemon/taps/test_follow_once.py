@@ -1,4 +1,4 @@
-"""A session that is tapped and followed at once is told once: what another stream tells is left out of the file's."""
+"""Dedupe: a session that is tapped and followed is ingested once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def prompts_from_file(events: list[dict[str, Any]]) -> list[str]:
 
 
 def test_run_covers_its_file(tmp_path: Path) -> None:
-    """What is written to the session long after is told again."""
+    """Lines that are written long after the run are ingested."""
     with Follower(tmp_path, grace=0.5) as follower, follower.connect() as wire:
         publish(wire, "run-1", PRINT)
         lines = moved_to_now(LINES)
@@ -51,7 +51,7 @@ def test_run_covers_its_file(tmp_path: Path) -> None:
 
 
 def test_tapped_agent_with_file_is_ingested_once(tmp_path: Path) -> None:
-    """Its lines have the time at which they are written."""
+    """Its lines have the time of writing."""
     follower = Follower(tmp_path, grace=4.0)
     with follower:
         now = "$(date -u +%Y-%m-%dT%H:%M:%SZ)"
@@ -81,7 +81,7 @@ def test_run_takes_over_followed_session(tmp_path: Path) -> None:
 
 
 def test_earlier_run_is_not_ingested_again(tmp_path: Path) -> None:
-    """Only what had happened in it before the run."""
+    """Only events from before the run are ingested."""
     follower = Follower(tmp_path, backfill="all", grace=2.0)
     agents = follower.settings["follow"].pop("agents")
     with follower:
@@ -99,7 +99,7 @@ def test_earlier_run_is_not_ingested_again(tmp_path: Path) -> None:
 
 
 def test_file_waits_for_suspended_publisher(tmp_path: Path) -> None:
-    """It may come back with what it has; when its stream has been closed, the file is told from there on."""
+    """The publisher may come back. Once its stream is closed, the rest of the file is ingested."""
     follower = Follower(tmp_path)
     follower.settings["suspend_timeout"] = 0.5
     with follower:
@@ -133,7 +133,7 @@ def test_live_stream_covers_from_first_line() -> None:
 
 
 def test_only_files_of_same_name_cover_each_other() -> None:
-    """Of two namesakes the younger leaves out what the older told."""
+    """The younger of two leaves out what the older covers."""
     others = [stream(name, dialect="claude-transcript") for name in ("agent-1~2", "file~1")]
 
     assert spans(others, "file~1", 100, grace=5) == []
@@ -143,7 +143,7 @@ def test_only_files_of_same_name_cover_each_other() -> None:
 
 
 def test_only_streams_of_the_session_cover(tmp_path: Path) -> None:
-    """A run of another session is no reason to leave anything out."""
+    """A run of another session covers nothing."""
     with Follower(tmp_path) as follower, follower.connect() as wire:
         publish(wire, "run-1", [line.replace(CLAUDE_SESSION.encode(), b"another") for line in PRINT])
         append(follower.session, [prompt_line("Here", 0)])

@@ -1,4 +1,4 @@
-"""An exchange, read as it passes: whatever comes becomes lines, or a loss."""
+"""An exchange becomes lines, or a loss, whatever passes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REQUEST = b'{"messages":[{"role":"user","content":"Hi."}],\r\n"stream":true}'
 
 
 class Kept(Tap):
-    """Keeps what it is given."""
+    """A tap that stores what it gets."""
 
     def __init__(self) -> None:
         super().__init__(StreamOptions("s"), Path("none.sock"), SpoolLimits(Path()))
@@ -79,7 +79,7 @@ def test_api_of_path(method: str, path: str, dialect: str | None) -> None:
     ],
 )
 def test_streamed_answer_has_lines_and_whole_one_is_a_line(kind: str, lines: list[bytes]) -> None:
-    """Some servers name no type, or a wrong one, for a stream that was asked for."""
+    """Some servers send no `Content-Type`, or a wrong one, for a requested stream."""
     streams = Streams()
     exchange = streams.exchange()
     exchange.sent(1, REQUEST)

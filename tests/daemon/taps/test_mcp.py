@@ -1,4 +1,4 @@
-"""`tooltap mcp` as agents use it: a real MCP client, a real daemon, a subscriber who sees what the model does not."""
+"""`tooltap mcp` with a real MCP client, a real daemon, and a subscriber who sees what the model does not."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
 
 
 class Agent:
-    """Its MCP client. What is called is given as the model sees it."""
+    """An agent: an MCP client, which sees results as a model does."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -82,7 +82,7 @@ async def agent(
 
 
 def shown(watching: Wire) -> dict[str, Any]:
-    """The next result that a subscriber gets."""
+    """Return the next result that a subscriber gets."""
     while (event := watching.read()).get("kind") != "tool-result":
         pass
     return event
@@ -221,7 +221,7 @@ async def test_tools_need_a_daemon(workspace: Path, tmp_path: Path) -> None:
 
 @contextlib.contextmanager
 def running_command(workspace: Path, socket: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A server that runs a command, which has written its process id to `pid`."""
+    """Run a server with a command that has written its process id to `pid`."""
     with subprocess.Popen(
         [sys.executable, "-m", "tooltap.cli", "mcp", "--socket", str(socket), "--allow-commands"],
         cwd=workspace,

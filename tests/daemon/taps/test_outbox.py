@@ -1,4 +1,4 @@
-"""The outbox: nothing leaves it before it is durable, and what there is no room for is counted."""
+"""The outbox: no line leaves it before it is durable, and dropped lines are counted."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_acknowledged_lines_are_not_copied() -> None:
 
 
 def test_only_sent_lines_can_be_acknowledged() -> None:
-    """The daemon may know a recording further than it has been read."""
+    """The daemon may have more lines of a recording than have been read."""
     outbox = filled(b"one", b"two")
     outbox.take(OVERHEAD)
     outbox.acknowledge(7)

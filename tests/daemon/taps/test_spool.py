@@ -1,4 +1,4 @@
-"""A spool file: whole records or nothing, whatever the disk does and whoever is killed."""
+"""The spool: whole records or none, whatever the disk does and whoever is killed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def everything(spool: Spool, after: int = 0) -> bytes:
 
 @contextmanager
 def file_size_limit(limit: int) -> Iterator[None]:
-    """What is written beyond fails as on a full disk, after as much as there is room for."""
+    """Limit file sizes: writing more fails like on a full disk, after a part of it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
     try:

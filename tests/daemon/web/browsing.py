@@ -1,4 +1,4 @@
-"""A daemon with its web gateway, and plain HTTP spoken to it, as a browser or `curl` would."""
+"""A daemon with its web gateway, and a plain HTTP client like a browser or `curl`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Answer(NamedTuple):
 
     @property
     def error(self) -> tuple[int, str, str]:
-        """Status, code and sentence; there is nothing else in it."""
+        """Return status, code and sentence of an error response, which has nothing else."""
         assert list(self.json) == ["error"]
         assert list(self.json["error"]) == ["code", "message"]
         return self.status, self.json["error"]["code"], self.json["error"]["message"]
@@ -47,7 +47,7 @@ class Message(NamedTuple):
 
 
 class Browser:
-    """Asks as `url` is asked; with the token, unless it is told other headers for that."""
+    """An HTTP client of `url`. It sends the token, unless other headers are given."""
 
     def __init__(self, url: str, token: str) -> None:
         self.host, self.port = urlsplit(url).hostname or "", urlsplit(url).port or 0
@@ -65,7 +65,7 @@ class Browser:
             connection.close()
 
     def stream(self, target: str, headers: dict[str, str] | None = None) -> Stream:
-        """Server-sent events."""
+        """Open a stream of server-sent events."""
         connection = HTTPConnection(self.host, self.port, timeout=TIMEOUT)
         response = self._ask(connection, target, {"Accept": "text/event-stream", **(headers or {})}, "GET", None)
         return Stream(connection, response)
@@ -74,7 +74,7 @@ class Browser:
         return socket.create_connection((self.host, self.port), timeout=TIMEOUT)
 
     def say(self, data: bytes) -> bytes:
-        """Everything that is answered, byte for byte, until the connection ends."""
+        """Send bytes and return all bytes of the answer, until the connection ends."""
         with self.connect() as connection:
             connection.sendall(data)
             return b"".join(iter(lambda: connection.recv(65_536), b""))
@@ -94,7 +94,7 @@ class Stream:
         self.comments = 0
 
     def __iter__(self) -> Iterator[Message]:
-        """Until the connection ends, however it does; what is torn is left out."""
+        """Yield messages until the connection ends; an incomplete last one is left out."""
         fields: dict[str, str] = {}
         try:
             for line in self.response:
@@ -112,7 +112,7 @@ class Stream:
             return
 
     def until(self, event: str) -> list[Message]:
-        """Up to the next one of this name, which comes last."""
+        """Return messages up to the next one of this name."""
         found: list[Message] = []
         for message in self:
             found.append(message)
@@ -121,7 +121,7 @@ class Stream:
         raise AssertionError(f"the connection ended before {event}: {found[-3:]}")
 
     def take(self, count: int) -> list[Message]:
-        """So many events of the journal."""
+        """Return this many events of the journal."""
         found: list[Message] = []
         while len(found) < count:
             found += [message for message in self.until("message") if message.event == "message"]
@@ -148,13 +148,13 @@ def until(holds: Callable[[], object], what: str) -> None:
 
 
 def socket_lines(daemon: Running, **arguments: Any) -> list[bytes]:
-    """What a subscription over the socket is sent, from the start to now."""
+    """Return the lines of a subscription over the socket, from the start to now."""
     wire = daemon.subscribe(after="start", follow=False, **arguments)
     return [line.rstrip(b"\n") for line in wire.lines() if not line.startswith(b'{"op"')]
 
 
 def store(wire: Wire, body: bytes, **about: str) -> str:
-    """Keep a display output; gives its id."""
+    """Store a display output and return its id."""
     wire.send("store", id=1, bytes=len(body), **{"mimeType": "text/plain", "type": "file", **about})
     wire.write(body)
     output_id: str = wire.until("reply")[-1]["result"]["outputId"]
@@ -162,13 +162,13 @@ def store(wire: Wire, body: bytes, **about: str) -> str:
 
 
 def web_settings(directory: Path, **settings: Any) -> dict[str, Any]:
-    """Of a gateway at a free port, whose token is in the directory."""
+    """Return settings of a gateway at a free port, with its token in the directory."""
     return {"enabled": True, "listen": "127.0.0.1:0", "token_file": str(directory / "token"), **settings}
 
 
 @contextmanager
 def browsed(directory: Path, web: dict[str, Any] | None = None, **settings: Any) -> Iterator[tuple[Running, Browser]]:
-    """A daemon in this process, and a browser that is let in."""
+    """Run a daemon in this process, and a browser with the token."""
     with running(directory, web=web_settings(directory, **(web or {})), **settings) as daemon:
         assert daemon.daemon.web is not None
         yield daemon, Browser(daemon.daemon.web.url, read_token(directory / "token"))

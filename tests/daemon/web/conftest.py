@@ -1,4 +1,4 @@
-"""A daemon with a web gateway, for each test, or one for those of a module that do not change what is there."""
+"""A daemon with a web gateway: one per test, or a common one per module for tests that change nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.daemon.web.browsing import Browser, browsed
 
 @pytest.fixture(scope="module")
 def common(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, Browser]]:
-    """One for all of a module."""
+    """A browser for all tests of a module."""
     with browsed(tmp_path_factory.mktemp("web")) as served:
         yield served
 

@@ -1,4 +1,4 @@
-"""HTML as a tree, read strictly: every element that is begun is ended, in order; and whether it is inert."""
+"""A strict parser of HTML: every element must be closed in order. It also checks that HTML is inert."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ class Element:
 
     @property
     def text(self) -> str:
-        """As a person reads it: runs of whitespace are one space."""
+        """The text, with runs of whitespace as one space."""
         return " ".join(self.raw.split())
 
     def __iter__(self) -> Iterator[Element]:
-        """All elements in it, itself first."""
+        """Yield all elements in it, itself first."""
         yield self
         for child in self.children:
             if isinstance(child, Element):
                 yield from child
 
     def all(self, selector: str) -> list[Element]:
-        """By `tag`, `.class` or `tag.class`."""
+        """Find elements by `tag`, `.class` or `tag.class`."""
         tag, _, name = selector.partition(".")
         return [one for one in self if (not tag or one.tag == tag) and (not name or name in one.classes)]
 
@@ -111,7 +111,7 @@ def parse(html: str) -> Element:
 
 
 def assert_inert(html: str) -> Element:
-    """Nothing in it runs, nothing is loaded from elsewhere, nothing is hidden by control characters."""
+    """Check that nothing in it runs, loads anything from elsewhere, or hides behind control characters."""
     root = parse(html)
     for element in root:
         assert element.tag in ALLOWED or element is root, element

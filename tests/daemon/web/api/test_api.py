@@ -16,7 +16,7 @@ from tooltap.protocol.events import SessionEvent
 
 @pytest.fixture
 def idle(common: tuple[Running, Browser]) -> Browser:
-    """Of a daemon without events."""
+    """A browser of a daemon without events."""
     return common[1]
 
 
@@ -228,7 +228,7 @@ def test_head_equals_get(daemon: Running, browser: Browser, target: str) -> None
 
 
 def test_too_long_request_is_refused(idle: Browser) -> None:
-    """It is not read to its end, so that the answer may get lost."""
+    """The server does not read all of it, so the response may get lost."""
     assert idle.get("/api/events?session=" + "x" * 15_000).json["events"] == []
     for head in (f"GET /?{'x' * 500_000} HTTP/1.1\r\n", f"GET / HTTP/1.1\r\nX: {'x' * 500_000}"):
         try:

@@ -1,4 +1,4 @@
-"""`/metrics`: what Prometheus reads, as its own parser reads it."""
+"""`/metrics`, read by the parser of Prometheus."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_counters_count(daemon: Running, browser: Browser) -> None:
 
 
 def test_labels_have_no_foreign_values(daemon: Running, browser: Browser) -> None:
-    """The number of time series stays what it is, however many streams, sessions and tools there are."""
+    """The number of time series does not depend on streams, sessions and tools."""
     browser.get("/metrics")
     before = browser.get("/metrics").body.count(b"\n")
     for number in range(50):

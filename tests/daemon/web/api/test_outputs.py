@@ -1,4 +1,4 @@
-"""Bodies over HTTP: type, parts, what is gone, and that no body is ever a page of ours."""
+"""Output bodies over HTTP: type, ranges, expiry, and the sandbox."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PLACE = "/api/outputs/s%2Fa:1:o0"
 
 @pytest.fixture(scope="module")
 def kept(common: tuple[Running, Browser]) -> Browser:
-    """Of a daemon that has the body."""
+    """A browser of a daemon that has the body."""
     daemon, browser = common
     keep(daemon, BODY)
     return browser
@@ -85,7 +85,7 @@ def test_range_beyond_end_is_unsatisfiable(kept: Browser, asked: str) -> None:
     ],
 )
 def test_invalid_range_returns_whole_body(kept: Browser, headers: dict[str, str]) -> None:
-    """As RFC 9110, 14.2 has it: a `Range` that is not understood is ignored."""
+    """RFC 9110, 14.2: an invalid `Range` is ignored."""
     answer = kept.get(PLACE, headers)
 
     assert (answer.status, answer.body) == (200, BODY)
@@ -169,7 +169,7 @@ def test_head_has_headers_only(kept: Browser) -> None:
     ],
 )
 def test_bodies_are_sandboxed(daemon: Running, browser: Browser, mime_type: str, sent: str, shown: bool) -> None:
-    """What a browser might run is a download, and either is sandboxed."""
+    """A type that a browser might run is a download; all are sandboxed."""
     keep(daemon, b"<script>alert(1)</script>", mime_type)
 
     answer = browser.get(PLACE)

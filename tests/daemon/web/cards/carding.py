@@ -1,4 +1,4 @@
-"""Cards of events: of recorded ones, as the parsers read them, and of ones made by hand."""
+"""Cards of events: recorded events, as the parsers emit them, and written ones."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ ENVELOPE = {
 
 
 def recorded(path: str) -> list[Event]:
-    """Of `<dialect>/<version>/<file>` in the fixtures."""
+    """Return the events of a fixture, by `<dialect>/<version>/<file>`."""
     dialect = path.split("/")[0]
     return normalize(dialect, read_recording((FIXTURES / path).read_bytes()), Context(stream="s"))
 
 
 def made(kind: str, **fields: Any) -> AnyEvent:
-    """An event as it comes from the journal, keys as on the wire."""
+    """Make an event as it comes from the journal. `fields`: keys as on the wire."""
     return decode(json.dumps({**ENVELOPE, "kind": kind, **fields}))
 
 
 def result(name: str, output: dict[str, Any], **fields: Any) -> AnyEvent:
-    """Of a call that completed, unless said otherwise."""
+    """Make a result, of a completed call by default."""
     ended = {"callId": "c", "status": "completed", "isError": False, **fields}
     return made("tool-result", name=name, output=output, **ended)
 
 
 def card_of(event: Event, level: Level = "summary", call: Call | None = None) -> Element:
-    """Its article, which is there, and inert."""
+    """Render an event that has a card, check that it is inert, and return its article."""
     look = Look(level, lambda output_id: f"/api/outputs/{output_id}", event.outputs or {}, call)
     fragment = fragment_of(event, look)
     assert fragment is not None
@@ -55,7 +55,7 @@ def card_of(event: Event, level: Level = "summary", call: Call | None = None) ->
 
 
 def cards_of(events: list[Event], level: Level = "summary") -> list[tuple[Event, Element]]:
-    """The cards of a stream; results know their call."""
+    """Render the events of a stream; results know their call."""
     calls: dict[str, Call] = {}
     shown: list[tuple[Event, Element]] = []
     for event in events:

@@ -1,4 +1,4 @@
-"""What nobody wants in a page, and events made of it, of every kind and with anything where something is expected."""
+"""Hostile texts, and strategies for events of every kind that contain them in any place."""
 
 from __future__ import annotations
 

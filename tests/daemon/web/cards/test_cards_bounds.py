@@ -1,4 +1,4 @@
-"""Cards of payloads that no tool's struct expects, of patterns to search for, and of megabytes: all is bounded."""
+"""Cards of unexpected payloads, of search patterns, and of megabytes: all are bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cards of what agents say, ask, plan, delegate and look up, made of recorded streams."""
+"""Cards of messages, dialogs, to-do lists, tasks, web and MCP tools, from recorded streams."""
 
 from __future__ import annotations
 

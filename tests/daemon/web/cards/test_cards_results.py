@@ -1,4 +1,4 @@
-"""Cards of results and updates: what all of them share, whatever the tool."""
+"""Cards of results and updates: what they share for all tools."""
 
 from __future__ import annotations
 

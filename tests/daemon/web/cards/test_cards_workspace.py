@@ -1,4 +1,4 @@
-"""Cards of the tools that work on a machine, of recorded streams of several agents: facts read in the recordings."""
+"""Cards of commands, files, changes and searches, from recorded streams of several agents."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tooltap.protocol.tools import TOOLS
 
 
 def cards(path: str, name: str, level: Level = "summary") -> list[tuple[Event, Element]]:
-    """Of the events of one tool."""
+    """Return the events of one tool with their cards."""
     return [(event, card) for event, card in cards_of(recorded(path), level) if getattr(event, "name", None) == name]
 
 
 def asked(path: str, name: str, level: Level = "summary") -> Element:
-    """The card of the last that is known of the first call."""
+    """Return the card with the latest input of the first call."""
     found = cards(path, name, level)
     first = next(event.call_id for event, _ in found if isinstance(event, ToolCall))
     return [
@@ -30,7 +30,7 @@ def asked(path: str, name: str, level: Level = "summary") -> Element:
 
 
 def answered(path: str, name: str, level: Level = "summary") -> Element:
-    """The card of the first result."""
+    """Return the card of the first result."""
     return next(card for event, card in cards(path, name, level) if isinstance(event, ToolResult))
 
 

@@ -1,4 +1,4 @@
-"""The style sheet of code, terminals and diffs: every colour can be read, in light and dark."""
+"""The style sheet of code, terminals and diffs: every colour is readable, in light and dark."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCHEMES = [pytest.param(0, LIGHT, id="light"), pytest.param(1, DARK, id="dark")]
 
 
 def colours(which: int, name: str, *, of: str = "") -> set[str]:
-    """All that are declared under this name in one of the schemes, in rules whose selector begins so."""
+    """Return all colours of a property in one scheme, in rules whose selector begins with `of`."""
     found = set()
     for rule in RULE.finditer(code_css()):
         for value in re.findall(rf"(?:^|; ?){name}: ([^;]+);", rule["declared"]):

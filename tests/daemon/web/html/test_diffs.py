@@ -1,4 +1,4 @@
-"""Changes as lines with signs: of two texts, of unified diffs, of Claude Code's hunks; in a bounded time."""
+"""Changes as signed lines: from two texts, unified diffs, and Claude Code's hunks; in bounded time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a terminal shows in the end of what was written to it."""
+"""What a terminal finally shows of a program's output, as text and as HTML."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damaged or nonsense requests: each is answered with a sentence, and none harms the daemon."""
+"""Random requests: each gets an answer, and none harms the daemon."""
 
 from __future__ import annotations
 

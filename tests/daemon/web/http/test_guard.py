@@ -1,4 +1,4 @@
-"""Who is let in, and that nobody else learns anything."""
+"""Who may enter, and that nobody else learns anything."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ def test_every_token_in_link_must_be_right(browser: Browser) -> None:
      "127.0.0.1@evil.example", "127.0.0.1:1@evil.example", "[::1]evil.example", "[::1].evil.example:1", "a b", ""],
 )  # fmt: skip
 def test_other_host_is_refused(browser: Browser, host: str, address: str) -> None:
-    """DNS rebinding: the page's own name means this machine, and that is the name it asks by."""
+    """DNS rebinding: the page's own host name points at this machine."""
     assert_refused(browser.get(address, {"Host": host}))
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1", "127.0.0.1:99", "[::1]:5"])
 def test_loopback_names_are_accepted_with_any_port(browser: Browser, host: str) -> None:
-    """A tunnel may have another port than we."""
+    """A tunnel may have another port."""
     assert browser.get("/api/stats", {"Host": host}).status == 200
 
 
@@ -142,7 +142,7 @@ def test_link_never_leads_to_another_host(browser: Browser, target: str) -> None
 
 
 def test_token_is_compared_in_constant_time(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By `hmac.compare_digest`, wherever it comes from."""
+    """With `hmac.compare_digest`, wherever the token comes from."""
     compared: list[bytes] = []
 
     def compare(given: bytes, token: bytes) -> bool:

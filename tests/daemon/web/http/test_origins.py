@@ -1,4 +1,4 @@
-"""Pages of other origins, which the user has allowed or not."""
+"""Pages of other origins, allowed by the user or not."""
 
 from __future__ import annotations
 

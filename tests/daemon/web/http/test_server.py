@@ -1,4 +1,4 @@
-"""The gateway beside the daemon's other work: it stops with it, and no client harms anything."""
+"""The gateway's server: it stops with the daemon, and no client harms it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tooltap.normalizers.core.items import OutputPiece
 
 
 def ended(connection: socket.socket) -> bool:
-    """Whether the daemon has closed it."""
+    """Say whether the daemon has closed the connection."""
     try:
         return connection.recv(1) == b""
     except ConnectionError:
@@ -197,7 +197,7 @@ def test_web_packages_are_optional(tmp_path: Path) -> None:
 
 
 def test_many_browsers_come_and_go(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A hundred at a time, which leave in the middle of whatever they asked for."""
+    """A hundred at a time; they leave in the middle of responses."""
     with browsed(tmp_path) as (daemon, browser):
         daemon.commit(commit(*(message("x" * 5_000) for _ in range(200))))
         for target in ("/api/events?after=start", "/api/events", "/healthz", "/api/outputs/x"):

@@ -1,4 +1,4 @@
-"""The gateway of a daemon whose journal others write to as well."""
+"""The gateway of a daemon that shares its journal with others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Server-sent events: what the socket's subscribers get, to the byte, for browsers that come and go."""
+"""Server-sent events: the same bytes as on the socket, for browsers that come and go."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_default_is_live_only(daemon: Running, browser: Browser) -> None:
 
 @pytest.mark.parametrize("last", ["2", "{journal}:2"])
 def test_last_event_id_overrides_after(daemon: Running, browser: Browser, last: str) -> None:
-    """A browser reconnects to the address it was given, and says in a header how far it is."""
+    """A browser reconnects to the same URL, with its cursor in a header."""
     daemon.commit(commit(*(message(f"m{number}") for number in range(4))))
     header = {"Last-Event-ID": last.format(journal=daemon.daemon.journal.id)}
     with browser.stream("/api/events?after=start", header) as stream:
@@ -128,7 +128,7 @@ def test_bad_request_is_no_stream(browser: Browser, query: str) -> None:
 
 
 def test_failing_journal_is_a_problem_event(daemon: Running, browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not an `error`: that is what a browser calls the end of a connection."""
+    """Not `error`: for a browser that is the end of the connection."""
     daemon.commit(commit(message("a")))
     daemon.daemon.hub._recent.clear()
 
@@ -190,7 +190,7 @@ def test_two_hundred_browsers_get_the_same(daemon: Running, browser: Browser) ->
 
 
 def test_slow_browser_delays_nobody(tmp_path: Path) -> None:
-    """It falls behind, and what it gets later comes from the journal: all of it, in order."""
+    """It falls behind, and later gets everything in order from the journal."""
     with (
         browsed(tmp_path, subscriber_bytes=4_096, recent_bytes=0) as (daemon, browser),
         browser.stream("/api/events?after=start") as stuck,
@@ -224,7 +224,7 @@ def test_stuck_browser_is_closed_and_resumes(tmp_path: Path) -> None:
 
 
 def test_stream_resumes_after_kill_9(tmp_path: Path) -> None:
-    """A browser that reconnects with the last id it has, whenever the daemon is killed, sees what is journaled."""
+    """A browser that reconnects with its last id after each kill gets everything that is journaled."""
     port = free_port()
     token = load_token(tmp_path / "token")
     web = web_settings(tmp_path, listen=f"127.0.0.1:{port}")
@@ -256,7 +256,7 @@ def test_stream_resumes_after_kill_9(tmp_path: Path) -> None:
 
 
 class Enough(Exception):
-    """So many lines are durable."""
+    """Raised when enough lines are durable."""
 
 
 def _publish_until(publisher: Publisher, count: int, lives: Lives) -> None:

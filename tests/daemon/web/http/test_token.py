@@ -1,4 +1,4 @@
-"""The token's file: for the user alone, made once, and nothing else is taken for one."""
+"""The token's file: private, created once, and checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A page that is written while its events come, with as much in memory as a card may still be put into."""
+"""Exported pages: written incrementally, with bounded memory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def page() -> ExportedPage:
 
 
 def written(events: list[AnyEvent]) -> list[Element]:
-    """The cards that stand for themselves."""
+    """Return the outermost cards."""
     exported = page()
     html = "".join(exported.add(event, {}) for event in events) + exported.end()
     main = parse(html.partition("\n")[2]).one("main")

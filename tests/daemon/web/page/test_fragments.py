@@ -1,4 +1,4 @@
-"""Fragments are rendered once for each level, and kept as long as they fit."""
+"""The cache of fragments: rendered once per level, bounded in bytes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def journal(tmp_path: Path) -> AsyncIterator[Journal]:
 
 @pytest.fixture
 def rendered(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int | None, Look]]:
-    """What was rendered, and how; never in the daemon's own thread."""
+    """Records what is rendered, and checks that it is never in the daemon's own thread."""
     seen: list[tuple[int | None, Look]] = []
 
     def watched(event: Event, look: Look) -> Fragment | None:

@@ -1,4 +1,4 @@
-"""What the page is told as it happens: cards as HTML, pieces of what is unfinished, and where it goes on."""
+"""Live cards: cards as HTML, partials, and where a reader resumes."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ def cards(stream: Stream, count: int) -> list[Message]:
 
 
 def opened(browser: Browser, **query: str) -> Stream:
-    """From now on, unless `after` says otherwise."""
+    """Open the stream of live cards, from now on by default."""
     stream = browser.stream(f"/live?{urlencode(query)}")
     assert stream.response.status == 200
     return stream
 
 
 def joined(browser: Browser, **query: str) -> Stream:
-    """It has all there was."""
+    """Return once the reader has all events."""
     stream = opened(browser, **query)
     stream.until("live")
     return stream
 
 
 def told(stream: Stream, until: str) -> list[tuple[str, str | None]]:
-    """Names and ids, without the list of sessions, whose time is its own."""
+    """Return names and ids of messages, without the list of sessions, which comes at any time."""
     return [(one.event, one.id) for one in stream.until(until) if one.event != "sessions"]
 
 

@@ -1,4 +1,4 @@
-"""What belongs into the card of a call is put there."""
+"""Nesting: fragments that belong to a call go into its card."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tooltap.protocol.events import Notice, PermissionRequest, PermissionRespons
 
 
 def fragments(*produced: Produced) -> list[Fragment]:
-    """Of events with the `seq` 1, 2, 3 …"""
+    """Return the fragments of events, with `seq` 1, 2, 3 …"""
     found: list[Fragment] = []
     for seq, one in enumerate(produced, 1):
         one.event.seq = seq
@@ -36,7 +36,7 @@ def answered(call_id: str, outcome: str) -> Produced:
 
 
 def shape(cards: list[Card]) -> list[Any]:
-    """`seq` of each, and what is inside."""
+    """Return the `seq` of each card, with those inside it."""
     return [
         (card.fragment.seq, {slot: shape(inside) for slot, inside in card.inside.items()})
         if card.inside

@@ -1,4 +1,4 @@
-"""The page as it comes over HTTP: what is on it, where its links lead, and what a reader prefers."""
+"""The page over HTTP: its content, its links, and preferences."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Element:
         self.inside: list[Element] = []
 
     def all(self, tag: str, **attributes: str) -> list[Element]:
-        """Elements in it, at any depth; `class_`: one of the classes."""
+        """Return the elements in it, at any depth. `class_`: one of the classes."""
         found: list[Element] = []
         for one in self.inside:
             if one.tag == tag and all(one._has(name.rstrip("_"), value) for name, value in attributes.items()):
@@ -48,7 +48,7 @@ class Element:
 
 
 class Reader(HTMLParser):
-    """Well-formed markup as a tree; it fails at an element that is not closed where it should be."""
+    """Parses well-formed HTML into a tree; fails at an element that is not closed properly."""
 
     VOID = ("meta", "link", "input", "br", "hr", "img")
 
@@ -87,7 +87,7 @@ def shown(browser: Browser, target: str = "/", **headers: str) -> Element:
 
 
 def seqs(page: Element) -> list[int]:
-    """Of all cards, nested ones included."""
+    """Return the `seq` of all cards, including nested ones."""
     return [int(one.attributes["data-seq"]) for one in page.all("article")]
 
 
@@ -96,7 +96,7 @@ def section(page: Element) -> dict[str, str]:
 
 
 def hrefs(page: Element) -> dict[str, str]:
-    """`id` -> where the visible links lead that have one."""
+    """Return the URLs of visible links by their `id`."""
     links = [one.attributes for one in page.all("a")]
     return {one["id"]: one["href"] for one in links if "id" in one and "hidden" not in one}
 
@@ -327,7 +327,7 @@ def test_missing_card_is_not_found(browser: Browser) -> None:
 
 
 def prefer(browser: Browser, **fields: str) -> str:
-    """The cookie that the form gives."""
+    """Send the form and return the cookie."""
     answer = browser.get("/preferences", method="POST", body=urlencode(fields).encode())
     assert answer.status == 303, answer.body
     cookie = answer.headers["Set-Cookie"]

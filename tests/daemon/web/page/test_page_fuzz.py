@@ -1,4 +1,4 @@
-"""Nonsense asked of the page: each is answered, with the page or a sentence, and none harms the daemon."""
+"""Random requests to the page: each gets the page or a sentence, and none harms the daemon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reader prefers: from the form to the cookie and back."""
+"""Preferences: from the form to the cookie and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of the timeline: which events, from where to where, and how far one request looks."""
+"""Pages of the timeline: their events, their range, and the limits of a search."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def journal(tmp_path: Path) -> AsyncIterator[Journal]:
 
 
 async def fill(journal: Journal, *events: Produced) -> None:
-    """They have the `seq` 1, 2, 3 …"""
+    """Commit events with `seq` 1, 2, 3 …"""
     await journal.commit(commit(*events))
 
 
@@ -223,7 +223,7 @@ async def test_search_is_bounded_and_resumable(journal: Journal) -> None:
 
 
 def len_of(page: Page) -> int:
-    """Events it has looked at."""
+    """Return how many events were read."""
     return page.last - page.first + 1
 
 
