@@ -1,1 +1,5 @@
-"""The `tooltap` command: one module per subcommand, the terminal renderer, and nothing that others could use."""
+"""The `tooltap` command: options, help texts and printing. What a command does lives in the packages below `cli`.
+
+`main` knows every folder; `tap`, `read`, `check`, `manage` and `schema` hold the subcommands and know `common`, but not
+each other.
+"""

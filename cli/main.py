@@ -1,10 +1,10 @@
-"""`tooltap`: the table of subcommands, and what every one of them has in common: errors and exit codes.
+"""`tooltap`: the table of subcommands, and error handling and exit codes for all of them.
 
-A subcommand is a module `<folder>/<name>.py` with a click command `command`, imported when it is called, so that
-`tooltap --help` starts at once.
+A subcommand is a module `<folder>/<name>.py` with a click command named `command`. It is imported when it is called, so
+that `tooltap --help` starts at once.
 
 Exit codes: 0 done, 1 the work failed or a check found something, 2 wrong usage or configuration, 130 on Ctrl-C.
-A reader that closes the pipe has what it wanted: that ends quietly with 0.
+If the reader closes the pipe, the command exits silently with 0.
 """
 
 from __future__ import annotations
@@ -25,41 +25,39 @@ from tooltap.cli.common.commands import Group
 __all__ = ["COMMANDS", "main", "tooltap"]
 
 
-class Listed(NamedTuple):
+class Entry(NamedTuple):
     folder: str
-    """The folder of `cli/` that has the module."""
+    """The folder of `cli/` that holds the module."""
     summary: str
-    """The line `tooltap --help` shows; the subcommand's own help begins with it."""
+    """The line that `tooltap --help` shows, and the first line of the subcommand's own help."""
 
 
 COMMANDS = {
-    "demo": Listed(
-        "manage", "Play real recorded streams of several agents through a daemon and show the one stream they become."
+    "demo": Entry(
+        "manage", "Play recorded streams of several agents through a daemon and show the resulting event stream."
     ),
-    "serve": Listed("manage", "Run the daemon: tap, journal, serve."),
-    "run": Listed("tap", "Run an agent, pass its output through untouched, and tap it."),
-    "proxy": Listed(
-        "tap", "Run an agent that speaks ACP or MCP, pass both directions through untouched, and tap them."
-    ),
-    "attach": Listed("tap", "Tap the event stream of a server that runs already."),
-    "gateway": Listed("tap", "Pass requests on to a server for language models, and tap them."),
-    "ingest": Listed("tap", "Feed recorded or piped lines to the daemon, each file a stream of its own."),
-    "normalize": Listed("check", "Turn raw lines into event lines, without a daemon."),
-    "replay": Listed("check", "Put a trace through the current normalizers."),
-    "tail": Listed("read", "Follow events."),
-    "sessions": Listed("read", "List the sessions in the journal."),
-    "show": Listed("read", "Show one event."),
-    "export": Listed("read", "Write a session as a page that opens in any browser."),
-    "baseline": Listed("check", "Record what agents' streams look like, and check whether they still do."),
-    "drift": Listed("check", "Show where agents' streams are not what they were."),
-    "config": Listed("manage", "Check the daemon's configuration."),
-    "stats": Listed("read", "Show what the daemon has done, stream by stream."),
-    "doctor": Listed("manage", "Look at all there is of tooltap here, and say what to do about it."),
-    "service": Listed("manage", "Have systemd start the daemon."),
-    "mcp": Listed("tap", "Offer display tools as an MCP server, on standard input and output."),
-    "schema": Listed("schema", "Print the schema of events, tool payloads and socket frames."),
-    "fixtures": Listed("check", "Extract fixtures from traces, check them, bring them up to date."),
-    "completion": Listed("manage", "Print a shell's completion script."),
+    "serve": Entry("manage", "Run the daemon: tap, journal, serve."),
+    "run": Entry("tap", "Run an agent, pass its output through unchanged, and tap it."),
+    "proxy": Entry("tap", "Run an agent that speaks ACP or MCP, pass both directions through unchanged, and tap them."),
+    "attach": Entry("tap", "Tap the event stream of a running server."),
+    "gateway": Entry("tap", "Forward requests to a language model server, and tap them."),
+    "ingest": Entry("tap", "Send recorded or piped lines to the daemon, each file as its own stream."),
+    "normalize": Entry("check", "Turn raw lines into event lines, without a daemon."),
+    "replay": Entry("check", "Run a trace through the current normalizers."),
+    "tail": Entry("read", "Follow events."),
+    "sessions": Entry("read", "List the sessions in the journal."),
+    "show": Entry("read", "Show one event."),
+    "export": Entry("read", "Write a session as a page that opens in any browser."),
+    "baseline": Entry("check", "Record the shape of agents' lines, and check recordings against it."),
+    "drift": Entry("check", "Show where agents' lines deviate from their baselines."),
+    "config": Entry("manage", "Check the daemon's configuration."),
+    "stats": Entry("read", "Show the daemon's statistics, stream by stream."),
+    "doctor": Entry("manage", "Check this installation of tooltap, and say what to fix."),
+    "service": Entry("manage", "Install the daemon as a systemd service."),
+    "mcp": Entry("tap", "Offer display tools as an MCP server, on standard input and output."),
+    "schema": Entry("schema", "Print the schema of events, tool payloads and socket frames."),
+    "fixtures": Entry("check", "Extract fixtures from traces, check them, and update them."),
+    "completion": Entry("manage", "Print a shell's completion script."),
 }
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
@@ -71,9 +69,7 @@ class _Commands(Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         commands = [
-            CompletionItem(name, help=listed.summary)
-            for name, listed in COMMANDS.items()
-            if name.startswith(incomplete)
+            CompletionItem(name, help=entry.summary) for name, entry in COMMANDS.items() if name.startswith(incomplete)
         ]
         return commands + click.Command.shell_complete(self, ctx, incomplete)
 
@@ -86,19 +82,19 @@ class _Commands(Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, listed.summary) for name, listed in COMMANDS.items()])
+            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        with _quiet_ends():  # --help and --version write here
+        with _silent_exits():  # --help and --version write during parsing
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> object:
-        with _quiet_ends():
+        with _silent_exits():
             return super().invoke(ctx)
 
 
 @contextmanager
-def _quiet_ends() -> Iterator[None]:
+def _silent_exits() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
@@ -126,7 +122,7 @@ def tooltap() -> None:
 
 
 def main() -> None:
-    """The console script."""
+    """The entry point of the console script."""
     sys.exit(_run())
 
 
@@ -138,27 +134,28 @@ def _run() -> int:
         error.show()
         return USAGE
     except click.UsageError as error:
-        return _complain(f"{error.format_message().rstrip('.')} (see {_help_command(error.ctx)})", USAGE)
+        return _print_error(f"{error.format_message().rstrip('.')} (see {_help_command(error.ctx)})", USAGE)
     except click.ClickException as error:
-        return _complain(error.format_message(), error.exit_code)
+        return _print_error(error.format_message(), error.exit_code)
     except click.Abort:
         return INTERRUPTED
     except BrokenPipeError:
         code = DONE
     except OSError as error:
         reason = error.strerror or str(error)
-        return _complain(f"{error.filename}: {reason}" if error.filename else reason, FAILED)
+        return _print_error(f"{error.filename}: {reason}" if error.filename else reason, FAILED)
     except Exception as error:
         if os.environ.get("TOOLTAP_DEBUG"):
             raise
-        message = f"unexpected {type(error).__name__}: {error} (TOOLTAP_DEBUG=1 shows where; please report it)"
-        return _complain(message, FAILED)
+        advice = "this is a bug in tooltap, please report it; TOOLTAP_DEBUG=1 prints a traceback"
+        message = f"unexpected {type(error).__name__}: {error} ({advice})"
+        return _print_error(message, FAILED)
     finally:
-        _settle_stdout()
+        _discard_unwritable_output()
     return code if isinstance(code, int) else DONE
 
 
-def _complain(message: str, code: int) -> int:
+def _print_error(message: str, code: int) -> int:
     click.echo(f"tooltap: {' '.join(message.split())}", err=True)
     return code
 
@@ -167,8 +164,8 @@ def _help_command(context: click.Context | None) -> str:
     return f"{context.command_path if context else 'tooltap'} --help"
 
 
-def _settle_stdout() -> None:
-    """What is left in the buffer of a closed pipe must not be tried again when the interpreter ends."""
+def _discard_unwritable_output() -> None:
+    """Keep the interpreter from flushing the buffer of a closed pipe again at exit."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -1,1 +1,1 @@
-"""Raw lines on disk: the JSONL trace writer and reader, fixtures made of traces, and checks over recorded streams."""
+"""Raw lines on disk, and what can be done with them without a daemon."""

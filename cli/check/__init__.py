@@ -1,0 +1,1 @@
+"""Commands on recorded lines: normalize, replay, fixtures, baseline, drift. Knows `common`."""

@@ -1,4 +1,4 @@
-"""`tooltap baseline`: what an agent's streams looked like, recorded and checked."""
+"""`tooltap baseline`: records the shape of an agent's lines and payloads, and checks recordings against it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tooltap.cli.common.commands import Group
 from tooltap.cli.common.recordings import (
     Recording,
     baselines_option,
-    in_words,
+    recorded_stream_options,
     recordings,
     recordings_argument,
-    stream_options,
+    usage_errors,
 )
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ STRICT = "HAPPY_E2E_PROVIDER_STRICT_KEYS"
 YES = frozenset({"1", "true", "yes", "y"})
 
 scenario_option = click.option(
-    "--scenario", metavar="NAME", help="What was done in all recordings.  [default: each file's place and name]"
+    "--scenario", metavar="NAME", help="The scenario of all recordings.  [default: the path of each file]"
 )
 
 
@@ -41,10 +41,11 @@ scenario_option = click.option(
     ),
 )
 def command() -> None:
-    """Record what agents' streams look like, and check whether they still do.
+    """Record the shape of agents' lines, and check recordings against it.
 
-    A baseline says, for one version of an agent: of each scenario, which keys it gave (protocol/provider/kind[/tool])
-    and the shape of each one's payloads; of all scenarios, the shape of the raw lines. Shapes are types, never values.
+    A baseline describes one version of an agent: for each scenario, the keys of its events
+    (protocol/provider/kind[/tool]) and the shapes of their payloads; for all scenarios together, the shape of the raw
+    lines. A shape holds types, never values.
     """
 
 
@@ -63,21 +64,21 @@ def command() -> None:
     default="baselines",
     show_default=True,
     metavar="DIR",
-    help="Where to: DIR/<dialect>/<provider>-<version>.json.",
+    help="Write to DIR/<dialect>/<provider>-<version>.json.",
 )
 @scenario_option
-@stream_options
+@recorded_stream_options
 def record(
     paths: tuple[Path, ...], folder: Path, scenario: str | None, version: str | None, provider: str | None, dialect: str
 ) -> None:
     """Record traces or recorded streams.
 
-    Each PATH is a file, or a folder whose .jsonl files are all recorded. A baseline that exists gets these scenarios in
-    place of its own of the same names, and keeps the others.
+    Each PATH is a file, or a folder of .jsonl files. In an existing baseline the recorded scenarios replace those of
+    the same names; the others stay.
     """
     from tooltap.traces.drift.baselines import Baseline
 
-    with in_words():
+    with usage_errors():
         for agent, scenarios in _observe(recordings(paths), scenario, version, provider, dialect).items():
             baseline = Baseline(agent)
             path = folder / baseline.place
@@ -99,7 +100,7 @@ def record(
 @recordings_argument(required=True)
 @baselines_option
 @scenario_option
-@stream_options
+@recorded_stream_options
 @click.pass_context
 def check(
     context: click.Context,
@@ -112,15 +113,15 @@ def check(
 ) -> None:
     """Compare traces or recorded streams with their baselines.
 
-    Each is held against the baseline of its version, else of the newest. Exit code 1 if keys are missing, shapes have
-    changed, a payload does not fit its canonical tool, or there is no baseline; where HAPPY_E2E_PROVIDER_STRICT_KEYS is
-    1, also for keys that the baseline does not have.
+    Each recording is compared with the baseline of its agent's version, or of the newest version before it. Exit code 1
+    if keys are missing, shapes have changed, a payload does not fit its canonical tool, or there is no baseline; with
+    HAPPY_E2E_PROVIDER_STRICT_KEYS=1 also for keys that the baseline does not have.
     """
     from tooltap.traces.drift.baselines import PACKAGED, check, load, nearest
 
     strict = os.environ.get(STRICT, "").strip().lower() in YES
     failed = False
-    with in_words():
+    with usage_errors():
         for agent, scenarios in _observe(recordings(paths), scenario, version, provider, dialect).items():
             baseline = nearest(load(folder or PACKAGED, agent.dialect), agent)
             if baseline is None:
@@ -133,14 +134,14 @@ def check(
             verdict = f"{len(failures)} failures" if failures else "as recorded"
             click.echo(f"{agent} against {baseline.agent.version}: {compared} of {len(scenarios)} scenarios, {verdict}")
             for failure in failures:
-                _print(failure)
+                _print_failure(failure)
     context.exit(1 if failed else 0)
 
 
 def _observe(
     found: Iterable[Recording], scenario: str | None, version: str | None, provider: str | None, dialect: str
 ) -> dict[Agent, dict[str, Observed]]:
-    """Agent -> scenario -> what its streams showed."""
+    """Agent -> scenario -> what its recordings showed."""
     from tooltap.traces.drift.baselines import UNKNOWN, observe
     from tooltap.traces.recording.streams import read_streams
 
@@ -150,7 +151,10 @@ def _observe(
         for stream in read_streams([recording.file], dialect):
             observed = observe(stream, provider=provider, version=version)
             if observed.agent.dialect == UNKNOWN:
-                click.echo(f"tooltap: {recording.file}: the dialect is not recognised, stream left out", err=True)
+                click.echo(
+                    f"tooltap: {recording.file}: the dialect is not recognised, stream skipped; name it with --dialect",
+                    err=True,
+                )
                 continue
             scenarios = agents.setdefault(observed.agent, {})
             if name in scenarios:
@@ -160,7 +164,7 @@ def _observe(
     return agents
 
 
-def _print(failure: Failure) -> None:
+def _print_failure(failure: Failure) -> None:
     from tooltap.traces.drift.shapes import render
 
     where = f"{failure.scenario}: " if failure.scenario else ""

@@ -1,4 +1,4 @@
-"""`tooltap drift`: whether agents still print what they printed when their baselines were recorded."""
+"""`tooltap drift`: reports where agents' lines deviate from their baselines."""
 
 from __future__ import annotations
 
@@ -11,8 +11,14 @@ import msgspec
 import orjson
 
 from tooltap.cli.common.commands import Command
-from tooltap.cli.common.connection import ask, socket_option
-from tooltap.cli.common.recordings import baselines_option, in_words, recordings, recordings_argument, stream_options
+from tooltap.cli.common.connection import request, socket_option
+from tooltap.cli.common.recordings import (
+    baselines_option,
+    recorded_stream_options,
+    recordings,
+    recordings_argument,
+    usage_errors,
+)
 from tooltap.cli.common.render import one_line
 
 if TYPE_CHECKING:
@@ -21,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 UNKNOWN = "unknown"
-"""What a report says where nobody named the agent, its version or its dialect."""
+"""A report's provider, version or dialect if neither the lines nor the user state it."""
 
 
 @click.command(
@@ -40,11 +46,11 @@ UNKNOWN = "unknown"
     type=click.IntRange(min=1),
     default=40,
     show_default=True,
-    help="So many lines without a message or a call are an alarm.",
+    help="Raise an alarm after this many lines without a message or a call.",
 )
-@click.option("--strict", is_flag=True, help="Exit code 1 for notices too, not for alarms alone.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object: agents and findings.")
-@stream_options
+@click.option("--strict", is_flag=True, help="Exit with code 1 for notices too, not only for alarms.")
+@click.option("--json", "as_json", is_flag=True, help="Print agents and findings as one JSON object.")
+@recorded_stream_options
 @socket_option
 @click.pass_context
 def command(
@@ -59,14 +65,14 @@ def command(
     version: str | None,
     socket: Path | None,
 ) -> None:
-    """Show where agents' streams are not what they were.
+    """Show where agents' lines deviate from their baselines.
 
-    Each PATH is a trace or a recorded stream, or a folder with .jsonl files. Without one, the running daemon says what
-    it has found since it was started.
+    Each PATH is a trace or a recorded stream, or a folder of .jsonl files. Without a PATH, the running daemon reports
+    what it has found since it started.
 
-    An alarm is something that is lost or read wrongly: a field that is gone, another type, lines that cannot be read,
-    results that never come, a stream that gives nothing. A notice is news: a field, a message type or a tool that no
-    baseline has. Exit code 0: no alarm, 1: there is one, 2: wrong usage.
+    An alarm means that something is lost or misread: a field is missing, a type has changed, lines cannot be parsed,
+    results never arrive, a stream gives no events. A notice means something new: a field, a message type or a tool that
+    no baseline has. Exit code 0: no alarm, 1: at least one alarm, 2: wrong usage.
     """
     from tooltap.traces.drift.baselines import PACKAGED, Baseline, load
     from tooltap.traces.drift.drift import Drift, Report
@@ -75,40 +81,42 @@ def command(
         return load(folder or PACKAGED, dialect)
 
     if paths and socket is not None:
-        raise click.UsageError("give files, or the socket of a daemon, not both")
+        raise click.UsageError("PATH and --socket exclude each other: name files or a daemon")
     if paths:
-        report = _look_at(Drift(baselines, silent_lines=silent_lines), paths, dialect, provider, version)
+        report = _watch_recordings(Drift(baselines, silent_lines=silent_lines), paths, dialect, provider, version)
     else:
-        report = msgspec.convert(ask(socket, "stats")["drift"], Report)
+        report = msgspec.convert(request(socket, "stats")["drift"], Report)
     if as_json:
         click.echo(orjson.dumps(msgspec.to_builtins(report)))
     else:
-        _print(report)
+        _print_report(report)
     failing = {"alarm", "notice"} if strict else {"alarm"}
     context.exit(1 if any(finding.severity in failing for finding in report.findings) else 0)
 
 
-def _look_at(drift: Drift, paths: tuple[Path, ...], dialect: str, provider: str | None, version: str | None) -> Report:
-    from tooltap.traces.drift.watch import look_at
+def _watch_recordings(
+    drift: Drift, paths: tuple[Path, ...], dialect: str, provider: str | None, version: str | None
+) -> Report:
+    from tooltap.traces.drift.watch import watch_stream
     from tooltap.traces.recording.streams import read_streams
 
-    with in_words():
+    with usage_errors():
         for stream in read_streams([recording.file for recording in recordings(paths)], dialect):
-            look_at(drift, stream, provider=provider, version=version)
+            watch_stream(drift, stream, provider=provider, version=version)
     return drift.report()
 
 
-def _print(report: Report) -> None:
+def _print_report(report: Report) -> None:
     for finding in report.findings:
-        for line in _described(finding):
+        for line in _describe(finding):
             click.echo(line)
     for agent in report.agents:
         click.echo(_summary(msgspec.to_builtins(agent)), err=True)
     if report.omitted:
-        click.echo(f"{report.omitted} more findings are left out", err=True)
+        click.echo(f"{report.omitted} more findings omitted", err=True)
 
 
-def _described(finding: Finding) -> Iterator[str]:
+def _describe(finding: Finding) -> Iterator[str]:
     times = f", {finding.count} times" if finding.count > 1 else ""
     agent = _agent(finding.provider, finding.version, finding.dialect)
     yield f"{finding.severity}: {agent}: {finding.kind.replace('-', ' ')} at {one_line(finding.first)}{times}"
@@ -119,7 +127,7 @@ def _described(finding: Finding) -> Iterator[str]:
 
 def _agent(provider: str, version: str, dialect: str) -> str:
     if dialect == UNKNOWN:
-        return f"{'an unknown agent' if provider == UNKNOWN else provider} (of no known dialect)"
+        return f"{'an unknown agent' if provider == UNKNOWN else provider} (dialect unknown)"
     return f"{provider} {'of unknown version' if version == UNKNOWN else version} ({dialect})"
 
 

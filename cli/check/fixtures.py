@@ -1,4 +1,4 @@
-"""`tooltap fixtures`: curated examples of what providers send, and what they must become."""
+"""`tooltap fixtures`: curated raw lines of providers, and the events they must give."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["command"]
 
 
 class _UnusableError(click.ClickException):
-    """A file of DIR is at fault, not the command line."""
+    """A file in DIR is unusable."""
 
     exit_code = 2
 
@@ -39,35 +39,42 @@ folder_argument = click.argument("folder", type=click.Path(path_type=Path), meta
     ),
 )
 def command() -> None:
-    """Extract fixtures from traces, check them, bring them up to date.
+    """Extract fixtures from traces, check them, and update them.
 
-    DIR holds allowlist.txt, the keys that are wanted (protocol/provider/kind[/tool], one a line, "#" for comments), and
-    the examples of each: raw lines, and the events they give.
+    DIR holds allowlist.txt with the wanted keys (protocol/provider/kind[/tool], one per line, "#" starts a comment),
+    and examples of each key: raw lines, and the events they give.
     """
 
 
 @command.command(
     "extract",
-    short_help="Choose the most telling examples in traces.",
+    short_help="Choose the most informative examples in traces.",
     examples=("tooltap fixtures extract traces/*.jsonl --allowlist keys.txt --out fixtures",),
 )
 @traces_argument
-@click.option("--out", "folder", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Where to.")
+@click.option(
+    "--out", "folder", required=True, type=click.Path(path_type=Path), metavar="DIR", help="The folder of the fixtures."
+)
 @click.option(
     "--allowlist",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="The keys that are wanted; becomes DIR/allowlist.txt.  [default: DIR/allowlist.txt]",
+    help="The wanted keys; copied to DIR/allowlist.txt.  [default: DIR/allowlist.txt]",
 )
 @click.option(
-    "--max", "maximum", type=click.IntRange(min=1), default=3, show_default=True, help="Examples kept of each key."
+    "--max",
+    "maximum",
+    type=click.IntRange(min=1),
+    default=3,
+    show_default=True,
+    help="How many examples to keep per key.",
 )
 @recorded_dialect_option
 def extract(traces: tuple[Path, ...], folder: Path, allowlist: Path | None, maximum: int, dialect: str) -> None:
-    """Choose the most telling examples in traces, without anything private.
+    """Choose the most informative examples in traces, and redact them.
 
-    A TRACE is one of tooltap or Happier, or a recorded stream. What is in DIR already competes with what is found:
-    delete a file of DIR to choose anew.
+    A TRACE is a trace of tooltap or Happier, or a recorded stream. Examples that are already in DIR compete with the
+    new ones; delete a file in DIR to choose its examples from scratch.
     """
     fixtures = _load(folder, allowlist)
     streams = _streams(traces, dialect)
@@ -88,7 +95,7 @@ def extract(traces: tuple[Path, ...], folder: Path, allowlist: Path | None, maxi
 @traces_argument
 @recorded_dialect_option
 def keys(traces: tuple[Path, ...], dialect: str) -> None:
-    """List the keys in traces, each with its number of events: an allowlist to choose from."""
+    """List the keys in traces with their numbers of events, as a draft of an allowlist."""
     from tooltap.traces.fixtures.extracting import count_keys
 
     found = count_keys(_streams(traces, dialect))
@@ -103,19 +110,21 @@ def keys(traces: tuple[Path, ...], dialect: str) -> None:
 @folder_argument
 @click.pass_context
 def check(context: click.Context, folder: Path) -> None:
-    """Compare fixtures with their allowlist, and with what their lines give; exit code 1 if something is wrong."""
+    """Compare fixtures with their allowlist and with the events their lines give; exit code 1 if something is wrong."""
     context.exit(_report(_load(folder)))
 
 
 @command.command(
-    "update", short_help="Make the events what the lines give today.", examples=("tooltap fixtures update fixtures",)
+    "update",
+    short_help="Replace the events by what the lines give today.",
+    examples=("tooltap fixtures update fixtures",),
 )
 @folder_argument
 @click.pass_context
 def update(context: click.Context, folder: Path) -> None:
-    """Make the events what the raw lines give today, and say what changed.
+    """Replace the expected events by what the raw lines give today, and print what changed.
 
-    Examples of keys the allowlist does not name are dropped. Exit code 1 if something stays wrong.
+    Examples whose keys are not on the allowlist are removed. Exit code 1 if something is still wrong.
     """
     fixtures = _load(folder)
     for change in fixtures.update():
@@ -135,7 +144,7 @@ def _load(folder: Path, allowlist: Path | None = None) -> Fixtures:
 
 
 def _streams(paths: tuple[Path, ...], dialect: str) -> list[TracedStream]:
-    """What there is a dialect for."""
+    """The streams whose dialect is installed."""
     from tooltap.normalizers.core.registry import dialects
     from tooltap.normalizers.stream.normalizer import AUTO
     from tooltap.traces.recording.streams import read_streams
@@ -146,7 +155,7 @@ def _streams(paths: tuple[Path, ...], dialect: str) -> list[TracedStream]:
         if stream.dialect in known:
             streams.append(stream)
         else:
-            click.echo(f"left out {stream.name}: there is no dialect {stream.dialect!r}", err=True)
+            click.echo(f"skipped {stream.name}: there is no dialect {stream.dialect!r}", err=True)
     return streams
 
 
@@ -156,7 +165,7 @@ def _save(fixtures: Fixtures) -> None:
 
 
 def _report(fixtures: Fixtures) -> int:
-    """Print what is wrong; gives the exit code."""
+    """Print what is wrong, and return the exit code."""
     problems = list(fixtures.problems())
     for problem in problems:
         click.echo(problem)

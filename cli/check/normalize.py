@@ -1,18 +1,26 @@
-"""`tooltap normalize`: raw lines in, event lines out, no daemon."""
+"""`tooltap normalize`: turns raw lines into event lines without a daemon."""
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from tooltap.cli.common.accounting import accounting_options, report
 from tooltap.cli.common.commands import Command
-from tooltap.cli.common.inputs import STDIN, UnreadableError
+from tooltap.cli.common.inputs import STDIN, UnreadableError, read_chunks
 from tooltap.cli.common.options import dialect_option, provider_option
 from tooltap.cli.common.progress import progress
+from tooltap.cli.common.statistics import print_statistics, statistics_options
 from tooltap.normalizers.core.registry import builtin
+
+if TYPE_CHECKING:
+    from tooltap.normalizers.core.items import OutputPiece
+    from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
 
 __all__ = ["command"]
 
@@ -26,16 +34,16 @@ __all__ = ["command"]
     ),
 )
 @click.argument("files", nargs=-1, type=click.Path(allow_dash=True), metavar="[FILE]...")
-@dialect_option(f"One of auto, {', '.join(sorted(builtin()))}, and what plugins add.", known_here=True)
+@dialect_option(f"One of auto, {', '.join(sorted(builtin()))}, or a dialect of a plugin.", check=True)
 @provider_option
-@click.option("--partials", is_flag=True, help="Previews of unfinished text too.")
+@click.option("--partials", is_flag=True, help="Print partials of unfinished texts too.")
 @click.option(
     "--outputs",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Write every body that was cut out of an event to DIR/<outputId>; without this only its beginning is kept.",
+    help="Write output bodies to DIR/<outputId>. Without this option the end of a truncated output is lost.",
 )
-@accounting_options
+@statistics_options
 @click.pass_context
 def command(
     context: click.Context,
@@ -49,10 +57,9 @@ def command(
 ) -> None:
     """Turn raw lines into event lines, without a daemon.
 
-    Each FILE (standard input if there is none, or for "-") is a stream of its own, named by its base name without
-    extension. A recording of tapped lines is read as such. Lines that cannot be read become "unparsed" events.
+    Each FILE (standard input if there is none, or for "-") becomes a stream, named after the file without its
+    extension. Recordings of tapped lines are unwrapped. Lines that cannot be parsed become "unparsed" events.
     """
-    from tooltap.cli.common.normalizing import normalize
     from tooltap.daemon.taps.stream_ids import stream_name
     from tooltap.normalizers.core.items import Context
     from tooltap.normalizers.stream.normalizer import StreamNormalizer
@@ -65,20 +72,57 @@ def command(
     done: list[Statistics] = []
     with progress(paths, data_on_stdout=True) as advance:
         for path in paths:
-            stream = _unused(stream_name(path), streams)
+            stream = _unique(stream_name(path), streams)
             normalizer = StreamNormalizer(Context(stream=stream, provider=provider, partials=partials), dialect)
             try:
-                normalize(path, normalizer, outputs, advance)
+                _normalize(path, normalizer, outputs, advance)
             except UnreadableError as error:
                 click.echo(f"tooltap: {error}", err=True)
             else:
                 done.append(normalizer.statistics)
-    report(done, stats=stats, stats_json=stats_json)
+    print_statistics(done, stats=stats, stats_json=stats_json)
     context.exit(0 if len(done) == len(paths) else 1)
 
 
-def _unused(name: str, taken: set[str]) -> str:
-    """Two files of one name are two streams."""
+def _unique(name: str, taken: set[str]) -> str:
+    """Number the name if it is taken: two files with the same name are two streams."""
     stream = next(one for n in count(1) if (one := name if n == 1 else f"{name}~{n}") not in taken)
     taken.add(stream)
     return stream
+
+
+def _normalize(path: str, normalizer: StreamNormalizer, outputs: Path | None, advance: Callable[[int], None]) -> None:
+    """`outputs`: the folder for output bodies. `advance` is called with the bytes just read."""
+    from tooltap.normalizers.wire.framing import Splitter
+    from tooltap.traces.recording.feed import RecordingFeed
+
+    feed = RecordingFeed(normalizer).feed
+    splitter = Splitter(normalizer.context.limits.line_bytes)
+    for chunk in read_chunks(path):
+        _write([output for line in splitter.feed(chunk) for output in feed(line)], outputs)
+        advance(len(chunk))
+    last = splitter.finish()
+    if last is not None:
+        _write(feed(last), outputs)
+    _write(normalizer.close("end"), outputs)
+
+
+def _write(produced: list[Output], outputs: Path | None) -> None:
+    from tooltap.normalizers.core.items import OutputPiece
+
+    lines: list[bytes] = []
+    for output in produced:
+        if not isinstance(output, OutputPiece):
+            lines.append(output.body)
+        elif outputs is not None:
+            _append(outputs / output.output_id, output)
+    if lines:
+        lines.append(b"")
+        sys.stdout.buffer.write(b"\n".join(lines))
+        sys.stdout.buffer.flush()
+
+
+def _append(path: Path, chunk: OutputPiece) -> None:
+    start = os.O_TRUNC if chunk.offset == 0 else os.O_APPEND
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | start, 0o600), "wb") as file:
+        file.write(chunk.data)

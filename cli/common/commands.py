@@ -1,4 +1,4 @@
-"""Commands and groups whose help ends with examples."""
+"""Click commands and groups with examples at the end of their help."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Command", "Group"]
 
 
 class Command(click.Command):
-    """`examples`: lines for a shell, as they are to be typed."""
+    """`examples`: shell command lines, exactly as a user types them."""
 
     def __init__(self, *arguments: Any, examples: tuple[str, ...] = (), **options: Any) -> None:
         super().__init__(*arguments, **options)

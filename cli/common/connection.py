@@ -1,4 +1,4 @@
-"""What the commands that talk to the daemon have in common: its socket, and its errors in words."""
+"""Talks to the daemon for commands: the `--socket` option, requests, and errors as one sentence."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any, TypeVar
 
 import click
 
-from tooltap.cli.common import completing
+from tooltap.cli.common import completers
 from tooltap.cli.common.options import dialect_option, provider_option
 
-__all__ = ["ask", "in_words", "socket_option", "stream_options", "talk"]
+__all__ = ["daemon_errors", "publisher_options", "request", "run_client", "socket_option"]
 
 T = TypeVar("T")
 
-ASKED_WRONGLY = ("bad-frame", "unknown-dialect")
-"""Errors of the daemon that the command's own arguments have led to."""
+USAGE_ERRORS = ("bad-frame", "unknown-dialect")
+"""Codes of the daemon's errors that result from the command's own arguments."""
 
 socket_option = click.option(
     "--socket",
@@ -27,53 +27,55 @@ socket_option = click.option(
 )
 
 
-def stream_options(function: Any) -> Any:
-    """Adds what a publisher tells the daemon of its stream."""
+def publisher_options(function: Any) -> Any:
+    """Add the options that describe a stream to the daemon when it is published."""
     for option in (
-        click.option("--mcp-server", "mcp_servers", multiple=True, metavar="NAME", help="An MCP server of the agent."),
+        click.option(
+            "--mcp-server", "mcp_servers", multiple=True, metavar="NAME", help="The name of an MCP server of the agent."
+        ),
         click.option(
             "--session",
             metavar="NAME",
-            shell_complete=completing.sessions,
-            help="A name for the session until its own id is seen.",
+            shell_complete=completers.sessions,
+            help="The session's name until a line states its id.",
         ),
         provider_option,
-        dialect_option("The format of the lines.", known_here=False),
+        dialect_option("The format of the lines.", check=False),
     ):
         function = option(function)
     return function
 
 
 @contextmanager
-def in_words() -> Iterator[None]:
-    """What goes wrong between us and the daemon becomes one sentence."""
+def daemon_errors() -> Iterator[None]:
+    """Turn errors of the connection and of the daemon into click errors."""
     from tooltap.daemon.client.connection import ConnectError, DaemonError, DisconnectedError
 
     try:
         yield
     except (ConnectError, DaemonError, DisconnectedError) as error:
-        if isinstance(error, DaemonError) and error.code in ASKED_WRONGLY:
+        if isinstance(error, DaemonError) and error.code in USAGE_ERRORS:
             raise click.UsageError(str(error), click.get_current_context(silent=True)) from None
         raise click.ClickException(str(error)) from None
 
 
-def talk(work: Callable[[], Awaitable[T]]) -> T:
-    """Run a conversation with the daemon."""
+def run_client(work: Callable[[], Awaitable[T]]) -> T:
+    """Run a coroutine that uses the client."""
     import asyncio
 
     import anyio
 
     async def quietly() -> T:
-        # anyio 4.16: data that comes at the moment a connection is closed is an "Exception in callback" on stderr.
+        # anyio 4.16 prints "Exception in callback" on stderr if data arrives while a connection is being closed.
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
         return await work()
 
-    with in_words():
+    with daemon_errors():
         return anyio.run(quietly)
 
 
-def ask(socket: Path | None, op: str, **arguments: Any) -> Any:
-    """The result of one request."""
-    from tooltap.daemon.client.connection import request
+def request(socket: Path | None, op: str, **arguments: Any) -> Any:
+    """Send one request to the daemon and return its result."""
+    from tooltap.daemon.client import connection
 
-    return talk(lambda: request(op, path=socket, **arguments))
+    return run_client(lambda: connection.request(op, path=socket, **arguments))

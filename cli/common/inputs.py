@@ -1,4 +1,4 @@
-"""Files of lines: opened by path or `-`, read in pieces."""
+"""Reads input files named on the command line, in chunks; `-` is standard input."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class UnreadableError(Exception):
 
 
 def read_chunks(path: str) -> Iterator[bytes]:
-    """The file's bytes as they come, so that a pipe's are handed on at once. Raises `UnreadableError`."""
+    """Yield the file's bytes as they arrive, so that a pipe is processed without delay. Raises `UnreadableError`."""
     try:
         with open(0 if path == STDIN else path, "rb", buffering=0, closefd=path != STDIN) as file:
             while chunk := file.read(CHUNK):
@@ -26,7 +26,7 @@ def read_chunks(path: str) -> Iterator[bytes]:
 
 
 def input_size(path: str) -> int:
-    """Bytes of a regular file; 0 for what has no size."""
+    """The size of a regular file in bytes; 0 for everything else."""
     try:
         return 0 if path == STDIN else os.stat(path).st_size
     except OSError:

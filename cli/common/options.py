@@ -1,4 +1,4 @@
-"""Options that mean the same in many commands."""
+"""`--dialect` and `--provider`, which many commands share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from tooltap.cli.common import completing
+from tooltap.cli.common import completers
 
 __all__ = ["dialect_option", "provider_option"]
 
@@ -16,25 +16,25 @@ F = TypeVar("F", bound=Callable[..., Any])
 provider_option = click.option(
     "--provider",
     metavar="NAME",
-    shell_complete=completing.providers,
-    help="The agent, where its lines do not say, or say otherwise.",
+    shell_complete=completers.providers,
+    help="The agent's name; overrides what its lines say.",
 )
 
 
-def dialect_option(text: str, *, known_here: bool) -> Callable[[F], F]:
-    """`known_here`: for lines that are read here; a daemon knows its own dialects."""
+def dialect_option(text: str, *, check: bool) -> Callable[[F], F]:
+    """`check`: reject dialects that are not installed here. A daemon checks against its own."""
     return click.option(
         "--dialect",
         default="auto",
         show_default=True,
         metavar="NAME",
-        callback=_known if known_here else None,
-        shell_complete=completing.dialects,
+        callback=_check if check else None,
+        shell_complete=completers.dialects,
         help=text,
     )
 
 
-def _known(context: click.Context, option: click.Parameter, name: str) -> str:
+def _check(context: click.Context, option: click.Parameter, name: str) -> str:
     from tooltap.normalizers.core.registry import UnknownDialectError, parser_class
 
     try:

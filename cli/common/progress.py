@@ -1,4 +1,4 @@
-"""A progress bar on a terminal, nothing in a pipe."""
+"""A progress bar on a terminal; nothing otherwise."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ __all__ = ["progress"]
 
 @contextmanager
 def progress(paths: Iterable[str], *, data_on_stdout: bool) -> Iterator[Callable[[int], None]]:
-    """Gives a function to call with the bytes just read. Silent where data scrolls by on the same terminal."""
+    """Return a function to call with the number of bytes just read.
+
+    No bar is drawn if the command prints data on the same terminal.
+    """
     size = sum(input_size(path) for path in paths)
     if size == 0 or not sys.stderr.isatty() or (data_on_stdout and sys.stdout.isatty()):
         yield lambda _: None

@@ -1,4 +1,4 @@
-"""Recordings on the command line: files and folders, and what their streams do not say of themselves."""
+"""Recordings as arguments: files and folders, and options for facts that their lines do not state."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from tooltap.cli.common.options import dialect_option, provider_option
 __all__ = [
     "Recording",
     "baselines_option",
-    "in_words",
     "recorded_dialect_option",
+    "recorded_stream_options",
     "recordings",
     "recordings_argument",
-    "stream_options",
+    "usage_errors",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-recorded_dialect_option = dialect_option("The format of the lines; traces say it themselves.", known_here=True)
+recorded_dialect_option = dialect_option("The format of recorded lines; a trace names its own.", check=True)
 baselines_option = click.option(
     "--baselines",
     "folder",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
-    help="What recordings are compared with.  [default: the baselines that come with tooltap]",
+    help="The baselines to compare with.  [default: the baselines that come with tooltap]",
 )
 
 
@@ -39,10 +39,12 @@ def recordings_argument(*, required: bool) -> Callable[[F], F]:
     )
 
 
-def stream_options(function: F) -> F:
-    """Adds what the caller knows of the streams."""
+def recorded_stream_options(function: F) -> F:
+    """Add options for facts about the streams that the user knows."""
     for option in (
-        click.option("--agent-version", "version", metavar="VERSION", help="The agent's, where nothing else says it."),
+        click.option(
+            "--agent-version", "version", metavar="VERSION", help="The agent's version; overrides what its lines say."
+        ),
         provider_option,
         recorded_dialect_option,
     ):
@@ -53,11 +55,11 @@ def stream_options(function: F) -> F:
 class Recording(NamedTuple):
     file: Path
     scenario: str
-    """Its place in the folder that was named, without its suffix; of a file that was named, its base name."""
+    """The path below the folder argument, without its suffix; for a file argument its base name."""
 
 
 def recordings(paths: tuple[Path, ...]) -> Iterator[Recording]:
-    """Files, and every `.jsonl` below folders. Raises `click.UsageError` where a folder holds none."""
+    """The files, and every `.jsonl` file below the folders. Raises `click.UsageError` if a folder holds none."""
     for path in paths:
         if not path.is_dir():
             yield Recording(path, path.stem)
@@ -70,8 +72,8 @@ def recordings(paths: tuple[Path, ...]) -> Iterator[Recording]:
 
 
 @contextmanager
-def in_words() -> Iterator[None]:
-    """What is wrong with the arguments becomes one sentence."""
+def usage_errors() -> Iterator[None]:
+    """Turn unreadable files and baselines into usage errors."""
     from tooltap.traces.drift.baselines import BaselineError
 
     try:

@@ -1,7 +1,7 @@
-"""Display events as text for a terminal: what the assistant said, and, if wanted, one line per thing that happened.
+"""Renders display events as text for a terminal: the assistant's texts and, in verbose mode, a line per event.
 
-All glyphs, colours and layout are here, and none of it is anywhere else. What a provider printed may hold anything, so
-no control character of it reaches the terminal.
+All glyphs, colours and layout are defined here. Text from a provider may contain anything, so control characters are
+removed before it reaches the terminal.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from tooltap.protocol.events import Attachment, Display
 __all__ = ["Renderer", "one_line", "wants_colour"]
 
 MAX_LINE = 100
-"""Code points of a marker's text."""
+"""Code points of each part of a marker line."""
 MAX_CALLS = 10_000
-"""Open calls whose preview is remembered for their result."""
+"""Open calls for which the preview is remembered until the result arrives."""
 
 
 def one_line(text: str, length: int = MAX_LINE) -> str:
-    """The beginning of the text, harmless, on one line."""
+    """The beginning of the text on one line, without control characters."""
     line = " ".join(harmless(text[: 4 * length]).split())
     return line if len(line) <= length else f"{line[: length - 1]}…"
 
@@ -44,15 +44,16 @@ def wants_colour(stream: TextIO) -> bool:
 
 
 def _brief(display: Display | None) -> str:
-    """A display view of one line; longer ones are for `tooltap show`."""
+    """The display view if it is a single line; `tooltap show` prints longer ones."""
     text = (display.text or "").strip() if display is not None else ""
     return "" if "\n" in text else one_line(text)
 
 
 class Renderer:
-    """Display events in, text out; "" for one that is not shown.
+    """Turns display events into text; an event that is not shown becomes "".
 
-    Text mode shows what assistants said; verbose also prompts, tool calls, permissions and troubles.
+    Text mode shows the assistants' texts. Verbose mode also shows prompts, tool calls, permissions, warnings and
+    errors.
     """
 
     def __init__(self, *, verbose: bool, colour: bool) -> None:
@@ -73,12 +74,12 @@ class Renderer:
         return self._header(event) + "".join(f"{indent}{line}\n" for line in lines)
 
     def lines(self, event: DisplayEvent) -> list[str]:
-        """What verbose mode shows of one event, without saying whose it is."""
+        """The lines that verbose mode shows for one event, without the session header."""
         show = _KINDS.get(type(event))
         return [] if show is None else list(show(self, event))
 
     def _header(self, event: DisplayEvent) -> str:
-        """Says whose events follow, whenever that changes."""
+        """A header with provider and session, whenever the session changes."""
         if event.session == self._session:
             return ""
         first, self._session = self._session is None, event.session
@@ -95,7 +96,7 @@ class Renderer:
         for one in attachments or ():
             yield self._marker("▫", "cyan", one.mime_type, one.name or one.uri)
 
-    # -- one method per kind that is shown ----------------------------------------------------------------------
+    # -- one method per kind ----------------------------------------------------------------------
 
     def _text(self, event: DisplayText) -> Iterator[str]:
         yield harmless(event.text)
@@ -112,7 +113,7 @@ class Renderer:
         yield self._marker("▸", "yellow", event.name, event.arg)
 
     def _tool_update(self, event: DisplayToolUpdate) -> Iterator[str]:
-        """What the user is to see of a result may come after it; what the call was about, before."""
+        """An update may carry a new preview before the result, or the display of the result after it."""
         key = event.stream, event.call_id
         if key in self._calls and event.arg is not None:
             self._calls[key] = event.arg
@@ -125,7 +126,7 @@ class Renderer:
             return
         facts: list[str] = []
         if event.async_:
-            facts.append("goes on in the background")
+            facts.append("continues in the background")
         elif event.status not in ("completed", "failed"):
             facts.append(event.status)
         if event.exit_code is not None:

@@ -1,0 +1,1 @@
+"""Commands for the installation: serve, service, config, doctor, completion, demo. Knows `common`."""

@@ -1,4 +1,4 @@
-"""`tooltap completion`: what makes a shell complete our commands, options and names."""
+"""`tooltap completion`: prints the script by which a shell completes commands, options and names."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tooltap.cli.common.commands import Command
 __all__ = ["SHELLS", "command"]
 
 VARIABLE = "_TOOLTAP_COMPLETE"
-"""What click looks at to know that a shell asks."""
+"""The environment variable by which click recognises a request for completions."""
 
 
 class _Fish(FishComplete):
-    """The script of click 8.5 ends a name, or what is said of it, at its first comma."""
+    """Keeps commas in names and descriptions, at which the script of click 8.5 cuts them off."""
 
     source_template = FishComplete.source_template.replace('string split ","', 'string split --max 1 ","')
 
@@ -36,8 +36,8 @@ SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComple
 def command(context: click.Context, shell: str) -> None:
     """Print a shell's completion script.
 
-    To have it in every shell that you start, put its line below into the shell's own file; or write the script to where
-    the shell looks for it when it is needed:
+    To enable it in every new shell, add the matching line below to the shell's startup file, or write the script to the
+    place from which the shell loads completions on demand:
 
     \b
     bash  ~/.local/share/bash-completion/completions/tooltap

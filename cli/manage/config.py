@@ -1,4 +1,4 @@
-"""`tooltap config`: is the daemon's configuration right?"""
+"""`tooltap config`: checks the daemon's configuration."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tooltap.cli.common.commands import Group
 __all__ = ["command"]
 
 
-class WrongConfiguration(click.ClickException):
+class InvalidConfiguration(click.ClickException):
     exit_code = 2
 
 
@@ -31,9 +31,9 @@ def command() -> None:
 def check(file: Path | None) -> None:
     """Check a configuration file.
 
-    A mistake is told with its line and key.
+    An error names its line and key.
 
-    FILE is the one a daemon without `--config` reads, if none is named.
+    FILE defaults to the file that a daemon without `--config` reads.
     """
     from tooltap.daemon.config import ConfigError, load_config
     from tooltap.daemon.system.paths import config_path
@@ -43,9 +43,9 @@ def check(file: Path | None) -> None:
         config = load_config(file)
         _ = config.socket_path, config.journal_place
     except ConfigError as error:
-        raise WrongConfiguration(str(error)) from None
-    click.echo(f"{file} is right: {_tools(len(config.tools))}")
+        raise InvalidConfiguration(str(error)) from None
+    click.echo(f"{file} is valid: {_rules(len(config.tools))}")
 
 
-def _tools(number: int) -> str:
+def _rules(number: int) -> str:
     return f"it has rules for {number} tool{'' if number == 1 else 's'}" if number else "it has no rules for tools"

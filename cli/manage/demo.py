@@ -1,8 +1,8 @@
-"""`tooltap demo`: real recordings of several agents, through a real daemon, into one stream.
+"""`tooltap demo`: plays recordings of several agents through a daemon, and prints the resulting event stream.
 
 The recordings were printed by Claude Code 2.1.330, Codex 0.120 (`codex mcp-server`), Gemini CLI 0.61 and OpenCode
-1.18.33 (both over ACP). The demo believes what arrives over the socket and nothing else: it fails if any agent's call
-or result is missing there.
+1.18.33 (both over ACP). The demo relies only on what arrives over the socket, and fails if a call or a result of any
+agent is missing there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import click
 import orjson
 
 from tooltap.cli.common.commands import Command
-from tooltap.cli.common.connection import talk
+from tooltap.cli.common.connection import run_client
 from tooltap.cli.common.render import Renderer, one_line, wants_colour
 from tooltap.daemon.client.connection import ConnectError, connect
 from tooltap.daemon.client.publishing import ingest
@@ -34,50 +34,50 @@ from tooltap.protocol.events import decode
 __all__ = ["command"]
 
 AGENTS = {"claude-code": "Claude Code", "codex": "Codex", "gemini": "Gemini CLI", "opencode": "OpenCode"}
-"""Recording, and stream -> what printed it."""
+"""Name of the recording and of its stream -> the agent."""
 TIMEOUT = 30.0
 """Seconds for the daemon to start, and for the last event to arrive."""
 PAUSE = 0.03
-"""Seconds between two lines of an agent, for whoever watches."""
+"""Seconds between two lines of an agent, so that a user can watch."""
 SHOWN = 140
 """Code points of a payload."""
 
 
 class Pair(NamedTuple):
-    """A tool call as it came out of the socket, its updates merged, and its result."""
+    """A tool call as received from the socket, with its updates merged, and its result."""
 
     call: dict[str, Any]
     result: dict[str, Any]
 
     @property
-    def tells_much(self) -> bool:
-        return bool(_own(self.call["input"]) and _own(self.result["output"]))
+    def has_payloads(self) -> bool:
+        return bool(_without_metadata(self.call["input"]) and _without_metadata(self.result["output"]))
 
 
-def _own(payload: dict[str, Any]) -> dict[str, Any]:
+def _without_metadata(payload: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in payload.items() if name not in ("_happy", "_raw")}
 
 
 @click.command("demo", cls=Command, examples=("tooltap demo",))
 def command() -> None:
-    """Play real recorded streams of several agents through a daemon and show the one stream they become.
+    """Play recorded streams of several agents through a daemon and show the resulting event stream.
 
-    Daemon, socket and journal are temporary. The exit code is 0 only if a tool call and its result of every agent came
-    out of the socket.
+    Daemon, socket and journal are temporary. The exit code is 0 only if a tool call and its result arrived from every
+    agent.
     """
     with tempfile.TemporaryDirectory(prefix="tooltap-") as folder, _daemon(Path(folder)) as socket:
         try:
-            pairs = talk(lambda: _play(socket))
+            pairs = run_client(lambda: _play(socket))
         except TimeoutError:
-            raise click.ClickException("the events have not arrived in time") from None
+            raise click.ClickException(f"the events have not arrived within {TIMEOUT:.0f} s") from None
     _show_payloads(pairs)
     if missing := [name for stream, name in AGENTS.items() if stream not in pairs]:
-        raise click.ClickException(f"no tool call with its result has arrived from {', '.join(missing)}")
+        raise click.ClickException(f"no tool call with a result has arrived from {', '.join(missing)}")
 
 
 @contextmanager
 def _daemon(folder: Path) -> Iterator[Path]:
-    """A daemon as a process of its own; gives its socket."""
+    """Run a daemon in its own process, and return its socket."""
     socket = folder / "tooltap.sock"
     arguments = ["serve", "--socket", str(socket), "--journal", f"sqlite:{folder / 'journal.db'}"]
     with open(folder / "log", "wb") as log:
@@ -90,7 +90,7 @@ def _daemon(folder: Path) -> Iterator[Path]:
 
 
 async def _play(socket: Path) -> dict[str, Pair]:
-    """Publish all recordings at once, and watch: stream -> a whole call."""
+    """Publish all recordings concurrently, print the events, and return a complete call of each stream."""
     with anyio.fail_after(TIMEOUT):
         await _until_listening(socket)
     async with subscribe(after="start", path=socket) as subscription:
@@ -115,7 +115,7 @@ async def _until_listening(socket: Path) -> None:
 
 
 async def _publish(stream: str, socket: Path) -> int:
-    """Play one recording; gives how many events the daemon made of it."""
+    """Play one recording, and return how many events the daemon made of it."""
     recording = Recording()
     lines = files("tooltap.cli").joinpath(f"static/demo/{stream}.jsonl").read_bytes().splitlines()
     async with ingest(stream=stream, path=socket) as publisher:
@@ -129,7 +129,7 @@ async def _publish(stream: str, socket: Path) -> int:
 
 
 class _Screen:
-    """Shows events as they arrive, and keeps of each stream the first whole call, or one that tells more."""
+    """Prints events as they arrive. Remembers a complete call of each stream, preferably one with payloads."""
 
     def __init__(self) -> None:
         self.pairs: dict[str, Pair] = {}
@@ -146,7 +146,7 @@ class _Screen:
                 self._arrived.set()
 
     async def until(self, count: int) -> None:
-        """Until that many events have arrived."""
+        """Wait until that many events have arrived."""
         while self._count < count:
             self._arrived.clear()
             await self._arrived.wait()
@@ -157,26 +157,30 @@ class _Screen:
             for line in self._renderer.lines(shown):
                 click.echo(f"{event['seq']:>5}  {event['protocol']:<8}{event['provider']:<10}{line}")
         key = event["stream"], event.get("callId", "")
-        if event["kind"] == "tool-call" and is_whole(event, event["input"]):
+        if event["kind"] == "tool-call" and is_complete(event, event["input"]):
             self._calls[key] = event
         elif event["kind"] == "tool-update" and key in self._calls and "input" in event:
             self._calls[key] = {**self._calls[key], "name": event["name"], "input": event["input"]}
-        elif event["kind"] == "tool-result" and key in self._calls and is_whole(event, event["output"]):
+        elif event["kind"] == "tool-result" and key in self._calls and is_complete(event, event["output"]):
             known = self.pairs.get(event["stream"])
-            if known is None or not known.tells_much:
+            if known is None or not known.has_payloads:
                 self.pairs[event["stream"]] = Pair(self._calls[key], event)
 
 
-def is_whole(event: dict[str, Any], payload: dict[str, Any]) -> bool:
+def is_complete(event: dict[str, Any], payload: dict[str, Any]) -> bool:
     happy = payload.get("_happy", {})
     named = happy.get("v") == 2 and happy.get("canonicalToolName") == event["name"] and happy.get("rawToolName")
     return bool(named and payload.get("_raw") and not event.get("synthetic"))
 
 
 def _show_payloads(pairs: dict[str, Pair]) -> None:
-    click.echo("\nA tool call of each, and its result, as every subscriber gets them:")
+    click.echo("\nA tool call of each agent with its result, as every subscriber receives them:")
     for stream, pair in pairs.items():
         click.echo(f"\n{AGENTS[stream]}: {pair.call['name']}, {pair.result['status']}")
         for key, payload in (("input", pair.call["input"]), ("output", pair.result["output"])):
-            for name, value in ((key, _own(payload)), ("_happy", payload["_happy"]), ("_raw", payload["_raw"])):
+            for name, value in (
+                (key, _without_metadata(payload)),
+                ("_happy", payload["_happy"]),
+                ("_raw", payload["_raw"]),
+            ):
                 click.echo(f"  {name:<7} {one_line(orjson.dumps(value).decode(), SHOWN)}")

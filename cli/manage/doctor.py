@@ -1,4 +1,4 @@
-"""`tooltap doctor`: what there is, what is missing, what is wrong, and what to do."""
+"""`tooltap doctor`: prints what is installed, missing or broken, and what to do about it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["command"]
 
 TIMEOUT = 5.0
 COLOURS = {"ok": "green", "note": "yellow", "problem": "red"}
-LONGEST = 400
-"""Code points of a sentence."""
+MAX_SENTENCE = 400
+"""Code points of a printed sentence."""
 
 
 @click.command(
@@ -25,7 +25,7 @@ LONGEST = 400
     cls=Command,
     examples=("tooltap doctor", "tooltap doctor --json | jq '.findings[] | select(.level == \"problem\")'"),
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object: the findings, and how many there are.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with the findings and their numbers.")
 @click.option(
     "--config",
     type=click.Path(path_type=Path),
@@ -38,17 +38,17 @@ LONGEST = 400
     default=TIMEOUT,
     show_default=True,
     metavar="SECONDS",
-    help="What the daemon, systemd, and each agent may take to answer.",
+    help="How long to wait for the daemon, for systemd, and for each agent.",
 )
 @socket_option
 @click.pass_context
 def command(context: click.Context, as_json: bool, config: Path | None, timeout: float, socket: Path | None) -> None:
-    """Look at all there is of tooltap here, and say what to do about it.
+    """Check this installation of tooltap, and say what to fix.
 
-    Told are tooltap and its extras, the configuration, the daemon and its socket, journal, spools and traces, the
-    service, the agents that are installed, and their sessions. A note is something that is missing, or news; a problem
-    is something that does not work, or is not private: with one the exit code is 1. Nothing is changed, and of agents
-    nothing is started but `--version`.
+    It reports on tooltap and its extras, the configuration, the daemon with its socket, journal, spools and traces, the
+    service, the installed agents, and their sessions. A note is about something missing or new. A problem is something
+    that does not work or is not private; with a problem the exit code is 1. Nothing is changed, and agents are started
+    only with `--version`.
     """
     import msgspec
 
@@ -61,14 +61,14 @@ def command(context: click.Context, as_json: bool, config: Path | None, timeout:
         timeout=timeout,
     )
     counts = dict.fromkeys(COLOURS, 0)
-    told = []
+    findings = []
     for finding in found:
         counts[finding.level] += 1
-        told.append(finding)
+        findings.append(finding)
         if not as_json:
             _print(finding.level, finding.area, finding.text, finding.advice)
     if as_json:
-        click.echo(msgspec.json.encode({**counts, "findings": told}))
+        click.echo(msgspec.json.encode({**counts, "findings": findings}))
     else:
         click.echo(f"{counts['problem'] or 'no'} {_plural('problem', counts['problem'])},", nl=False)
         click.echo(f" {counts['note'] or 'no'} {_plural('note', counts['note'])}")
@@ -78,9 +78,9 @@ def command(context: click.Context, as_json: bool, config: Path | None, timeout:
 def _print(level: str, area: str, text: str, advice: str | None) -> None:
     coloured = wants_colour(sys.stdout)
     mark = f"{level:<8}"
-    click.echo(f"{click.style(mark, fg=COLOURS[level]) if coloured else mark} {area:<9} {one_line(text, LONGEST)}")
+    click.echo(f"{click.style(mark, fg=COLOURS[level]) if coloured else mark} {area:<9} {one_line(text, MAX_SENTENCE)}")
     if advice is not None:
-        line = f"{'':<18} {one_line(advice, LONGEST)}"
+        line = f"{'':<18} {one_line(advice, MAX_SENTENCE)}"
         click.echo(click.style(line, dim=True) if coloured else line)
 
 

@@ -1,4 +1,4 @@
-"""`tooltap serve`: the daemon, and what it takes to look at and stop one that runs."""
+"""`tooltap serve`: runs the daemon, and inspects and stops a running one."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from typing import Any
 import click
 
 from tooltap.cli.common.commands import Group
-from tooltap.cli.common.completing import followed
-from tooltap.cli.common.connection import ask, socket_option
-from tooltap.cli.common.extras import needs_extra
+from tooltap.cli.common.completers import followed_agents
+from tooltap.cli.common.connection import request, socket_option
+from tooltap.cli.common.optional_dependencies import require_extra
+from tooltap.cli.common.statistics import describe_daemon
 
 __all__ = ["command"]
 
@@ -34,20 +35,22 @@ POLL = 0.02
     ),
 )
 @click.option(
-    "--journal", metavar="sqlite:PATH|nats://…", help="Where events are kept.  [default: in the user's data directory]"
+    "--journal",
+    metavar="sqlite:PATH|nats://…",
+    help="Where events are stored.  [default: a file in the user's data directory]",
 )
 @click.option(
     "--config",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="A TOML file; flags win over it.  [default: tooltap.toml in the user's configuration directory]",
+    help="A TOML file; options override it.  [default: tooltap.toml in the user's configuration directory]",
 )
 @click.option("--durability", type=click.Choice(["process", "power"]), help="What acknowledged lines survive.")
 @click.option(
     "--follow",
     metavar="AGENT,…",
-    shell_complete=followed,
-    help="Follow the session files of these: claude, codex, gemini.",
+    shell_complete=followed_agents,
+    help="Follow the session files of these agents: claude, codex, gemini.",
 )
 @click.option("--backfill", metavar="all|none|AGE", help="Which older sessions to read as well.  [default: 24h]")
 @click.option(
@@ -55,12 +58,19 @@ POLL = 0.02
     is_flag=False,
     flag_value="",
     metavar="[HOST:PORT]",
-    help="Serve browsers, and programs over HTTP, too; prints the link that lets them in.  [default: 127.0.0.1:8422]",
+    help="Serve browsers and HTTP clients too, and print the link with their access token.  [default: 127.0.0.1:8422]",
 )
 @click.option("--allow-remote", is_flag=True, help="Allow a HOST for --web that other machines can reach.")
-@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="How much is logged.")
-@click.option("--trace-file-bytes", type=int, metavar="N", help="Begin a new trace file when one is this long.")
-@click.option("--trace-total-bytes", type=int, metavar="N", help="Remove the oldest traces when all are longer.")
+@click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="The lowest level that is logged."
+)
+@click.option("--trace-file-bytes", type=int, metavar="N", help="Start a new trace file when one reaches this size.")
+@click.option(
+    "--trace-total-bytes",
+    type=int,
+    metavar="N",
+    help="Remove the oldest trace files when all together exceed this size.",
+)
 @socket_option
 @click.pass_context
 def command(
@@ -79,7 +89,7 @@ def command(
 ) -> None:
     """Run the daemon: tap, journal, serve.
 
-    It stays in the foreground until SIGTERM, Ctrl-C or `tooltap serve stop`, and logs to standard error.
+    It runs in the foreground until SIGTERM, Ctrl-C or `tooltap serve stop`, and logs to standard error.
     """
     context.obj = socket
     if context.invoked_subcommand is not None:
@@ -107,9 +117,9 @@ def command(
     try:
         settings = load()
         if settings.web.enabled:
-            with needs_extra("web"):
+            with require_extra("web"):
                 import tooltap.daemon.web.server  # noqa: F401
-        run(settings, reload=load if config is not None else None, show_link=_show)
+        run(settings, reload=load if config is not None else None, show_link=_print_link)
     except ConfigError as error:
         raise click.UsageError(str(error), context) from None
     except (ListenError, JournalError) as error:
@@ -117,17 +127,17 @@ def command(
 
 
 def _follow(agents: str | None, backfill: str | None) -> dict[str, Any]:
-    given = {} if agents is None else {"agents": [name.strip() for name in agents.split(",") if name.strip()]}
-    return given if backfill is None else {**given, "backfill": backfill}
+    settings = {} if agents is None else {"agents": [name.strip() for name in agents.split(",") if name.strip()]}
+    return settings if backfill is None else {**settings, "backfill": backfill}
 
 
 def _web(address: str | None, allow_remote: bool) -> dict[str, Any]:
-    given: dict[str, Any] = {} if address is None else {"enabled": True}
-    return given | ({"listen": address} if address else {}) | ({"allow_remote": True} if allow_remote else {})
+    settings: dict[str, Any] = {} if address is None else {"enabled": True}
+    return settings | ({"listen": address} if address else {}) | ({"allow_remote": True} if allow_remote else {})
 
 
-def _show(link: str) -> None:
-    """Whoever does not want to read it has `serve link`; the daemon goes on."""
+def _print_link(link: str) -> None:
+    """Print the link. If standard output is closed, the daemon continues; `serve link` prints the link again."""
     try:
         click.echo(link)
     except OSError:
@@ -137,12 +147,12 @@ def _show(link: str) -> None:
 @command.command("link", examples=("tooltap serve link",))
 @socket_option
 @click.pass_obj
-def link(outer: Path | None, socket: Path | None) -> None:
-    """Print the link that lets a browser in."""
+def link(group_socket: Path | None, socket: Path | None) -> None:
+    """Print the link, with its access token, for a browser."""
     from tooltap.daemon.system.listener import ListenError
     from tooltap.daemon.web.http.token import read_token
 
-    web = ask(socket or outer, "stats").get("web")
+    web = request(socket or group_socket, "stats").get("web")
     if web is None:
         raise click.ClickException("the daemon does not serve browsers; start it with: tooltap serve --web")
     try:
@@ -154,11 +164,9 @@ def link(outer: Path | None, socket: Path | None) -> None:
 @command.command("status", examples=("tooltap serve status",))
 @socket_option
 @click.pass_obj
-def status(outer: Path | None, socket: Path | None) -> None:
-    """Say whether a daemon runs; exit code 1 if none does."""
-    from tooltap.cli.read.stats import summary
-
-    click.echo(summary(ask(socket or outer, "stats")))
+def status(group_socket: Path | None, socket: Path | None) -> None:
+    """Show whether a daemon is running; exit code 1 if none is."""
+    click.echo(describe_daemon(request(socket or group_socket, "stats")))
 
 
 @command.command(
@@ -170,15 +178,17 @@ def status(outer: Path | None, socket: Path | None) -> None:
 )
 @socket_option
 @click.pass_obj
-def stop(outer: Path | None, socket: Path | None) -> None:
-    """Stop the daemon and wait until it has."""
+def stop(group_socket: Path | None, socket: Path | None) -> None:
+    """Stop the daemon, and wait until it has stopped."""
     from tooltap.daemon.system.paths import socket_path
 
-    place = socket or outer or socket_path()
-    pid = ask(place, "stats")["pid"]
+    path = socket or group_socket or socket_path()
+    pid = request(path, "stats")["pid"]
     os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + STOP_TIMEOUT
-    while place.exists():  # the last thing the daemon takes away
+    while path.exists():  # the daemon removes its socket last
         if time.monotonic() > deadline:
-            raise click.ClickException(f"the daemon (pid {pid}) does not stop")
+            raise click.ClickException(
+                f"the daemon (pid {pid}) has not stopped after {STOP_TIMEOUT:.0f} s; it may still be stopping"
+            )
         time.sleep(POLL)

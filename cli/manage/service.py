@@ -1,4 +1,4 @@
-"""`tooltap service`: the daemon as a service of systemd's user manager."""
+"""`tooltap service`: installs the daemon as a service of systemd's user manager."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 TIMEOUT = 30.0
-"""Seconds for systemd to do what it is asked."""
-LINUX_ONLY = "there is no systemd on this system; have it start `tooltap serve` at login by its own means"
+"""Seconds for each systemctl command."""
+LINUX_ONLY = "this system has no systemd; use its own mechanism to start `tooltap serve` at login"
 PATHS = ("config", "socket", "journal")
-"""Options of `serve` that are places on disk, or may be."""
+"""Options of `serve` that are or may be paths."""
 
 
 @click.group(
@@ -30,9 +30,9 @@ PATHS = ("config", "socket", "journal")
     examples=("tooltap service install -- --follow claude,codex,gemini", "tooltap service status"),
 )
 def command() -> None:
-    """Have systemd start the daemon.
+    """Install the daemon as a systemd service.
 
-    It becomes a service of your own user manager, that is started when you log in, and again if it fails.
+    The service belongs to your user manager. It starts when you log in, and restarts if it fails.
     """
 
 
@@ -45,14 +45,14 @@ def command() -> None:
         "tooltap service install --print -- --journal sqlite:/var/tmp/tooltap.db",
     ),
 )
-@click.option("--print", "only_print", is_flag=True, help="Print the unit, and do nothing.")
+@click.option("--print", "only_print", is_flag=True, help="Only print the unit.")
 @click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[-- SERVE-OPTION...]")
 def install(only_print: bool, options: tuple[str, ...]) -> None:
-    """Write the unit, and have systemd start it at every login.
+    """Write the unit, and enable it for every login.
 
-    Options behind `--` are those of `tooltap serve`; installing anew replaces them. The service gets this installation
-    of tooltap, and of the environment what says where things are (TOOLTAP_SOCKET, HAPPIER_STACK_TOOL_TRACE, CODEX_HOME
-    and so on).
+    Options after `--` are options of `tooltap serve`; installing again replaces them. The service runs this
+    installation of tooltap, with the environment variables that locate files (TOOLTAP_SOCKET, HAPPIER_STACK_TOOL_TRACE,
+    CODEX_HOME and so on).
     """
     from tooltap.daemon.system.systemd import NAME, is_ours, unit, unit_path
 
@@ -65,41 +65,41 @@ def install(only_print: bool, options: tuple[str, ...]) -> None:
         raise click.ClickException(LINUX_ONLY)
     path = unit_path()
     if path.exists() and not is_ours(path):
-        raise click.ClickException(f"{path} was not written by tooltap: move it away first")
+        raise click.ClickException(f"{path} was not written by tooltap; move it away first")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     click.echo(f"wrote {path}")
-    if _tell_systemd(["daemon-reload"], ["enable", NAME]):
+    if _run_systemctl(["daemon-reload"], ["enable", NAME]):
         click.echo(f"start it now: systemctl --user restart {NAME}")
-        click.echo("have it run without a login, too: loginctl enable-linger")
+        click.echo("to run it without a login: loginctl enable-linger")
 
 
 @command.command("uninstall", examples=("tooltap service uninstall",))
 def uninstall() -> None:
-    """Stop the service, and remove its unit. The journal stays."""
+    """Stop the service, and remove its unit. The journal is not removed."""
     from tooltap.daemon.system.systemd import NAME, is_ours, unit_path
 
     path = unit_path()
     if not path.exists():
-        click.echo(f"there is no {path}")
+        click.echo(f"nothing to remove: {path} does not exist")
         return
     if not is_ours(path):
-        raise click.ClickException(f"{path} was not written by tooltap, and stays")
-    stopped = _tell_systemd(["disable", "--now", NAME])
+        raise click.ClickException(f"{path} was not written by tooltap; remove it yourself")
+    stopped = _run_systemctl(["disable", "--now", NAME])
     path.unlink()
     click.echo(f"removed {path}")
     if stopped:
-        _tell_systemd(["daemon-reload"])
+        _run_systemctl(["daemon-reload"])
 
 
 @command.command("status", examples=("tooltap service status",))
 @click.pass_context
 def status(context: click.Context) -> None:
-    """Say whether the service is installed and runs; exit code 1 if it does not."""
+    """Show whether the service is installed and running; exit code 1 if it is not running."""
     from tooltap.daemon.system.systemd import NAME, ask_systemctl, unit_path
 
     path = unit_path()
-    click.echo(f"unit: {path if path.exists() else 'none; write it with `tooltap service install`'}")
+    click.echo(f"unit: {path if path.exists() else 'none; install it with `tooltap service install`'}")
     active = ask_systemctl("is-active", NAME, timeout=TIMEOUT)
     enabled = ask_systemctl("is-enabled", NAME, timeout=TIMEOUT)
     click.echo(f"now: {_state(active)}")
@@ -108,38 +108,40 @@ def status(context: click.Context) -> None:
 
 
 def _state(answer: Printed | None) -> str:
-    """A word; where systemd does not answer with one, why."""
-    return "unknown, there is no systemd that could be asked" if answer is None else " ".join(answer.text.split())
+    """The state in one word, or why it is unknown."""
+    return "unknown, systemd is not available" if answer is None else " ".join(answer.text.split())
 
 
-def _tell_systemd(*orders: list[str]) -> bool:
-    """Whether it has done all; where not, it is said what to type."""
+def _run_systemctl(*commands: list[str]) -> bool:
+    """Run the commands in order. If one fails, tell the user what to type, and return False."""
     from tooltap.daemon.system.systemd import ask_systemctl
 
-    for order in orders:
-        answer = ask_systemctl(*order, timeout=TIMEOUT)
+    for command in commands:
+        answer = ask_systemctl(*command, timeout=TIMEOUT)
         if answer is None or answer.code != 0:
-            reason = "no systemd runs here" if answer is None else _state(answer) or "systemctl does not answer"
-            commands = " && ".join(shlex.join(["systemctl", "--user", *one]) for one in orders)
-            click.echo(f"tooltap: systemd was not told ({reason}); where it runs, type: {commands}", err=True)
+            reason = "systemd is not running" if answer is None else _state(answer) or "systemctl does not answer"
+            shell_line = " && ".join(shlex.join(["systemctl", "--user", *one]) for one in commands)
+            click.echo(f"tooltap: systemctl failed ({reason}); run it yourself: {shell_line}", err=True)
             return False
-        click.echo(f"did systemctl --user {' '.join(order)}")
+        click.echo(f"ran systemctl --user {' '.join(command)}")
     return True
 
 
 def _check(options: tuple[str, ...]) -> None:
-    """Raises `click.UsageError` for what `serve` would not take, or would not find from where systemd starts it."""
+    """Raise `click.UsageError` for options that `serve` rejects, and for relative paths, which fail under systemd."""
     from tooltap.cli.manage.serve import command as serve
 
     context = serve.make_context("tooltap serve", list(options))
     _, rest, _ = serve.make_parser(context).parse_args(list(options))
     if rest:
-        raise click.UsageError(f"{rest[0]!r} is no option of `tooltap serve`")
+        raise click.UsageError(f"{rest[0]!r} is not an option of `tooltap serve`")
     for name in PATHS:
         value = str(context.params.get(name) or "/")
-        place = value.removeprefix("sqlite:")
-        if "://" not in value and not Path(place).expanduser().is_absolute():
-            raise click.UsageError(f"a service knows no working folder: give --{name} {value} with its absolute path")
+        path = value.removeprefix("sqlite:")
+        if "://" not in value and not Path(path).expanduser().is_absolute():
+            raise click.UsageError(
+                f"--{name} {value} is a relative path, but a service has no working folder: use an absolute path"
+            )
 
 
 def _this_program() -> list[str]:

@@ -1,4 +1,4 @@
-"""`tooltap sessions`: which sessions there are."""
+"""`tooltap sessions`: lists the sessions in the journal, and removes them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 import click
 import orjson
 
-from tooltap.cli.common import completing
+from tooltap.cli.common import completers
 from tooltap.cli.common.commands import Group
-from tooltap.cli.common.connection import ask, socket_option
-from tooltap.cli.common.table import print_table
+from tooltap.cli.common.connection import request, socket_option
+from tooltap.cli.read.table import print_table
 
 __all__ = ["command", "list_sessions"]
 
@@ -29,14 +29,14 @@ PAGE = 1_000
         "tooltap sessions --limit 1000 --json | jq -r .session",
     ),
 )
-@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most this many.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per line, with everything that is known.")
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many sessions to list.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, with all fields.")
 @socket_option
 @click.pass_context
 def command(context: click.Context, limit: int, as_json: bool, socket: Path | None) -> None:
     """List the sessions in the journal.
 
-    The one with the newest event comes first.
+    The session with the newest event comes first.
     """
     context.obj = socket
     if context.invoked_subcommand is not None:
@@ -51,24 +51,24 @@ def command(context: click.Context, limit: int, as_json: bool, socket: Path | No
 
 
 @command.command("rm", examples=("tooltap sessions rm 101730e3-98ed-4d2b-8e93-5caa86bfc39f",))
-@click.argument("sessions", nargs=-1, required=True, metavar="SESSION...", shell_complete=completing.sessions)
+@click.argument("sessions", nargs=-1, required=True, metavar="SESSION...", shell_complete=completers.sessions)
 @socket_option
 @click.pass_obj
-def remove(outer: Path | None, sessions: tuple[str, ...], socket: Path | None) -> None:
-    """Delete sessions from the journal: their events, and what is kept of their lines.
+def remove(group_socket: Path | None, sessions: tuple[str, ...], socket: Path | None) -> None:
+    """Delete sessions from the journal, with their events and output bodies.
 
-    A session that is still being written is left alone. Traces and the agents' own files are not touched.
+    A session that is still being written is not deleted. Traces and the agents' own files are not changed.
     """
     for session in sessions:
-        removed = ask(socket or outer, "remove", session=session)
+        removed = request(socket or group_socket, "remove", session=session)
         click.echo(f"{session}: {removed['events']} events deleted")
 
 
 def list_sessions(socket: Path | None, limit: int) -> Iterator[dict[str, Any]]:
-    """The one with the newest event first."""
+    """Yield the sessions page by page, the one with the newest event first."""
     before = None
     while limit > 0:
-        page = ask(socket, "sessions", limit=min(limit, PAGE), before=before)
+        page = request(socket, "sessions", limit=min(limit, PAGE), before=before)
         yield from page["sessions"]
         limit -= len(page["sessions"])
         before = page.get("next")

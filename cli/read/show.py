@@ -1,4 +1,4 @@
-"""`tooltap show`: one event, as a given audience sees it."""
+"""`tooltap show`: prints one event in one of its views."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 import orjson
 
 from tooltap.cli.common.commands import Command
-from tooltap.cli.common.connection import ask, socket_option
+from tooltap.cli.common.connection import request, socket_option
 from tooltap.daemon.system.harmless import harmless
 
 __all__ = ["command"]
@@ -29,18 +29,21 @@ __all__ = ["command"]
     type=click.Choice(["assistant", "display", "raw"]),
     default="display",
     show_default=True,
-    help="What the model saw, what the user sees, or everything, the provider's own object included.",
+    help="What the model saw, what the user sees, or everything including the provider's own object.",
 )
 @socket_option
 def command(seq: int, view: str, socket: Path | None) -> None:
     """Show one event.
 
-    SEQ is its number in the journal. Printed is JSON: indented on a terminal, one line in a pipe. The display view of a
-    result is what the agent, or the configuration, wants the user to see; without one it is the assistant view.
+    SEQ is the event's number in the journal. The output is JSON: indented on a terminal, one line in a pipe. The
+    display view of a result is what the agent or the configuration chose to show the user; if neither did, it is the
+    assistant view.
     """
-    event = ask(socket, "event", seq=seq, view=view)["event"]
+    event = request(socket, "event", seq=seq, view=view)["event"]
     if view == "assistant" and "assistantView" in event:
-        click.echo("tooltap: the agent tells what the user saw of this result, not what the model saw", err=True)
+        click.echo(
+            "tooltap: the agent reported only what the user saw of this result, not what the model saw", err=True
+        )
     display = event.get("display", {}) if view == "display" else {}
     if "outputId" in display and display.get("mimeType", "text/plain").startswith("text/"):
         display["text"] = _body(socket, display["outputId"])
@@ -51,10 +54,10 @@ def command(seq: int, view: str, socket: Path | None) -> None:
 
 
 def _body(socket: Path | None, output_id: str) -> str:
-    """The whole of a body kept aside; the daemon answers in parts."""
+    """Fetch a whole output body; the daemon returns it in chunks."""
     text, read, total = "", 0, 1
     while read < total:
-        part = ask(socket, "output", outputId=output_id, offset=read)
-        text += part.get("text", "")
-        read, total = read + part["length"], part["total"]
+        chunk = request(socket, "output", outputId=output_id, offset=read)
+        text += chunk.get("text", "")
+        read, total = read + chunk["length"], chunk["total"]
     return text

@@ -1,4 +1,4 @@
-"""`tooltap tail`: follows events."""
+"""`tooltap tail`: prints events, and follows new ones."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 
 import click
 
-from tooltap.cli.common import completing
+from tooltap.cli.common import completers
 from tooltap.cli.common.commands import Command
-from tooltap.cli.common.connection import socket_option, talk
+from tooltap.cli.common.connection import run_client, socket_option
 
 __all__ = ["command"]
 
 FILTERS = {
-    "session": ("Events of this session.", completing.sessions),
+    "session": ("Events of this session.", completers.sessions),
     "stream": ("Events of this stream.", None),
-    "provider": ("Events of this agent (claude, codex, gemini, …).", completing.providers),
+    "provider": ("Events of this agent (claude, codex, gemini, …).", completers.providers),
     "agent": ("Events of this subagent.", None),
-    "kind": ("Events of this kind (message, tool-call, …).", completing.kinds),
-    "tool": ("Calls and results of this tool, by its canonical or its own name.", completing.tools),
+    "kind": ("Events of this kind (message, tool-call, …).", completers.kinds),
+    "tool": ("Calls and results of this tool, by its canonical name or the agent's name for it.", completers.tools),
 }
 UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
@@ -31,14 +31,14 @@ def _in_seconds(ctx: click.Context, param: click.Parameter, value: str | None) -
         return None
     match = re.fullmatch(r"(\d+)([smhd])", value)
     if match is None:
-        raise click.BadParameter(f"{value!r} is no length of time, such as 90s, 10m, 2h or 1d", ctx, param)
+        raise click.BadParameter(f"{value!r} is not a duration such as 90s, 10m, 2h or 1d", ctx, param)
     return int(match[1]) * UNITS[match[2]]
 
 
 def _filter_options(function: Any) -> Any:
-    for name, (text, names) in reversed(FILTERS.items()):
+    for name, (text, completer) in reversed(FILTERS.items()):
         option = click.option(
-            f"--{name}", multiple=True, metavar="NAME", shell_complete=names, help=f"{text} May be repeated."
+            f"--{name}", multiple=True, metavar="NAME", shell_complete=completer, help=f"{text} May be repeated."
         )
         function = option(function)
     return function
@@ -59,17 +59,19 @@ def _filter_options(function: Any) -> Any:
     type=click.Choice(["text", "verbose", "json"]),
     default="text",
     show_default=True,
-    help="What assistants say; that and a line for each thing that happens; or event lines byte for byte.",
+    help="The assistants' texts; also a line for each other event; or event lines byte for byte.",
 )
 @click.option(
     "--after",
     metavar="CURSOR",
-    shell_complete=completing.cursors,
-    help="start, now (the default), a seq, or <journal>:<seq>.",
+    shell_complete=completers.cursors,
+    help="Where to begin: start, now (the default), a seq, or <journal>:<seq>.",
 )
-@click.option("--since", callback=_in_seconds, metavar="DURATION", help="Begin with events this old: 90s, 10m, 2h, 1d.")
-@click.option("--follow/--no-follow", default=True, help="Go on with new events, or end where the journal does.")
-@click.option("--partials", is_flag=True, help="Previews of unfinished text too (mode json).")
+@click.option(
+    "--since", callback=_in_seconds, metavar="DURATION", help="Begin with events of this age: 90s, 10m, 2h, 1d."
+)
+@click.option("--follow/--no-follow", default=True, help="Follow new events, or exit at the end of the journal.")
+@click.option("--partials", is_flag=True, help="Print partials of unfinished texts too (--mode json only).")
 @_filter_options
 @socket_option
 def command(
@@ -83,13 +85,13 @@ def command(
 ) -> None:
     """Follow events.
 
-    A daemon that goes away is waited for, and followed from where it left off.
+    If the daemon goes away, tail waits for it and resumes where it stopped.
     """
     if since is not None and after is not None:
-        raise click.UsageError("--since and --after both say where to begin")
+        raise click.UsageError("--since and --after exclude each other: both say where to begin")
     if partials and mode != "json":
-        raise click.UsageError("--partials goes with --mode json")
-    from tooltap.cli.common.printer import Printer
+        raise click.UsageError("--partials needs --mode json")
+    from tooltap.cli.read.printer import Printer
     from tooltap.daemon.client.subscription import subscribe
     from tooltap.protocol.filters import Filter
 
@@ -109,4 +111,4 @@ def command(
         ) as subscription:
             await printer.print_all(subscription)
 
-    talk(follow_events)
+    run_client(follow_events)

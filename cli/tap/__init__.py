@@ -1,0 +1,1 @@
+"""Commands that send lines to the daemon: run, proxy, attach, gateway, ingest, mcp. Knows `common`."""

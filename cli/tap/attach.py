@@ -1,4 +1,4 @@
-"""`tooltap attach`: taps the event stream of a server that runs already."""
+"""`tooltap attach`: taps the event stream of a running server."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import click
 
 from tooltap.cli.common.commands import Group
 from tooltap.cli.common.connection import socket_option
-from tooltap.cli.common.extras import needs_extra
-from tooltap.cli.common.tapping import spool_options
+from tooltap.cli.common.optional_dependencies import require_extra
+from tooltap.cli.tap.spool_options import spool_options
 from tooltap.daemon.taps.delivery.outbox import SpoolLimits, StreamOptions
 
 __all__ = ["command"]
 
 SILENCE = 90.0
-"""Seconds: OpenCode sends a heartbeat every 10 s, older ones every 30 s."""
+"""Seconds. OpenCode 1.18 sends a heartbeat every 10 s, older versions every 30 s."""
 
 
 @click.group("attach", cls=Group, examples=("tooltap attach opencode http://127.0.0.1:4096",))
 def command() -> None:
-    """Tap the event stream of a server that runs already."""
+    """Tap the event stream of a running server."""
 
 
 @command.command(
@@ -38,17 +38,17 @@ def command() -> None:
     default=SILENCE,
     show_default=True,
     metavar="SECONDS",
-    help="Connect again after hearing nothing for so long, not even a heartbeat.",
+    help="Reconnect after this time without any data, including heartbeats.",
 )
 @spool_options
 @socket_option
 def opencode(url: str, silence: float, spool_bytes: int, spool_total_bytes: int, socket: Path | None) -> None:
     """Tap the OpenCode server at URL, such as http://127.0.0.1:4096.
 
-    It is waited for while it is not there, and connected to again when it comes back; what it said in between is lost,
-    and the stream says so. A password is taken from OPENCODE_SERVER_PASSWORD. SIGTERM and Ctrl-C end it.
+    The command waits for the server, and reconnects when it comes back. Events sent in between are lost, and the stream
+    reports the loss. The password is read from OPENCODE_SERVER_PASSWORD. SIGTERM and Ctrl-C end the command.
     """
-    with needs_extra("attach"):
+    with require_extra("attach"):
         from tooltap.daemon.taps.attach_opencode import AttachError, attach
     from tooltap.daemon.system.foreground import run_until_stopped
     from tooltap.daemon.system.paths import socket_path, spool_path
@@ -61,5 +61,5 @@ def opencode(url: str, silence: float, spool_bytes: int, spool_total_bytes: int,
     except AttachError as error:
         raise click.ClickException(str(error)) from None
     finally:
-        if (trouble := tap.finish()) is not None:
-            click.echo(f"tooltap: {trouble}", err=True)
+        if (problem := tap.finish()) is not None:
+            click.echo(f"tooltap: {problem}", err=True)

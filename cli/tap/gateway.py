@@ -1,4 +1,4 @@
-"""`tooltap gateway`: a reverse proxy in front of a server for language models that taps what passes."""
+"""`tooltap gateway`: a reverse proxy in front of a language model server that taps requests and responses."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import click
 
 from tooltap.cli.common.commands import Group
 from tooltap.cli.common.connection import socket_option
-from tooltap.cli.common.extras import needs_extra
-from tooltap.cli.common.tapping import bytes_option, spool_options
+from tooltap.cli.common.optional_dependencies import require_extra
+from tooltap.cli.tap.spool_options import bytes_option, spool_options
 from tooltap.daemon.taps.delivery.outbox import MAX_BYTES, SpoolLimits
 from tooltap.normalizers.wire.framing import MAX_LINE_BYTES
 
@@ -22,7 +22,7 @@ IDLE = 900.0
 
 @click.group("gateway", cls=Group, examples=("tooltap gateway openai --upstream http://127.0.0.1:11434/v1",))
 def command() -> None:
-    """Pass requests on to a server for language models, and tap them."""
+    """Forward requests to a language model server, and tap them."""
 
 
 @command.command(
@@ -32,17 +32,23 @@ def command() -> None:
         "tooltap gateway openai --upstream https://api.openai.com/v1 --listen 127.0.0.1:4020",
     ),
 )
-@click.option("--upstream", required=True, metavar="URL", help="The server, as clients would name it.")
-@click.option("--listen", default=LISTEN, show_default=True, metavar="HOST:PORT", help="Where; port 0 is a free one.")
+@click.option("--upstream", required=True, metavar="URL", help="The server's base URL, as clients use it.")
+@click.option(
+    "--listen",
+    default=LISTEN,
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Where to listen; port 0 picks a free port.",
+)
 @click.option("--allow-remote", is_flag=True, help="Allow a HOST that other machines can reach.")
-@click.option("--provider", metavar="NAME", help="Whose server it is, for the events.")
+@click.option("--provider", metavar="NAME", help="The provider named in the events.")
 @click.option(
     "--conversations",
     type=click.IntRange(min=1),
     default=CONVERSATIONS,
     show_default=True,
     metavar="N",
-    help="That are kept open; beyond, the one not used for the longest time is ended.",
+    help="Open conversations; beyond this number the least recently used one is ended.",
 )
 @click.option(
     "--idle",
@@ -50,10 +56,14 @@ def command() -> None:
     default=IDLE,
     show_default=True,
     metavar="SECONDS",
-    help="After which a conversation is ended.",
+    help="End a conversation after this time without traffic.",
 )
-@bytes_option("--memory-bytes", MAX_BYTES, "What is kept in memory of one conversation until it is on its way.")
-@bytes_option("--line-bytes", MAX_LINE_BYTES, "What is kept of one request, answer, or piece of a streamed answer.")
+@bytes_option("--memory-bytes", MAX_BYTES, "Memory for the lines of one conversation that are not sent yet.")
+@bytes_option(
+    "--line-bytes",
+    MAX_LINE_BYTES,
+    "Longest request, response, or chunk of a streamed response; longer ones are truncated.",
+)
 @spool_options
 @socket_option
 def openai(
@@ -69,11 +79,11 @@ def openai(
     spool_total_bytes: int,
     socket: Path | None,
 ) -> None:
-    """Tap an OpenAI-compatible server by a local reverse proxy.
+    """Tap an OpenAI-compatible server with a local reverse proxy.
 
-    What follows the gateway's address is put behind the URL of --upstream. Everything passes unchanged, with or without
-    a daemon; Chat Completions and Responses are tapped, each conversation as a stream of its own. Keys are not
-    recorded. SIGTERM and Ctrl-C end it.
+    The path of a request is appended to the URL of --upstream. Requests and responses pass unchanged, with or without a
+    daemon. Chat Completions and Responses are tapped, each conversation as its own stream. Keys are not recorded.
+    SIGTERM and Ctrl-C end the command.
     """
     from tooltap.daemon.system.listener import ListenError
     from tooltap.daemon.system.tcp import parse_address
@@ -82,7 +92,7 @@ def openai(
         address = parse_address(listen)
     except ValueError as error:
         raise click.UsageError(f"--listen is {error}") from None
-    with needs_extra("gateway"):
+    with require_extra("gateway"):
         from tooltap.daemon.taps.gateway.server import GatewayError, GatewayOptions, serve_gateway
     from tooltap.daemon.system.foreground import run_until_stopped
     from tooltap.daemon.system.paths import socket_path, spool_path

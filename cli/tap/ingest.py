@@ -1,4 +1,4 @@
-"""`tooltap ingest`: recorded or piped lines go to the daemon."""
+"""`tooltap ingest`: sends recorded or piped lines to the daemon."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 
 import click
 
-from tooltap.cli.common.accounting import accounting_options, report
 from tooltap.cli.common.commands import Command
-from tooltap.cli.common.connection import ask, in_words, socket_option, stream_options
+from tooltap.cli.common.connection import daemon_errors, publisher_options, request, socket_option
 from tooltap.cli.common.inputs import STDIN, UnreadableError, read_chunks
 from tooltap.cli.common.progress import progress
+from tooltap.cli.common.statistics import print_statistics, statistics_options
 
 __all__ = ["command"]
 
@@ -27,10 +27,10 @@ __all__ = ["command"]
     ),
 )
 @click.argument("files", nargs=-1, type=click.Path(allow_dash=True), metavar="[FILE]...")
-@click.option("--stream", metavar="ID", help="The stream's id; for a single input.")
-@stream_options
+@click.option("--stream", metavar="ID", help="The id of the stream; only for a single input.")
+@publisher_options
 @socket_option
-@accounting_options
+@statistics_options
 @click.pass_context
 def command(
     context: click.Context,
@@ -44,10 +44,10 @@ def command(
     stats: bool,
     stats_json: bool,
 ) -> None:
-    """Feed recorded or piped lines to the daemon, each file a stream of its own.
+    """Send recorded or piped lines to the daemon, each file as its own stream.
 
-    A FILE that has been fed before is gone on with after the last line the daemon has; standard input (if there is no
-    FILE, or for "-") is a new stream each time. A recording of tapped lines is read as such.
+    A FILE that was sent before is resumed after the last line the daemon has. Standard input (if there is no FILE, or
+    for "-") is a new stream each time. Recordings of tapped lines are unwrapped.
     """
     import msgspec
 
@@ -58,21 +58,21 @@ def command(
 
     paths = files or (STDIN,)
     if stream is not None and len(paths) > 1:
-        raise click.UsageError("--stream names one stream, but there are several files")
-    ask(socket, "ping")  # without a daemon there is no point in waiting for input
+        raise click.UsageError("--stream names one stream, but there are several files: send them one by one")
+    request(socket, "ping")  # fail at once, before waiting for input, if there is no daemon
     done: list[Statistics] = []
     with progress(paths, data_on_stdout=False) as advance:
         for path in paths:
             stream_id = stream or (f"stdin-{secrets.token_hex(8)}" if path == STDIN else recording_id(path))
             options = StreamOptions(stream_id, dialect, provider, session, mcp_servers)
             try:
-                with in_words():
+                with daemon_errors():
                     end = publish_recording(_chunks(path, advance), options, socket)
             except UnreadableError as error:
                 click.echo(f"tooltap: {error}", err=True)
             else:
                 done.append(Statistics(**msgspec.structs.asdict(end)))
-    report(done, stats=stats, stats_json=stats_json)
+    print_statistics(done, stats=stats, stats_json=stats_json)
     context.exit(0 if len(done) == len(paths) else 1)
 
 

@@ -1,4 +1,4 @@
-"""`tooltap mcp`: tools with which an agent's model shows the user what it need not see itself."""
+"""`tooltap mcp`: an MCP server with display tools, by which a model shows files to the user without reading them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from tooltap.cli.common import completing
+from tooltap.cli.common import completers
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import socket_option
 
@@ -31,16 +31,18 @@ MEBIBYTE = 1_048_576
     multiple=True,
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     metavar="DIR",
-    help="A folder whose files may be shown; may be given again.  [default: the working folder]",
+    help="A folder whose files may be shown; repeatable.  [default: the working folder]",
 )
-@click.option("--allow-commands", is_flag=True, help="Offer `run_and_display`, which runs any command of the model's.")
+@click.option(
+    "--allow-commands", is_flag=True, help="Offer `run_and_display`, which runs any command the model asks for."
+)
 @click.option(
     "--command-timeout",
     type=click.FloatRange(min=0, min_open=True),
     default=120.0,
     show_default=True,
     metavar="SECONDS",
-    help="A command that runs for longer is stopped.",
+    help="Stop a command after this time.",
 )
 @click.option(
     "--max-bytes",
@@ -48,19 +50,19 @@ MEBIBYTE = 1_048_576
     default=8 * MEBIBYTE,
     show_default=True,
     metavar="N",
-    help="Length of a file that may be shown, and of a command's output.",
+    help="Longest file that may be shown, and longest output of a command.",
 )
 @click.option(
     "--session",
     metavar="NAME",
-    shell_complete=completing.sessions,
-    help="The session that the events belong to.  [default: one of its own]",
+    shell_complete=completers.sessions,
+    help="The session of the events.  [default: a new session]",
 )
 @click.option(
     "--provider",
     metavar="NAME",
-    shell_complete=completing.providers,
-    help="The agent that the events are of.  [default: tooltap]",
+    shell_complete=completers.providers,
+    help="The provider named in the events.  [default: tooltap]",
 )
 @socket_option
 def command(
@@ -74,8 +76,8 @@ def command(
 ) -> None:
     """Offer display tools as an MCP server, on standard input and output.
 
-    With them a model shows the user files, images and commands' output through the daemon, and reads one line of
-    confirmation itself. To be started by an agent, as one of its MCP servers.
+    With these tools a model shows files, images and the output of commands to the user through the daemon, and reads
+    only one line of confirmation. Configure an agent to start this command as one of its MCP servers.
     """
     if missing := [name for name in NEEDED if find_spec(name) is None]:
         raise click.ClickException(f"{' and '.join(missing)} not installed: pip install 'tooltap[mcp]'")

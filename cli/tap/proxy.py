@@ -1,17 +1,17 @@
-"""`tooltap proxy`: what an agent and its client say to each other goes where it would go anyway, and to the daemon."""
+"""`tooltap proxy`: runs an agent and copies its input and output to the daemon."""
 
 from __future__ import annotations
 
-from tooltap.cli.common.tapping import agent_command
+from tooltap.cli.tap.agent_command import agent_command
 
 __all__ = ["command"]
 
 command = agent_command(
     "proxy",
-    """Run an agent that speaks ACP or MCP, pass both directions through untouched, and tap them.
+    """Run an agent that speaks ACP or MCP, pass both directions through unchanged, and tap them.
 
-    Make it the command your editor, or your MCP client, starts the agent with. Otherwise it is as `run`: standard
-    error, signals and exit code are the agent's, and without a daemon it runs all the same.
+    Configure your editor or MCP client to start the agent with this command. As with `run`, standard error, signals and
+    exit code are the agent's, and no daemon is needed.
     """,
     both_ways=True,
     examples=(

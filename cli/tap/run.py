@@ -1,19 +1,18 @@
-"""`tooltap run`: an agent's output goes where it would go anyway, and to the daemon."""
+"""`tooltap run`: runs an agent and copies its output to the daemon."""
 
 from __future__ import annotations
 
-from tooltap.cli.common.tapping import agent_command
+from tooltap.cli.tap.agent_command import agent_command
 
 __all__ = ["command"]
 
 command = agent_command(
     "run",
-    """Run an agent, pass its output through untouched, and tap it.
+    """Run an agent, pass its output through unchanged, and tap it.
 
-    Standard input, standard error and signals are the agent's, and its exit code is that of this command: 128 + the
-    signal if one killed it, 127 if it cannot be started. Without a daemon it runs all the same, and the next one gets
-    what it printed.
-    """,
+    The agent gets standard input, standard error and signals directly. The exit code is the agent's: 128 + the signal
+    number if a signal killed it, 127 if it cannot be started. Without a daemon the agent runs as well; its lines wait
+    in a spool for the next daemon. """,
     both_ways=False,
     examples=(
         "tooltap run -- claude -p 'List the files' --output-format stream-json --verbose",

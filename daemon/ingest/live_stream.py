@@ -193,8 +193,8 @@ class LiveStream:
         self.info.state = "open"
         if outputs:
             self._add(outputs)
-        if self._watch is not None and (outputs or self._watch.waits):
-            self._observe(lambda watch: watch.took(outputs))
+        if self._watch is not None and (outputs or self._watch.has_pending):
+            self._observe(lambda watch: watch.add(outputs))
 
     def _observe(self, observe: Callable[[StreamWatch], None]) -> None:
         """An error in drift detection must not harm the stream."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from tooltap.daemon.ingest.live_stream import RECORD_BYTES, LiveStream
 from tooltap.daemon.journal.interface import Commit, StreamInfo, TailRecord
-from tooltap.traces.recording.record import Told, TraceRecord
+from tooltap.traces.recording.record import Declared, TraceRecord
 from tooltap.traces.recording.writer import TraceWriter
 
 __all__ = ["StreamTrace"]
@@ -21,14 +21,14 @@ class StreamTrace:
         self._writer = writer
         self._live = live
         info = live.info
-        told = Told(
+        declared = Declared(
             provider=info.provider,
             session=info.session,
             agent=info.agent,
             parent=info.parent,
             mcp_servers=info.mcp_servers,
         )
-        self._told = None if told == Told() else told
+        self._declared = None if declared == Declared() else declared
         self._held: list[Commit] = []
 
     def add(self, commit: Commit) -> None:
@@ -43,13 +43,13 @@ class StreamTrace:
             if commit.tail:
                 size = sum(len(record.line) + RECORD_BYTES for record in commit.tail)
                 dialect, known = self._live.normalizer.dialect, self._held[-1].info
-                records = _records(commit.tail, commit.base_lines, dialect, known, self._told)
+                records = _records(commit.tail, commit.base_lines, dialect, known, self._declared)
                 self._writer.write(records, len(commit.tail), size)
         self._held = []
 
 
 def _records(
-    tail: Sequence[TailRecord], number: int, dialect: str | None, known: StreamInfo, told: Told | None
+    tail: Sequence[TailRecord], number: int, dialect: str | None, known: StreamInfo, declared: Declared | None
 ) -> Iterator[TraceRecord]:
     """`number`: lines before these. `known`: the latest information about the stream."""
     for one in tail:
@@ -61,7 +61,7 @@ def _records(
             dialect=dialect,
             provider=known.statistics.provider,
             agent_version=known.agent_version,
-            told=told,
+            declared=declared,
             n=number,
             dir=one.direction,
         )

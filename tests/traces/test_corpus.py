@@ -90,7 +90,7 @@ def test_an_unknown_line_type_is_a_problem(tmp_path: Path) -> None:
 
     assert code == 1
     assert report.splitlines()[-2:] == [
-        'a.jsonl: line 1 is of an unknown type: {"type":"brand_new","session_id":"s"}',
+        'a.jsonl: line 1 has an unknown type: {"type":"brand_new","session_id":"s"}',
         "1 problems in 1 files",
     ]
 

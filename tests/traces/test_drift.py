@@ -257,7 +257,7 @@ def test_what_is_printed_says_the_same(tmp_path: Path) -> None:
     assert finished.stdout.decode().splitlines()[:3] == [
         "alarm: codex 0.169.0 (codex-exec): vanished key at run:3",
         "  $<item.started>.item<command_execution>.aggregated_output",
-        "  always was there, is missing: string",
+        "  was always present, is missing: string",
     ]
     assert b"compared with 0.169.0" in finished.stderr
 

@@ -43,7 +43,7 @@ def test_a_key_can_be_a_line_and_a_file_name(tmp_path: Path, provider: str, tool
     call = event("tool-call", provider=provider, callId="1", input={"_happy": {"rawToolName": tool}})
 
     assert RawNames().key(call) == key
-    assert allowlist(tmp_path / "list", key).chosen(key) == key
+    assert allowlist(tmp_path / "list", key).match(key) == key
 
 
 def test_comments_blank_lines_and_windows_line_ends_say_nothing(tmp_path: Path) -> None:
@@ -55,23 +55,23 @@ def test_comments_blank_lines_and_windows_line_ends_say_nothing(tmp_path: Path) 
 def test_a_key_without_tool_stands_for_the_tools_that_are_not_listed(tmp_path: Path) -> None:
     keys = allowlist(tmp_path / "list", "acp/gemini/tool-call\nacp/gemini/tool-call/a\nacp/gemini/message\n")
 
-    assert keys.chosen("acp/gemini/tool-call/a") == "acp/gemini/tool-call/a"
-    assert keys.chosen("acp/gemini/tool-call/b") == "acp/gemini/tool-call"
-    assert keys.chosen("acp/gemini/tool-result/a") is None
+    assert keys.match("acp/gemini/tool-call/a") == "acp/gemini/tool-call/a"
+    assert keys.match("acp/gemini/tool-call/b") == "acp/gemini/tool-call"
+    assert keys.match("acp/gemini/tool-result/a") is None
 
 
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("", ": names no key"),
-        ("# nothing\n", ": names no key"),
-        ("acp/gemini/message\nacp/gemini\n", ":2: 'acp/gemini' is no key"),
-        ("acp/gemini/tool-call/a/b\n", ":1: 'acp/gemini/tool-call/a/b' is no key"),
-        ("acp//tool-call\n", ":1: 'acp//tool-call' is no key"),
-        ("../x/tool-call\n", ":1: '../x/tool-call' is no key"),
-        ("acp/gemini/tool-call/a b\n", ":1: 'acp/gemini/tool-call/a b' is no key"),
-        ("acp/gemini/toolcall\n", ":1: there is no kind 'toolcall'"),
-        ("acp/gemini/turn\n\nacp/gemini/turn\n", ":3: acp/gemini/turn is in line 1 already"),
+        ("", ": contains no key"),
+        ("# nothing\n", ": contains no key"),
+        ("acp/gemini/message\nacp/gemini\n", ":2: 'acp/gemini' is not a key"),
+        ("acp/gemini/tool-call/a/b\n", ":1: 'acp/gemini/tool-call/a/b' is not a key"),
+        ("acp//tool-call\n", ":1: 'acp//tool-call' is not a key"),
+        ("../x/tool-call\n", ":1: '../x/tool-call' is not a key"),
+        ("acp/gemini/tool-call/a b\n", ":1: 'acp/gemini/tool-call/a b' is not a key"),
+        ("acp/gemini/toolcall\n", ":1: there is no event kind 'toolcall'"),
+        ("acp/gemini/turn\n\nacp/gemini/turn\n", ":3: acp/gemini/turn is already in line 1"),
     ],
 )
 def test_what_cannot_be_used_is_said_with_its_line(tmp_path: Path, text: str, fault: str) -> None:
@@ -84,7 +84,7 @@ def test_what_cannot_be_used_is_said_with_its_line(tmp_path: Path, text: str, fa
 def test_an_unreadable_file_is_said(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
 
-    with pytest.raises(AllowlistError, match="binary: not text in UTF-8"):
+    with pytest.raises(AllowlistError, match="binary: not UTF-8 text"):
         Allowlist.read(tmp_path / "binary")
     with pytest.raises(AllowlistError, match="missing: there is no such file"):
         Allowlist.read(tmp_path / "missing")

@@ -298,7 +298,7 @@ def test_an_unknown_dialect_and_a_line_that_is_none_are_problems_an_update_leave
 def test_a_file_that_was_formatted_by_hand_is_a_problem(folder: Path) -> None:
     change(folder, '"key":', '"key": ')
 
-    assert problems(folder) == ["gemini/gemini.json: not as `tooltap fixtures update` writes it"]
+    assert problems(folder) == ["gemini/gemini.json: not formatted by `tooltap fixtures update`; run it"]
 
 
 @pytest.mark.parametrize(
@@ -307,7 +307,7 @@ def test_a_file_that_was_formatted_by_hand_is_a_problem(folder: Path) -> None:
         ("[", "unexpected end of data"),
         ("{}", "Expected `array`, got `object`"),
         ('[{"key":"a/b/turn","dialect":"acp","provider":"b","lines":[],"events":[],"x":1}]', "unknown field `x`"),
-        ('[{"key":"a","dialect":"acp","provider":"b","lines":[],"events":[]}]', "'a' is no key"),
+        ('[{"key":"a","dialect":"acp","provider":"b","lines":[],"events":[]}]', "'a' is not a key"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_one_sentence(folder: Path, content: str, fault: str) -> None:

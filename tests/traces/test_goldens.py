@@ -84,7 +84,7 @@ def test_what_is_the_same_needs_no_explanation() -> None:
     report = report_of(SAME)
 
     assert report.unexplained == []
-    assert set(report.idle) == {difference.name for difference in DIFFERENCES}
+    assert set(report.unused) == {difference.name for difference in DIFFERENCES}
 
 
 def test_every_difference_has_a_case_here() -> None:
@@ -128,7 +128,7 @@ def test_an_entry_that_explains_nothing_any_more_fails_the_check(
 
     assert main([write(tmp_path / "cases", cases)]) == 1
     told = capsys.readouterr().out.splitlines()
-    assert told[-2:] == ["explains nothing any more: kinds-of-change", "explains nothing any more: null"]
+    assert told[-2:] == ["explains nothing, remove it: kinds-of-change", "explains nothing, remove it: null"]
 
 
 def test_all_explained_is_good(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -140,7 +140,7 @@ def test_all_explained_is_good(tmp_path: Path, capsys: pytest.CaptureFixture[str
     ("content", "told"),
     [
         (None, "No such file or directory"),
-        (b"", "there are no cases in it"),
+        (b"", "it contains no cases"),
         (b'{"event": {}}\n', "line 1 is not a case"),
         (b"\x00\xff", "line 1 is not a case"),
     ],

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooltap.traces.recording.redact import KEPT, LONG, Redactor
+from tooltap.traces.recording.redact import MAX_STRING, RETAINED, Redactor
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 RECORDINGS = sorted(FIXTURES.rglob("*.jsonl"))
@@ -128,7 +128,7 @@ def test_a_transcripts_attachment_keeps_its_ids_and_loses_its_text() -> None:
 def test_a_long_text_is_cut_and_says_so() -> None:
     [text] = redacted(["x y " * 2_000])
 
-    assert text == ("x y " * 2_000)[:KEPT] + f"[{8_000 - KEPT} characters removed]"
+    assert text == ("x y " * 2_000)[:RETAINED] + f"[{8_000 - RETAINED} characters removed]"
 
 
 @pytest.mark.parametrize("prefix", ["", "data:image/png;base64,"])
@@ -136,12 +136,12 @@ def test_base64_stays_base64(prefix: str) -> None:
     picture = base64.b64encode(bytes(range(256)) * 20).decode()
     [kept] = redacted([prefix + picture])
 
-    assert len(kept) == len(prefix) + KEPT
-    assert base64.b64decode(kept.removeprefix(prefix), validate=True) == (bytes(range(256)) * 20)[: KEPT * 3 // 4]
+    assert len(kept) == len(prefix) + RETAINED
+    assert base64.b64decode(kept.removeprefix(prefix), validate=True) == (bytes(range(256)) * 20)[: RETAINED * 3 // 4]
 
 
 def test_a_long_string_of_json_is_still_json() -> None:
-    arguments = json.dumps({"patch": "p " * LONG, "n": 1})
+    arguments = json.dumps({"patch": "p " * MAX_STRING, "n": 1})
 
     assert json.loads(redacted({"arguments": arguments})["arguments"])["n"] == 1
 

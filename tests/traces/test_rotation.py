@@ -117,7 +117,7 @@ def test_a_user_names_a_trace_a_part_or_a_folder(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         expand([tmp_path / "none.jsonl"])
     (tmp_path / "empty").mkdir()
-    with pytest.raises(FileNotFoundError, match="no trace there"):
+    with pytest.raises(FileNotFoundError, match="no trace in this folder"):
         expand([tmp_path / "empty"])
 
 

@@ -15,7 +15,7 @@ import pytest
 from tests.traces.tracing import put, record, trace, writer_to
 from tooltap.traces.recording import writer as module
 from tooltap.traces.recording.reader import TraceReader
-from tooltap.traces.recording.record import Told, TraceRecord
+from tooltap.traces.recording.record import Declared, TraceRecord
 from tooltap.traces.recording.writer import TraceWriter, trace_path
 
 NOW = datetime(2026, 11, 21, 22, 37, 5, 42_000, tzinfo=UTC)
@@ -52,11 +52,11 @@ def test_the_variables_say_whether_and_where(environ: dict[str, str], expected: 
 
 
 def test_a_record_has_the_promised_keys_and_no_others(tmp_path: Path) -> None:
-    told = Told(session="mine", mcp_servers=("files",))
+    declared = Declared(session="mine", mcp_servers=("files",))
     writer = trace(
         tmp_path / "new" / "t.jsonl",
         record(1, b'{"a":1}'),
-        record(2, b"\xff\xfe", dialect=None, agent_version=None, t=None, dir=None, told=told),
+        record(2, b"\xff\xfe", dialect=None, agent_version=None, t=None, dir=None, declared=declared),
         record(3, b"token ghp_" + b"a1" * 18),
         record(4, b"head", size=70_000_000),
         record(6, None, op="lost", lines=2, size=9, reason="full", dir=None),
@@ -129,7 +129,7 @@ def test_a_trace_that_cannot_be_written_is_one_warning_and_counted(tmp_path: Pat
     warnings: list[str] = []
     writer = trace(tmp_path, *(record(n, b"x") for n in range(1, 4)), warn=warnings.append)
 
-    assert warnings == [f"the trace {tmp_path} cannot be written, lines are left out of it: Is a directory"]
+    assert warnings == [f"the trace {tmp_path} cannot be written, so lines are dropped from it: Is a directory"]
     statistics = writer.statistics()
     assert (statistics["records"], statistics["dropped"], statistics["problem"]) == (0, 3, "Is a directory")
 
@@ -141,7 +141,7 @@ def test_a_full_disk_is_one_warning() -> None:
     warnings: list[str] = []
     writer = trace(full, record(1, b"one"), record(2, b"two"), warn=warnings.append)
 
-    assert warnings == ["the trace /dev/full cannot be written, lines are left out of it: No space left on device"]
+    assert warnings == ["the trace /dev/full cannot be written, so lines are dropped from it: No space left on device"]
     assert writer.statistics()["dropped"] == 2
 
 
@@ -164,7 +164,7 @@ def test_tracing_goes_on_when_the_disk_takes_records_again(tmp_path: Path, monke
 
 def test_a_disk_that_is_stuck_delays_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pipe nobody reads from takes 64 KiB and then blocks its writer for ever."""
-    monkeypatch.setattr(module, "CLOSING", 0.1)
+    monkeypatch.setattr(module, "CLOSE_TIMEOUT", 0.1)
     path = tmp_path / "pipe"
     os.mkfifo(path)
     warnings: list[str] = []
@@ -173,7 +173,7 @@ def test_a_disk_that_is_stuck_delays_nobody(tmp_path: Path, monkeypatch: pytest.
         put(writer, record(n, b"x" * 10_000))
     writer.close()
 
-    assert warnings == [f"the trace {path} is written too slowly: lines are left out of it"]
+    assert warnings == [f"the trace {path} is written too slowly, so lines are dropped from it"]
     assert writer.statistics()["dropped"] == 80
     with open(path, "rb") as pipe:  # let the thread go
         while writer._thread.is_alive():
@@ -186,7 +186,9 @@ def test_a_line_longer_than_a_file_is_left_out(tmp_path: Path) -> None:
     writer = trace(tmp_path / "t.jsonl", *lines, warn=warnings.append, file_bytes=4_096)
 
     assert [one.n for one in TraceReader(writer.path)] == [2]
-    assert warnings == [f"the trace {writer.path} takes no line longer than 4096 bytes: it is left out"]
+    assert warnings == [
+        f"the trace {writer.path} cannot hold lines of more than 4096 bytes and drops them; raise its limits"
+    ]
     assert writer.statistics()["dropped"] == 2
 
 

@@ -1,0 +1,1 @@
+"""Checks that `make` runs over recordings, and the coverage page. Knows the normalizers only."""

@@ -1,9 +1,9 @@
-"""Runs a folder of recorded streams through their parsers and prints what became of every line.
+"""Normalizes a folder of recorded streams and reports the class of every line.
 
     python -m tooltap.traces.checks.corpus FOLDER
 
-FOLDER/manifest.json lists the files: `[{"file": …, "dialect": …, "provider": …}]`; without a dialect it is sniffed.
-Files of dialects there is no parser for are counted and named. Exit 1 if a line is unaccounted for, a parser raised, a
+FOLDER/manifest.json lists the files: `[{"file": …, "dialect": …, "provider": …}]`; a missing dialect is sniffed. Files
+of dialects without a parser are counted and listed. Exit code 1 if a line has no class, a parser raised an exception, a
 line type is unknown to its dialect, or an event breaks a rule of the contract (`normalizers/stream/contract.py`).
 """
 
@@ -35,7 +35,7 @@ KNOWN_NAMES = frozenset({*CANONICAL_TOOLS, *LATER_TOOLS})
 
 
 class Row(msgspec.Struct):
-    """A line of the manifest; what else it says is not ours."""
+    """An entry of the manifest. Its other keys are ignored."""
 
     file: str
     dialect: str = AUTO
@@ -44,7 +44,7 @@ class Row(msgspec.Struct):
 
 @dataclass
 class Tally:
-    """What became of one dialect's files."""
+    """The counts of one dialect."""
 
     files: int = 0
     lines: int = 0
@@ -56,21 +56,21 @@ class Tally:
     names: Counter[str] = field(default_factory=Counter)
     """Canonical name -> calls."""
     passed_through: Counter[str] = field(default_factory=Counter)
-    """Name on the wire that is no canonical one -> calls."""
+    """Names without a canonical name -> calls."""
     inferred: int = 0
-    """Calls among them that no line opened: plans, diffs, results of calls never seen."""
+    """Calls that no line opened: plans, diffs, results of unknown calls."""
     results: int = 0
     tied: int = 0
-    """Results of a call that came before them."""
+    """Results whose call came before."""
     closed: int = 0
-    """Results among them that no line said: calls left open."""
+    """Synthetic results, of calls that were left open."""
     exit_codes: Counter[int] = field(default_factory=Counter)
     exceptions: int = 0
 
 
 @dataclass
 class Filled:
-    """How often each key of a canonical tool's payloads is there."""
+    """How often each key occurs in a canonical tool's payloads."""
 
     calls: int = 0
     inputs: Counter[str] = field(default_factory=Counter)
@@ -89,7 +89,7 @@ class Report:
 
 
 def run(folder: Path) -> Report:
-    """Raises `OSError` or `msgspec.DecodeError` where folder or manifest cannot be read."""
+    """Raises `OSError` or `msgspec.DecodeError` if the manifest or a file cannot be read."""
     report = Report()
     for row in msgspec.json.decode((folder / "manifest.json").read_bytes(), type=list[Row]):
         lines = read_recording((folder / row.file).read_bytes())
@@ -107,7 +107,7 @@ def run(folder: Path) -> Report:
         except ContractError as error:
             report.problems.append(f"{row.file}: {error}")
         unknown = [event for event in events if isinstance(event, Unparsed) and event.reason == "unknown-type"]
-        report.problems += [f"{row.file}: line {event.line} is of an unknown type: {event.text}" for event in unknown]
+        report.problems += [f"{row.file}: line {event.line} has an unknown type: {event.text}" for event in unknown]
     return report
 
 
@@ -178,7 +178,7 @@ COLUMNS: dict[str, Callable[[Tally], int]] = {
 
 
 def render(report: Report) -> Iterator[str]:
-    """The report as lines of text."""
+    """Render the report as lines of text."""
     tallies = sorted(report.tallies.items())
     width = max([len("dialect"), *(len(dialect) for dialect, _ in tallies)])
     yield "  ".join(["dialect".ljust(width), *(f"{name:>8}" for name in COLUMNS)])

@@ -1,9 +1,10 @@
-"""Which canonical tools are proven for which dialect, and by what: `docs/coverage.md`, made from the fixtures.
+"""Makes `docs/coverage.md`: which canonical tools are proven for which dialect, and by which fixture.
 
     python -m tooltap.traces.checks.coverage FIXTURES > docs/coverage.md
 
-FIXTURES holds `<dialect>/<agent>-<version>/<name>.jsonl`. A tool is proven where a fixture holds a call of it that the
-wire opened, and its result. A folder called `…-written` holds shapes written anew after a source, not recorded.
+FIXTURES holds `<dialect>/<agent>-<version>/<name>.jsonl`. A tool is proven if a fixture holds a call of it, stated by a
+line, and its result. A folder named `…-written` holds lines written by hand after the agent's source, not recorded
+ones.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tooltap.normalizers.stream.contract import normalize, read_recording
 from tooltap.normalizers.tools.tool_names import CANONICAL_TOOLS, LATER_TOOLS
 from tooltap.protocol.events import ToolCall, ToolResult
 
-__all__ = ["MCP", "page", "proofs", "tells"]
+__all__ = ["MCP", "has_content", "page", "proofs"]
 
 MCP = "mcp__…"
 TOOLS = (*CANONICAL_TOOLS, *LATER_TOOLS, MCP)
@@ -55,29 +56,32 @@ def page(fixtures: Path) -> str:
 
 
 def proofs(folder: Path) -> dict[str, Path]:
-    """Canonical tool -> the recording that proves it: one that completes and says something before one that does not, a
-    real one before a written one, a short one before a long."""
+    """The recording that proves each canonical tool.
+
+    A recording whose call completes with content is preferred, then a real one to a written one, then a short one.
+    """
     found: dict[str, tuple[tuple[bool, bool, int], Path]] = {}
     for path in sorted(folder.glob("*/*.jsonl")):
-        for tool, tells in _answered(path, folder.name):
-            rank = (not tells, _is_written(path), path.stat().st_size)
+        for tool, has_content in _results(path, folder.name):
+            rank = (not has_content, _is_written(path), path.stat().st_size)
             if tool not in found or rank < found[tool][0]:
                 found[tool] = (rank, path)
     return {tool: path for tool, (_, path) in found.items()}
 
 
-def _answered(path: Path, dialect: str) -> Iterator[tuple[str, bool]]:
-    """(tool, whether the result is a completed one with something in it) of every answered call."""
+def _results(path: Path, dialect: str) -> Iterator[tuple[str, bool]]:
+    """Yield `(tool, whether its result is completed and has content)` for every call with a result."""
     called: set[str] = set()
     for event in normalize(dialect, read_recording(path.read_bytes())):
         if isinstance(event, ToolCall):
             called.add(event.call_id)
         elif isinstance(event, ToolResult) and event.call_id in called and not event.synthetic:
             tool = MCP if event.name.startswith("mcp__") else event.name
-            yield tool, tells(event)
+            yield tool, has_content(event)
 
 
-def tells(result: ToolResult) -> bool:
+def has_content(result: ToolResult) -> bool:
+    """Whether the result is completed and its output has a field of its own."""
     return result.status == "completed" and any(not key.startswith("_") for key in result.output)
 
 

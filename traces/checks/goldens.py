@@ -1,11 +1,11 @@
-"""Holds our payloads against those of the ancestor, case by case: `python -m tooltap.traces.checks.goldens FILE`.
+"""Compares our payloads with those of the ancestor, case by case: `python -m tooltap.traces.checks.goldens FILE`.
 
-FILE has a JSON object a line: `event` (a V1 trace record), `canonicalToolName` and `normalized` (what the ancestor made
-of it). The records go through the happier-trace dialect in their order; a tool must get the same name, and every field
-of the ancestor's payload must be in ours with the same value, but for the differences named below.
+FILE holds one JSON object per line: `event` (a V1 trace record), `canonicalToolName` and `normalized` (the ancestor's
+payload). The records are parsed in order by the dialect `happier-trace`. Each tool must get the same name, and every
+field of the ancestor's payload must be in ours with the same value, except for the differences listed below.
 
-Exit code 0: all is the same or explained; 1: something is not, or an entry explains nothing any more; 2: no such file,
-or not such a file.
+Exit code 0: everything is equal or explained; 1: something is unexplained, or an entry of the list explains nothing;
+2: FILE cannot be read.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Case(msgspec.Struct, rename="camel"):
 
 
 class Payload(NamedTuple):
-    """What we made of a record."""
+    """Our canonical name and payload of a record."""
 
     name: str
     payload: dict[str, Any]
@@ -55,10 +55,10 @@ class Mismatch(NamedTuple):
     case: Case
     ours: Payload
     pointer: str
-    """Into the payload; `name` is the canonical name itself."""
+    """A JSON pointer into the payload, or `name` for the canonical name."""
     expected: Any
     found: Any
-    """`ABSENT` where we have no such field."""
+    """`ABSENT` if our payload has no such field."""
 
     @property
     def key(self) -> str:
@@ -72,7 +72,7 @@ class Mismatch(NamedTuple):
         )
 
 
-# -- the named differences ----------------------------------------------------------------------------------------
+# -- the known differences ----------------------------------------------------------------------------------------
 
 
 class Difference(NamedTuple):
@@ -105,8 +105,8 @@ def _is_about_name(mismatch: Mismatch) -> bool:
 
 
 def _is_decoded_list(mismatch: Mismatch) -> bool:
-    said = mismatch.expected
-    return mismatch.pointer == "/value" and isinstance(said, str) and "todos" in mismatch.ours.payload
+    value = mismatch.expected
+    return mismatch.pointer == "/value" and isinstance(value, str) and "todos" in mismatch.ours.payload
 
 
 def _is_counted_line(mismatch: Mismatch) -> bool:
@@ -128,7 +128,7 @@ def _is_null(mismatch: Mismatch) -> bool:
 DIFFERENCES = (
     Difference(
         "acp-envelope",
-        "the cases take the whole ACP `toolCall` of a permission for the tool's input; ours is its `rawInput`",
+        "the ancestor's input of a permission is the whole ACP `toolCall`; ours is its `rawInput`",
         _is_acp_envelope,
     ),
     Difference(
@@ -138,30 +138,30 @@ DIFFERENCES = (
     ),
     Difference(
         "named-by-call",
-        "the ancestor names a permission by what the request shows; ours has the name of the call it is about",
+        "the ancestor names a permission after the request; ours has the name of its call",
         _is_named_by_call,
     ),
     Difference(
         "named-by-title",
-        "the ancestor leaves a call `other` whose ACP title is the tool's name (weak spot 12)",
+        "the ancestor names a call `other` although its ACP title is the tool's name (weak spot 12)",
         _is_named_by_title,
     ),
     Difference(
         "json-decoded",
-        "the ancestor keeps a to-do list that came as JSON as a string (weak spot 12)",
+        "the ancestor does not decode a to-do list that is a JSON string (weak spot 12)",
         _is_decoded_list,
     ),
     Difference(
         "numbered-lines",
-        "the ancestor counts the blank lines after OpenCode's numbered ones, and trims the text of blank last lines",
+        "the ancestor counts blank lines after OpenCode's numbered lines, and strips blank lines at the end",
         _is_counted_line,
     ),
     Difference(
         "kinds-of-change",
-        "the ancestor keeps Codex's word; a change is add, modify, delete or rename for every provider",
+        "the ancestor keeps Codex's term; ours is add, modify, delete or rename for every provider",
         _is_kind_of_change,
     ),
-    Difference("null", "null is never written for absent", _is_null),
+    Difference("null", "the ancestor writes null for an absent value; we omit the key", _is_null),
 )
 
 
@@ -172,17 +172,17 @@ class Report(NamedTuple):
     cases: int
     fields: int
     explained: dict[str, list[Mismatch]]
-    """Name of a difference -> what it explains."""
+    """Name of a difference -> the mismatches it explains."""
     unexplained: list[Mismatch]
 
     @property
-    def idle(self) -> list[str]:
-        """Differences that explain nothing."""
+    def unused(self) -> list[str]:
+        """Differences that explain no mismatch."""
         return [name for name, mismatches in self.explained.items() if not mismatches]
 
     @property
     def is_good(self) -> bool:
-        return not self.unexplained and not self.idle
+        return not self.unexplained and not self.unused
 
 
 def read_cases(data: bytes) -> list[Case]:
@@ -194,7 +194,7 @@ def read_cases(data: bytes) -> list[Case]:
         except msgspec.DecodeError as error:
             raise ValueError(f"line {number} is not a case: {error}") from None
     if not cases:
-        raise ValueError("there are no cases in it")
+        raise ValueError("it contains no cases")
     return cases
 
 
@@ -210,21 +210,21 @@ def compare(cases: Sequence[Case], differences: Sequence[Difference] = DIFFERENC
 
 
 def _normalized(cases: Sequence[Case]) -> Iterator[Payload]:
-    """Of each record our payload: the result's output, or the call's input as it stands after it."""
+    """Our payload of each record: the result's output, or the call's input after the record."""
     parser = parser_class("happier-trace")(Context(stream="goldens"))
     inputs: dict[str, Payload] = {}
     for case in cases:
         line_class, items = parser.feed(msgspec.json.encode(case.event))
-        about = _call_id(case.payload)
-        made = Payload(f"no events ({line_class})", {})
+        call_id = _call_id(case.payload)
+        payload = Payload(f"no events ({line_class})", {})
         for event in items:
             if isinstance(event, ToolCall | ToolUpdate):
                 inputs[event.call_id] = Payload(event.name, event.input or inputs[event.call_id].payload)
             elif isinstance(event, PermissionRequest):
-                about = event.call_id
+                call_id = event.call_id
             elif isinstance(event, ToolResult):
-                made = Payload(event.name, event.output)
-        yield made if made.payload else inputs.get(str(about), made)
+                payload = Payload(event.name, event.output)
+        yield payload if payload.payload else inputs.get(str(call_id), payload)
 
 
 def _call_id(payload: dict[str, Any]) -> Any:
@@ -271,13 +271,13 @@ def main(arguments: Sequence[str]) -> int:
         print(f"goldens: cannot read {arguments[0]}: {reason}", file=sys.stderr)
         return 2
     report = compare(cases)
-    print(f"{report.cases} cases, {report.fields} fields of the ancestor's")
+    print(f"{report.cases} cases, {report.fields} fields of the ancestor")
     for difference in DIFFERENCES:
         print(f"{len(report.explained[difference.name]):6d} differ: {difference.name}: {difference.why}")
     for mismatch in report.unexplained:
         print(f"unexplained: {mismatch}")
-    for name in report.idle:
-        print(f"explains nothing any more: {name}")
+    for name in report.unused:
+        print(f"explains nothing, remove it: {name}")
     return 0 if report.is_good else 1
 
 

@@ -1,12 +1,15 @@
-"""What an agent's stream looked like when it was recorded, and whether it still does.
+"""Baselines: the known shapes of an agent's lines and payloads, recorded from its streams.
 
-A baseline is one file for one dialect, provider and version of the agent. It says
+A baseline is one file for one dialect, provider and version of an agent. It holds
 
-- of every scenario: which keys it gave (`protocol/provider/kind[/tool]`), and the shape of each one's payloads,
-- of all scenarios together: the shape of the raw lines, by message type.
+- for every scenario: the keys of its events (`protocol/provider/kind[/tool]`), and the shapes of their payloads,
+- for all scenarios together: the shape of the raw lines, by message type.
 
-`record` writes them, `check` holds recordings against them. Those that come with the package are what `drift.py` takes
-for known.
+Payloads are kept by scenario because a scenario repeats the same actions, so a missing key is a failure. Raw lines are
+merged, because any message type may appear in any scenario.
+
+`Baseline.record` adds recordings, `check` compares recordings with a baseline. `drift.py` compares live streams with
+the baselines that come with the package.
 """
 
 from __future__ import annotations
@@ -50,22 +53,21 @@ PACKAGED = Path(str(files("tooltap.traces"))) / "static" / "baselines"
 UNKNOWN = "unknown"
 FORMAT = 1
 ENOUGH = 5
-"""Examples of a message type that must have had a key for it to be missed in another."""
-EVERY = "*"
-"""All scenarios of the file."""
+"""A key counts as required only if this many examples of a message type all had it."""
+ALL_SCENARIOS = "*"
 
 
 class BaselineError(ValueError):
-    """The file is no baseline; the message is one sentence."""
+    """The file is not a baseline. The message is one sentence."""
 
 
 class Agent(NamedTuple):
-    """Whose stream it is."""
+    """The origin of a stream."""
 
     dialect: str
     provider: str
     version: str
-    """`unknown` where nobody says."""
+    """`unknown` if neither the lines nor the user state it."""
 
     def __str__(self) -> str:
         return f"{self.provider} {self.version} ({self.dialect})"
@@ -73,14 +75,14 @@ class Agent(NamedTuple):
 
 @dataclass
 class Observed:
-    """What one recorded stream showed."""
+    """The shapes of one recorded stream."""
 
     agent: Agent
     lines: Shape = field(default_factory=Shape)
     payloads: dict[str, Shape] = field(default_factory=dict)
     """By key."""
     misfits: dict[str, list[str]] = field(default_factory=dict)
-    """Key -> the paths of its payload that do not fit the canonical tool."""
+    """Key -> the paths in its payload that do not fit the canonical tool."""
 
     def add(self, other: Observed) -> None:
         self.lines.add(other.lines.copy())
@@ -91,42 +93,41 @@ class Observed:
 
 
 def normalizer_of(stream: TracedStream, provider: str | None) -> StreamNormalizer:
-    """For a recorded stream. `provider`: what the caller knows, before what the trace says. A dialect nobody has (any
-    more) is sniffed."""
+    """A normalizer for a recorded stream. `provider` overrides the trace's; an unknown dialect is sniffed."""
     context = Context(stream=stream.name, provider=provider or stream.provider)
     return StreamNormalizer(context, stream.dialect if stream.dialect in dialects() else AUTO)
 
 
 def observe(stream: TracedStream, *, provider: str | None = None, version: str | None = None) -> Observed:
-    """Run a stream through its parser. `provider` and `version`: what the caller knows, before what the stream says."""
+    """Normalize a stream and collect its shapes. `provider` and `version` override what the stream states."""
     normalizer = normalizer_of(stream, provider)
     observed = Observed(Agent("", "", ""))
     names = RawNames()
-    said = version or stream.agent_version
+    agent_version = version or stream.agent_version
 
-    def look(value: dict[str, Any], direction: Direction | None) -> None:
-        if direction in (None, "out"):  # what a client asks, and is answered, depends on the client
+    def add_line(value: dict[str, Any], direction: Direction | None) -> None:
+        if direction in (None, "out"):  # lines of the client depend on the client, not on the agent
             observed.lines.add(shape_of(value))
 
-    normalizer.watch(look)
+    normalizer.watch(add_line)
     outputs: list[Output] = []
     for line in stream.lines:
         outputs += normalizer.feed(line.data, line.t, line.direction)
     outputs += normalizer.close("end")
     for event in (output.event for output in outputs if isinstance(output, Produced)):
         if isinstance(event, SessionEvent):
-            said = said or event.agent_version
+            agent_version = agent_version or event.agent_version
         key = key_of(event, names)
         observed.payloads.setdefault(key, Shape()).add(payload_shape(event))
         if paths := misfits(event):
             observed.misfits[key] = sorted({*observed.misfits.get(key, []), *paths})
-    observed.agent = Agent(normalizer.dialect or UNKNOWN, normalizer.statistics.provider, said or UNKNOWN)
+    observed.agent = Agent(normalizer.dialect or UNKNOWN, normalizer.statistics.provider, agent_version or UNKNOWN)
     return observed
 
 
 @dataclass
 class Payload:
-    """One shape of a key's payload, and the scenarios that have it."""
+    """One shape of a key's payload, and the scenarios in which it occurred."""
 
     scenarios: set[str]
     shape: Shape
@@ -148,7 +149,11 @@ class Baseline:
         }
 
     def record(self, scenarios: dict[str, Observed]) -> None:
-        """Take these scenarios in, in place of what was known of them."""
+        """Add scenarios, replacing known ones of the same names.
+
+        The shape of the raw lines cannot be split by scenario. It is replaced only if all scenarios are; otherwise the
+        new lines are added to it.
+        """
         lines = Shape()
         for key, payloads in list(self.payloads.items()):
             for payload in payloads:
@@ -174,12 +179,12 @@ class Baseline:
 
     @property
     def place(self) -> Path:
-        """Its file, in a folder of baselines."""
+        """The path of its file in a folder of baselines."""
         name = f"{self.agent.provider}-{self.agent.version}"
         return Path(self.agent.dialect) / f"{re.sub(r'[^A-Za-z0-9._-]', '-', name)}.json"
 
     def write(self) -> bytes:
-        """The file: stable, a line for each payload and each message type."""
+        """Encode the file. The output is stable, with one line for each payload and each message type."""
         head = {
             "v": FORMAT,
             "dialect": self.agent.dialect,
@@ -188,16 +193,18 @@ class Baseline:
             "scenarios": " ".join(sorted(self.scenarios)),
         }
         payloads = [
-            orjson.dumps(key) + b": " + _lines(self._payload_to_json(payload) for payload in _sorted(payloads))
+            orjson.dumps(key)
+            + b": "
+            + _encode_list(self._payload_to_json(payload) for payload in _by_scenario(payloads))
             for key, payloads in sorted(self.payloads.items())
         ]
         parts = [orjson.dumps(key) + b": " + orjson.dumps(value) for key, value in head.items()]
         parts.append(b'"payloads": {\n ' + b",\n ".join(payloads) + b"\n}")
-        parts.append(b'"lines": ' + _lines(self.lines.alternatives()))
+        parts.append(b'"lines": ' + _encode_list(self.lines.alternatives()))
         return b"{\n" + b",\n".join(parts) + b"\n}\n"
 
     def _payload_to_json(self, payload: Payload) -> dict[str, Any]:
-        scenarios = EVERY if payload.scenarios == self.scenarios else " ".join(sorted(payload.scenarios))
+        scenarios = ALL_SCENARIOS if payload.scenarios == self.scenarios else " ".join(sorted(payload.scenarios))
         shape = {"shape": payload.shape.to_json()} if payload.shape != Shape() else {}
         return {"scenarios": scenarios, **shape}
 
@@ -215,7 +222,7 @@ class Baseline:
                 payloads={
                     key: [
                         Payload(
-                            set(scenarios if one["scenarios"] == EVERY else one["scenarios"].split()),
+                            set(scenarios if one["scenarios"] == ALL_SCENARIOS else one["scenarios"].split()),
                             Shape.from_json(one["shape"]) if "shape" in one else Shape(),
                         )
                         for one in payloads
@@ -231,16 +238,16 @@ class Baseline:
 
 
 def load(folder: Path, dialect: str | None = None) -> list[Baseline]:
-    """The baselines of a folder, of one dialect or of all. Raises `BaselineError` and `OSError`."""
+    """Read the baselines of a folder, of one dialect or of all. Raises `BaselineError` and `OSError`."""
     return [Baseline.read(path.read_bytes(), str(path)) for path in sorted(folder.glob(f"{dialect or '*'}/*.json"))]
 
 
 class Failure(NamedTuple):
-    """Where a recording is not what its baseline says."""
+    """A deviation of a recording from its baseline."""
 
     agent: Agent
     scenario: str
-    """Empty for raw lines, which are compared over all scenarios."""
+    """Empty for raw lines, which are compared for all scenarios together."""
     kind: str
     """missing-key, extra-key, changed-shape, changed-lines, misfit."""
     key: str
@@ -248,7 +255,7 @@ class Failure(NamedTuple):
 
 
 def check(baseline: Baseline, scenarios: dict[str, Observed], *, strict: bool) -> Iterator[Failure]:
-    """`strict`: keys that the baseline does not have are failures too. Scenarios it does not have are left out."""
+    """`strict`: keys that the baseline does not have are failures too. Scenarios it does not have are skipped."""
     lines = Shape()
     for scenario, observed in sorted(scenarios.items()):
         if scenario not in baseline.scenarios:
@@ -270,21 +277,21 @@ def check(baseline: Baseline, scenarios: dict[str, Observed], *, strict: bool) -
 
 
 def nearest(baselines: Iterable[Baseline], agent: Agent) -> Baseline | None:
-    """The baseline of the agent's version, else of the newest before it, else of the oldest there is."""
+    """The baseline of the agent's version, else of the newest version before it, else of the oldest version."""
     ours = sorted((one for one in baselines if one.agent[:2] == agent[:2]), key=lambda one: age(one.agent.version))
     before = [one for one in ours if agent.version == UNKNOWN or age(one.agent.version) <= age(agent.version)]
     return next(iter([*before[-1:], *ours]), None)
 
 
 def age(version: str) -> list[int]:
-    """Orders versions by their numbers."""
+    """A sort key that orders versions by their numbers."""
     return [int(part) for part in re.findall(r"\d+", version)]
 
 
-def _sorted(payloads: list[Payload]) -> list[Payload]:
+def _by_scenario(payloads: list[Payload]) -> list[Payload]:
     return sorted(payloads, key=lambda payload: sorted(payload.scenarios))
 
 
-def _lines(values: Iterable[Any]) -> bytes:
+def _encode_list(values: Iterable[Any]) -> bytes:
     written = [orjson.dumps(value) for value in values]
     return b"[" + b",".join(b"\n" + one for one in written) + b"]"

@@ -1,18 +1,21 @@
-"""Whether agents still print what they printed when their baselines were recorded.
+"""Collects findings of drift: deviations of agents' lines from their baselines.
 
-`Drift` keeps what is found in any number of streams, by agent, version, kind and place. Each is looked at by a
-`StreamWatch` (`drift_watch.py`) while it is normalized:
+`Drift` collects the findings of any number of streams, by agent, version, kind and place. A `StreamWatch` (`watch.py`)
+examines each stream while it is normalized. There are two groups of findings:
 
-- shapes: message and block types, keys and types that no baseline has; keys that every baseline example had and that
-  are gone; payloads that do not fit their canonical tool,
-- yields: lines that could not be read, tools without a canonical name, calls without a result in a turn that the
-  provider ended as completed, streams of many lines that gave neither message nor call.
+- shapes: message types, block types, keys and types that no baseline has; keys that every example of the baseline had
+  and that are missing; payloads that do not fit their canonical tool,
+- yields: lines that could not be parsed, tools without a canonical name, calls without a result in a turn that the
+  provider ended as completed, streams of many lines that gave neither a message nor a call.
 
-A finding is an `alarm` where something that we read is lost or read wrongly, and else a `notice`: a new field costs
-nothing yet.
+A finding is an `alarm` if something that tooltap reads is lost or misread. It is a `notice` if it is merely new: a new
+field does no harm yet.
 
-Walking over a whole line costs more than parsing it, which a daemon cannot afford: not `thorough`, only the 1st, 2nd,
-4th, 8th, … and each 256th line with the same keys is walked over.
+Computing the shape of a whole line costs more than parsing it, which a daemon cannot afford for every line. Unless
+`Drift` is `thorough`, lines are sampled in two stages. `is_sampled` looks at the top-level keys only, which is cheap;
+it passes the first `EAGER` lines with the same keys, then each `STRIDE`th. `is_due` looks at a deeper signature of
+those lines; it passes the 1st, 2nd, 4th, 8th, … and each 256th line with the same signature, and these are compared in
+full.
 """
 
 from __future__ import annotations
@@ -31,19 +34,19 @@ __all__ = ["AgentSeen", "Drift", "Finding", "Report", "Severity"]
 
 MAX_FINDINGS = 300
 EAGER = 32
-"""Of so many objects with the same keys all is looked at, then …"""
+"""All of the first EAGER objects with the same keys are sampled, then …"""
 STRIDE = 17
-"""… of each 17th, if not `thorough`: a prime, so that of lines that come in turns not always the same are passed by."""
+"""… each STRIDEth. It is prime, so that lines that alternate periodically are not always skipped."""
 MAX_SEEN = 4_096
-"""Different sets of keys that are told apart when walks are saved."""
+"""Different sets of keys that sampling distinguishes; objects with other keys are not sampled."""
 REGULARLY = 256
 MAX_AGENTS = 200
-EXAMPLE = 120
+MAX_EXAMPLE = 120
 """Characters of an example …"""
-EXAMINED = 20_000
-"""… cut from so many, which are redacted before."""
+MAX_REDACTED = 20_000
+"""… cut from this many characters, which are redacted first."""
 SILENT_LINES = 40
-"""A stream of so many lines without a message or a call is an alarm."""
+"""A stream of this many lines without a message or a call is an alarm."""
 
 Severity: TypeAlias = Literal["alarm", "notice"]
 
@@ -55,33 +58,33 @@ class Finding(msgspec.Struct, rename="camel"):
     dialect: str
     provider: str
     version: str
-    """Of the agent; `unknown` where nobody says."""
+    """The agent's version; `unknown` if neither the lines nor the user state it."""
     place: str
-    """A path into the raw line, or the key of an event and a path into its payload, or the name of a tool."""
+    """A path in the raw line; or the key of an event and a path in its payload; or the name of a tool."""
     text: str
-    """What is the matter."""
+    """What deviates."""
     example: str
-    """Redacted and cut."""
+    """Redacted and truncated."""
     first: str
-    """`<stream>:<line>` where it was found first."""
+    """`<stream>:<line>` of the first occurrence."""
     count: int = 1
-    """Lines or events that showed it, of those looked at."""
+    """Examined lines or events that showed it."""
 
 
 class AgentSeen(msgspec.Struct, rename="camel"):
-    """One version of an agent, over all its streams."""
+    """The totals of one version of an agent, over all its streams."""
 
     dialect: str
     provider: str
     version: str
     baseline: str | None
-    """The version it is compared with; None: there is no baseline of this agent."""
+    """The version of the baseline it is compared with; None if the agent has no baseline."""
     streams: int = 0
     lines: int = 0
     unparsed: int = 0
     calls: int = 0
     dropped: int = 0
-    """Calls without a result in a turn that was completed."""
+    """Calls without a result in a completed turn."""
 
 
 class Report(msgspec.Struct, rename="camel"):
@@ -89,11 +92,11 @@ class Report(msgspec.Struct, rename="camel"):
     findings: list[Finding]
     """Alarms first."""
     omitted: int = 0
-    """Findings beyond what is kept."""
+    """Findings beyond the limit, which are only counted."""
 
 
 class Known(msgspec.Struct):
-    """What the baselines say of one version of an agent."""
+    """The shapes that the baselines hold for one version of an agent."""
 
     version: str | None = None
     lines: Shape = msgspec.field(default_factory=Shape)
@@ -101,7 +104,8 @@ class Known(msgspec.Struct):
 
 
 class Drift:
-    """`baselines`: those of a dialect. `on_new` is called with each finding once, when it is first made."""
+    """`baselines` returns the baselines of a dialect. `on_new` is called once for each finding, when it is first
+    added."""
 
     def __init__(
         self,
@@ -119,7 +123,8 @@ class Drift:
         self._agents: dict[Agent, AgentSeen] = {}
         self._findings: dict[tuple[Agent, str, str], Finding] = {}
         self._walked: dict[tuple[Agent, str], Shape] = {}
-        """Lines, and payloads by key, to tell what is gone from what is not always there."""
+        """The merged shapes of all examined lines (key "") and payloads (by key). With them, `report` distinguishes a
+        key that has vanished from a key that is missing only sometimes."""
         self._sampled: dict[Any, int] = {}
         self._seen: dict[Any, int] = {}
         self._omitted = 0
@@ -131,6 +136,7 @@ class Drift:
         return Report(agents, findings, self._omitted)
 
     def _settled(self, finding: Finding) -> Finding:
+        """Downgrade a vanished key to a notice if some other line or payload still has it."""
         agent = Agent(finding.dialect, finding.provider, finding.version)
         key, _, path = finding.place.rpartition(" ")
         if finding.kind == "vanished-key" and has_key(self._walked.get((agent, key), Shape()), path):
@@ -138,7 +144,7 @@ class Drift:
         return finding
 
     def changes(self, agent: Agent, shape: Shape, key: str = "") -> list[Change]:
-        """Where a line, or the payload of an event with that key, is not what is known of it."""
+        """Compare a line, or the payload of an event with that key, with the known shapes."""
         known = self.known(agent)
         wanted = known.payloads.get(key) if key else known.lines
         if known.version is None or wanted is None:
@@ -149,7 +155,7 @@ class Drift:
         return found
 
     def seen(self, agent: Agent) -> AgentSeen:
-        """The account of an agent."""
+        """The totals of an agent. Agents beyond the limit share one entry."""
         if agent not in self._agents and len(self._agents) >= MAX_AGENTS:
             agent = Agent("…", "…", "…")
         if agent not in self._agents:
@@ -157,7 +163,7 @@ class Drift:
         return self._agents[agent]
 
     def known(self, agent: Agent) -> Known:
-        """All that is known of an agent."""
+        """The known shapes of an agent."""
         if agent not in self._known:
             if len(self._known) >= MAX_AGENTS:
                 return Known()
@@ -165,7 +171,7 @@ class Drift:
         return self._known[agent]
 
     def is_sampled(self, keys: Any) -> bool:
-        """Whether an object with these keys, of this version, is worth a second look: the first ones, then some."""
+        """First stage of sampling: whether to look at the signature of an object with these top-level keys."""
         if self.thorough:
             return True
         times = self._sampled.get(keys, 0) + 1
@@ -175,7 +181,7 @@ class Drift:
         return times <= EAGER or times % STRIDE == 0
 
     def is_due(self, signature: Any) -> bool:
-        """Whether a value with these keys is to be walked over."""
+        """Second stage of sampling: whether to compare a value with this signature."""
         if self.thorough:
             return True
         times = self._seen.get(signature, 0) + 1
@@ -200,8 +206,11 @@ class Drift:
 
 
 def _known(baselines: list[Baseline], agent: Agent) -> Known:
-    """What the baselines of all versions had may be there; what the nearest before it always had, must. Of an unknown
-    version, what all of them always had."""
+    """Merge the baselines of all versions of an agent.
+
+    Everything that any version had is known. Required is only what the nearest version always had; for an unknown
+    version, what all versions always had. For a version older than all baselines nothing is required.
+    """
     chosen = nearest(baselines, agent)
     if chosen is None:
         return Known()
@@ -220,8 +229,8 @@ def _known(baselines: list[Baseline], agent: Agent) -> Known:
 
 
 def _redacted(text: str) -> str:
-    line = text[:EXAMINED].encode(errors="replace")
+    line = text[:MAX_REDACTED].encode(errors="replace")
     redactor = Redactor()
     redactor.learn(line)
     shown = redactor.redact(line).decode(errors="replace")
-    return shown if len(shown) <= EXAMPLE else f"{shown[: EXAMPLE - 1]}…"
+    return shown if len(shown) <= MAX_EXAMPLE else f"{shown[: MAX_EXAMPLE - 1]}…"

@@ -1,7 +1,7 @@
-"""What of an event a provider can change: its key (`fixture_keys.py`) and its payload.
+"""Keys and payloads of events, for baselines and drift.
 
-The payload of a call or a permission request is its `input`, that of a result its `output`, without what we put in; no
-other event has one. The payload of a canonical tool has to fit the tool's struct.
+The payload of a call or a permission request is its `input`, that of a result its `output`, both without the fields
+that tooltap adds. Other events have no payload. The payload of a canonical tool must fit the tool's struct.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tooltap.traces.fixtures.keys import RawNames
 
 __all__ = ["fields_of", "key_of", "misfits", "payload_of", "payload_shape"]
 
-OURS = frozenset({"_happy", "_raw", "_acp"})
+ADDED = frozenset({"_happy", "_raw", "_acp"})
 
 
 def key_of(event: Event, names: RawNames) -> str:
-    """The key of the event's fixtures. `names`: of its stream, which is to see all its events in order."""
+    """The event's key. `names` must see all events of the stream in order."""
     parts = {
         "kind": str(type(event).__struct_config__.tag),
         "callId": getattr(event, "call_id", None),
@@ -33,17 +33,18 @@ def key_of(event: Event, names: RawNames) -> str:
 
 
 def payload_of(event: Event) -> dict[str, Any] | None:
-    """None for an event that has none."""
+    """The payload without added fields; None if the event has none."""
     payload: dict[str, Any] | None = None
     if isinstance(event, ToolCall | ToolUpdate | PermissionRequest):
         payload = event.input
     elif isinstance(event, ToolResult):
         payload = event.output
-    return None if payload is None else {key: value for key, value in payload.items() if key not in OURS}
+    return None if payload is None else {key: value for key, value in payload.items() if key not in ADDED}
 
 
 def payload_shape(event: Event) -> Shape:
-    """What a tool that is not canonical takes and gives is its own: an object."""
+    """The shape of the payload. The payload of a tool that is not canonical is just an object, because only that tool
+    knows its fields."""
     payload = payload_of(event)
     if payload is None:
         return Shape()
@@ -51,13 +52,13 @@ def payload_shape(event: Event) -> Shape:
 
 
 def fields_of(event: Event) -> frozenset[str]:
-    """The keys that the canonical tool has a field for."""
+    """The keys for which the canonical tool has a field."""
     struct = _struct_of(event)
     return frozenset(field.encode_name for field in msgspec.structs.fields(struct)) if struct else frozenset()
 
 
 def misfits(event: Event) -> list[str]:
-    """Where the payload is not what the struct of its canonical tool says, as paths: `$.todos[].status`."""
+    """The paths at which the payload does not fit the struct of its canonical tool: `$.todos[].status`."""
     payload, struct = payload_of(event), _struct_of(event)
     if payload is None or struct is None:
         return []

@@ -1,16 +1,19 @@
-"""The shape of a JSON value: its types without its values, over one example or many.
+"""The shape of a JSON value: its types without its values, merged over one or more examples.
 
-A shape is a union. An object's variants are kept apart by their tag, the words under `type`, `subtype`, `method` and
-the like: what tells one message or block from another is the one value that is part of a shape. Elements of an array
-are one shape, whatever their number. A key is optional if an example of its variant lacks it.
+A shape is a union of scalar types, array elements and object variants:
 
-Everything is bounded: nesting, keys per object, variants per place. Keys that are data (paths, ids, model names,
-questions) stand together as `*`, and what a caller of a tool makes up (`input`, `arguments`, …) is not looked into: it
-is an `object`.
+- Variants of an object are distinguished by their tag: the values of `type`, `subtype`, `method` and similar keys, such
+  as `system/init`. These values distinguish messages and blocks, and are the only values that are part of a shape.
+- All elements of an array share one shape.
+- A key of a variant is optional if at least one example lacked it.
 
-Written as JSON, a shape looks like what it describes: `{"type": "=text", "text": "string", "id?": "null|string",
-"parts": [{…}, {…}]}`. `=text` is a word, `…?` an optional key, a list holds what the elements may be, and
-`{"|": […]}` is any other choice.
+Shapes are bounded in nesting, in keys per object, and in variants per place. Two things would make them grow with the
+data, and are cut off: keys that are data (paths, ids, model names) are merged into the key `*`, and the arguments and
+results of tools (`input`, `arguments`, …) are just `object`.
+
+As JSON, a shape looks like the value it describes: `{"type": "=text", "text": "string", "id?": "null|string",
+"parts": [{…}, {…}]}`. `=text` is the value of a tag, `…?` an optional key, a list holds the alternatives of its
+elements, and `{"|": […]}` holds any other alternatives.
 """
 
 from __future__ import annotations
@@ -23,9 +26,9 @@ from typing import Any, Literal, NamedTuple
 __all__ = ["ANYTHING", "Change", "Shape", "brief", "compare", "example", "has_key", "render", "shape_of"]
 
 ANYTHING = "…"
-"""The type of what lies too deep to be looked at."""
+"""The type of a value below the maximum depth. It is compatible with everything."""
 OBJECT = "object"
-"""The type of an object that is not looked into."""
+"""The type of an object whose keys are not part of the shape."""
 DATA_KEY = "*"
 CHOICE = "|"
 
@@ -34,7 +37,7 @@ MAX_KEYS = 64
 MAX_VARIANTS = 96
 
 TAG_KEYS = ("type", "subtype", "method", "sessionUpdate", "role", "object", "operation")
-MADE_UP = frozenset(
+OPAQUE = frozenset(
     {
         "args",
         "arguments",
@@ -61,7 +64,8 @@ MADE_UP = frozenset(
         "tool_use_result",
     }
 )
-"""Objects under these keys are arguments and results of tools, or other peoples' data: the tool's, not the wire's."""
+"""Objects under these keys are arguments and results of tools, or data of users. The wire format does not define
+them."""
 
 _WORD = re.compile(r"[A-Za-z_$][\w./$:-]{0,63}")
 _NAME = re.compile(r"[A-Za-z_$@][\w$-]{0,47}")
@@ -70,11 +74,11 @@ _STEP = re.compile(r"\.(?P<key>[^.<\[]+)|(?P<item>\[\])|<(?P<tag>[^>]*)>")
 
 
 def _is_name(key: str) -> bool:
-    """Whether a key of an object is a name somebody gave a field, rather than data."""
+    """Whether a key of an object is the name of a field rather than data."""
     if _NAME.fullmatch(key) is None:
         return False
     digits = len(_DIGIT.findall(key))
-    return digits < 4 and not (digits and "-" in key)  # no id, no `model-5`
+    return digits < 4 and not (digits and "-" in key)  # an id or `model-5` is data
 
 
 @dataclass
@@ -87,11 +91,12 @@ class Fields:
 
     @property
     def tag(self) -> str:
-        """`system/init`; empty where no word tells the object from others."""
+        """`system/init`; empty if no tag key has a fixed value."""
         words = (self.keys[key].word for key in TAG_KEYS if key in self.keys)
         return "/".join(word for word in words if word is not None)
 
     def add(self, other: Fields, *, demands: bool) -> None:
+        """Merge another variant of the same tag into this one; see `Shape.add`."""
         if demands:
             self.optional |= other.optional | (self.keys.keys() - other.keys.keys())
             self.examples += other.examples
@@ -103,7 +108,7 @@ class Fields:
                 self.optional.add(key)
 
     def put(self, key: str, shape: Shape) -> None:
-        """A key that is data, or one too many, is none of its own."""
+        """Set a key. A key that is data, or beyond the maximum number of keys, is merged into `*`."""
         if key in self.keys or (_is_name(key) and len(self.keys) < MAX_KEYS):
             self.keys[key] = shape
             return
@@ -114,15 +119,15 @@ class Fields:
 @dataclass
 class Shape:
     types: set[str] = field(default_factory=set)
-    """Of `null boolean number string object …`, and `=word`."""
+    """Any of `null boolean number string object …`, and `=word` for the value of a tag key."""
     item: Shape | None = None
-    """What elements of arrays are; None: it was never an array."""
+    """The shape of array elements; None if the value was never an array."""
     variants: dict[str, Fields] = field(default_factory=dict)
-    """Objects by tag."""
+    """Object variants by tag."""
 
     @property
     def word(self) -> str | None:
-        """The word, if it is never anything else."""
+        """The fixed value, if the shape is nothing but one `=word`; else None."""
         only = next(iter(self.types)) if len(self.types) == 1 and self.item is None and not self.variants else ""
         return only[1:] if only.startswith("=") else None
 
@@ -134,8 +139,11 @@ class Shape:
         return Shape(set(self.types), None if self.item is None else self.item.copy(), variants)
 
     def add(self, other: Shape, *, demands: bool = True) -> None:
-        """Take in what `other` is; its parts become parts of this one. Without `demands`, a key that `other` lacks does
-        not become optional by that."""
+        """Merge another shape into this one. Parts of `other` are reused, so it must not be used afterwards.
+
+        `demands`: whether `other` takes part in deciding what is optional. If not, a key that only `other` lacks stays
+        required. Keys that only `other` has are known in either case, but optional.
+        """
         self.types |= other.types
         if self.item is None:
             self.item = other.item
@@ -150,7 +158,7 @@ class Shape:
                 self.types.add(OBJECT)
 
     def demand(self, examples: float) -> None:
-        """Make optional whatever has been there in fewer examples than that: it may have been so by chance."""
+        """Make the keys of variants with fewer examples optional: a key may be in all of a few examples by chance."""
         if self.item is not None:
             self.item.demand(examples)
         for fields in self.variants.values():
@@ -162,7 +170,7 @@ class Shape:
     # -- as JSON ------------------------------------------------------------------------------------------------
 
     def alternatives(self) -> list[Any]:
-        """What it may be, as JSON values; empty where there was no example."""
+        """The alternatives as JSON values; empty if there was no example."""
         parts: list[Any] = ["|".join(sorted(self.types))] if self.types else []
         if self.item is not None:
             parts.append(self.item.alternatives())
@@ -177,7 +185,7 @@ class Shape:
 
     @classmethod
     def from_json(cls, value: Any) -> Shape:
-        """Raises `ValueError` where the value is no shape."""
+        """Raises `ValueError` if the value is not a shape."""
         shape = cls()
         for part in value[CHOICE] if isinstance(value, dict) and CHOICE in value else [value]:
             shape.add(cls._part_from_json(part))
@@ -212,7 +220,7 @@ def shape_of(value: Any, *, depth: int = MAX_DEPTH) -> Shape:
             return Shape({ANYTHING})
         fields = Fields()
         for key, item in value.items():
-            if key in MADE_UP and isinstance(item, dict):
+            if key in OPAQUE and isinstance(item, dict):
                 fields.put(key, Shape({OBJECT}))
             elif key in TAG_KEYS and isinstance(item, str) and _WORD.fullmatch(item):
                 fields.put(key, Shape({f"={item}"}))
@@ -241,18 +249,18 @@ def _type_of(value: Any) -> str:
 
 
 class Change(NamedTuple):
-    """Where what was found is not what was known."""
+    """One difference between a found and the known shape."""
 
     kind: Literal["new-variant", "new-key", "vanished-key", "other-type"]
     path: str
     """`$<assistant>.message.content[]<tool_use>.name`: keys, elements of arrays, tags of objects."""
     known: str
     found: str
-    """Both in words; empty where there is nothing."""
+    """The known and the found shape in a few words; empty if absent."""
 
 
 def compare(known: Shape, found: Shape, path: str = "$") -> Iterator[Change]:
-    """What of `found` does not fit `known`: that less was found than may be there is no change."""
+    """Yield what in `found` does not fit `known`. Alternatives of `known` that were not found are not a change."""
     if ANYTHING in known.types | found.types:
         return
     if other := _other_types(known, found):
@@ -268,14 +276,14 @@ def compare(known: Shape, found: Shape, path: str = "$") -> Iterator[Change]:
 
 
 def _other_types(known: Shape, found: Shape) -> str:
-    """The types that were never there, in words."""
+    """The types in `found` that `known` does not have, in words; empty if there are none."""
     types = set(found.types)
     if "string" in known.types:
         types = {one for one in types if not one.startswith("=")}
     if known.variants:
         types.discard(OBJECT)
     other = Shape(types - known.types)
-    if not known.types and known.item is None and not known.variants:  # of an array that was always empty
+    if not known.types and known.item is None and not known.variants:  # elements of an array that was always empty
         return ""
     if known.item is None:
         other.item = found.item
@@ -296,7 +304,7 @@ def _compare_fields(known: Fields, found: Fields, path: str) -> Iterator[Change]
 
 
 def has_key(shape: Shape, path: str) -> bool:
-    """Whether some example had the key at a change's path."""
+    """Whether some example had the key at the path of a change."""
     shapes = [shape]
     for step in _STEP.finditer(path):
         shapes = [below for one in shapes for below in _below(one, step)]
@@ -325,7 +333,7 @@ def brief(shape: Shape, width: int = 60) -> str:
 
 
 def render(changes: list[Change]) -> Iterator[str]:
-    """A readable diff, a line for each change: `+` is new, `-` has vanished, `~` is something else."""
+    """Render a diff with a line per change: `+` is new, `-` has vanished, `~` has another type."""
     width = max((len(change.path) for change in changes), default=0)
     for change in changes:
         path = change.path.ljust(width)
@@ -338,7 +346,7 @@ def render(changes: list[Change]) -> Iterator[str]:
 
 
 def example(value: Any, path: str) -> Any:
-    """The first value at a change's path; for a key that has vanished, the object it is missing from."""
+    """The first value at the path of a change; for a vanished key, the object that lacks it."""
     steps = list(_STEP.finditer(path))
     for found in _walk(value, steps):
         return found

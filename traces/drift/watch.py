@@ -1,7 +1,7 @@
-"""Looks at one stream for `Drift`, beside its normalizer.
+"""Watches one stream for `Drift` while it is normalized.
 
-Per line there is little to do: whether a line with these keys is due to be walked over, and a look at the kinds of its
-events. All else is done for the few lines that are due, and once per commit.
+The work per line is small: deciding by the keys whether the line is sampled, and counting its events by kind. Shapes
+are compared only for the sampled lines, and totals are updated once per commit.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from tooltap.traces.drift.shapes import Change, example, shape_of
 from tooltap.traces.fixtures.keys import RawNames
 from tooltap.traces.recording.streams import TracedStream
 
-__all__ = ["StreamWatch", "look_at"]
+__all__ = ["StreamWatch", "watch_stream"]
 
-WHILE_OPEN = 4
-"""A stream that has not ended is given so many times as long to give something."""
-BROKEN = 0.1
-"""Share of lines that cannot be read from which that is an alarm, whatever the reason, of at least …"""
-BROKEN_LINES = 20
-"""… so many."""
+OPEN_FACTOR = 4
+"""An open stream may be silent for this many times as many lines as one that has ended."""
+MAX_UNPARSED = 0.1
+"""A larger share of unparsed lines is an alarm, whatever the reason, in streams of at least …"""
+MIN_LINES = 20
+"""… this many lines."""
 ALARMING_REASONS = ("unknown-type", "parser-error")
 YIELD = frozenset({"message", "reasoning", "tool-call"})
 NAMED = frozenset({*CANONICAL_TOOLS, *LATER_TOOLS})
@@ -49,44 +49,49 @@ NAMED = frozenset({*CANONICAL_TOOLS, *LATER_TOOLS})
 OfTool: TypeAlias = ToolCall | ToolUpdate | ToolResult | PermissionRequest
 
 
-def look_at(drift: Drift, stream: TracedStream, *, provider: str | None = None, version: str | None = None) -> None:
-    """Look at a whole recorded stream. `provider` and `version`: what the caller knows, before what the stream says."""
+def watch_stream(
+    drift: Drift, stream: TracedStream, *, provider: str | None = None, version: str | None = None
+) -> None:
+    """Watch a whole recorded stream. `provider` and `version` override what the stream states."""
     normalizer = normalizer_of(stream, provider)
     watch = StreamWatch(drift, normalizer, version or stream.agent_version)
     for line in stream.lines:
-        watch.took(normalizer.feed(line.data, line.t, line.direction))
-    watch.took(normalizer.close("end"))
+        watch.add(normalizer.feed(line.data, line.t, line.direction))
+    watch.add(normalizer.close("end"))
     watch.close()
 
 
 class StreamWatch:
-    """`took` is called with what each line gave, `account` from time to time, `close` at the end. `version`: of the
-    agent, if it is known."""
+    """Call `add` with the outputs of each line, `account` from time to time, and `close` at the end.
+
+    `version`: the agent's version, if it is known in advance.
+    """
 
     def __init__(self, drift: Drift, normalizer: StreamNormalizer, version: str | None) -> None:
         self._drift = drift
         self._normalizer = normalizer
         self._version = version
         self._due: list[dict[str, Any]] = []
-        """Objects of this line to be walked over, when it is known what the line gave: who printed it may be in it."""
+        """Objects of the current line that are to be compared. They wait for the outputs of the line, because the line
+        itself may state provider and version."""
         self._unanswered: list[ToolResult] = []
-        """Results we made up for calls of a turn that is ending."""
+        """Synthetic results of calls in the turn that is ending."""
         self._names = RawNames()
         self._has_yielded = not YIELD.isdisjoint(normalizer.statistics.kinds)
-        """Or it is known why not."""
+        """Whether the stream has given something, or a failed turn explains why not."""
         self._seen: AgentSeen | None = None
         self._dropped = 0
         self._accounted = (0, 0, 0)
         self._accounted = self._figures()
-        normalizer.watch(self._look)
+        normalizer.watch(self._sample)
 
     @property
-    def waits(self) -> bool:
-        """For what the line gave whose object it was shown: `took` is to be called though that is nothing."""
+    def has_pending(self) -> bool:
+        """Whether `add` must be called for the current line even if the line gives no output."""
         return bool(self._due)
 
-    def took(self, outputs: Iterable[Output]) -> None:
-        """What a line gave."""
+    def add(self, outputs: Iterable[Output]) -> None:
+        """Add the outputs of a line."""
         for output in outputs:
             if type(output) is Produced and (count := COUNTS.get(type(output.event))) is not None:
                 count(self, output.event)
@@ -97,7 +102,7 @@ class StreamWatch:
                 self._compare_line(value, is_unknown)
 
     def account(self) -> None:
-        """Put what has been seen to the account of the agent, which a stream may name late."""
+        """Add what was counted since the last call to the agent's totals. The stream may name its agent late."""
         if self._normalizer.holds_lines:
             return
         seen = self._drift.seen(self._agent())
@@ -113,17 +118,17 @@ class StreamWatch:
         seen.calls += calls
         seen.dropped += self._dropped
         self._dropped = 0
-        self._look_for_silence(WHILE_OPEN * self._drift.silent_lines)
+        self._look_for_silence(OPEN_FACTOR * self._drift.silent_lines)
 
     def close(self) -> None:
-        """The stream has ended."""
+        """Finish the stream."""
         self.account()
         self._look_for_silence(self._drift.silent_lines)
 
     # -- for each line ------------------------------------------------------------------------------------------
 
-    def _look(self, value: dict[str, Any], direction: Direction | None) -> None:
-        if direction not in (None, "out"):  # what a client says is not drift
+    def _sample(self, value: dict[str, Any], direction: Direction | None) -> None:
+        if direction not in (None, "out"):  # lines of the client are not drift of the agent
             return
         word = value.get("type")
         keys = (self._version, word if type(word) is str else None, *value)
@@ -145,15 +150,15 @@ class StreamWatch:
         self._has_yielded |= event.state == "failed" and not event.synthetic
         for result in self._unanswered if event.state == "completed" and not event.synthetic else ():
             self._dropped += 1
-            text = "a call has no result, and its turn was completed"
-            self._add("alarm", "dropped-result", result.name, text, result.call_id, event)
+            text = "a call has no result, but its turn was completed"
+            self._report("alarm", "dropped-result", result.name, text, result.call_id, event)
         self._unanswered.clear()
 
     def _count_unparsed(self, event: Unparsed) -> None:
         statistics = self._normalizer.statistics
-        is_broken = statistics.lines >= BROKEN_LINES and statistics.unparsed > BROKEN * statistics.lines
+        is_broken = statistics.lines >= MIN_LINES and statistics.unparsed > MAX_UNPARSED * statistics.lines
         severity: Severity = "alarm" if is_broken or event.reason.startswith(ALARMING_REASONS) else "notice"
-        self._add(severity, "unparsed", event.reason, "lines that cannot be read", event.text, event)
+        self._report(severity, "unparsed", event.reason, "lines that cannot be parsed", event.text, event)
 
     def _count_call(self, event: ToolCall) -> None:
         self._has_yielded = True
@@ -170,12 +175,12 @@ class StreamWatch:
         elif self._drift.is_due((type(event), event.provider, event.name, *event.output)):
             self._compare_payload(event)
 
-    # -- for the few that are due -------------------------------------------------------------------------------
+    # -- for the sampled ones -------------------------------------------------------------------------------
 
     def _compare_line(self, value: dict[str, Any], is_unknown: bool) -> None:
         for change in self._drift.changes(self._agent(), shape_of(value)):
             shown = _shown(example(value, change.path))
-            self._add(_severity(change, is_unknown), change.kind, change.path, _text(change), shown)
+            self._report(_severity(change, is_unknown), change.kind, change.path, _text(change), shown)
 
     def _compare_payload(self, event: OfTool) -> None:
         payload = payload_of(event)
@@ -183,31 +188,35 @@ class StreamWatch:
             return
         key = key_of(event, self._names)
         for path in misfits(event):
-            text = "is not what the canonical tool has there"
-            self._add("alarm", "misfit", f"{key} {path}", text, _shown(example(payload, path)), event)
+            text = "does not fit the canonical tool"
+            self._report("alarm", "misfit", f"{key} {path}", text, _shown(example(payload, path)), event)
         must_be_there = fields_of(event)
         if isinstance(event, ToolResult) and event.status != "completed":
             must_be_there = frozenset()
         for change in self._drift.changes(self._agent(), payload_shape(event), key):
             if change.kind == "vanished-key" and change.path.rpartition(".")[2] not in must_be_there:
-                continue  # what else a tool has to say depends on what it did
+                continue  # other keys of a result depend on what the tool did
             shown = _shown(example(payload, change.path))
-            self._add(_severity(change, False), change.kind, f"{key} {change.path}", _text(change), shown, event)
+            self._report(_severity(change, False), change.kind, f"{key} {change.path}", _text(change), shown, event)
         if isinstance(event, ToolCall) and not self._is_named(event, key):
-            self._add("notice", "unnamed-tool", event.name, "a tool without a canonical name", _shown(payload), event)
+            self._report(
+                "notice", "unnamed-tool", event.name, "a tool without a canonical name", _shown(payload), event
+            )
 
     def _is_named(self, event: ToolCall, key: str) -> bool:
-        """Or known to have no canonical name."""
+        """Whether the tool has a canonical name, or a baseline knows it without one."""
         is_known = key in self._drift.known(self._agent()).payloads
         return is_known or event.name in NAMED or event.name.startswith("mcp__")
 
     def _look_for_silence(self, lines: int) -> None:
         statistics = self._normalizer.statistics
         if not self._has_yielded and statistics.lines >= lines:
-            self._has_yielded = True  # said once
+            self._has_yielded = True  # report it once
             skipped = ", ".join(f"{number} {reason}" for reason, number in statistics.skipped.items())
             text = f"{statistics.lines} lines gave no message and no call"
-            self._add("alarm", "zero-yield", "$", text, f"{statistics.unparsed} unparsed, skipped {skipped or 'none'}")
+            self._report(
+                "alarm", "zero-yield", "$", text, f"{statistics.unparsed} unparsed, skipped {skipped or 'none'}"
+            )
 
     def _agent(self) -> Agent:
         normalizer = self._normalizer
@@ -217,7 +226,7 @@ class StreamWatch:
         statistics = self._normalizer.statistics
         return statistics.lines, statistics.unparsed, statistics.kinds.get("tool-call", 0)
 
-    def _add(
+    def _report(
         self, severity: Severity, kind: str, place: str, text: str, shown: str, event: Event | None = None
     ) -> None:
         line = self._normalizer.lines if event is None else event.line
@@ -239,7 +248,7 @@ COUNTS: dict[type, Callable[[StreamWatch, Any], None]] = {
 
 
 def _signature(value: dict[str, Any]) -> int:
-    """Tells apart, cheaply, lines with other keys at the first three levels, or of another type."""
+    """A hash of the keys and types at the first three levels, which is cheaper than the shape."""
     parts: list[Any] = []
     _collect(value, parts, 2)
     return hash(tuple(parts))
@@ -267,13 +276,13 @@ def _severity(change: Change, is_unknown: bool) -> Severity:
 def _text(change: Change) -> str:
     match change.kind:
         case "vanished-key":
-            return f"always was there, is missing: {change.known}"
+            return f"was always present, is missing: {change.known}"
         case "other-type":
             return f"was {change.known}, is {change.found}"
         case "new-variant":
-            return f"a type never seen: {change.found}"
+            return f"an unknown type: {change.found}"
         case _:
-            return f"a key never seen: {change.found}"
+            return f"an unknown key: {change.found}"
 
 
 def _shown(value: Any) -> str:

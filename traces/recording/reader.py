@@ -1,4 +1,4 @@
-"""Reads traces of raw lines, also of a process that was killed while it wrote."""
+"""Reads traces of raw lines, including those of a process that was killed while writing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _decoder = msgspec.json.Decoder(TraceRecord)
 
 
 class TraceReader:
-    """Iterates over the lines in a file. A torn record is left out and counted in `damaged`."""
+    """Iterates over the lines in a file. A torn record is skipped and counted in `damaged`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -25,7 +25,7 @@ class TraceReader:
         return (record for record in self.records() if record.op is None)
 
     def records(self) -> Iterator[TraceRecord]:
-        """The lines, and the marks between them. Raises `OSError`."""
+        """Yield the lines and the marks. Raises `OSError`."""
         with open(self.path, "rb") as file:
             for line in file:
                 try:

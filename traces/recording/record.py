@@ -1,4 +1,4 @@
-"""The trace record: one raw line and where it came from, as one JSON line; or what else happened to its stream."""
+"""The record of a trace: one raw line and its origin as one JSON line, or a mark for lost lines or a stream's end."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import msgspec
 
 from tooltap.protocol.tapped import Direction
 
-__all__ = ["Told", "TraceRecord"]
+__all__ = ["Declared", "TraceRecord"]
 
-WIRE_NAMES = {"agent_version": "agentVersion", "size": "bytes", "mcp_servers": "mcpServers"}
+WIRE_NAMES = {"agent_version": "agentVersion", "declared": "told", "size": "bytes", "mcp_servers": "mcpServers"}
 
 
-class Told(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True, rename=WIRE_NAMES):
-    """What the publisher told of its stream when it began: without it the same lines give other events."""
+class Declared(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True, rename=WIRE_NAMES):
+    """What the publisher declared when the stream began. Without it, the same lines give different events."""
 
     provider: str | None = None
     session: str | None = None
@@ -25,31 +25,31 @@ class Told(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True, rename
 
 class TraceRecord(msgspec.Struct, kw_only=True, omit_defaults=True, rename=WIRE_NAMES):
     v: int
-    """Always 1. The ancestor's records have a `kind` beside it, ours never do."""
+    """Always 1. Records of the ancestor's tracer have a `kind` as well; these never do."""
     t: int | None = None
     """Milliseconds since the epoch at which the line was received."""
     stream: str
     dialect: str | None = None
-    """None where the first lines of the stream did not tell, and none was asked for."""
+    """None while the dialect is not recognised and none was requested."""
     provider: str | None = None
     agent_version: str | None = None
-    told: Told | None = None
+    declared: Declared | None = None
     n: int
-    """1-based number of the line in its stream; of a mark, of the last line before its end."""
+    """1-based number of the line in its stream; for a mark, the number of the last line before its end."""
     dir: Direction | None = None
     line: str | None = None
     b64: bytes | None = None
-    """In place of `line` for bytes that are not UTF-8; base64 in the file."""
+    """Replaces `line` for bytes that are not UTF-8; base64 in the file."""
     size: int | None = None
-    """Length of the whole line, where it was too long and only its beginning is here; bytes of lost lines."""
+    """Bytes of the whole line, if it was too long and only its head is stored; bytes of lost lines."""
     masked: bool = False
-    """Secrets were taken out."""
+    """Secrets in the line were masked."""
     op: Literal["lost", "close"] | None = None
-    """A mark in place of a line: the publisher lost lines; the stream ended."""
+    """A mark instead of a line: `lost` when the publisher lost lines, `close` when the stream ended."""
     lines: int | None = None
     """How many lines were lost."""
     reason: str | None = None
-    """Of a mark."""
+    """Why lines were lost, or why the stream ended."""
 
     @property
     def raw(self) -> bytes:

@@ -1,11 +1,12 @@
-r"""Takes out of raw lines what has no place in a repository, and leaves what a parser reads of them.
+r"""Redacts raw lines for a repository: removes what is private, and keeps what a parser reads.
 
-Out go secrets (`secrets.py`), home folders and the names in them, e-mail addresses, host names, vendors' prompt texts
-and catalogues, and what nobody would review of long strings. A line stays a line of its format: the same keys with
-values of the same types, text of JSON inside a string still JSON, base64 still base64. Redacting again changes nothing.
+It removes secrets (`secrets.py`), home folders and the names in them, e-mail addresses, host names, vendors' prompts
+and catalogues, and the ends of long strings. A line keeps its format: the same keys with values of the same types, JSON
+inside a string is still JSON, base64 is still base64. Redacting twice changes nothing more.
 
-Names of people and machines are learned where they are unmistakable (a home folder, a shell's prompt, what `uname`
-prints) and then replaced wherever they stand as a word of their own.
+Names of people and machines are learned in two passes. The first pass (`learn`) collects them where they are
+unmistakable: in a home folder, in a shell prompt, in the output of `uname`. The second pass (`redact`) replaces them
+wherever they are a word of their own.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from tooltap.traces.recording.secrets import mask_secrets
 __all__ = ["Redactor"]
 
 REMOVED = "[removed]"
-LONG = 3_000
-"""Characters of a string that may stay …"""
-KEPT = 400
-"""… and how many are kept of a longer one."""
-MANY = 4
-"""Entries kept of a catalogue."""
-DESCRIPTION = 120
+MAX_STRING = 3_000
+"""Characters of the longest string that is retained whole …"""
+RETAINED = 400
+"""… and characters retained of a longer one."""
+MAX_ENTRIES = 4
+"""Entries retained of a catalogue."""
+MAX_DESCRIPTION = 120
 
 PROMPTS = {
     "base_instructions",
@@ -38,7 +39,7 @@ PROMPTS = {
     "systemPrompt",
     "user_instructions",
 }
-"""Keys of prompt texts, whatever holds them."""
+"""Keys of prompt texts, at any place."""
 CATALOGUES = {
     "agents",
     "authMethods",
@@ -52,9 +53,9 @@ CATALOGUES = {
     "terminalCommands",
     "terminal_slash_commands",
 }
-"""Keys of lists of what an agent offers, of which a few entries show the shape."""
+"""Keys of lists of what an agent offers. A few entries are enough to show the shape."""
 PROMPT_TYPES = {"additional_tools", "api-request", "api-request-blob", "api-request-shape", "attachment"}
-"""Types of lines and items that hold prompts and requests."""
+"""Types of lines and items that contain prompts and requests."""
 PROMPT_ROLES = {"developer", "system"}
 NAME_KEYS = {
     "hostname": "host",
@@ -65,7 +66,7 @@ NAME_KEYS = {
     "username": "user",
     "user_name": "user",
 }
-"""Keys whose string is a name of a person or machine -> what takes its place."""
+"""Keys whose value is the name of a person or machine -> the replacement."""
 
 
 class Rule(NamedTuple):
@@ -75,14 +76,14 @@ class Rule(NamedTuple):
 
 _NAME = r"[\w-]+(?:\.[\w-]+)*"
 _OTHER = r"(?!(?:user|Shared|Public)(?![\w.-]))"
-"""A folder that is not our replacement, nor everybody's."""
+"""Not the replacement itself, and not a folder shared by all users."""
 
 TEXT_RULES = (
     Rule(re.compile(rf"\b([A-Za-z]:(?:\\+|/)Users(?:\\+|/)){_OTHER}{_NAME}"), r"\1user"),
     Rule(re.compile(rf"(?:(?<![\w.])/home|/Users)/{_OTHER}{_NAME}|/tmp/home-{_NAME}"), "/home/user"),
-    # the folders Claude Code names after folders: ~/.claude/projects/-home-alice-src
+    # Claude Code names project folders after paths: ~/.claude/projects/-home-alice-src
     Rule(re.compile(r"(?<![\w-])-(?:home|Users)-(?!user(?!\w))\w+"), "-home-user"),
-    # the user of `git@github.com:…` is nobody
+    # `git@github.com:…` names no person
     Rule(
         re.compile(r"(?<![\w.+-])(?!git@|user@example\.com)[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,8}[A-Za-z]{2,24}\b(?!:)"),
         "user@example.com",
@@ -103,24 +104,24 @@ LEARNED_FROM = (
     Rule(re.compile(r"(?<!git@)(?<=@)([A-Za-z0-9][\w.-]{0,63})(?=:[~/])"), "host"),
     Rule(re.compile(r"\b(?:Linux|Darwin) ([A-Za-z][\w.-]{2,63}) \d+\.\d+"), "host"),
 )
-"""Where group 1 can be nothing but a name -> what takes its place everywhere."""
+"""Patterns whose group 1 is certainly a name -> its replacement everywhere."""
 SUSPECT = re.compile(r"@|://|home|Users|Linux |Darwin ")
-"""Is where any of these rules matches."""
+"""Matches in every text in which one of the rules above matches."""
 SUSPECT_BYTES = re.compile(SUSPECT.pattern.encode())
-MOST_NAMES = 1_000
+MAX_NAMES = 1_000
 TOO_COMMON = {"admin", "agent", "app", "build", "dev", "home", "host", "localhost", "node", "root", "runner", "test"}
-"""Names that say nothing of their owner, and that other things are called by."""
-SHORTEST_NAME = 3
+"""Names that do not identify a person, and are common words in paths and code."""
+MIN_NAME = 3
 
 BASE64 = re.compile(r"(data:[^,\s]{0,200};base64,)?[A-Za-z0-9+/]{64,}={0,2}")
 
 
 class Redactor:
-    """Learns names from all lines there are, then redacts each: `learn` comes first."""
+    """Call `learn` with every line first, then `redact` with each."""
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
-        """Name -> what takes its place."""
+        """Name -> its replacement."""
         self._words: re.Pattern[str] | None = None
 
     def learn(self, line: bytes) -> None:
@@ -140,17 +141,17 @@ class Redactor:
             self._words = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, longest_first))})(?![\w-])")
 
     def _learn_name(self, name: str, replacement: str) -> None:
-        if len(name) < SHORTEST_NAME or name.lower() in TOO_COMMON or name == replacement:
+        if len(name) < MIN_NAME or name.lower() in TOO_COMMON or name == replacement:
             return
-        if name in self._names or len(self._names) < MOST_NAMES:
+        if name in self._names or len(self._names) < MAX_NAMES:
             self._names[name] = min(replacement, self._names.get(name, replacement))
 
     def redact(self, line: bytes) -> bytes:
-        """The line without what is private; the same object where there is nothing."""
+        """Return the redacted line; the same object if there is nothing to redact."""
         framing, value = _decoded(line)
         try:
             redacted = self._value(value, "")
-        except RecursionError:  # no parser reads that either
+        except RecursionError:  # too deeply nested for any parser
             framing, value = b"", _text_of(line)
             redacted = self._text(value)
         if redacted != value:
@@ -161,8 +162,8 @@ class Redactor:
         if isinstance(value, str):
             return self._string(value, key)
         if isinstance(value, list):
-            kept = value[:MANY] if key in CATALOGUES else value
-            return [_emptied(item) if key in PROMPTS else self._value(item, key) for item in kept]
+            retained = value[:MAX_ENTRIES] if key in CATALOGUES else value
+            return [_emptied(item) if key in PROMPTS else self._value(item, key) for item in retained]
         if isinstance(value, dict):
             if key in PROMPTS:
                 return _emptied(value)
@@ -176,31 +177,31 @@ class Redactor:
         return value
 
     def _string(self, text: str, key: str) -> str:
-        if key in PROMPTS or (key == "description" and len(text) > DESCRIPTION):
+        if key in PROMPTS or (key == "description" and len(text) > MAX_DESCRIPTION):
             return REMOVED
         if key in NAME_KEYS:
             return NAME_KEYS[key]
         if text.startswith(("{", "[")) and isinstance(inner := _loads(text), dict | list):
             redacted = self._value(inner, key)
             return text if redacted == inner else _json(redacted).decode()
-        if len(text) > LONG:
+        if len(text) > MAX_STRING:
             if BASE64.fullmatch(text):
-                return text[: text.find(",") + 1 + KEPT]
-            text = f"{text[:KEPT]}[{len(text) - KEPT} characters removed]"
+                return text[: text.find(",") + 1 + RETAINED]
+            text = f"{text[:RETAINED]}[{len(text) - RETAINED} characters removed]"
         return self._text(text)
 
     def _text(self, text: str) -> str:
         if SUSPECT.search(text):
             for pattern, replacement in TEXT_RULES:
                 text = pattern.sub(replacement, text)
-        if self._words is not None and not text.isidentifier():  # a word alone is rather one of the format's
+        if self._words is not None and not text.isidentifier():  # a single identifier is probably a word of the format
             text = self._words.sub(lambda match: self._names[match.group()], text)
         return text
 
 
 def _decoded(line: bytes) -> tuple[bytes, Any]:
-    """(what stands before it, the line's JSON value); a line that is none is a string."""
-    framing = b"data: " if line.startswith(b"data: ") else b""  # of server-sent events
+    """Return the prefix of the line and its JSON value; for a line that is not JSON, the line as a string."""
+    framing = b"data: " if line.startswith(b"data: ") else b""  # a server-sent event
     value = _loads(line[len(framing) :])
     if value is None or isinstance(value, str):
         return b"", _text_of(line)
@@ -239,11 +240,11 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _emptied(value: Any, key: str = "") -> Any:
-    """The shape of it: strings that say something are gone, and all but a few entries of lists."""
+    """Reduce a value to its shape: strings are removed except types, and lists are cut to a few entries."""
     if isinstance(value, str):
         return value if key == "type" else REMOVED
     if isinstance(value, list):
-        return [_emptied(item, key) for item in value[:MANY]]
+        return [_emptied(item, key) for item in value[:MAX_ENTRIES]]
     if isinstance(value, dict):
         return {name: _emptied(item, name) for name, item in value.items()}
     return value

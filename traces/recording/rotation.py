@@ -1,8 +1,12 @@
-"""One trace on disk, kept bounded: appended to, put away when it is full, the oldest removed when all are too much.
+"""One trace on disk, bounded in size: full files are rotated, and the oldest files are removed.
 
-No file of the trace grows beyond `file_bytes`, and all files that share its budget (`files.budgeted`) stay within
-`total_bytes` together: before a new file is begun, room is made for a whole one. A file that another process writes to
-is never removed: each writer holds a shared lock on its own, which ends with the process.
+No file of the trace grows beyond `file_bytes`, and all files that share its budget (`files.budgeted`) together stay
+within `total_bytes`. The bound holds at all times because room for a whole file is made before a new file is started,
+rather than when the budget is exceeded.
+
+Several daemons may write to the same folder. Each writer holds a shared `flock` on its file, and a file is removed only
+under an exclusive one, so no process removes a file that another process is writing to. The kernel releases the lock
+when a process dies, so there are no stale locks.
 """
 
 from __future__ import annotations
@@ -17,27 +21,27 @@ from tooltap.traces.recording.files import budgeted, next_rotated
 __all__ = ["RotatingFile"]
 
 SHARE = 4
-"""A file takes at most this part of the budget: when the oldest goes, most of the trace is still there."""
+"""A file takes at most 1/SHARE of the budget, so that removing the oldest file leaves most of the trace."""
 
 
 class RotatingFile:
-    """Made without touching the disk. `write` raises `OSError`, after which the file is opened again by the next."""
+    """Touches the disk only in `write`. After `write` has raised `OSError`, the next `write` reopens the file."""
 
     def __init__(self, path: Path, file_bytes: int, total_bytes: int) -> None:
         self.path = path
         self.file_bytes = min(file_bytes, total_bytes // SHARE)
-        """Longest data that can be written at once, and longest file."""
+        """The size limit of a file, and of the data passed to one `write`."""
         self.rotated = 0
         self.removed = 0
         self.others = 0
-        """Bytes of the other files of the budget."""
+        """Bytes of the other files that share the budget."""
         self.size = 0
         self._total_bytes = total_bytes
         self._file: int | None = None
         self._rotates = True
 
     def write(self, data: bytes) -> None:
-        """Append whole records, `file_bytes` at most."""
+        """Append whole records of at most `file_bytes` in total."""
         file = self._open()
         if self._rotates and self.size and self.size + len(data) > self.file_bytes:
             self._rotate()
@@ -57,18 +61,18 @@ class RotatingFile:
             self._file = None
 
     def _open(self) -> int:
-        if self._file is not None and self._is_still_there(self._file):
+        if self._file is not None and self._is_at_path(self._file):
             return self._file
         self.close()
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             about = os.fstat(file)
-            self._rotates = stat.S_ISREG(about.st_mode)  # a pipe or a device is as it is
+            self._rotates = stat.S_ISREG(about.st_mode)  # a pipe or a device cannot be rotated
             self.size = 0
             if self._rotates:
                 _lock(file)
-                self.size = about.st_size + _mend(file, about.st_size)
+                self.size = about.st_size + _end_torn_record(file, about.st_size)
                 self._make_room()
         except BaseException:
             os.close(file)
@@ -76,8 +80,8 @@ class RotatingFile:
         self._file = file
         return file
 
-    def _is_still_there(self, file: int) -> bool:
-        """False when somebody has removed it, or put it away."""
+    def _is_at_path(self, file: int) -> bool:
+        """Return False if the file was removed or renamed."""
         try:
             return not self._rotates or os.path.samestat(os.fstat(file), os.stat(self.path))
         except FileNotFoundError:
@@ -89,12 +93,12 @@ class RotatingFile:
         self.close()
 
     def _make_room(self) -> None:
-        """Remove the oldest other files until this one may grow to its full length."""
+        """Remove the oldest other files until this file can grow to its full size within the budget."""
         sizes = {}
         for path in budgeted(self.path):
             try:
                 sizes[path] = os.stat(path)
-            except FileNotFoundError:  # another process makes room, too
+            except FileNotFoundError:  # another process made room at the same time
                 continue
         sizes.pop(self.path, None)
         self.others = sum(one.st_size for one in sizes.values())
@@ -106,8 +110,11 @@ class RotatingFile:
                 self.removed += 1
 
 
-def _mend(file: int, size: int) -> int:
-    """End a torn record that a killed process left, so that it does not swallow our first one."""
+def _end_torn_record(file: int, size: int) -> int:
+    """Write a newline after a torn record of a killed process, so that the first new record starts its own line.
+
+    Returns the number of bytes written.
+    """
     return os.write(file, b"\n") if size and os.pread(file, 1, size - 1) != b"\n" else 0
 
 
@@ -126,7 +133,7 @@ def _remove(path: Path) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         path.unlink()
-    except OSError:  # in use, or not ours to remove
+    except OSError:  # locked by its writer, or not removable
         return False
     finally:
         os.close(file)

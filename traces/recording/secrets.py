@@ -1,12 +1,16 @@
 r"""Masks secrets in raw lines before they are written to a trace.
 
-Only shapes that are hardly ever anything else are masked: an issuer's fixed prefix, a private key under its header, a
-password inside a URL, a value right after `Bearer` or after an upper-case variable that names a secret. What looks
-merely random stays, because a trace that lost ids and hashes would be useless.
+Only unmistakable secrets are masked: an issuer's fixed prefix, a private key under its header, a password in a URL, a
+value directly after `Bearer` or after an upper-case variable whose name names a secret. Text that merely looks random
+is not masked, because a trace without ids and hashes would be useless.
 
-Lines are JSON, and a secret mostly stands inside a string of it: no pattern takes a quote or half of an escape, so that
-a masked line is still JSON, and none asks for a word boundary on its left, where `\n` written out looks like a letter.
-Every repeat that could start anew inside itself is bounded: masking is linear in the line.
+Three constraints shape the patterns:
+
+- Lines are JSON, and most secrets are inside a JSON string. No pattern matches a quote or half of an escape, so a
+masked
+  line is still JSON.
+- No pattern requires a word boundary (`\b`) on its left, because there an escaped newline (`\n`) ends in a letter.
+- Masking is linear in the line: every repetition that could restart inside its own match is bounded.
 """
 
 from __future__ import annotations
@@ -23,9 +27,9 @@ __all__ = ["RULES", "mask_lines", "mask_secrets"]
 class Rule(NamedTuple):
     kind: str
     anchors: tuple[bytes, ...]
-    """The pattern cannot match where none of these is: most lines are done after a few substring searches."""
+    """The pattern can match only in lines that contain one of these, which a substring search finds much faster."""
     pattern: re.Pattern[bytes]
-    """Its group 1, if it has one, is the secret; else all of it."""
+    """Group 1, if there is one, is the secret; otherwise the whole match is."""
 
 
 def _rule(kind: str, anchors: tuple[bytes, ...], pattern: bytes) -> Rule:
@@ -33,9 +37,9 @@ def _rule(kind: str, anchors: tuple[bytes, ...], pattern: bytes) -> Rule:
 
 
 _VALUE = rb"(?=[^\s\"'\\]{0,100}?[0-9])(?=[^\s\"'\\]{0,100}?[A-Za-z])[A-Za-z0-9+/=_.~-]"
-"""A value that holds a letter and a digit, up to its repeat count."""
+"""A character of a value that contains a letter and a digit. The pattern that uses it adds the repetition."""
 _TEXT = rb"(?:(?!-----[BE])(?:[^\"\\]|\\+[^\"\\]))"
-"""A character of a JSON string, or an escape, before the next PEM boundary."""
+"""A character or an escape inside a JSON string, unless a PEM boundary starts there."""
 
 RULES = (
     _rule(
@@ -91,13 +95,15 @@ CLUES = tuple(
         rb"uthorization",
     )
 )
-"""Where one of the rules may match, at least one of these does. Each begins with a literal, most with a rare byte that
-is found at the speed of `memchr`, and looks at the byte before it next: all of them together cost a quarter of looking
-for every anchor."""
+"""A cheaper form of the anchors for a whole batch: if a rule can match in a line, one of these patterns does as well.
+
+Each starts with a literal, mostly a rare byte that `re` finds at the speed of `memchr`, and checks the preceding bytes
+with a lookbehind. Together they cost a quarter of searching for every anchor. A new rule in `RULES` needs a clue here
+that matches wherever one of its anchors occurs; a test compares the two."""
 
 
 def mask_lines(lines: Sequence[bytes]) -> list[bytes]:
-    """`mask_secrets` for many lines at once: only those that hold a clue are looked at one by one."""
+    """Apply `mask_secrets` to many lines. Only the lines that contain a clue are examined one by one."""
     masked = list(lines)
     text = b"\n".join(lines)
     ends = list(accumulate(len(line) + 1 for line in lines))
@@ -107,7 +113,7 @@ def mask_lines(lines: Sequence[bytes]) -> list[bytes]:
 
 
 def mask_secrets(line: bytes) -> bytes:
-    """The line with every secret replaced by `[masked <kind>]`; the same object where there is none."""
+    """Replace every secret in the line by `[masked <kind>]`. Returns the same object if there is none."""
     for kind, anchors, pattern in RULES:
         if any(anchor in line for anchor in anchors):
             line = pattern.sub(lambda match, kind=kind: _replacement(match, kind), line)  # type: ignore[misc]

@@ -1,8 +1,8 @@
-"""Files of traces and recordings -> the streams of raw lines they hold.
+"""Reads the streams of raw lines from files of traces and recordings.
 
-A file is a trace of ours, whose records name their streams, or else it is one stream: plain lines, tapped lines, or
-the records of the ancestor's tracer, which are lines of a dialect of their own (`happier-trace`). The parts of a stream
-that went into several traces are put together again, in whatever order the files come. All lines are held in memory.
+A file is either a trace of tooltap, whose records name their streams, or a single stream: plain lines, tapped lines, or
+the records of the ancestor's tracer, which are lines of the dialect `happier-trace`. The parts of a stream that are in
+several traces are joined, whatever the order of the files. All lines are held in memory.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from tooltap.traces.recording.record import TraceRecord
 
 __all__ = ["TracedStream", "read_streams"]
 
-LOOKED_AT = 8
-"""Lines at the beginning of a file of which one must be a trace record for it to be a trace: some may be damaged."""
+SNIFFED_LINES = 8
+"""A file is a trace if one of its first lines is a trace record. One line is not enough: some may be damaged."""
 
 
 class TracedStream(msgspec.Struct):
     name: str
-    """As the trace names it; else the file's base name without extension."""
+    """The name in the trace; for a recording the file's base name without extension."""
     dialect: str
-    """`auto` where nobody says."""
+    """`auto` if unknown."""
     provider: str | None = None
     agent_version: str | None = None
     first: int = 1
-    """Number of its first line: more than 1 where the beginning was not traced."""
+    """Number of the first line; more than 1 if the beginning was not traced."""
     last: int = 0
     lines: list[Line] = []
 
 
 def read_streams(paths: Iterable[Path], dialect: str = AUTO) -> list[TracedStream]:
-    """The streams of all files. `dialect`: of recordings. Torn last lines are left out. Raises `OSError`."""
+    """Read the streams of all files. `dialect`: of recordings. Torn last lines are dropped. Raises `OSError`."""
     streams: list[TracedStream] = []
     parts: list[TracedStream] = []
     for path in paths:
@@ -55,7 +55,7 @@ def read_streams(paths: Iterable[Path], dialect: str = AUTO) -> list[TracedStrea
 
 def _is_trace(path: Path) -> bool:
     with open(path, "rb") as file:
-        return any(_is_record(line) for line in islice(file, LOOKED_AT))
+        return any(_is_record(line) for line in islice(file, SNIFFED_LINES))
 
 
 def _is_record(line: bytes) -> bool:
@@ -66,7 +66,7 @@ def _is_record(line: bytes) -> bool:
 
 
 def _without_torn_end(data: bytes) -> bytes:
-    """Without an unterminated last line that begins as JSON and is none: its writer was killed."""
+    """Drop an unterminated last line that starts like JSON but is not: its writer was killed."""
     start = data.rfind(b"\n") + 1
     if not data[start:].startswith(b"{"):
         return data
@@ -78,7 +78,7 @@ def _without_torn_end(data: bytes) -> bytes:
 
 
 def _parts(records: Iterable[TraceRecord]) -> list[TracedStream]:
-    """What one trace holds of each stream; one that is traced again, from its first line on, is another."""
+    """The part of each stream that one trace holds. A stream that starts again with line 1 is another stream."""
     parts: list[TracedStream] = []
     current: dict[str, TracedStream] = {}
     for record in records:
@@ -98,7 +98,7 @@ def _parts(records: Iterable[TraceRecord]) -> list[TracedStream]:
 
 
 def _joined(parts: list[TracedStream]) -> list[TracedStream]:
-    """Each part goes on where one of the same name ends, if just one does."""
+    """Append each part to the stream of the same name that ends right before it, if there is exactly one."""
     streams: list[TracedStream] = []
     for part in sorted(parts, key=attrgetter("first")):
         before = [one for one in streams if one.name == part.name and one.last + 1 == part.first]

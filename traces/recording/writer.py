@@ -1,11 +1,11 @@
-"""Writes the JSONL trace of raw lines, where the environment asks for one.
+"""Writes the JSONL trace of raw lines, if the environment requests one.
 
 `HAPPIER_STACK_TOOL_TRACE` (1, true, yes, on) switches it on. The file is `HAPPIER_STACK_TOOL_TRACE_FILE`, else a new
 one in `HAPPIER_STACK_TOOL_TRACE_DIR`, else in `$HAPPIER_HOME_DIR/tool-traces` (home `~/.happier`).
 
-One record (`record.py`) per raw line, full size, with secrets masked. Masking, encoding and writing are done in a
-thread, a batch at a time. A trace is a convenience: what it cannot take (the disk is full, or too slow) is left out,
-counted and said once, and never an exception or a delay.
+One record (`record.py`) per raw line, in full length, with secrets masked. A thread masks, encodes and writes the
+records in batches. A trace never raises an exception or delays ingest: records that cannot be written, because the disk
+is full or too slow, are dropped and counted, and a warning is logged once.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ __all__ = ["TraceWriter", "trace_path"]
 
 ON = frozenset({"1", "true", "yes", "on"})
 PERIOD = 0.1
-"""Seconds for which records are collected, unless many come …"""
+"""Seconds for which records are collected before they are written …"""
 BATCH = 256 * 1024
-"""… which is this many bytes."""
-TOGETHER = 256
+"""… unless this many bytes are waiting."""
+BATCH_RECORDS = 256
 """Records masked and written at once."""
 RETRY = 10.0
-"""Seconds until a trace that could not be written is tried again."""
-CLOSING = 2.0
-"""Seconds the end of the daemon waits for a disk."""
+"""Seconds until writing is retried after an error."""
+CLOSE_TIMEOUT = 2.0
+"""Seconds to wait for the disk when the daemon exits."""
 
 
 def trace_path(environ: Mapping[str, str], now: datetime, pid: int) -> Path | None:
-    """Where the environment wants the trace; None where it wants none."""
+    """The path of the trace that the environment requests; None if it requests none."""
     if environ.get("HAPPIER_STACK_TOOL_TRACE", "").lower() not in ON:
         return None
     if file := environ.get("HAPPIER_STACK_TOOL_TRACE_FILE"):
@@ -53,16 +53,16 @@ def trace_path(environ: Mapping[str, str], now: datetime, pid: int) -> Path | No
     return Path(folder).expanduser() / f"tooltap-{time.replace(':', '-').replace('.', '-')}-pid-{pid}.jsonl"
 
 
-class _Handed(NamedTuple):
+class _Batch(NamedTuple):
     records: Iterable[TraceRecord]
     size: int
 
 
 class TraceWriter:
-    """`warn` is called with a sentence when records begin to be left out.
+    """`warn` is called with a sentence when the writer starts to drop records.
 
-    `file_bytes`, `total_bytes`: of one file, and of all that share the trace's budget. `buffer_bytes`: of records that
-    wait for the disk; beyond, the newest are left out.
+    `file_bytes`, `total_bytes`: the limits of one file, and of all files that share the trace's budget. `buffer_bytes`:
+    the limit of records that wait for the disk; beyond it, new records are dropped.
     """
 
     def __init__(
@@ -79,14 +79,14 @@ class TraceWriter:
         self._disk = RotatingFile(path, file_bytes, total_bytes)
         self._buffer_bytes = buffer_bytes
         self._lock = threading.Lock()
-        self._waiting: deque[_Handed] = deque()
+        self._waiting: deque[_Batch] = deque()
         self._waiting_bytes = 0
         self._wake = threading.Event()
         self._closing = threading.Event()
         self._records = self._bytes = self._dropped = 0
         self._problem: str | None = None
-        """Why the disk does not take records at present."""
-        self._said: set[str] = set()
+        """Why records cannot be written at present."""
+        self._warned: set[str] = set()
         self._retry_at = 0.0
         self._thread = threading.Thread(target=self._run, name="trace-writer", daemon=True)
         self._thread.start()
@@ -99,29 +99,29 @@ class TraceWriter:
         return None if path is None else cls(path, warn, **bounds)
 
     def write(self, records: Iterable[TraceRecord], count: int, size: int) -> None:
-        """Hand over `count` records with together about `size` bytes, each with its raw line in `b64`. They are
-        iterated over in another thread: nothing they are made from may change any more."""
+        """Queue `count` records of about `size` bytes in total, each with its raw line in `b64`. Another thread
+        iterates over them, so the objects they are made from must not change any more."""
         with self._lock:
             fits = self._waiting_bytes + size <= self._buffer_bytes or not self._waiting_bytes
             if fits:
-                self._waiting.append(_Handed(records, size))
+                self._waiting.append(_Batch(records, size))
                 self._waiting_bytes += size
             else:
                 self._dropped += count
         if not fits:
-            self._say_once("is written too slowly: lines are left out of it")
+            self._warn_once("is written too slowly, so lines are dropped from it")
         if not self._wake.is_set():
             self._wake.set()
 
     def close(self) -> None:
-        """Returns when everything is written, or the disk does not answer."""
+        """Wait until everything is written, at most `CLOSE_TIMEOUT` seconds."""
         self._closing.set()
         self._wake.set()
-        self._thread.join(CLOSING)
+        self._thread.join(CLOSE_TIMEOUT)
 
     def statistics(self) -> dict[str, Any]:
-        """For `stats`: the file; records and bytes written, records dropped; files rotated and removed by this process;
-        bytes of all files of the budget; `problem`, while the disk takes none."""
+        """For `stats`: the path; records and bytes written, records dropped; files rotated and removed by this process;
+        bytes of all files that share the budget; and `problem` while records cannot be written."""
         disk = self._disk
         return {
             "path": str(self.path),
@@ -149,13 +149,13 @@ class TraceWriter:
     def _write_waiting(self) -> None:
         while self._waiting:
             with self._lock:
-                handed = list(self._waiting)
+                batches = list(self._waiting)
                 self._waiting.clear()
-            records = (record for one in handed for record in one.records)
-            while together := list(islice(records, TOGETHER)):
+            records = (record for batch in batches for record in batch.records)
+            while together := list(islice(records, BATCH_RECORDS)):
                 self._write_together(together)
-            with self._lock:  # till here it is in memory
-                self._waiting_bytes -= sum(one.size for one in handed)
+            with self._lock:  # only now is their memory free
+                self._waiting_bytes -= sum(batch.size for batch in batches)
 
     def _write_together(self, records: list[TraceRecord]) -> None:
         if self._problem is not None and time.monotonic() < self._retry_at:
@@ -166,7 +166,8 @@ class TraceWriter:
             data, count = self._take(pending)
             if len(data) > self._disk.file_bytes:
                 self._drop(count)
-                self._say_once(f"takes no line longer than {self._disk.file_bytes} bytes: it is left out")
+                limit = self._disk.file_bytes
+                self._warn_once(f"cannot hold lines of more than {limit} bytes and drops them; raise its limits")
                 continue
             try:
                 self._disk.write(data)
@@ -174,7 +175,9 @@ class TraceWriter:
                 self._drop(count + len(pending))
                 self._retry_at = time.monotonic() + RETRY
                 if self._problem is None:
-                    self._warn(f"the trace {self.path} cannot be written, lines are left out of it: {error.strerror}")
+                    self._warn(
+                        f"the trace {self.path} cannot be written, so lines are dropped from it: {error.strerror}"
+                    )
                 self._problem = error.strerror
                 return
             self._records += count
@@ -182,7 +185,7 @@ class TraceWriter:
             self._problem = None
 
     def _take(self, pending: deque[bytes]) -> tuple[bytes, int]:
-        """As many of the first records as fit into a file, at least one; and how many they are."""
+        """Take as many records as fit into one write, at least one. Returns their bytes and their number."""
         taken = [pending.popleft()]
         size = len(taken[0])
         while pending and size + len(pending[0]) <= min(BATCH, self._disk.file_bytes):
@@ -194,9 +197,9 @@ class TraceWriter:
         with self._lock:
             self._dropped += count
 
-    def _say_once(self, problem: str) -> None:
-        if problem not in self._said:
-            self._said.add(problem)
+    def _warn_once(self, problem: str) -> None:
+        if problem not in self._warned:
+            self._warned.add(problem)
             self._warn(f"the trace {self.path} {problem}")
 
 
@@ -204,7 +207,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def _encode(records: list[TraceRecord]) -> Iterator[bytes]:
-    """The records as they stand in the file: secrets masked, text where it is text."""
+    """Encode the records for the file: secrets masked, and lines that are UTF-8 as text."""
     lines = [record.b64 or b"" for record in records]
     for record, line, masked in zip(records, lines, mask_lines(lines), strict=True):
         if record.op is None:

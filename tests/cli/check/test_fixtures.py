@@ -103,15 +103,15 @@ def test_a_traced_stream_of_an_unknown_dialect_is_left_out_and_named() -> None:
 
     assert finished.returncode == 0
     assert b"gemini/gemini/tool-result/run_shell_command" in finished.stdout
-    assert finished.stderr.startswith(b"left out run-b: there is no dialect 'babel-stream'")
+    assert finished.stderr.startswith(b"skipped run-b: there is no dialect 'babel-stream'")
 
 
 @pytest.mark.parametrize(
     ("allowlist", "wanted"),
     [
         (None, "allowlist.txt: there is no such file; `tooltap fixtures keys TRACE` lists keys"),
-        ("", "allowlist.txt: names no key"),
-        ("# results\nclaude/Bash\n", "allowlist.txt:2: 'claude/Bash' is no key"),
+        ("", "allowlist.txt: contains no key"),
+        ("# results\nclaude/Bash\n", "allowlist.txt:2: 'claude/Bash' is not a key"),
     ],
 )
 @pytest.mark.parametrize("command", ["check", "update", "extract"])

@@ -216,7 +216,7 @@ def test_a_torn_record_and_a_file_given_twice_are_said_and_skipped(daemon: Runni
     replayed = here("replay", trace, trace)
 
     assert replayed.returncode == 0
-    assert sentence(replayed) == f"{trace}: 1 damaged record(s) left out"
+    assert sentence(replayed) == f"{trace}: 1 damaged record(s) skipped"
     assert events(replayed.stdout) == stored(daemon)
     assert here("replay", "--diff", "--socket", daemon.path, trace).returncode == 0
 
@@ -266,12 +266,12 @@ def test_streams_the_journal_does_not_hold_are_named(daemon: Running, trace: Pat
     ("arguments", "told"),
     [
         (["none.jsonl"], "none.jsonl: No such file or directory"),
-        (["claude.jsonl"], "claude.jsonl is no trace of tooltap's"),
-        (["folder"], "no trace there"),
+        (["claude.jsonl"], "claude.jsonl is not a trace of tooltap"),
+        (["folder"], "no trace in this folder"),
         (["--diff", "--socket", "none.sock", "trace.jsonl"], "no daemon is listening"),
         (["--journal", "none.db", "trace.jsonl"], "none.db"),
         (["--journal", "claude.jsonl", "trace.jsonl"], "claude.jsonl"),
-        (["--json", "trace.jsonl"], "--json belongs to --diff"),
+        (["--json", "trace.jsonl"], "--json needs --diff"),
         (["plugin.jsonl"], "there is no dialect 'acme'"),
         ([], "Missing argument"),
     ],

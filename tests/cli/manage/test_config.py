@@ -18,7 +18,7 @@ def test_a_right_file_is_said_to_be_right() -> None:
     example = ROOT / "docs" / "display.toml"
     checked = here("config", "check", example)
 
-    assert (checked.returncode, checked.stdout.decode()) == (0, f"{example} is right: it has rules for 7 tools\n")
+    assert (checked.returncode, checked.stdout.decode()) == (0, f"{example} is valid: it has rules for 7 tools\n")
 
 
 def test_a_mistake_is_told_with_file_line_and_key(tmp_path: Path) -> None:

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import tooltap
-from tooltap.cli.manage.demo import AGENTS, is_whole
+from tooltap.cli.manage.demo import AGENTS, is_complete
 
 ROOT = Path(__file__).parents[3]
 
 
 def test_it_shows_a_call_and_a_result_of_every_agent() -> None:
     finished = tooltap("demo")
-    shown, _, payloads = finished.stdout.decode().partition("\nA tool call of each, and its result")
+    shown, _, payloads = finished.stdout.decode().partition("\nA tool call of each agent with its result")
 
     assert (finished.returncode, finished.stderr) == (0, b"")
     for protocol, provider, line in (
@@ -38,11 +38,11 @@ def test_it_shows_a_call_and_a_result_of_every_agent() -> None:
     ],
 )
 def test_a_payload_without_all_it_should_have_is_not_believed(payload: dict[str, object]) -> None:
-    assert not is_whole({"name": "Bash"}, payload)
+    assert not is_complete({"name": "Bash"}, payload)
 
 
 def test_a_call_we_made_up_is_not_believed() -> None:
     whole = {"_happy": {"v": 2, "canonicalToolName": "Bash", "rawToolName": "sh"}, "_raw": {"id": 1}}
 
-    assert is_whole({"name": "Bash"}, whole)
-    assert not is_whole({"name": "Bash", "synthetic": True}, whole)
+    assert is_complete({"name": "Bash"}, whole)
+    assert not is_complete({"name": "Bash", "synthetic": True}, whole)

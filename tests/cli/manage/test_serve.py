@@ -234,7 +234,7 @@ def test_the_bounds_of_a_trace_are_options_and_shown_in_stats(socket: Path, tmp_
     assert max(path.stat().st_size for path in folder.iterdir()) <= 8_192
     assert trace["totalBytes"] == sum(path.stat().st_size for path in folder.iterdir())
     assert (trace["dropped"], trace["removed"], trace["problem"]) == (0, 0, None)
-    assert f"trace {trace['path']}: 56 records, 0 left out, 0.0 of 16 MiB\n" in shown
+    assert f"trace {trace['path']}: 56 records, 0 dropped, 0.0 of 16 MiB\n" in shown
 
 
 def test_a_bound_that_is_none_is_one_sentence(socket: Path) -> None:

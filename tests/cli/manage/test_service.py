@@ -147,10 +147,10 @@ def test_it_is_installed_and_systemd_told(unit: Path, systemd: Path) -> None:
     assert finished.stderr == b""
     assert finished.stdout.decode().splitlines() == [
         f"wrote {unit}",
-        "did systemctl --user daemon-reload",
-        f"did systemctl --user enable {NAME}",
+        "ran systemctl --user daemon-reload",
+        f"ran systemctl --user enable {NAME}",
         f"start it now: systemctl --user restart {NAME}",
-        "have it run without a login, too: loginctl enable-linger",
+        "to run it without a login: loginctl enable-linger",
     ]
     assert systemd.read_text().splitlines() == ["--user --no-pager daemon-reload", f"--user --no-pager enable {NAME}"]
     assert words(settings(unit.read_text())["Service.ExecStart"][0])[-3:] == ["serve", "--follow", "claude"]
@@ -168,7 +168,7 @@ def test_without_systemd_it_says_what_to_type(unit: Path) -> None:
 
     assert (finished.returncode, finished.stdout.decode()) == (0, f"wrote {unit}\n")
     assert sentence(finished) == (
-        "systemd was not told (no systemd runs here); where it runs, type:"
+        "systemctl failed (systemd is not running); run it yourself:"
         f" systemctl --user daemon-reload && systemctl --user enable {NAME}"
     )
 
@@ -178,7 +178,7 @@ def test_a_systemd_that_refuses_is_quoted(unit: Path, systemd: Path) -> None:
     finished = here("service", "install")
 
     assert finished.returncode == 0
-    assert "(Failed to connect to bus: No medium found); where it runs, type: systemctl" in sentence(finished)
+    assert "(Failed to connect to bus: No medium found); run it yourself: systemctl" in sentence(finished)
     assert unit.exists()
 
 
@@ -189,7 +189,7 @@ def test_status_says_what_systemd_says(answer: str, code: int, unit: Path, syste
     here("service", "install")
     after = here("service", "status")
 
-    assert before[0] == "unit: none; write it with `tooltap service install`"
+    assert before[0] == "unit: none; install it with `tooltap service install`"
     assert after.returncode == code
     assert after.stdout.decode().splitlines() == [
         f"unit: {unit}",
@@ -210,7 +210,7 @@ def test_uninstalling_stops_it_and_leaves_nothing(unit: Path, systemd: Path) -> 
         "--user --no-pager daemon-reload",
     ]
     assert not unit.exists()
-    assert (again.returncode, again.stdout.decode()) == (0, f"there is no {unit}\n")
+    assert (again.returncode, again.stdout.decode()) == (0, f"nothing to remove: {unit} does not exist\n")
 
 
 @pytest.mark.parametrize("command", ["install", "uninstall"])
@@ -229,9 +229,9 @@ def test_a_unit_of_somebody_else_stays(command: str, unit: Path) -> None:
     [
         (["--bogus"], "No such option '--bogus' (see tooltap serve --help)"),
         (["--durability", "much"], "'much' is not one of 'process', 'power'"),
-        (["status"], "'status' is no option of `tooltap serve`"),
-        (["--config", "tooltap.toml"], "give --config tooltap.toml with its absolute path"),
-        (["--journal", "sqlite:journal.db"], "give --journal sqlite:journal.db with its absolute path"),
+        (["status"], "'status' is not an option of `tooltap serve`"),
+        (["--config", "tooltap.toml"], "--config tooltap.toml is a relative path"),
+        (["--journal", "sqlite:journal.db"], "--journal sqlite:journal.db is a relative path"),
     ],
 )
 def test_what_could_not_be_started_is_not_installed(options: list[str], wanted: str, unit: Path) -> None:

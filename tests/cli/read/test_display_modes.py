@@ -129,8 +129,8 @@ def test_us2_json_is_passed_through_without_being_read(daemon: Running, monkeypa
         raise AssertionError("an event was looked at")
 
     for place in (
-        "cli.common.printer.decode_display",
-        "cli.common.printer.Renderer.render",
+        "cli.read.printer.decode_display",
+        "cli.read.printer.Renderer.render",
         "daemon.hub.subscription.display_body",
     ):
         monkeypatch.setattr(f"tooltap.{place}", fail)

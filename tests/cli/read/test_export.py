@@ -155,9 +155,12 @@ def test_all_bodies_together_are_bounded(daemon: Running) -> None:
 def test_the_beginning_of_an_id_is_enough_if_it_is_one_sessions(daemon: Running) -> None:
     assert titles(export("session-2", "--socket", daemon.path)) == ["Assistant"]
     ambiguous = here("export", "--html", "session", "--socket", daemon.path)
-    assert sentence(ambiguous) == "2 sessions that begin with 'session' in the journal: see tooltap sessions"
+    assert (
+        sentence(ambiguous)
+        == "the journal has 2 sessions whose ids start with 'session'; list them with `tooltap sessions`"
+    )
     unknown = here("export", "--html", "nothing", "--socket", daemon.path)
-    assert sentence(unknown) == "no session 'nothing' in the journal: see tooltap sessions"
+    assert sentence(unknown) == "the journal has no session 'nothing'; list them with `tooltap sessions`"
 
 
 def test_what_cannot_be_written_or_read_is_said_in_a_sentence(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_previews_of_unfinished_text_are_not_shown(verbose: bool) -> None:
         ({"status": "failed", "error": "no\nway"}, "✗ Bash ls (no way)"),
         ({"status": "denied", "error": "not now"}, "■ Bash ls (denied, not now)"),
         ({"status": "interrupted"}, "■ Bash ls (interrupted)"),
-        ({"status": "completed", "async": True}, "✓ Bash ls (goes on in the background)"),
+        ({"status": "completed", "async": True}, "✓ Bash ls (continues in the background)"),
         ({"display": {"origin": "rule", "text": "Listed 3 files\n"}}, "✓ Bash ls (Listed 3 files)"),
         ({"display": {"origin": "provider", "text": "-a\n+b"}}, "✓ Bash ls"),
         ({"silent": True}, "▸ Bash ls"),

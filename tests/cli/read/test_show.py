@@ -85,7 +85,7 @@ def test_where_the_wire_has_only_what_the_user_saw_the_assistant_view_is_unknown
     event = json.loads(finished.stdout)
 
     assert (event["assistantView"], "output" in event) == ("unknown", False)
-    assert sentence(finished) == "the agent tells what the user saw of this result, not what the model saw"
+    assert sentence(finished) == "the agent reported only what the user saw of this result, not what the model saw"
     assert show(daemon, UNKNOWN, "display")["output"]["stdout"] == "a\nb\nc\n"
 
 

@@ -111,4 +111,4 @@ def test_files_and_socket_exclude_each_other(tmp_path: Path) -> None:
     finished = here("drift", "--socket", tmp_path / "x.sock", SHELL)
 
     assert finished.returncode == 2
-    assert finished.stderr.startswith(b"tooltap: give files, or the socket of a daemon, not both")
+    assert finished.stderr.startswith(b"tooltap: PATH and --socket exclude each other")

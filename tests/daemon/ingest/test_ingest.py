@@ -19,7 +19,7 @@ from tooltap.normalizers.wire.framing import HEAD_BYTES
 from tooltap.protocol.events import Message
 from tooltap.protocol.frames import Ack, Done, ErrorFrame, Ingesting, Suspended
 from tooltap.traces.recording.reader import TraceReader
-from tooltap.traces.recording.record import Told
+from tooltap.traces.recording.record import Declared
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("toy")]
 
@@ -256,7 +256,7 @@ async def test_durable_line_is_traced_once(path: Path) -> None:
         (op, n, "toy", "maker", NOW)
         for op, n in ((None, 1), ("lost", 3), (None, 4), ("close", 4), (None, 5), ("close", 5))
     ]
-    assert {one.told for one in records} == {Told(provider="maker", session="mine")}
+    assert {one.declared for one in records} == {Declared(provider="maker", session="mine")}
     assert records[0].raw == b'{"do":"say","text":"hello"}'
     assert (records[1].lines, records[1].size, records[1].reason) == (2, 9, "full")
     assert (len(records[2].raw), records[2].size) == (HEAD_BYTES, 6_022)

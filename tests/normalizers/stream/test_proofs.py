@@ -9,7 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 from tooltap.normalizers.core.registry import builtin
 from tooltap.normalizers.stream.contract import normalize, read_recording
 from tooltap.protocol.events import ToolCall, ToolResult, ToolUpdate
-from tooltap.traces.checks.coverage import MCP, proofs, tells
+from tooltap.traces.checks.coverage import MCP, has_content, proofs
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 ROWS = [
@@ -38,7 +38,7 @@ def first_call(dialect: str, tool: str, path: Path) -> dict[str, Any]:
             calls[event.call_id]["input"] = payload(event.input)
         elif isinstance(event, ToolResult) and not event.synthetic and is_of(event.name, tool):
             result = {"status": event.status, "output": payload(event.output)}
-            answered.append((tells(event), {**calls[event.call_id], **result}))
+            answered.append((has_content(event), {**calls[event.call_id], **result}))
     _, first = max(answered, key=lambda one: one[0])
     return {"fixture": f"{path.parent.name}/{path.stem}", **first}
 

@@ -1,7 +1,8 @@
-"""What differs between two versions of the same streams' events: those a journal holds, and those of a replay.
+"""Compares two versions of the same streams' events: those in a journal, and those of a replay.
 
-Events are paired line by line: those of one kind about the same call, in their order. Left out is what is not said by
-the lines: `seq`, the position within the line that `id` ends with, and times where the trace does not have them.
+Events are paired line by line: within a line, the events of the same kind about the same call are paired in order. What
+does not result from the lines is not compared: `seq`, the position within the line at the end of `id`, and times if the
+trace does not hold them.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 import orjson
 
-from tooltap.traces.recording.replay import Covered
 from tooltap.traces.recording.secrets import mask_secrets
+from tooltap.traces.replay.replay import Covered
 
 __all__ = ["Change", "EventDiff", "FieldChange", "Tally"]
 
@@ -41,14 +42,14 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     line: int
     kind: str
     about: str
-    """The tool, state, role or code: what tells events of a kind apart."""
+    """The tool, state, role or code, which distinguishes events of one kind."""
     fields: list[FieldChange] = []
     whole: Event | None = None
-    """An added or removed one."""
+    """The event, if it was added or removed."""
 
 
 class Tally(msgspec.Struct):
-    """How many events, of one kind and tool."""
+    """Numbers of events of one kind and tool."""
 
     same: int = 0
     added: int = 0
@@ -63,7 +64,7 @@ class _Head(msgspec.Struct):
 
     @property
     def mark(self) -> str:
-        """`c` or `d` for an event made by no line."""
+        """`c` (close) or `d` (daemon) for an event that does not come from a line; else empty."""
         middle = self.id.removeprefix(f"{self.stream}:").split(":")[0]
         return middle[-1] if middle[-1:].isalpha() else ""
 
@@ -74,16 +75,16 @@ _heads = msgspec.json.Decoder(_Head)
 class _Stream:
     def __init__(self) -> None:
         self.lines: dict[int, tuple[list[bytes], list[bytes]]] = {}
-        """Line -> its events before and after, until both sides have gone on."""
+        """Line -> its events on both sides, until both sides are past that line."""
         self.at = [0, 0]
 
 
 class EventDiff:
-    """Takes both sides turn by turn: they come in about the same order, so that little is held in memory. A line is
-    compared when both sides have gone beyond it.
+    """Reads both sides in step. They are in about the same order, so little is held in memory: the events of a line are
+    compared and released as soon as both sides are past the line.
 
-    `covered`: what the trace holds of each stream; the journal's events of other lines are left alone. `replayed`: the
-    events of what is covered.
+    `covered`: the part of each stream that the trace holds; the journal's events of other lines are ignored.
+    `replayed`: the event lines of the covered parts.
     """
 
     def __init__(self, covered: Mapping[str, Covered], replayed: Iterator[bytes]) -> None:
@@ -91,12 +92,12 @@ class EventDiff:
         self._replayed = replayed
         self._streams: dict[str, _Stream] = defaultdict(_Stream)
         self.seen: set[str] = set()
-        """Streams the journal holds events of."""
+        """Streams of which the journal holds events."""
         self.changes: list[Change] = []
         self.tallies: dict[str, Tally] = defaultdict(Tally)
 
     def take(self, body: bytes) -> None:
-        """The journal's next event. Raises what `replayed` does."""
+        """Take the journal's next event. Raises what `replayed` raises."""
         head = _heads.decode(body)
         covered = self.covered.get(head.stream)
         if covered is None:
@@ -125,7 +126,7 @@ class EventDiff:
         return Tally(*(sum(getattr(one, name) for one in tallies) for name in Tally.__struct_fields__))
 
     def _add(self, side: int, head: _Head, body: bytes) -> None:
-        if head.mark == "d":  # made when a daemon took the stream up again, not by a line
+        if head.mark == "d":  # made by a daemon when it resumed the stream, not by a line
             return
         stream = self._streams[head.stream]
         stream.lines.setdefault(head.line, ([], []))[side].append(body)

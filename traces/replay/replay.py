@@ -1,53 +1,65 @@
-"""A trace through the current normalizers: the events its lines give today, under the ids they had.
+"""Replays a trace through the current normalizers: the events its lines give today, with the ids they had.
 
-Each traced stream has a normalizer of its own, told what its publisher told the daemon. With `normalize` and the
-dialect `tooltap-trace` a trace is one stream; here its streams are what they were.
+Each traced stream has its own normalizer, configured with what its publisher declared to the daemon. (`normalize` with
+the dialect `tooltap-trace` reads a whole trace as one stream instead.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tooltap.normalizers.core.items import Context, Limits
+from tooltap.normalizers.stream.bounds import Produced
 from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer
 from tooltap.normalizers.stream.reset import LeftOpen
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol.stats import Statistics
-from tooltap.traces.recording.record import Told, TraceRecord
+from tooltap.traces.recording.record import Declared, TraceRecord
 
-__all__ = ["Covered", "Replay", "survey"]
+__all__ = ["Covered", "Replay", "replay_covered", "survey"]
 
 
 @dataclass
 class Covered:
-    """What a trace holds of one stream."""
+    """Which part of a stream a trace holds."""
 
     first: int
-    """Number of its first line in the trace."""
+    """Number of the first line in the trace."""
     last: int
     start: int
-    """Position of its first record among all of the trace: what was traced under the same name before that was another
-    stream, in another journal."""
+    """Position of the stream's first record in the trace. Earlier records under the same name belong to another stream,
+    from an earlier journal."""
     timed: bool = True
     """Every line has its time of receipt."""
     masked: bool = False
     closed: bool = False
-    """The end of the stream is the last the trace tells of it."""
+    """The stream's last record marks its end."""
 
 
 def survey(records: Iterable[TraceRecord]) -> dict[str, Covered]:
-    """Stream -> what the trace holds of it."""
+    """Which part of each stream the trace holds, by stream id."""
     streams: dict[str, Covered] = {}
     for position, record in enumerate(records):
         known = streams.get(record.stream)
-        if known is None or (_begins(record) and known.last > 1):
+        if known is None or (_is_first_line(record) and known.last > 1):
             known = streams[record.stream] = Covered(first=record.n, last=record.n, start=position)
         known.last = max(known.last, record.n)
         known.closed = record.op == "close"
         known.timed &= record.t is not None
         known.masked |= record.masked
     return streams
+
+
+def replay_covered(records: Iterable[TraceRecord], covered: dict[str, Covered], limits: Limits) -> Iterator[bytes]:
+    """The event lines of the streams that `survey` found, without those of earlier streams of the same names.
+
+    Raises `UnknownDialectError`.
+    """
+    replay = Replay(limits)
+    for position, record in enumerate(records):
+        if position >= covered[record.stream].start:
+            yield from (output.body for output in replay.feed(record) if isinstance(output, Produced))
 
 
 @dataclass
@@ -57,40 +69,40 @@ class _Stream:
 
 
 class Replay:
-    """`limits`: those the daemon had, in which long texts were cut."""
+    """`limits`: the limits of the daemon that wrote the trace, which decide where long texts are truncated."""
 
     def __init__(self, limits: Limits) -> None:
         self.done: list[Statistics] = []
-        """Of the streams that were begun anew, and after `finish` of all."""
+        """Statistics of the streams that have ended; after `finish`, of all streams."""
         self._limits = limits
         self._streams: dict[str, _Stream] = {}
 
     def feed(self, record: TraceRecord) -> list[Output]:
-        """What the record's line gives. Raises `UnknownDialectError`."""
+        """Return what the record's line gives. Raises `UnknownDialectError`."""
         stream = self._streams.get(record.stream)
-        if stream is not None and _begins(record) and stream.last > 1:
+        if stream is not None and _is_first_line(record) and stream.last > 1:
             outputs = self._end(record.stream)
             return outputs + self._feed(self._begin(record), record)
         return self._feed(stream or self._begin(record), record)
 
     def finish(self) -> list[Output]:
-        """The trace ends, and with it every stream that has not ended before."""
+        """End every stream that has not ended, because the trace ends."""
         return [output for name in list(self._streams) for output in self._end(name)]
 
     def _begin(self, record: TraceRecord) -> _Stream:
-        told = record.told or Told()
+        declared = record.declared or Declared()
         context = Context(
             stream=record.stream,
-            provider=told.provider,
-            session=told.session,
-            agent=told.agent,
-            parent=told.parent,
-            mcp_servers=told.mcp_servers,
+            provider=declared.provider,
+            session=declared.session,
+            agent=declared.agent,
+            parent=declared.parent,
+            mcp_servers=declared.mcp_servers,
             limits=self._limits,
         )
         stream = _Stream(StreamNormalizer(context, record.dialect or AUTO))
         before = record.n - (record.lines or 0 if record.op == "lost" else record.op is None)
-        if before > 0:  # the beginning has been rotated away, or tracing was switched on later
+        if before > 0:  # earlier lines were rotated away, or came before tracing was switched on
             stream.normalizer.go_on(before, stream.normalizer.statistics, LeftOpen(), record.t)
             stream.last = before
         self._streams[record.stream] = stream
@@ -100,7 +112,7 @@ class Replay:
         normalizer, t = stream.normalizer, record.t
         if record.op == "close":
             return normalizer.close(record.reason or "end", t)
-        if record.n <= stream.last:  # the same file twice
+        if record.n <= stream.last:  # the same file was named twice
             return []
         first = record.n - (record.lines or 1) + 1 if record.op == "lost" else record.n
         outputs: list[Output] = []
@@ -119,5 +131,5 @@ class Replay:
         return outputs
 
 
-def _begins(record: TraceRecord) -> bool:
+def _is_first_line(record: TraceRecord) -> bool:
     return record.n == 1 and record.op is None

@@ -1,4 +1,4 @@
-"""The difference of two versions of events, for people and for programs."""
+"""Renders the differences that `tooltap replay --diff` found, as text or as JSON."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import msgspec
 import orjson
 
 from tooltap.cli.common.render import one_line
-from tooltap.traces.checks.event_diff import Change, EventDiff, FieldChange, Tally
+from tooltap.traces.replay.event_diff import Change, EventDiff, FieldChange, Tally
 
 __all__ = ["render"]
 
 SIGNS = {"added": "+", "removed": "-", "changed": "~"}
 WIDTH = 60
 CONTEXT = 15
-"""Code points of a long value that are shown before the first that differs."""
+"""Code points shown before the first difference of two long values."""
 
 
 def render(difference: EventDiff, *, as_json: bool) -> Iterator[str]:
@@ -72,7 +72,7 @@ def _change(change: Change) -> Iterator[str]:
 
 
 ENVELOPE = frozenset({"seq", "v", "id", "stream", "line", "kind", "session", "protocol", "provider", "dialect", "ts"})
-"""Keys that say nothing about the one event that came or went."""
+"""Keys that are not shown for an added or removed event."""
 
 
 def _values(one: FieldChange) -> str:
@@ -96,6 +96,6 @@ def _text(value: Any) -> str:
 
 
 def _shown(value: Any, start: int) -> str:
-    """The value as JSON, from its `start`th code point, on one line."""
+    """The value as JSON on one line, from its code point `start` on."""
     text = _text(value)
     return f"{'…' if start else ''}{one_line(text[start:], WIDTH)}"

@@ -1,4 +1,4 @@
-"""Prints what a subscription receives."""
+"""Prints the items of a subscription for `tooltap tail`."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from tooltap.protocol.frames import Gap, Live
 __all__ = ["Printer"]
 
 
-class _Age(msgspec.Struct):
+class _Time(msgspec.Struct):
     ts: int = 0
 
 
-_decoder = msgspec.json.Decoder(_Age)
+_decoder = msgspec.json.Decoder(_Time)
 
 
 class Printer:
-    """`mode`: text, verbose or json. `oldest`: ms since the epoch; events of the replay before this are left out."""
+    """`mode`: text, verbose or json. `oldest`: ms since the epoch; older replayed events are not printed."""
 
     def __init__(self, mode: str, oldest: int | None) -> None:
         self._oldest = oldest
@@ -39,8 +39,8 @@ class Printer:
             elif isinstance(item, Live):
                 self._live = True
             elif isinstance(item, Gap):
-                why = "they were too old" if item.reason == "retention" else "this is another journal"
-                click.echo(f"tooltap: events {item.from_} to {item.to} are gone: {why}", err=True)
+                reason = "they were too old" if item.reason == "retention" else "this is another journal"
+                click.echo(f"tooltap: events {item.from_} to {item.to} are gone: {reason}", err=True)
             if self._live:
                 self._out.flush()
         self._out.flush()

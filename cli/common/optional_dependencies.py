@@ -1,4 +1,4 @@
-"""Packages that not every installation has."""
+"""Names the extra to install when an optional dependency is missing."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from contextlib import contextmanager
 
 import click
 
-__all__ = ["needs_extra"]
+__all__ = ["require_extra"]
 
 
 @contextmanager
-def needs_extra(extra: str) -> Iterator[None]:
-    """For imports that need what the extra installs."""
+def require_extra(extra: str) -> Iterator[None]:
+    """Wrap imports that need the packages of an extra."""
     try:
         yield
     except ModuleNotFoundError as error:

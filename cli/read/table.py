@@ -1,4 +1,4 @@
-"""Tables: drawn on a terminal, tab-separated in a pipe."""
+"""Prints a table: aligned on a terminal, tab-separated in a pipe."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     from rich.table import Column, Table
     from rich.text import Text
 
-    first = Column(columns[0], min_width=max((len(row[0]) for row in cells), default=0))  # what people copy
+    first = Column(
+        columns[0], min_width=max((len(row[0]) for row in cells), default=0)
+    )  # ids are copied, so they are never shortened
     head_style = "bold" if wants_colour(sys.stdout) else ""
     table = Table(first, *columns[1:], box=None, pad_edge=False, header_style=head_style)
     for row in cells:

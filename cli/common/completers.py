@@ -1,0 +1,116 @@
+"""Completers for the values of options and arguments: dialects, providers, sessions, tools and so on.
+
+A shell runs a completer while the user types. Completers therefore import nothing heavy, and treat a daemon that does
+not answer at once as absent. Ids and titles of sessions come from agents, so names that a shell or a terminal could
+interpret are not offered.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from tooltap.normalizers.core.registry import agents
+
+__all__ = ["agent_commands", "cursors", "dialects", "followed_agents", "kinds", "providers", "sessions", "tools"]
+
+TIMEOUT = 0.1
+"""Seconds for the daemon to accept the connection, and for each read from it."""
+MAX_SESSIONS = 50
+MAX_DESCRIPTION = 60
+"""Characters of a session's description."""
+
+_PLAIN = re.compile(r"[\w.:/@+~-]+")
+
+
+def dialects(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from tooltap.normalizers.core.registry import dialects
+
+    return _starting_with(incomplete, ["auto", *dialects()])
+
+
+def providers(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """The providers of the journal's newest sessions, and all providers tooltap knows."""
+    seen = (session.get("provider") for session in _sessions(ctx))
+    known = {agent.provider or name for name, agent in agents().items()}
+    return _starting_with(incomplete, sorted(known | {name for name in seen if name and _PLAIN.fullmatch(name)}))
+
+
+def sessions(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The newest sessions in the journal."""
+    found = {one["session"]: one for one in _sessions(ctx) if _PLAIN.fullmatch(one["session"])}
+    return [CompletionItem(name, help=_description(found[name])) for name in _starting_with(incomplete, found)]
+
+
+def kinds(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from typing import get_args
+
+    from tooltap.protocol.events import AnyEvent
+
+    return _starting_with(incomplete, [str(kind.__struct_config__.tag) for kind in get_args(AnyEvent)])
+
+
+def tools(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from tooltap.normalizers.tools.tool_names import CANONICAL_TOOLS, LATER_TOOLS
+
+    return _starting_with(incomplete, [*CANONICAL_TOOLS, *LATER_TOOLS])
+
+
+def cursors(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    return _starting_with(incomplete, ["start", "now"])
+
+
+def followed_agents(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """The next agent of a comma-separated list."""
+    from tooltap.daemon.taps.follow.places import AGENTS
+
+    listed, comma, last = incomplete.rpartition(",")
+    others = [name for name in AGENTS if name not in listed.split(",")]
+    return [f"{listed}{comma}{name}" for name in _starting_with(last, others)]
+
+
+def agent_commands(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """First an installed agent or another program, then its arguments, which may be files."""
+    installed = [] if ctx.params.get("command") else [name for name in agents() if shutil.which(name)]
+    found = [CompletionItem(name) for name in _starting_with(incomplete, installed)]
+    return found or [CompletionItem(incomplete, type="file")]
+
+
+def _starting_with(incomplete: str, names: Iterable[str]) -> list[str]:
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def _description(session: dict[str, Any]) -> str:
+    words = f"{session.get('provider', '')} {session.get('title') or session.get('cwd') or ''}"
+    return "".join(letter if letter.isprintable() else " " for letter in words[:MAX_DESCRIPTION]).strip()
+
+
+def _sessions(ctx: click.Context) -> list[dict[str, Any]]:
+    """The newest sessions; empty if no daemon answers in time."""
+    import json
+    import socket
+
+    from tooltap.daemon.system.paths import socket_path
+
+    group = {} if ctx.parent is None else ctx.parent.params
+    path: Path = ctx.params.get("socket") or group.get("socket") or socket_path()
+    try:
+        # A raw socket: importing the client takes as long as the rest of a completion.
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(TIMEOUT)
+            connection.connect(str(path))
+            connection.sendall(json.dumps({"op": "sessions", "id": 1, "limit": MAX_SESSIONS}).encode() + b"\n")
+            with connection.makefile("rb") as lines:
+                for frame in map(json.loads, lines):
+                    if frame["op"] == "reply":
+                        found: list[dict[str, Any]] = frame["result"]["sessions"]
+                        return found
+    except (OSError, ValueError, LookupError, TypeError):
+        pass
+    return []
