@@ -1,6 +1,6 @@
-"""With `TOOLTAP_NO_SKIP` set, a test that would be skipped fails: where everything is installed, everything runs.
+"""With `TOOLTAP_NO_SKIP` set, a skipped test is a failure: where everything is installed, every test must run.
 
-Generated examples are the same in every run, so that a red run can be repeated; `make fuzz` looks for new ones.
+Hypothesis generates the same examples in every run, so that failures are reproducible; `make fuzz` generates new ones.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from collections.abc import Generator
 import pytest
 from hypothesis import settings
 
-# Spools of the agents that tests run, and where the daemons that tests start look for them.
+# The spool folder of the agents and daemons that tests start.
 os.environ["TOOLTAP_SPOOL"] = tempfile.mkdtemp(prefix="tooltap-spool-")
 atexit.register(shutil.rmtree, os.environ["TOOLTAP_SPOOL"], ignore_errors=True)
-# The user's own configuration is none of the tests' business.
+# Tests do not read the user's own configuration.
 os.environ["XDG_CONFIG_HOME"] = os.path.join(os.environ["TOOLTAP_SPOOL"], "no-configuration")
 
 NO_SKIP = bool(os.environ.get("TOOLTAP_NO_SKIP"))
@@ -35,7 +35,7 @@ def pytest_runtest_makereport(
     report = yield
     if NO_SKIP and report.skipped and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
-        report.longrepr = f"skipped, though TOOLTAP_NO_SKIP is set: {call.excinfo.value if call.excinfo else ''}"
+        report.longrepr = f"skipped although TOOLTAP_NO_SKIP is set: {call.excinfo.value if call.excinfo else ''}"
     return report
 
 
@@ -46,5 +46,5 @@ def pytest_make_collect_report(
     report = yield
     if NO_SKIP and report.skipped:
         report.outcome = "failed"
-        report.longrepr = f"{collector.nodeid}: skipped, though TOOLTAP_NO_SKIP is set"
+        report.longrepr = f"{collector.nodeid}: skipped although TOOLTAP_NO_SKIP is set"
     return report

@@ -1,7 +1,7 @@
-"""Cuts a fixture from a recorded stream: `python -m tests.cut SOURCE TARGET`.
+"""Makes a fixture from a recorded stream: `python -m tests.cut SOURCE TARGET`.
 
-Takes out what has no place in a repository and what nobody would review (`traces/recording/redact.py`), and leaves
-every line, key and id as the agent printed it.
+It redacts private data and shortens long texts (`traces/recording/redact.py`), and keeps every line, key and id as the
+agent printed it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A real HTTP server on loopback that answers as a test says, byte by byte if need be."""
+"""An HTTP server on loopback whose responses a test controls byte by byte."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Request(NamedTuple):
         return next((value for key, value in self.headers if key.lower() == name), None)
 
 
-class Answer:
-    """Writes an answer as it is: nothing is added."""
+class Response:
+    """Writes a response without adding anything."""
 
     def __init__(self, handler: BaseHTTPRequestHandler) -> None:
         self._handler = handler
@@ -35,7 +35,7 @@ class Answer:
         self._handler.wfile.flush()
 
     def chunk(self, data: bytes) -> None:
-        """Of a body with `Transfer-Encoding: chunked`; an empty one ends it."""
+        """Write a chunk of a body with `Transfer-Encoding: chunked`; an empty chunk ends the body."""
         self.write(b"%x\r\n%s\r\n" % (len(data), data))
 
     def whole(self, status: int, body: bytes, *headers: str) -> None:
@@ -53,19 +53,19 @@ class Answer:
         self._handler.close_connection = True
 
     def wait_until_left(self) -> None:
-        """Until the client has closed the connection."""
+        """Wait until the client has closed the connection."""
         self._handler.connection.settimeout(TIMEOUT)
         assert self._handler.connection.recv(1) == b""
         self.break_off()
 
 
 class HttpServer:
-    """`answer` is called in a thread for each request."""
+    """`respond` is called in a thread for each request."""
 
-    def __init__(self, answer: Callable[[Request, Answer], None], port: int = 0) -> None:
+    def __init__(self, respond: Callable[[Request, Response], None], port: int = 0) -> None:
         self.requests: list[Request] = []
         self.connected = threading.Event()
-        """The head of a request has come."""
+        """Set when the head of a request has arrived."""
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -75,7 +75,7 @@ class HttpServer:
                 outer.connected.set()
                 request = Request(self.command, self.path, self.headers.items(), self._body())
                 outer.requests.append(request)
-                answer(request, Answer(self))
+                respond(request, Response(self))
 
             def _body(self) -> bytes:
                 if self.headers.get("transfer-encoding") != "chunked":
@@ -114,4 +114,4 @@ class _Server(ThreadingHTTPServer):
     block_on_close = False
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that leaves is no error."""
+        """Ignore clients that close the connection."""

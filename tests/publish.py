@@ -1,8 +1,8 @@
-"""Publishes recorded streams with nothing but sockets: `python tests/publish.py SOCKET STREAM=FRAMING=FILE…`.
+"""Publishes recorded streams with plain sockets: `python tests/publish.py SOCKET STREAM=FRAMING=FILE…`.
 
-All streams of one call are open at once and sent in turns, a piece at a time. Prints `ready` when the daemon has
-answered for each, begins when it is sent a line, and prints the `done` frames. It imports nothing of tooltap, as a
-program in another language would not.
+All streams are open at once and sent alternately, a chunk at a time. Prints `ready` when the daemon has accepted all of
+them, starts when it receives a line on stdin, and prints the `done` frames. It imports nothing from tooltap, like a
+program in another language.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-PIECE = 3_000
-"""Bytes: lines are cut anywhere."""
+CHUNK = 3_000
+"""Bytes; chunks end anywhere in a line."""
 
 
 def publish(path: str, stream: str, framing: str, data: bytes) -> Iterator[str]:
-    """Stops when the stream is open, and then after each piece; gives the `done` frame last."""
+    """Yield "" when the stream is open and after each chunk, and the `done` frame last."""
     with socket.socket(socket.AF_UNIX) as connection, connection.makefile("r", encoding="utf-8") as frames:
         connection.connect(path)
         connection.sendall(json.dumps({"op": "ingest", "stream": stream, "framing": framing}).encode() + b"\n")
@@ -27,8 +27,8 @@ def publish(path: str, stream: str, framing: str, data: bytes) -> Iterator[str]:
         yield ""
         if framing == "tapped":
             data = data.removesuffix(b"\n") + b'\n{"op":"end"}\n'
-        for start in range(0, len(data), PIECE):
-            connection.sendall(data[start : start + PIECE])
+        for start in range(0, len(data), CHUNK):
+            connection.sendall(data[start : start + CHUNK])
             yield ""
         connection.shutdown(socket.SHUT_WR)
         while json.loads(line := frames.readline())["op"] != "done":
@@ -46,9 +46,9 @@ def main(path: str, *arguments: str) -> None:
     print("ready", flush=True)
     sys.stdin.readline()
     while streams:
-        pieces = [(one, next(one, None)) for one in streams]
-        sys.stdout.writelines(said for _, said in pieces if said)
-        streams = [one for one, said in pieces if said is not None]
+        steps = [(one, next(one, None)) for one in streams]
+        sys.stdout.writelines(frame for _, frame in steps if frame)
+        streams = [one for one, frame in steps if frame is not None]
 
 
 if __name__ == "__main__":

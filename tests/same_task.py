@@ -1,7 +1,7 @@
-"""One recorded session for each way to tap an agent, all of the same task.
+"""Recorded sessions of the same task, one for each way to tap an agent.
 
-In `SHELL_FAILS` the assistant runs one command, which ends with exit code 3, and says so. In `SHELL` it announces a
-command, runs it and sums up. In `EDIT` it reads a file, announces an edit, edits and says what it has changed.
+In `SHELL_FAILS` the assistant runs a command that exits with code 3, and reports it. In `SHELL` it announces a command,
+runs it, and summarises the result. In `EDIT` it reads a file, announces an edit, edits, and describes the change.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Session(NamedTuple):
 
 
 def _of(recordings: dict[str, str]) -> dict[str, Session]:
-    """Name -> session; a recording lies in the folder of its dialect."""
+    """Name -> session. A recording is in the folder of its dialect."""
     return {name: Session(place.split("/")[0], FIXTURES / f"{place}.jsonl") for name, place in recordings.items()}
 
 
@@ -72,4 +72,4 @@ EDIT = _of(
     }
 )
 PROVIDERS = ("claude", "codex", "gemini", "opencode", "openai-compatible")
-"""The five of `SHELL_FAILS` that every user interface has to know."""
+"""The five sessions of `SHELL_FAILS` that every user interface must support."""

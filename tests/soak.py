@@ -1,7 +1,8 @@
-"""`make soak`: a million events through one daemon whose journal may not grow; memory, open files and disk must not.
+"""`make soak`: sends a million events through a daemon with a small journal, and checks that nothing grows: memory,
+open files, disk space.
 
-A table of what the daemon used is printed as it goes; the exit code is 1 if anything grew. Not a test: it takes
-minutes.
+Prints a table of the daemon's resources as it runs. The exit code is 1 if anything grew. It takes minutes, so it is not
+a test.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from tests.daemon.running import Wire
 from tooltap.protocol.tapped import write_tapped
 
 PUBLISHERS = 4
-LINES_A_STREAM = 5_000
+STREAM_LINES = 5_000
 LINE = "not JSON ".ljust(60, "x").encode()
-"""Becomes an event of about 300 bytes."""
+"""Gives an event of about 300 bytes."""
 JOURNAL_BYTES = 32 * 1024 * 1024
 MEMORY_GROWTH = 16 * 1024 * 1024
-DISK = 4 * JOURNAL_BYTES
-"""The journal, what unended streams add to it, and SQLite's write-ahead log."""
+MAX_DISK = 4 * JOURNAL_BYTES
+"""For the journal, the overhead of open streams, and SQLite's write-ahead log."""
 
 
 class Used(NamedTuple):
@@ -40,7 +41,7 @@ class Used(NamedTuple):
 
 
 class Follower(threading.Thread):
-    """A subscriber; every `seq` must come, or be told to be gone."""
+    """A subscriber. Every `seq` must arrive or be inside a reported gap."""
 
     def __init__(self, wire: Wire) -> None:
         super().__init__()
@@ -56,7 +57,7 @@ class Follower(threading.Thread):
             if value.get("op") == "gap":
                 self.gaps += 1
                 self.latest = max(self.latest, value["to"])
-            elif value.get("seq", 0) > self.latest:  # what was kept inside a gap may follow it
+            elif value.get("seq", 0) > self.latest:  # retained events inside a gap may follow it
                 self.missing += value["seq"] - self.latest - 1
                 self.latest = value["seq"]
 
@@ -65,7 +66,7 @@ def publish(daemon: DaemonProcess, stream: str) -> None:
     record = write_tapped(LINE, 1, "out") + b"\n"
     with daemon.connect() as wire:
         wire.send("ingest", stream=stream, framing="tapped", dialect="claude-stream")
-        wire.write(record * LINES_A_STREAM)
+        wire.write(record * STREAM_LINES)
         wire.send("end")
         wire.until("done")
 
@@ -78,10 +79,10 @@ def used(daemon: DaemonProcess, directory: Path, events: int) -> Used:
 
 
 def soak(events: int, directory: Path) -> list[str]:
-    """What grew."""
+    """Run the daemon, and return what grew."""
     settings = directory / "soak.toml"
     settings.write_text(f'retention_bytes = {JOURNAL_BYTES}\nretention_interval = 0.5\nlog_level = "warning"\n')
-    began = time.monotonic()
+    start = time.monotonic()
     samples: list[Used] = []
     with DaemonProcess(directory, "--config", settings) as daemon:
         while not daemon.path.exists():
@@ -89,21 +90,21 @@ def soak(events: int, directory: Path) -> list[str]:
         follower, stuck = Follower(daemon.connect()), daemon.connect()
         stuck.send("subscribe", after="start")
         follower.start()
-        streams = (f"s{number}" for number in range(events // LINES_A_STREAM))
+        streams = (f"s{number}" for number in range(events // STREAM_LINES))
         published = 0
         with ThreadPoolExecutor(PUBLISHERS) as pool:
             for _ in pool.map(lambda stream: publish(daemon, stream), streams):
-                published += LINES_A_STREAM
+                published += STREAM_LINES
                 if published % (events // 20) == 0:
                     samples.append(used(daemon, directory, published))
                     print(_row(samples[-1]), flush=True)
-        seconds = time.monotonic() - began
+        seconds = time.monotonic() - start
         while follower.latest < published:
             time.sleep(0.1)
         daemon.process.terminate()
         follower.join()
         stuck.close()
-    print(f"{events / seconds:,.0f} events/s; the subscriber that read was told of {follower.gaps} gaps")
+    print(f"{events / seconds:,.0f} events/s; {follower.gaps} gaps were reported to the subscriber that reads")
     return _grown(samples, follower.missing)
 
 
@@ -115,10 +116,10 @@ def _grown(samples: list[Used], missing: int) -> list[str]:
         found.append("memory grew")
     if max(one.files for one in settled) > first.files + PUBLISHERS:
         found.append("open files grew")
-    if max(one.disk for one in samples) > DISK:
-        found.append(f"the journal took more than {DISK / 1e6:.0f} MB")
+    if max(one.disk for one in samples) > MAX_DISK:
+        found.append(f"the journal took more than {MAX_DISK / 1e6:.0f} MB")
     if missing:
-        found.append(f"{missing} events were neither delivered nor told to be gone")
+        found.append(f"{missing} events were neither delivered nor reported as a gap")
     return found
 
 

@@ -17,28 +17,28 @@ ROWS = sorted(path.stem.removeprefix("row_") for path in Path(__file__).parent.g
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench")
-    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}; all if none is named")
-    parser.add_argument("--runs", type=int, default=5, help="turns of each side")
-    parser.add_argument("--scale", type=float, default=1.0, help="how much work one turn is")
-    parser.add_argument("--long", action="store_true", help="also what takes minutes: a million events")
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"one of {', '.join(ROWS)}; default: all")
+    parser.add_argument("--runs", type=int, default=5, help="runs of each side")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor for the work of one run")
+    parser.add_argument("--long", action="store_true", help="also measure a million events, which takes minutes")
     parser.add_argument(
-        "--captures", type=Path, metavar="FOLDER", help="recordings with a manifest.json, in place of the fixtures"
+        "--captures", type=Path, metavar="FOLDER", help="recordings with a manifest.json, instead of the fixtures"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="the figures with all samples")
-    wanted = parser.parse_args(arguments)
-    if unknown := set(wanted.rows) - set(ROWS):
-        parser.error(f"no row {', '.join(sorted(unknown))}; there are {', '.join(ROWS)}")
-    about = machine()
-    print(", ".join(f"{key} {value}" for key, value in about.items() if value != ""))
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures with all samples")
+    options = parser.parse_args(arguments)
+    if unknown := set(options.rows) - set(ROWS):
+        parser.error(f"unknown row {', '.join(sorted(unknown))}; choose from {', '.join(ROWS)}")
+    description = machine()
+    print(", ".join(f"{key} {value}" for key, value in description.items() if value != ""))
     figures: dict[str, Any] = {}
-    for name in wanted.rows or ROWS:
+    for name in options.rows or ROWS:
         row = import_module(f"tests.bench.row_{name}")
-        figures[name] = row.measure(Options(wanted.runs, wanted.scale, wanted.captures, wanted.long))
+        figures[name] = row.measure(Options(options.runs, options.scale, options.captures, options.long))
         print("\n".join(table({row.TITLE: figures[name]})), flush=True)
-    if wanted.json is not None:
-        result = {"machine": about, "runs": wanted.runs, "scale": wanted.scale, "rows": figures}
-        wanted.json.parent.mkdir(parents=True, exist_ok=True)
-        wanted.json.write_bytes(msgspec.json.format(msgspec.json.encode(result)) + b"\n")
+    if options.json is not None:
+        result = {"machine": description, "runs": options.runs, "scale": options.scale, "rows": figures}
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_bytes(msgspec.json.format(msgspec.json.encode(result)) + b"\n")
     return 0
 
 

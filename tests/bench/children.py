@@ -1,5 +1,5 @@
-"""A module of this folder in a process of its own. It says `ready`, may wait for a line, and gives its result as a line
-of JSON at its end."""
+"""Runs a module of this folder in its own process. The module prints `ready`, may wait for a line, and prints its
+result as a line of JSON at its end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 class Child:
-    """It is ready when this is made. Raises `RuntimeError`."""
+    """Waits until the process is ready. Raises `RuntimeError` if it does not start."""
 
     def __init__(self, module: str, *arguments: object) -> None:
         command = [sys.executable, "-m", f"tests.bench.{module}", *map(str, arguments)]
@@ -27,7 +27,7 @@ class Child:
         self.pid = self._process.pid
 
     def go(self) -> None:
-        """Send it the line it waits for."""
+        """Send the line for which the process waits."""
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()

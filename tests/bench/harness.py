@@ -1,8 +1,8 @@
-"""What every row of the benchmark uses: figures, runs that take turns, and a description of the machine.
+"""Figures, alternating runs and a description of the machine, for all rows of the benchmark.
 
-A row is a module `row_<name>.py` with `TITLE` and `measure(options) -> list[Figure]`. It measures two sides within one
-run, turn by turn, so that what else the machine does hits both, and gives medians. Nothing here is a test: figures that
-are not reached are marked, and fail nothing.
+A row is a module `row_<name>.py` with `TITLE` and `measure(options) -> list[Figure]`. It measures its sides
+alternately, so that other load on the machine affects all sides alike, and returns medians. A benchmark is not a test:
+a figure that misses its target is marked, but fails nothing.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ T = TypeVar("T")
 
 class Options(NamedTuple):
     runs: int
-    """Turns of each side."""
+    """Runs of each side."""
     scale: float
-    """How much work one turn is; 1 is what the figures are said for."""
+    """Factor for the work of one run; the targets are for 1."""
     captures: Path | None = None
-    """A folder of recordings with a manifest.json, to be read in place of the fixtures."""
+    """A folder of recordings with a manifest.json, read instead of the fixtures."""
     long: bool = False
-    """Also what takes minutes."""
+    """Also measure what takes minutes."""
 
 
 class Figure(msgspec.Struct, omit_defaults=True):
@@ -41,21 +41,21 @@ class Figure(msgspec.Struct, omit_defaults=True):
     value: float
     """The median of `samples`."""
     unit: str
-    reach: float | None = None
-    """None for what is told for information."""
+    target: float | None = None
+    """None for a figure that is only informative."""
     better: Literal["more", "less"] = "more"
     samples: list[float] = []
 
     @property
-    def reached(self) -> bool:
-        if self.reach is None:
+    def on_target(self) -> bool:
+        if self.target is None:
             return True
-        return self.value >= self.reach if self.better == "more" else self.value <= self.reach
+        return self.value >= self.target if self.better == "more" else self.value <= self.target
 
 
 def alternate(sides: Mapping[K, Callable[[], T]], runs: int) -> dict[K, list[T]]:
-    """Results of each side, the sides taking turns, each as often first as the other; of several turns, the first is
-    not counted."""
+    """Run the sides alternately, in alternating order, and return the results of each. With several runs, a first round
+    of all sides is not counted."""
     results: dict[K, list[T]] = {name: [] for name in sides}
     for turn in range(-1 if runs > 1 else 0, runs):
         for name in list(sides) if turn % 2 else reversed(list(sides)):
@@ -65,37 +65,37 @@ def alternate(sides: Mapping[K, Callable[[], T]], runs: int) -> dict[K, list[T]]
     return results
 
 
-def median(name: str, samples: Iterable[float], unit: str, **reach: float | str) -> Figure:
+def median(name: str, samples: Iterable[float], unit: str, **details: float | str) -> Figure:
     listed = list(samples)
     return msgspec.convert(
-        {"name": name, "value": statistics.median(listed), "unit": unit, "samples": listed, **reach}, Figure
+        {"name": name, "value": statistics.median(listed), "unit": unit, "samples": listed, **details}, Figure
     )
 
 
 CPU_TICK = 0.01
-"""Seconds: as finely as the system tells processor time."""
+"""Seconds; the resolution of the system's processor time."""
 
 
 def cpu_seconds_since(before: float, pid: int) -> float:
-    """Never nothing, so that it can be divided by."""
+    """Processor time since `before`, at least one tick, so that it can be a divisor."""
     return max(cpu_seconds(pid) - before, CPU_TICK)
 
 
 def cpu_seconds(pid: int) -> float:
-    """Processor time a process has used so far, to a hundredth."""
+    """Processor time that a process has used so far, in hundredths of a second."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             user, system = file.read().rsplit(")", 1)[1].split()[11:13]
         return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
     except FileNotFoundError:  # macOS: minutes:seconds
-        minutes, seconds = _said("ps", "-o", "cputime=", "-p", str(pid)).split(":")[-2:]
+        minutes, seconds = _output("ps", "-o", "cputime=", "-p", str(pid)).split(":")[-2:]
         return 60 * int(minutes) + float(seconds)
 
 
 def machine() -> dict[str, str | int | float]:
     return {
         "tooltap": __version__,
-        "commit": _said("git", "rev-parse", "--short", "HEAD"),
+        "commit": _output("git", "rev-parse", "--short", "HEAD"),
         "python": platform.python_version(),
         "system": platform.platform(),
         "processor": _processor(),
@@ -105,16 +105,16 @@ def machine() -> dict[str, str | int | float]:
 
 
 def table(rows: Mapping[str, list[Figure]]) -> Iterable[str]:
-    """Rows as lines of text."""
+    """Render the rows as lines of text."""
     names = [figure.name for figures in rows.values() for figure in figures]
     width = max(map(len, [*names, *rows]), default=0) + 2
     for title, figures in rows.items():
         yield title
         for one in figures:
             sign = {"more": "≥", "less": "≤"}[one.better]
-            reach = "" if one.reach is None else f"{sign} {_number(one.reach)}{'' if one.reached else '   missed'}"
+            target = "" if one.target is None else f"{sign} {_number(one.target)}{'' if one.on_target else '   missed'}"
             spread = f"{_number(min(one.samples))} … {_number(max(one.samples))}"
-            yield f"  {one.name:{width}}{_number(one.value):>10} {one.unit:10}{spread:>20}   {reach}".rstrip()
+            yield f"  {one.name:{width}}{_number(one.value):>10} {one.unit:10}{spread:>20}   {target}".rstrip()
 
 
 def _number(value: float) -> str:
@@ -129,7 +129,7 @@ def _processor() -> str:
         return platform.processor()
 
 
-def _said(*command: str) -> str:
+def _output(*command: str) -> str:
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):

@@ -1,4 +1,4 @@
-"""What the rows about the daemon feed it, and what it uses meanwhile."""
+"""Loads for the daemon, and the memory it uses."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import orjson
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import Wire
 
-__all__ = ["TEXT", "open_stream", "peak", "publish", "resident", "said", "said_lines"]
+__all__ = ["TEXT", "open_stream", "message_line", "message_lines", "peak", "publish", "resident"]
 
 TEXT = "The quick brown fox jumps over the lazy dog. " * 10
 
 
-def said(number: int, text: str) -> bytes:
-    """A line of Claude Code's that gives one event (the first of a stream gives two)."""
+def message_line(number: int, text: str) -> bytes:
+    """A line of Claude Code that gives one event (the first of a stream gives two)."""
     message = {"id": f"msg_{number}", "role": "assistant", "content": [{"type": "text", "text": text}]}
     return orjson.dumps({"type": "assistant", "message": message, "session_id": "5e55", "uuid": f"u{number}"}) + b"\n"
 
 
-def said_lines(count: int, first: int = 0) -> bytes:
-    """Lines of 0.6 kB; their events are as long."""
-    return b"".join([said(number, TEXT) for number in range(first, first + count)])
+def message_lines(count: int, first: int = 0) -> bytes:
+    """Lines of 0.6 kB, whose events have the same size."""
+    return b"".join([message_line(number, TEXT) for number in range(first, first + count)])
 
 
 def open_stream(daemon: DaemonProcess, stream: str, dialect: str = "claude-stream") -> Wire:
@@ -36,7 +36,7 @@ def open_stream(daemon: DaemonProcess, stream: str, dialect: str = "claude-strea
 
 
 def publish(daemon: DaemonProcess, stream: str, data: bytes, dialect: str = "claude-stream") -> dict[str, Any]:
-    """A whole stream; returns when it is durable, with its statistics."""
+    """Publish a whole stream, wait until it is durable, and return its statistics."""
     with open_stream(daemon, stream, dialect) as wire:
         wire.write(data)
         wire.finish()
@@ -44,12 +44,12 @@ def publish(daemon: DaemonProcess, stream: str, data: bytes, dialect: str = "cla
 
 
 def resident(daemon: DaemonProcess) -> float:
-    """Megabytes of memory it has."""
+    """The daemon's resident memory in megabytes."""
     return _memory(daemon.process.pid, "VmRSS")
 
 
 def peak(daemon: DaemonProcess) -> float:
-    """The most it ever had; where the system does not tell (macOS), what it has."""
+    """The daemon's peak memory in megabytes; on macOS, which does not report it, the resident memory."""
     return _memory(daemon.process.pid, "VmHWM")
 
 

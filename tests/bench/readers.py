@@ -1,8 +1,8 @@
 """`python -m tests.bench.readers [--stamps] SOCKET COUNT [FRAME]`: subscribers, read by one loop.
 
-Each sends FRAME, where there is one, and is ready when it has been told that it is `live`. The result: bytes received
-from then on; with `--stamps` also how long each `@<ns>@` in what arrives was under way, in nanoseconds, on the clock
-that all processes of a machine share.
+With FRAME, each subscriber sends it and is ready after the `live` frame. The result is the number of bytes received
+from then on; with `--stamps` also the age of each `@<ns>@` in the received data, in nanoseconds of the machine's
+monotonic clock.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STAMP = re.compile(rb"@(\d+)@")
 
 
 def readers(path: Path, count: int, *, frame: Mapping[str, object] | None = None, stamps: bool = False) -> Child:
-    """The process, for who starts it; its result is `[bytes, [nanoseconds…]]`."""
+    """Start the process. Its result is `[bytes, [nanoseconds…]]`."""
     options = ["--stamps"] if stamps else []
     return Child("readers", *options, path, count, *([] if frame is None else [json.dumps(frame)]))
 
@@ -73,5 +73,5 @@ if __name__ == "__main__":
     parser.add_argument("count", type=int)
     parser.add_argument("frame", nargs="?")
     parser.add_argument("--stamps", action="store_true")
-    wanted = parser.parse_args()
-    read(wanted.path, wanted.count, wanted.frame, wanted.stamps)
+    arguments = parser.parse_args()
+    read(arguments.path, arguments.count, arguments.frame, arguments.stamps)

@@ -1,5 +1,5 @@
-"""A command that prints 50 MB in 16,000 pieces: whether each costs as much as when there are a quarter as many, and how
-much memory the daemon takes. A subscriber wants live previews, and reads."""
+"""A command prints 50 MB in 16,000 deltas: whether a delta costs the same as with a quarter as many, and how much
+memory the daemon uses. A subscriber requests partials and reads them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.daemon.processes import DaemonProcess
 
 __all__ = ["TITLE", "measure"]
 
-TITLE = "deltas: output of one command, up to 50 MB of it"
+TITLE = "deltas: up to 50 MB of output of one command"
 DELTAS = (4_000, 8_000, 16_000)
 LINE_BYTES = 3_125
 AT_ONCE = 100
@@ -41,8 +41,8 @@ def measure(options: Options) -> list[Figure]:
             median(f"{count:,} deltas, each", (1e6 * one.cpu_seconds for one in samples), "µs")
             for count, samples in runs.items()
         ),
-        median(f"each of {counts[-1]:,}, × each of {counts[0]:,}", growth, "×", reach=1.25, better="less"),
-        median("the daemon's memory, at most", (one.peak for one in many), "MB", reach=200.0, better="less"),
+        median(f"each of {counts[-1]:,}, × each of {counts[0]:,}", growth, "×", target=1.25, better="less"),
+        median("peak memory of the daemon", (one.peak for one in many), "MB", target=200.0, better="less"),
     ]
 
 
@@ -68,10 +68,10 @@ def _run(count: int) -> Run:
 
 
 def _lines(count: int) -> Iterator[bytes]:
-    """As `codex app-server` writes them (codex-cli 0.169)."""
+    """Lines as `codex app-server` prints them (codex-cli 0.169)."""
     place = {"threadId": "thread", "turnId": "turn"}
-    begun = {**ITEM, "status": "inProgress", "aggregatedOutput": None, "exitCode": None}
-    yield _line("item/started", item=begun, **place)
+    started = {**ITEM, "status": "inProgress", "aggregatedOutput": None, "exitCode": None}
+    yield _line("item/started", item=started, **place)
     delta = _line("item/commandExecution/outputDelta", itemId="call_1", **place, delta="")
     text = ("0123456789abcdef " * LINE_BYTES)[: LINE_BYTES - len(delta) - 1] + "\n"
     for _ in range(count):

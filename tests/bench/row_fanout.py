@@ -1,8 +1,7 @@
-"""What it costs to bring an event to subscribers, as a ratio to a bare asyncio server that writes the same chunks.
+"""The cost of delivering an event to subscribers, relative to a bare asyncio server that writes the same chunks.
 
-Two processes take turns as the server (`servers.py`), the same readers read from both (`readers.py`). Time runs from
-the first write until the readers have all of it; processor time is the server's. Chunks are of 50 events of 0.7 kB, or
-of one.
+Both servers (`servers.py`) run alternately with the same readers (`readers.py`). Time is measured from the first write
+until the readers have received everything; processor time is the server's. A chunk is 50 events of 0.7 kB, or one.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ __all__ = ["TITLE", "measure"]
 
 TITLE = "fanout: events delivered in the same time, × those of a bare asyncio server"
 SUBSCRIBERS = {1: 0.5, 10: 0.7, 100: 0.7, 1_000: 0.7}
-"""How many -> what is to be reached."""
+"""Number of subscribers -> target."""
 DELIVERIES = {50: 2_000_000, 1: 200_000}
-"""Events a chunk -> events delivered in one turn, counted for each subscriber."""
-MOST_BATCHES = 20_000
+"""Events per chunk -> events delivered in one run, counted for each subscriber."""
+MAX_BATCHES = 20_000
 SMALL = 0.05
-"""With less work than this, it is only looked whether the row works."""
+"""Below this scale the row only checks that it works."""
 
 
 class Run(NamedTuple):
@@ -39,20 +38,20 @@ def measure(options: Options) -> list[Figure]:
     return [
         figure
         for events, deliveries in DELIVERIES.items()
-        for subscribers, reach in SUBSCRIBERS.items()
+        for subscribers, target in SUBSCRIBERS.items()
         if options.scale >= SMALL or subscribers == 10
-        for figure in _compare(subscribers, events, round(deliveries * options.scale), reach, options)
+        for figure in _compare(subscribers, events, round(deliveries * options.scale), target, options)
     ]
 
 
-def _compare(subscribers: int, events: int, deliveries: int, reach: float, options: Options) -> list[Figure]:
-    batches = max(1, min(MOST_BATCHES, deliveries // (events * subscribers)))
+def _compare(subscribers: int, events: int, deliveries: int, target: float, options: Options) -> list[Figure]:
+    batches = max(1, min(MAX_BATCHES, deliveries // (events * subscribers)))
     sides = {side: partial(_run, side, subscribers, batches, events) for side in ("bare", "hub")}
     runs = alternate(sides, options.runs)
     pairs = list(zip(runs["bare"], runs["hub"], strict=True))
-    name = f"{subscribers:,} of them, chunks of {events}"
+    name = f"{subscribers:,} subscribers, chunks of {events}"
     return [
-        median(name, (bare.seconds / hub.seconds for bare, hub in pairs), "×", reach=reach),
+        median(name, (bare.seconds / hub.seconds for bare, hub in pairs), "×", target=target),
         median(f"{name}, processor", (bare.cpu_seconds / hub.cpu_seconds for bare, hub in pairs), "×"),
         median(f"{name}, each event", (1e6 * hub.cpu_seconds / hub.deliveries for _, hub in pairs), "µs"),
     ]

@@ -1,8 +1,8 @@
-"""How long a line is under way: from before it is written to the daemon until a subscriber has its event, while 1,000
-lines a second come.
+"""The latency of a line: from before it is written to the daemon until a subscriber has its event, at 1,000 lines a
+second.
 
-The yardstick is a bare asyncio server that passes on what it reads, to the same readers. Each line carries the moment
-it was written; the first ones, which find nothing loaded, carry none.
+The baseline is a bare asyncio server that relays what it reads to the same readers. Each line carries the time at which
+it was written; the first ones, which warm up the daemon, carry none.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.bench.children import Child
 from tests.bench.harness import Figure, Options, alternate, median
-from tests.bench.load import TEXT, open_stream, said
+from tests.bench.load import TEXT, message_line, open_stream
 from tests.bench.readers import readers
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import Wire
@@ -24,10 +24,10 @@ __all__ = ["TITLE", "measure"]
 TITLE = "latency: milliseconds from a line to its event, at 1,000 lines a second"
 PERIOD = 0.001
 LINES = 3_000
-FIRST = 200
-"""Lines that are not timed."""
+WARM_UP = 200
+"""First lines, which are not timed."""
 PERCENTILES = {1: {50: 3.0, 99: None}, 100: {50: None, 99: 20.0}}
-"""Subscribers -> percentile -> what is to be reached."""
+"""Subscribers -> percentile -> target."""
 
 
 def measure(options: Options) -> list[Figure]:
@@ -36,16 +36,16 @@ def measure(options: Options) -> list[Figure]:
     for subscribers, percentiles in PERCENTILES.items():
         sides = {side.__name__: partial(side, subscribers, lines) for side in (bare, daemon)}
         runs = alternate(sides, options.runs)
-        for percentile, reach in percentiles.items():
+        for percentile, target in percentiles.items():
             for side, samples in runs.items():
-                name = f"{subscribers} of them, p{percentile}{', bare' if side == 'bare' else ''}"
-                goal = {"reach": reach} if side == "daemon" and reach is not None else {}
+                name = f"subscribers {subscribers}, p{percentile}{', bare' if side == 'bare' else ''}"
+                goal = {"target": target} if side == "daemon" and target is not None else {}
                 figures.append(median(name, (_at(one, percentile) for one in samples), "ms", better="less", **goal))
     return figures
 
 
 def daemon(subscribers: int, lines: int) -> list[int]:
-    """Nanoseconds, sorted."""
+    """The latencies in nanoseconds, sorted."""
     with (
         tempfile.TemporaryDirectory() as folder,
         DaemonProcess(Path(folder)).wait_ready() as process,
@@ -72,16 +72,16 @@ def bare(subscribers: int, lines: int) -> list[int]:
 
 def _write(wire: Wire, lines: int) -> None:
     due = time.perf_counter()
-    for number in range(FIRST + lines):
+    for number in range(WARM_UP + lines):
         time.sleep(max(0.0, due - time.perf_counter()))
-        stamp = f"@{time.monotonic_ns()}@ " if number >= FIRST else ""
-        wire.write(said(number, stamp + TEXT))
+        stamp = f"@{time.monotonic_ns()}@ " if number >= WARM_UP else ""
+        wire.write(message_line(number, stamp + TEXT))
         due += PERIOD
 
 
 def _checked(reading: Child, subscribers: int, lines: int) -> list[int]:
     _, nanoseconds = reading.result()
-    assert len(nanoseconds) == subscribers * lines, f"{len(nanoseconds)} events of {subscribers * lines} were seen"
+    assert len(nanoseconds) == subscribers * lines, f"{len(nanoseconds)} of {subscribers * lines} events were seen"
     return sorted(nanoseconds)
 
 

@@ -1,5 +1,5 @@
-"""Whether a daemon's work grows with what it is given and no faster: processor time for each event, when there are ten
-times and a hundred times as many, and when they come over 200 streams at once instead of one.
+"""Whether the daemon's work is linear: processor time per event with ten and a hundred times as many events, and with
+200 concurrent streams instead of one.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.bench.harness import Figure, Options, alternate, cpu_seconds, cpu_seconds_since, median
-from tests.bench.load import open_stream, publish, said_lines
+from tests.bench.load import message_lines, open_stream, publish
 from tests.daemon.processes import DaemonProcess
 
 __all__ = ["TITLE", "measure"]
 
-TITLE = "linear: processor time of the daemon for each event"
+TITLE = "linear: processor time of the daemon per event"
 EVENTS = (10_000, 100_000)
 MANY_EVENTS = 1_000_000
 """With `--long`."""
 STREAMS = 200
 TURN_LINES = 10
-"""Lines of one stream before it is the next one's turn."""
-FIRST = 1_000
-"""Lines published before anything is measured."""
+"""Lines written to one stream before the next stream."""
+WARM_UP = 1_000
+"""Lines published before measuring."""
 
 
 class Load(NamedTuple):
@@ -52,14 +52,14 @@ def _name(load: Load) -> str:
 
 
 def _run(load: Load) -> float:
-    """Seconds for each event."""
+    """Processor seconds per event."""
     with tempfile.TemporaryDirectory() as folder, DaemonProcess(Path(folder)) as daemon:
-        publish(daemon.wait_ready(), "first", said_lines(FIRST))
+        publish(daemon.wait_ready(), "first", message_lines(WARM_UP))
         before = cpu_seconds(daemon.process.pid)
         with ExitStack() as stack:
             wires = [stack.enter_context(open_stream(daemon, f"s{number}")) for number in range(load.streams)]
             for line in range(0, load.events // load.streams, TURN_LINES):
-                data = said_lines(TURN_LINES, line)
+                data = message_lines(TURN_LINES, line)
                 for wire in wires:
                     wire.write(data)
             for wire in wires:

@@ -1,8 +1,8 @@
-"""How fast a journal comes out of the socket: all of it to one subscriber that wants everything, again and again, so
-that it is read from memory. Events have 0.7 kB and were committed 50 at a time.
+"""The speed of replaying the whole journal to one subscriber, repeatedly, so that it is read from the page cache.
+Events have 0.7 kB and were committed 50 at a time.
 
-The yardstick is a bare asyncio server that writes as many bytes; JetStream's journal is in a real nats-server.
-What a second of the server's processor time gives is told, too: it says more where other work goes on.
+The baseline is a bare asyncio server that writes as many bytes; JetStream's journal is in a real nats-server. The speed
+per second of the server's processor time is reported too, because it depends less on other load.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from tooltap.daemon.journal.open import open_journal
 
 __all__ = ["TITLE", "measure"]
 
-TITLE = "replay: megabytes a second from the journal to a subscriber"
+TITLE = "replay: megabytes per second from the journal to a subscriber"
 MEGABYTES = 200
 COMMIT = 50
 RECEIVE_BYTES = 262_144
-REACH = {"SQLite": {"reach": 200.0}, "JetStream": {"reach": 50.0}}
+TARGETS = {"SQLite": {"target": 200.0}, "JetStream": {"target": 50.0}}
 
 
 class Run(NamedTuple):
-    """Megabytes a second."""
+    """Megabytes per second."""
 
     speed: float
-    of_processor: float
+    per_cpu_second: float
 
 
 def measure(options: Options) -> list[Figure]:
@@ -48,8 +48,8 @@ def measure(options: Options) -> list[Figure]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         server = stack.enter_context(NatsServer(folder))
-        yardstick = stack.enter_context(Child("servers", "send", folder / "bare.sock", size))
-        sides = {"a bare server": partial(_receive, folder / "bare.sock", yardstick.pid, size, subscribe=False)}
+        baseline = stack.enter_context(Child("servers", "send", folder / "bare.sock", size))
+        sides = {"a bare server": partial(_receive, folder / "bare.sock", baseline.pid, size, subscribe=False)}
         for name, journal in {"SQLite": str(folder / "journal.db"), "JetStream": server.url}.items():
             anyio.run(_fill, journal, commits)
             daemon = stack.enter_context(DaemonProcess(folder / name, journal=journal)).wait_ready()
@@ -59,8 +59,8 @@ def measure(options: Options) -> list[Figure]:
         figure
         for name, samples in runs.items()
         for figure in (
-            median(name, (one.speed for one in samples), "MB/s", **REACH.get(name, {})),
-            median(f"{name}, a second of its processor", (one.of_processor for one in samples), "MB/s"),
+            median(name, (one.speed for one in samples), "MB/s", **TARGETS.get(name, {})),
+            median(f"{name}, per second of processor time", (one.per_cpu_second for one in samples), "MB/s"),
         )
     ]
 
@@ -84,5 +84,5 @@ def _receive(path: Path, pid: int, size: int, *, subscribe: bool) -> Run:
         while data := wire.socket.recv(RECEIVE_BYTES):
             received += len(data)
         seconds = time.perf_counter() - start
-    assert received >= size, f"{received} bytes of {size} were received"
+    assert received >= size, f"{received} of {size} bytes were received"
     return Run(received / 1e6 / seconds, received / 1e6 / cpu_seconds_since(cpu, pid))

@@ -1,7 +1,7 @@
-"""What starting costs: `tooltap --help`, and a daemon from its call to its first log line that says it listens.
+"""Start-up time: `tooltap --help`, and a daemon from its start to the log line that says it is listening.
 
-The yardstick is a bare interpreter, `python -c pass`. Processor time tells what a quiet machine would need.
-Modules are compiled before, as installing does it: the first turn, which is not counted, leaves them in a folder.
+The baseline is a bare interpreter, `python -c pass`. Processor time shows what an idle machine would need. Modules are
+compiled in advance, as by an installation: the first round, which is not counted, leaves them in a folder.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from tests.daemon.processes import DaemonProcess
 
 __all__ = ["TITLE", "measure"]
 
-TITLE = "start: milliseconds until a command has ended, or the daemon is ready"
-MANY = 3
-"""More runs than of other rows: one takes little, and waits for whatever else the machine does."""
+TITLE = "start: milliseconds until a command has exited, or the daemon is ready"
+MORE_RUNS = 3
+"""Factor for the number of runs: a run is short, so other load affects it more."""
 
 
 Work: TypeAlias = Callable[[dict[str, str]], float]
-"""Runs a process with more in its environment; gives the seconds until it has done what is waited for."""
+"""Runs a process with additional environment variables, and returns the seconds until it has exited or is ready."""
 
 
 class Spent(NamedTuple):
@@ -42,14 +42,14 @@ def measure(options: Options) -> list[Figure]:
         "tooltap --help": _run("-m", "tooltap.cli", "--help"),
         "daemon ready": _ready,
     }
-    reach = {"tooltap --help": {"reach": 150.0}, "daemon ready": {"reach": 500.0}}
+    target = {"tooltap --help": {"target": 150.0}, "daemon ready": {"target": 500.0}}
     with tempfile.TemporaryDirectory() as compiled:
         environment = {"PYTHONPYCACHEPREFIX": compiled, "PYTHONDONTWRITEBYTECODE": ""}
         timed = {name: partial(_spent, work, environment) for name, work in sides.items()}
-        runs = alternate(timed, options.runs * (MANY if options.scale >= 1 else 1))
+        runs = alternate(timed, options.runs * (MORE_RUNS if options.scale >= 1 else 1))
     figures = []
     for name, spent in runs.items():
-        figures.append(median(name, (1000 * one.seconds for one in spent), "ms", better="less", **reach.get(name, {})))
+        figures.append(median(name, (1000 * one.seconds for one in spent), "ms", better="less", **target.get(name, {})))
         cpu = (1000 * one.cpu_seconds for one in spent)
         figures.append(median(f"{name}, processor time", cpu, "ms", better="less"))
     return figures

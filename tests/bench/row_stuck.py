@@ -1,5 +1,5 @@
-"""What a subscriber that never reads costs, while 200,000 events go to one that does: how much the daemon's memory
-grows, from where it is after as many as a tenth of them. Lives of a daemon with and without it take turns."""
+"""The cost of a subscriber that never reads, while 200,000 events go to one that does: how much the daemon's memory
+grows after the first tenth of the events. Daemons with and without the stuck subscriber run alternately."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.bench.harness import Figure, Options, alternate, cpu_seconds, median
-from tests.bench.load import peak, publish, resident, said_lines
+from tests.bench.load import message_lines, peak, publish, resident
 from tests.bench.readers import readers
 from tests.daemon.processes import DaemonProcess
 
@@ -27,12 +27,12 @@ class Run(NamedTuple):
 
 
 def measure(options: Options) -> list[Figure]:
-    lines = said_lines(max(10, round(STREAM_EVENTS * options.scale)))
+    lines = message_lines(max(10, round(STREAM_EVENTS * options.scale)))
     runs = alternate({stuck: partial(_run, lines, stuck) for stuck in (0, 1)}, options.runs)
     pairs = list(zip(runs[0], runs[1], strict=True))
     return [
-        median("the daemon grows by", (one.growth for one in runs[1]), "MB", reach=16.0, better="less"),
-        median("without it", (one.growth for one in runs[0]), "MB", better="less"),
+        median("growth of the daemon's memory", (one.growth for one in runs[1]), "MB", target=16.0, better="less"),
+        median("growth without the stuck subscriber", (one.growth for one in runs[0]), "MB", better="less"),
         median(
             "processor time, × that without it",
             (one.cpu_seconds / no.cpu_seconds for no, one in pairs),

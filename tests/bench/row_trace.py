@@ -1,7 +1,7 @@
-"""What a trace costs: recorded streams of many agents go into a daemon that writes a trace, and into one that does not.
+"""The cost of a trace: recorded streams of many agents are published to a daemon with and without a trace.
 
-The daemon is a process of its own; streams come over eight connections at once. Its processor time is taken when the
-trace is written, so that what its threads do late counts, too.
+The daemon is its own process; eight connections publish concurrently. Its processor time is read after the trace is
+complete, so that the work of its threads counts too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FIXTURES = Path(__file__).parent.parent / "fixtures"
 DIALECTS = ("acp", "claude-stream", "codex-exec", "codex-mcp", "gemini-stream", "opencode-run")
 CONNECTIONS = 8
 ROUNDS = 8
-"""How often each stream is published in one turn, under a new name each time."""
+"""How often each stream is published in one run, with a new name each time."""
 
 
 class Recorded(NamedTuple):
@@ -48,13 +48,21 @@ def measure(options: Options) -> list[Figure]:
     )
     pairs = list(zip(runs["without"], runs["with"], strict=True))
     return [
-        median("throughput kept", (off.seconds / on.seconds for off, on in pairs), "×", reach=0.9),
+        median("throughput, × that without a trace", (off.seconds / on.seconds for off, on in pairs), "×", target=0.9),
         median(
-            "processor time", (on.cpu_seconds / off.cpu_seconds for off, on in pairs), "×", reach=1.1, better="less"
+            "processor time, × that without a trace",
+            (on.cpu_seconds / off.cpu_seconds for off, on in pairs),
+            "×",
+            target=1.1,
+            better="less",
         ),
-        median("a line's trace", (1e6 * (on.cpu_seconds - off.cpu_seconds) / on.lines for off, on in pairs), "µs"),
-        median("without a trace", (off.lines / off.seconds for off, _ in pairs), "lines/s"),
-        median("with a trace", (on.lines / on.seconds for _, on in pairs), "lines/s"),
+        median(
+            "processor time per traced line",
+            (1e6 * (on.cpu_seconds - off.cpu_seconds) / on.lines for off, on in pairs),
+            "µs",
+        ),
+        median("throughput without a trace", (off.lines / off.seconds for off, _ in pairs), "lines/s"),
+        median("throughput with a trace", (on.lines / on.seconds for _, on in pairs), "lines/s"),
     ]
 
 
@@ -65,7 +73,7 @@ def _read(path: Path) -> Recorded:
 
 
 def _run(recordings: list[Recorded], rounds: int, traced: bool) -> Run:
-    """One life of a daemon: every recording once, so that all of it is loaded, and then `rounds` times."""
+    """Run a daemon: publish every recording once to warm it up, and then `rounds` times."""
     lines = sum(one.lines for one in recordings)
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "trace.jsonl"
@@ -91,7 +99,7 @@ def _named(recordings: list[Recorded], turn: int) -> list[tuple[str, Recorded]]:
 
 
 def _count(trace: Path) -> int:
-    """Lines traced so far."""
+    """The number of lines in the trace so far."""
     records = trace.read_bytes().splitlines() if trace.exists() else []
     return sum(b'"op":"close"' not in record[:400] for record in records)
 

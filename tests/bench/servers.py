@@ -1,13 +1,13 @@
-"""`python -m tests.bench.servers SIDE SOCKET NUMBER…`: yardsticks of bare asyncio, and the hub on its own.
+"""`python -m tests.bench.servers SIDE SOCKET NUMBER…`: bare asyncio servers as baselines, and the hub on its own.
 
-`bare` and `hub` SUBSCRIBERS BATCHES EVENTS: wait for a line and the subscribers, and write BATCHES times EVENTS events
-to all of them, the next ones when nobody is behind. The result: seconds of processor time, bytes. `bare` is asyncio as
-its documentation shows it, `write` and `drain`, with bytes made beforehand. `hub` is a whole daemon whose hub is given
-events as the journal gives them once they are durable; it makes the bytes.
+`bare` and `hub` SUBSCRIBERS BATCHES EVENTS: wait for a line on stdin and for the subscribers, then write BATCHES
+batches of EVENTS events to all of them, each batch when no subscriber is behind. The result is the processor time in
+seconds and the number of bytes. `bare` uses asyncio as its documentation shows it, `write` and `drain`, with bytes
+encoded in advance. `hub` is a whole daemon; its hub gets events as from the journal, and encodes the lines itself.
 
-`relay` SUBSCRIBERS: what the connection that comes after the subscribers sends goes to them, as it comes.
+`relay` SUBSCRIBERS: forward everything that the connection after the subscribers sends to the subscribers.
 
-`send` BYTES: each connection is sent so many.
+`send` BYTES: send this many bytes to each connection.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ __all__ = ["EVENT_BYTES", "events"]
 EVENT_BYTES = 700
 FIRST_SEQ = 100_000
 CHUNKS = 64
-"""As many are made for `bare`, so that they are not all in the processor's cache."""
+"""Distinct chunks for `bare`, so that they do not all fit into the processor's cache."""
 SENT_BYTES = 262_144
-"""Written at once by `send`: about what a subscription reads at once from the journal."""
+"""Bytes per write of `send`, about as many as a subscription reads at once from the journal."""
 
 
 def events(count: int) -> list[Produced]:
@@ -85,7 +85,7 @@ async def hub(path: str, subscribers: int, batches: int, count: int) -> None:
                 await one._connection.drain()
 
         await _measure(keep_up, write, batches, len(_chunk(batch, 0)) * subscribers)
-        assert keep_up()  # nothing was read from the journal, which has none of this
+        assert keep_up()  # no subscription fell back to the journal, which does not hold these events
         daemon.stop()
         await running
 

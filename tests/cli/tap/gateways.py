@@ -13,7 +13,7 @@ import httpx
 from tests.cli.command import Child, environment, start
 from tests.cli.tap.test_attach import log
 from tests.daemon.running import Running
-from tests.http_server import Answer, Request
+from tests.http_server import Request, Response
 
 TIMEOUT = 60
 
@@ -28,7 +28,7 @@ def gateway(upstream: str, socket: Path, *options: object, **changes: str) -> It
             yield child, client
 
 
-def answers(*bodies: bytes) -> Callable[[Request, Answer], None]:
+def answers(*bodies: bytes) -> Callable[[Request, Response], None]:
     """One after the other."""
     left = list(bodies)
     return lambda _, answer: answer.whole(200, left.pop(0), "Content-Type: application/json")

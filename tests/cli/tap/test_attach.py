@@ -19,7 +19,7 @@ from tests.cli.tap.spooling import Place, until
 from tests.cli.tap.test_proxy import without_names
 from tests.cli.tap.test_run import tapped
 from tests.daemon.running import Running
-from tests.http_server import Answer, HttpServer, Request
+from tests.http_server import HttpServer, Request, Response
 
 RECORDINGS = Path(__file__).parents[2] / "fixtures" / "opencode-bus" / "opencode-1.18.33"
 CONNECTED = b'{"type":"server.connected","properties":{}}'
@@ -76,7 +76,7 @@ def test_the_stream_gives_the_events_of_its_recording(
     body = b": hello\r\nid: 7\r\nevent: message\r\nretry: 5\r\n" + sse(said).replace(b"\n\n", b"\r\n\r\n", 3)
     over = threading.Event()
 
-    def answer(request: Request, answer: Answer) -> None:
+    def answer(request: Request, answer: Response) -> None:
         answer.head(200, "Content-Type: text/event-stream; charset=utf-8", "Transfer-Encoding: chunked")
         for piece in pieces(body, 1, 7, 4096, 3):
             answer.chunk(piece)
@@ -106,7 +106,7 @@ def test_it_connects_again_and_tells_what_may_be_missing(daemon: Running) -> Non
     half = len(said) // 2
     over = threading.Event()
 
-    def answer(request: Request, answer: Answer) -> None:
+    def answer(request: Request, answer: Response) -> None:
         if len(server.requests) == 1:
             answer.head(200, "Content-Type: text/event-stream", "Transfer-Encoding: chunked")
             answer.chunk(sse(said[:half]) + b'data: {"cut')
@@ -140,7 +140,7 @@ def test_a_server_that_is_not_there_yet_is_waited_for(daemon: Running) -> None:
         port = taken.getsockname()[1]
     over = threading.Event()
 
-    def say_and_wait(request: Request, answer: Answer) -> None:
+    def say_and_wait(request: Request, answer: Response) -> None:
         answer.head(200, "Content-Type: text/event-stream", "Transfer-Encoding: chunked")
         answer.chunk(sse([CONNECTED]))
         over.wait(30)
@@ -159,7 +159,7 @@ def test_a_server_that_is_not_there_yet_is_waited_for(daemon: Running) -> None:
 def test_a_server_that_falls_silent_is_connected_to_again(daemon: Running) -> None:
     over = threading.Event()
 
-    def answer(request: Request, answer: Answer) -> None:
+    def answer(request: Request, answer: Response) -> None:
         answer.head(200, "Content-Type: text/event-stream", "Transfer-Encoding: chunked")
         answer.chunk(HEARTBEAT)
         over.wait(30)
@@ -202,7 +202,7 @@ def test_lines_wait_in_the_spool_and_come_once_though_it_is_killed(tmp_path: Pat
     said = [b'{"n":%d}' % number for number in range(100)]
     over = threading.Event()
 
-    def answer(request: Request, answer: Answer) -> None:
+    def answer(request: Request, answer: Response) -> None:
         answer.head(200, "Content-Type: text/event-stream", "Transfer-Encoding: chunked")
         answer.chunk(sse(said))
         over.wait(30)
@@ -225,7 +225,7 @@ def test_lines_wait_in_the_spool_and_come_once_though_it_is_killed(tmp_path: Pat
 def test_what_is_no_opencode_is_one_sentence(tmp_path: Path) -> None:
     place = tmp_path / "none.sock"
 
-    def answer(request: Request, answer: Answer) -> None:
+    def answer(request: Request, answer: Response) -> None:
         if request.target == "/event":
             answer.whole(200, b"<html>", "Content-Type: text/html")
         else:

@@ -18,13 +18,13 @@ from tests.cli.tap.gateways import TIMEOUT, answers, ask, chunk, completion, gat
 from tests.cli.tap.spooling import until
 from tests.cli.tap.test_attach import events_of, log, stop
 from tests.daemon.running import Running
-from tests.http_server import Answer, HttpServer, Request
+from tests.http_server import HttpServer, Request, Response
 
 
 def test_requests_and_answers_pass_as_they_are(daemon: Running) -> None:
     body = bytes(range(256)) * 500
 
-    def answer(request: Request, answer: Answer) -> None:
+    def answer(request: Request, answer: Response) -> None:
         headers = [
             "Set-Cookie: a=1",
             "Set-Cookie: b=2",
@@ -86,7 +86,7 @@ def test_a_stream_passes_undelayed(daemon: Running) -> None:
     """The server goes on only when the client has what came before."""
     seen = threading.Semaphore(0)
 
-    def answer(request: Request, answer: Answer) -> None:
+    def answer(request: Request, answer: Response) -> None:
         answer.head(200, "Content-Type: text/event-stream", "Transfer-Encoding: chunked")
         for piece in (b"d", b"ata: ", b"x\n", b"\n"):
             answer.chunk(piece)
@@ -107,7 +107,7 @@ def test_a_stream_passes_undelayed(daemon: Running) -> None:
 def test_a_client_that_leaves_cancels_its_request(begun: bool, daemon: Running) -> None:
     asked, left = threading.Event(), threading.Event()
 
-    def answer(request: Request, answer: Answer) -> None:
+    def answer(request: Request, answer: Response) -> None:
         if begun:
             answer.head(200, "Content-Type: text/event-stream", "Transfer-Encoding: chunked")
             answer.chunk(chunk("partly", "c-1"))
@@ -132,7 +132,7 @@ def test_a_client_that_leaves_cancels_its_request(begun: bool, daemon: Running) 
 def test_a_client_that_leaves_before_it_has_asked_is_not_told_of(daemon: Running) -> None:
     left = threading.Event()
 
-    def answer(request: Request, answer: Answer) -> None:
+    def answer(request: Request, answer: Response) -> None:
         if request.body == b'{"messages":':  # and no more came
             left.set()
         else:
@@ -152,7 +152,7 @@ def test_a_client_that_leaves_before_it_has_asked_is_not_told_of(daemon: Running
 
 
 def test_an_answer_that_breaks_off_breaks_off(daemon: Running) -> None:
-    def answer(request: Request, answer: Answer) -> None:
+    def answer(request: Request, answer: Response) -> None:
         answer.head(200, "Content-Type: text/event-stream", "Transfer-Encoding: chunked")
         answer.chunk(chunk("partly", "c-1"))
         answer.break_off()
@@ -253,7 +253,7 @@ def test_it_ends_at_a_signal_while_an_answer_passes(daemon: Running) -> None:
     """What is under way is given a moment; a second does not matter to anybody who stops it."""
     over = threading.Event()
 
-    def answer(request: Request, answer: Answer) -> None:
+    def answer(request: Request, answer: Response) -> None:
         answer.head(200, "Content-Type: text/event-stream", "Transfer-Encoding: chunked")
         answer.chunk(chunk("first", "c-1"))
         over.wait(TIMEOUT)

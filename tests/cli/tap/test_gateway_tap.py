@@ -19,7 +19,7 @@ from tests.cli.tap.spooling import Place, until
 from tests.cli.tap.test_attach import events_of, log, pieces, stop
 from tests.cli.tap.test_proxy import without_names
 from tests.daemon.running import Running
-from tests.http_server import Answer, HttpServer, Request
+from tests.http_server import HttpServer, Request, Response
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 CHAT = FIXTURES / "openai-chat" / "openai-written"
@@ -90,7 +90,7 @@ def test_streamed_answers_give_the_events_of_their_recording(coding: str, daemon
     left = [b"".join(line + b"\n" for line in lines) for _, lines in told]
     passed: list[bytes] = []
 
-    def answer(request: Request, answer: Answer) -> None:
+    def answer(request: Request, answer: Response) -> None:
         parts = pieces(left.pop(0), 1, 900, 37)
         if coding:
             encode, end = flushed_gzip()
@@ -109,7 +109,7 @@ def test_streamed_answers_give_the_events_of_their_recording(coding: str, daemon
 
 
 def test_a_coding_nobody_knows_is_a_loss(daemon: Running) -> None:
-    def answer(request: Request, answer: Answer) -> None:
+    def answer(request: Request, answer: Response) -> None:
         answer.whole(200, b"?" * 5_000, "Content-Encoding: rot13")
 
     with HttpServer(answer) as server, gateway(server.url, daemon.path) as (child, client):
@@ -125,7 +125,7 @@ def test_a_stream_that_cannot_be_decoded_to_its_end_says_so(daemon: Running) -> 
     encode, _ = flushed_gzip()
     first, broken = encode(chunk("Hello.", "c-1")), b"\xff" * 100
 
-    def answer(request: Request, answer: Answer) -> None:
+    def answer(request: Request, answer: Response) -> None:
         answer.stream(first, broken, headers=("Content-Encoding: gzip",))
 
     with HttpServer(answer) as server, gateway(server.url, daemon.path) as (child, client):
@@ -144,7 +144,7 @@ def test_exchanges_at_the_same_time_are_told_apart(daemon: Running) -> None:
     """Two answers come piece by piece in turn; each conversation goes on afterwards."""
     turn = {name: threading.Semaphore(0) for name in "AB"}
 
-    def answer(request: Request, answer: Answer) -> None:
+    def answer(request: Request, answer: Response) -> None:
         asked = json.loads(request.body)["messages"]
         name = asked[0]["content"]
         if len(asked) > 1:
@@ -185,7 +185,7 @@ def test_exchanges_at_the_same_time_are_told_apart(daemon: Running) -> None:
 def test_a_growing_history_is_told_once(daemon: Running) -> None:
     texts = [f"text {number}" for number in range(20)]
 
-    def answer(request: Request, answer: Answer) -> None:
+    def answer(request: Request, answer: Response) -> None:
         answer.whole(
             200, completion(texts[len(json.loads(request.body)["messages"])]), "Content-Type: application/json"
         )
@@ -241,7 +241,7 @@ def test_a_daemon_that_is_killed_gets_what_it_missed_and_nothing_twice(tmp_path:
     place = Place(tmp_path)
     texts = [str(number) for number in range(6)]
 
-    def answer(request: Request, answer: Answer) -> None:
+    def answer(request: Request, answer: Response) -> None:
         answer.whole(200, completion(texts[len(json.loads(request.body)["messages"])]))
 
     with (

@@ -217,7 +217,7 @@ def test_an_agent_in_interactive_mode_is_left_alone_with_a_word_on_the_flags(dae
 
     assert (finished.returncode, finished.stdout) == (5, b"args: --model opus\n")
     assert sentence(finished) == (
-        f"not tapped: {claude} prints no event stream with these arguments; "
-        "add -p --output-format stream-json --verbose"
+        f"not tapped: {claude} prints no event stream with these arguments;"
+        " add -p --output-format stream-json --verbose"
     )
     assert tapped(daemon) == []
