@@ -38,7 +38,6 @@ from tooltap.normalizers.core.lines import Skip
 from tooltap.normalizers.core.truncate import truncate_raw
 from tooltap.normalizers.core.writer import Writer
 from tooltap.normalizers.tools import tool_input, tool_output
-from tooltap.normalizers.tools.audiences import by_audience
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.tools.preview import preview
 from tooltap.protocol.events import Display, OutputRef, ToolCall, ToolResult, ToolUpdate

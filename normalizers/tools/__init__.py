@@ -1,8 +1,8 @@
-"""Canonical payloads: provider's tool input or result -> the canonical tool's keys.
+"""Makes canonical payloads from a provider's tool inputs and results.
 
-One module per family of tools; this file is the table that ties canonical names to them. Families know every provider's
-spelling of a key; what a dialect wraps around a result (exit codes in text, content blocks) is taken off by the dialect
-before it comes here.
+There is one module per tool family. Each has a table `RULES` of its canonical tools, and this module joins the tables.
+A family knows every provider's spelling of a key. What a dialect wraps around a result (exit codes in text, content
+blocks) is removed by the dialect before the result comes here. To add a tool, see CONTRIBUTING.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from tooltap.normalizers.tools import dialogs, edits, files, mcp, patches, search, shell, tasks, todos, web
 from tooltap.normalizers.tools.payload import (
-    Family,
+    PayloadRules,
     decode_json,
     error_message,
     input_payload,
@@ -20,41 +20,41 @@ from tooltap.normalizers.tools.payload import (
     without_nulls,
 )
 
-__all__ = ["FAMILIES", "tool_input", "tool_output"]
+__all__ = ["PAYLOAD_RULES", "tool_input", "tool_output"]
 
-FAMILIES: dict[str, Family] = {
-    **shell.FAMILIES,
-    **files.FAMILIES,
-    **edits.FAMILIES,
-    **patches.FAMILIES,
-    **search.FAMILIES,
-    **web.FAMILIES,
-    **todos.FAMILIES,
-    **tasks.FAMILIES,
-    **dialogs.FAMILIES,
+PAYLOAD_RULES: dict[str, PayloadRules] = {
+    **shell.RULES,
+    **files.RULES,
+    **edits.RULES,
+    **patches.RULES,
+    **search.RULES,
+    **web.RULES,
+    **todos.RULES,
+    **tasks.RULES,
+    **dialogs.RULES,
 }
-"""Canonical name -> how its payloads are made."""
+"""Canonical name -> the rules for its payloads."""
 
-OTHER = Family(keep_input, keep_output)
+OTHER = PayloadRules(keep_input, keep_output)
 
 
 def tool_input(name: str, value: Any, raw_name: str) -> dict[str, Any]:
-    """The canonical input of tool `name`, called as `raw_name` with `value`; unknown keys are kept."""
-    family = _family(name)
-    return without_nulls(family.input(input_payload(value, family), raw_name))
+    """Make the canonical input of tool `name`, called as `raw_name` with `value`. Unknown keys are retained."""
+    rules = _rules(name)
+    return without_nulls(rules.input(input_payload(value, rules), raw_name))
 
 
 def tool_output(name: str, value: Any, raw_name: str) -> dict[str, Any]:
-    """The canonical result of tool `name`; unknown keys are kept. `value` None: the wire states nothing."""
+    """Make the canonical result of tool `name`. Unknown keys are retained. A `value` of None means no stated result."""
     if value is None:
         return {}
-    family = _family(name)
-    payload = family.output(decode_json(value) if family.json_result else value, raw_name)
+    rules = _rules(name)
+    payload = rules.output(decode_json(value) if rules.json_result else value, raw_name)
     message = error_message(payload)
     if message is not None:
         payload["errorMessage"] = message
     return without_nulls(payload)
 
 
-def _family(name: str) -> Family:
-    return mcp.family(name) if name.startswith(mcp.PREFIX) else FAMILIES.get(name, OTHER)
+def _rules(name: str) -> PayloadRules:
+    return mcp.rules(name) if name.startswith(mcp.PREFIX) else PAYLOAD_RULES.get(name, OTHER)

@@ -1,6 +1,6 @@
-"""The patch language of Codex and its kin: `*** Begin Patch` … `*** End Patch`.
+"""Parses the patch format of Codex and others: `*** Begin Patch` … `*** End Patch`.
 
-Read into the form in which Codex reports what it applied: path -> `{type: add, content}`, `{type: delete}` or
+The result has the form in which Codex reports applied changes: path -> `{type: add, content}`, `{type: delete}` or
 `{type: update, unified_diff, move_path?}`. The hunks of such a patch have no line numbers: `@@`, or `@@ def greet():`.
 """
 
@@ -18,7 +18,7 @@ _MARK = "*** "
 
 
 def parse_patch(text: str) -> dict[str, dict[str, Any]] | None:
-    """The changes of a patch, which may stand in other text (a heredoc); None if there is no patch in it."""
+    """The changes of a patch, which may be embedded in other text (a heredoc); None if there is no patch."""
     lines = text.split("\n")
     start = next((number for number, line in enumerate(lines) if line.strip() == _BEGIN), None)
     if start is None:
@@ -34,13 +34,13 @@ def parse_patch(text: str) -> dict[str, dict[str, Any]] | None:
         kind = next((kind for section, kind in _SECTIONS.items() if mark.startswith(section)), None)
         if kind is not None:
             path = mark.partition(": ")[2]
-            if kinds.get(path) != kind:  # a file that is updated twice has one change with all its hunks
+            if kinds.get(path) != kind:  # the hunks of a file that is updated twice form one change
                 kinds[path], bodies[path] = kind, []
         elif path is None:
             continue
         elif mark.startswith(_MOVE):
             moves[path] = mark.removeprefix(_MOVE)
-        elif not line.startswith(_MARK):  # `*** End of File` says where a hunk is, not what it changes
+        elif not line.startswith(_MARK):  # `*** End of File` locates a hunk, and changes nothing
             bodies[path].append(line)
     return {path: _change(kind, bodies[path], moves.get(path)) for path, kind in kinds.items()}
 
@@ -50,7 +50,7 @@ def _change(kind: str, body: list[str], move_path: str | None) -> dict[str, Any]
         return {"type": "add", "content": "".join(f"{line.removeprefix('+')}\n" for line in body)}
     if kind == "delete":
         return {"type": "delete"}
-    if body and not body[0].startswith("@@"):  # the first hunk may come without its mark
+    if body and not body[0].startswith("@@"):  # the first hunk may lack its `@@`
         body = ["@@", *body]
     change = {"type": "update", "unified_diff": "".join(f"{line}\n" for line in body)}
     return change if move_path is None else {**change, "move_path": move_path}

@@ -1,4 +1,4 @@
-"""Tools that talk to the user or about the session: plan mode, questions, titles, reasoning."""
+"""Tools for the dialog with the user and for the session: plan mode, questions, titles, reasoning."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 from tooltap.normalizers.tools.payload import (
-    Family,
     Payload,
+    PayloadRules,
     add_flag,
     blocks_text,
     first_text,
@@ -17,14 +17,14 @@ from tooltap.normalizers.tools.payload import (
     objects,
 )
 
-__all__ = ["FAMILIES"]
+__all__ = ["RULES"]
 
 # -- AskUserQuestion ----------------------------------------------------------------------------------------------
 
 
 def _question_input(payload: Payload, raw_name: str) -> Payload:
     asked = payload.get("questions")
-    if not isinstance(asked, list):  # Cline, Copilot: one question, its options as strings
+    if not isinstance(asked, list):  # Cline, Copilot: one question with options as strings
         asked = [payload] if nonblank(payload.get("question")) else []
     questions = [_question(one) for one in objects(asked)]
     if questions:
@@ -50,10 +50,10 @@ def _question_output(value: Any, raw_name: str) -> Payload:
 
 
 def _answer(answer: Any) -> Any:
-    """Codex answers `{question id: {answers: ["A", "B"]}}`; several choices are joined as Claude joins them."""
-    given = answer.get("answers") if isinstance(answer, dict) else answer
-    if isinstance(given, list) and all(isinstance(one, str) for one in given):
-        return ", ".join(given)
+    """Codex returns `{question id: {answers: ["A", "B"]}}`. Several choices are joined as Claude joins them."""
+    choices = answer.get("answers") if isinstance(answer, dict) else answer
+    if isinstance(choices, list) and all(isinstance(one, str) for one in choices):
+        return ", ".join(choices)
     return answer
 
 
@@ -78,27 +78,25 @@ _QUOTED = re.compile(r'"([^"]+)"')
 
 def _title_output(value: Any, raw_name: str) -> Payload:
     payload = keep_output(value, raw_name) if isinstance(value, dict) else {}
-    said = blocks_text(payload.get("content")) if isinstance(value, dict) else blocks_text(value)
-    if said is None:
-        said = first_text(payload, ("message",))
-    if said is None:
+    text = blocks_text(payload.get("content")) if isinstance(value, dict) else blocks_text(value)
+    if text is None:
+        text = first_text(payload, ("message",))
+    if text is None:
         return keep_output(value, raw_name)
-    title = _NEW_TITLE.search(said) or _QUOTED.search(said)
+    title = _NEW_TITLE.search(text) or _QUOTED.search(text)
     if title:
         payload["title"] = next(group for group in title.groups() if group is not None)
     else:
-        payload["message"] = said
+        payload["message"] = text
     return payload
 
 
-_KEPT = Family(keep_input, keep_output)
-
-FAMILIES = {
-    "AskUserQuestion": Family(_question_input, _question_output, json_result=True),
-    "Reasoning": Family(keep_input, _reasoning_output, string_key="title"),
-    "change_title": Family(keep_input, _title_output, string_key="title"),
-    "EnterPlanMode": _KEPT,
-    "ExitPlanMode": Family(keep_input, keep_output, string_key="plan"),
-    "AcpHistoryImport": _KEPT,
-    "WorkspaceIndexingPermission": _KEPT,
+RULES = {
+    "AskUserQuestion": PayloadRules(_question_input, _question_output, json_result=True, preview=("questions",)),
+    "Reasoning": PayloadRules(keep_input, _reasoning_output, string_key="title", preview=("title",)),
+    "change_title": PayloadRules(keep_input, _title_output, string_key="title", preview=("title",)),
+    "EnterPlanMode": PayloadRules(keep_input, keep_output),
+    "ExitPlanMode": PayloadRules(keep_input, keep_output, string_key="plan", preview=("plan",)),
+    "AcpHistoryImport": PayloadRules(keep_input, keep_output, preview=("remoteSessionId",)),
+    "WorkspaceIndexingPermission": PayloadRules(keep_input, keep_output, preview=("title",)),
 }

@@ -1,11 +1,19 @@
-"""Edit and MultiEdit: pieces of a file replaced. Texts keep their whitespace, or they could not be applied."""
+"""Edit and MultiEdit: replacing parts of a file. Texts keep their whitespace, which is needed to apply them."""
 
 from __future__ import annotations
 
 from tooltap.normalizers.tools.files import PATH_KEYS, add_file_path, change_output
-from tooltap.normalizers.tools.payload import Family, Payload, add_alias, add_flag, first_text, objects
+from tooltap.normalizers.tools.payload import (
+    PREVIEW_PATHS,
+    Payload,
+    PayloadRules,
+    add_alias,
+    add_flag,
+    first_text,
+    objects,
+)
 
-__all__ = ["FAMILIES", "NEW_TEXT_KEYS", "OLD_TEXT_KEYS"]
+__all__ = ["RULES", "NEW_TEXT_KEYS", "OLD_TEXT_KEYS"]
 
 OLD_TEXT_KEYS = ("old_string", "oldText", "oldString", "old_str", "old_text")
 NEW_TEXT_KEYS = ("new_string", "newText", "newString", "new_str", "new_text")
@@ -14,7 +22,7 @@ _EDIT_LIST_KEYS = ("edits", "edit", "changes", "replacements")
 
 
 def _edit_input(payload: Payload, raw_name: str) -> Payload:
-    if isinstance(payload.get("content"), list):  # ACP: the diff that would be shown for the change
+    if isinstance(payload.get("content"), list):  # ACP: the diff shown for the change
         payload.setdefault("items", payload["content"])
     add_file_path(payload)
     _add_texts(payload)
@@ -50,4 +58,7 @@ def _add_texts(edit: Payload) -> None:
     add_flag(edit, *_REPLACE_ALL_KEYS)
 
 
-FAMILIES = {"Edit": Family(_edit_input, change_output), "MultiEdit": Family(_multi_edit_input, change_output)}
+RULES = {
+    "Edit": PayloadRules(_edit_input, change_output, preview=PREVIEW_PATHS),
+    "MultiEdit": PayloadRules(_multi_edit_input, change_output, preview=PREVIEW_PATHS),
+}

@@ -6,9 +6,10 @@ import re
 from typing import Any
 
 from tooltap.normalizers.tools.payload import (
+    PREVIEW_PATHS,
     TEXT_KEYS,
-    Family,
     Payload,
+    PayloadRules,
     add_alias,
     add_flag,
     add_number,
@@ -20,7 +21,7 @@ from tooltap.normalizers.tools.payload import (
     strings,
 )
 
-__all__ = ["FAMILIES", "PATH_KEYS", "add_file_path", "change_output"]
+__all__ = ["RULES", "PATH_KEYS", "add_file_path", "change_output"]
 
 PATH_KEYS = ("file_path", "path", "filepath", "filePath", "absolute_path", "abs_path", "target_file", "file")
 CONTENT_KEYS = ("file_content", "file_text", "new_content", "text", "data", "newText", "new_text", "contents")
@@ -28,7 +29,7 @@ _FILE_LIST_KEYS = ("file_paths", "paths", "files", "locations", "items")
 
 
 def file_paths(payload: Payload) -> list[str]:
-    """Every file an input names, each once."""
+    """All files that an input names, each once."""
     single = first_text(payload, PATH_KEYS)
     if single is not None:
         return [single]
@@ -41,7 +42,7 @@ def file_paths(payload: Payload) -> list[str]:
 
 
 def add_file_path(payload: Payload) -> None:
-    """`file_path` where one file is meant, `file_paths` where several are."""
+    """Set `file_path` for one file, `file_paths` for several."""
     paths = file_paths(payload)
     if len(paths) == 1:
         payload["file_path"] = paths[0]
@@ -65,7 +66,7 @@ def _read_input(payload: Payload, raw_name: str) -> Payload:
 
 
 def _line_range(payload: Payload) -> tuple[int | None, int | None]:
-    """Gemini 0.61 says `start_line` and `end_line`; Copilot 1.0 `view_range`, whose -1 is the end of the file."""
+    """Gemini 0.61 has `start_line` and `end_line`; Copilot 1.0 has `view_range`, in which -1 is the end of the file."""
     view_range = payload.get("view_range")
     if isinstance(view_range, list) and len(view_range) == 2 and all(map(is_integer, view_range)):
         return view_range[0], view_range[1]
@@ -89,8 +90,7 @@ def _read_output(value: Any, raw_name: str) -> Payload:
 
 
 NUMBERING_TOOLS = ("Read", "ReadFile")
-"""Raw names of the tools that put line numbers before the text: Claude's (`1\\ttext`, before 2.0 `     1→text`) and
-Kimi's."""
+"""Raw names of tools that number the lines of the text: Claude's (`1\\ttext`, before 2.0 `     1→text`) and Kimi's."""
 
 _CAT_LINE = re.compile(r" *(\d+)[\t→](.*)", re.ASCII | re.DOTALL)
 
@@ -111,7 +111,7 @@ _FOOTER = re.compile(r"\(End of file.* total (\d+) lines", re.ASCII)
 
 
 def _wrapped_file(text: str) -> Payload | None:
-    """OpenCode's answer: numbered lines in `<file>` (`00001| text`) or, since 1.x, in `<content>` (`1: text`)."""
+    """Read OpenCode's format: numbered lines in `<file>` (`00001| text`) or, since 1.x, in `<content>` (`1: text`)."""
     text = text.replace("\r\n", "\n")
     wrapper = _WRAPPER.search(text)
     if wrapper is None:
@@ -135,7 +135,7 @@ def _wrapped_file(text: str) -> Payload | None:
 
 
 def _write_input(payload: Payload, raw_name: str) -> Payload:
-    if isinstance(payload.get("content"), list):  # ACP: the diff that would be shown for the file
+    if isinstance(payload.get("content"), list):  # ACP: the diff shown for the file
         payload.setdefault("items", payload["content"])
     add_file_path(payload)
     add_alias(payload, "content", *CONTENT_KEYS)
@@ -157,7 +157,7 @@ def _delete_input(payload: Payload, raw_name: str) -> Payload:
 
 
 def change_output(value: Any, raw_name: str) -> Payload:
-    """The result of a change: what the tool said is `message`, whether the change took effect `applied`."""
+    """Make the result of a change: the text is `message`, and `applied` states whether the change took effect."""
     return _outcome(value, "applied")
 
 
@@ -176,8 +176,12 @@ def _outcome(value: Any, flag: str) -> Payload:
     return payload
 
 
-FAMILIES = {
-    "Read": Family(_read_input, _read_output, string_key="file_path", list_key="file_paths"),
-    "Write": Family(_write_input, change_output),
-    "Delete": Family(_delete_input, _delete_output, string_key="file_path", list_key="file_paths"),
+RULES = {
+    "Read": PayloadRules(
+        _read_input, _read_output, string_key="file_path", list_key="file_paths", preview=PREVIEW_PATHS
+    ),
+    "Write": PayloadRules(_write_input, change_output, preview=PREVIEW_PATHS),
+    "Delete": PayloadRules(
+        _delete_input, _delete_output, string_key="file_path", list_key="file_paths", preview=PREVIEW_PATHS
+    ),
 }

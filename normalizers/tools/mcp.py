@@ -1,20 +1,20 @@
-"""Tools of MCP servers, `mcp__<server>__<tool>`: the arguments are the server's own business."""
+"""Tools of MCP servers, `mcp__<server>__<tool>`. Only the server knows their arguments."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tooltap.normalizers.tools.payload import Family, Payload, keys_and_text
+from tooltap.normalizers.tools.payload import Payload, PayloadRules, keys_and_text
 
-__all__ = ["PREFIX", "family"]
+__all__ = ["PREFIX", "rules"]
 
 PREFIX = "mcp__"
 
 
-def family(name: str) -> Family:
-    """The payloads of the tool called `name`.
+def rules(name: str) -> PayloadRules:
+    """The rules for the MCP tool `name`.
 
-    `_mcp` names server and tool where the name has just one place to part them; with more, either could contain it.
+    `_mcp` states server and tool if the name has exactly one separator; otherwise the split is ambiguous.
     """
     parts = name.removeprefix(PREFIX).split("__")
     identity = {"serverId": parts[0], "toolId": parts[1]} if len(parts) == 2 and all(parts) else None
@@ -29,4 +29,4 @@ def family(name: str) -> Family:
             payload.setdefault("text", text)
         return payload
 
-    return Family(tool_input, tool_output)
+    return PayloadRules(tool_input, tool_output)

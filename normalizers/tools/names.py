@@ -1,7 +1,7 @@
-"""Raw tool name -> canonical tool name.
+"""Finds the canonical name of a tool from its raw name.
 
-The tables are in `tool_names.py`; here are the names that mean different tools by what they are called with. Names are
-an open set: an unknown one, and every `mcp__<server>__<tool>`, stays as it is.
+The tables are in `tool_names.py`. This module adds the raw names whose meaning depends on the input. Names are an open
+set: an unknown name, and every `mcp__<server>__<tool>`, stays unchanged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["canonical_name"]
 
 
 def canonical_name(raw_name: str, value: Any, call_id: str) -> str:
-    """The canonical tool for a call named `raw_name` with input `value`; the name unchanged where there is none."""
+    """The canonical name for a call of `raw_name` with input `value`; `raw_name` itself if there is none."""
     if raw_name in SPELLED_NAMES:
         return SPELLED_NAMES[raw_name]
     name = raw_name
@@ -30,7 +30,7 @@ def canonical_name(raw_name: str, value: Any, call_id: str) -> str:
 
 
 def _unknown_tool(value: Mapping[str, Any], call_id: str) -> str | None:
-    """Auggie over ACP asks for the permission to index the workspace under this name."""
+    """Auggie over ACP uses this name to request the permission to index the workspace."""
     title = value.get("title")
     if not isinstance(title, str):
         call = value.get("toolCall")
@@ -43,14 +43,14 @@ def _delete(value: Mapping[str, Any], call_id: str) -> str:
 
 
 def _write(value: Mapping[str, Any], call_id: str) -> str:
-    # Gemini over ACP: `write_todos` has kind `write`, and its id begins with the tool's name.
+    # Gemini over ACP: `write_todos` has kind `write`, and its call id starts with the tool's name.
     if call_id.startswith("write_todos") or _filled(value.get("todos"), list):
         return "TodoWrite"
     return "Write"
 
 
 def _edit(value: Mapping[str, Any], call_id: str) -> str:
-    """ACP's kind `edit` covers patches and new files; Pi, Kimi and Vibe edit several places with one tool."""
+    """ACP's kind `edit` covers patches and new files. Pi, Kimi and Vibe make several edits with one tool."""
     if _filled(value.get("changes"), dict):
         return "Patch"
     if any(_filled(value.get(key), list) for key in ("edits", "edit", "changes")):
@@ -61,7 +61,7 @@ def _edit(value: Mapping[str, Any], call_id: str) -> str:
 
 
 def _editor(value: Mapping[str, Any], call_id: str) -> str:
-    """One tool for everything: Anthropic's text editor has a `command`, Cline's `editor` goes by its arguments."""
+    """One tool for several: Anthropic's text editor has a `command`; Cline's `editor` depends on its arguments."""
     command = value.get("command")
     if command == "view":
         return "Read"
@@ -80,17 +80,17 @@ def _fetch(value: Mapping[str, Any], call_id: str) -> str | None:
 
 
 def _search(value: Mapping[str, Any], call_id: str) -> str:
-    # codex-acp 2.6.0 gives its web searches the kind `search`; the item's own type is in the input.
+    # codex-acp 2.6.0 reports web searches with kind `search`; the type of the item is in the input.
     return "WebSearch" if name_key(str(value.get("type"))) == "websearch" else "CodeSearch"
 
 
 def _todo(value: Mapping[str, Any], call_id: str) -> str:
-    """Vibe reads and writes the list with one tool."""
+    """Vibe reads and writes the list with the same tool."""
     return "TodoRead" if value.get("action") == "read" else "TodoWrite"
 
 
 def _collaboration(value: Mapping[str, Any], call_id: str) -> str | None:
-    """Codex items name the collaboration tool in `tool`, without saying `agent` again (`wait`)."""
+    """Codex items name the collaboration tool in `tool`, without the suffix `agent` (`wait`)."""
     tool = name_key(str(value.get("tool")))
     return TOOL_NAMES.get(tool) or TOOL_NAMES.get(f"{tool}agent")
 
@@ -120,4 +120,4 @@ _RULES: dict[Callable[[Mapping[str, Any], str], str | None], str] = {
 }
 
 BY_INPUT = {name_key(raw): rule for rule, names in _RULES.items() for raw in names.split()}
-"""Key of a raw name -> rule, where the name alone does not decide."""
+"""`name_key` of a raw name -> rule, if the name alone does not decide."""

@@ -1,9 +1,9 @@
 """Patch and Diff: changes to several files at once.
 
-A patch has `changes`: path -> `{type, …}`. `type` is add, modify, delete or rename, and beside the provider's own keys
-stands what it says in one form: `add.content`, `delete.content`, `modify.old_content` and `modify.new_content`, or,
-where a change has several hunks, `modify.hunks[]` of `old_start`, `new_start`, `old_content` and `new_content`. Texts
-of hunks end without a newline. `move_path` is the new path of a rename.
+A patch has `changes`: path -> `{type, …}`. `type` is add, modify, delete or rename. Next to the provider's own keys, a
+change has canonical ones: `add.content`, `delete.content`, `modify.old_content` and `modify.new_content`; or, for
+several hunks, `modify.hunks[]` with `old_start`, `new_start`, `old_content` and `new_content`. Texts of hunks have no
+final newline. `move_path` is the new path of a rename.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 from tooltap.normalizers.tools.apply_patch import parse_patch
 from tooltap.normalizers.tools.files import PATH_KEYS, change_output
 from tooltap.normalizers.tools.payload import (
-    Family,
     Payload,
+    PayloadRules,
     add_text,
     first_text,
     keep_output,
@@ -25,7 +25,7 @@ from tooltap.normalizers.tools.payload import (
 )
 from tooltap.normalizers.tools.unified_diff import Hunk, hunks, split_files
 
-__all__ = ["FAMILIES", "canonical_change"]
+__all__ = ["RULES", "canonical_change"]
 
 _TYPES = {
     "add": "add",
@@ -35,7 +35,7 @@ _TYPES = {
     "rename": "rename",
     "move": "rename",
 }
-"""Whatever else a provider says (`update`, `modify`, …) changes a file."""
+"""Every other type (`update`, `modify`, …) means modify."""
 
 _TEXT_KEYS = ("patch", "patchText", "patch_text", "input", "unified_diff", "diff")
 
@@ -67,7 +67,7 @@ def _changes(payload: Payload) -> Payload:
 
 
 def canonical_change(change: Any) -> Payload:
-    """One file's change, from whatever a provider says about it."""
+    """Make the canonical change of one file from any provider's form."""
     if not isinstance(change, dict):
         return {"value": change}
     change = dict(change)
@@ -76,7 +76,7 @@ def canonical_change(change: Any) -> Payload:
     if isinstance(kind, dict):  # Codex app-server: {kind: {type, move_path}, diff}
         change = {**change, **kind}
         del change["kind"]
-        if _type(change) in ("add", "delete"):  # its `diff` is the file's content, whatever that looks like
+        if _type(change) in ("add", "delete"):  # its `diff` is the content of the file, even if it looks like a diff
             change.setdefault("content", change.get("diff"))
             diff = None
     elif nonblank(kind):  # Codex exec: {path, kind}
@@ -84,7 +84,7 @@ def canonical_change(change: Any) -> Payload:
         del change["kind"]
     old = first_text(change, ("old_content", "oldContent", "oldText"))
     new = first_text(change, ("new_content", "newContent", "newText"))
-    if diff is not None and nonblank(change.get("move_path")):  # Codex app-server says it again under the diff
+    if diff is not None and nonblank(change.get("move_path")):  # Codex app-server repeats the path after the diff
         diff = diff.removesuffix(f"\n\nMoved to: {change['move_path']}")
     if change.get("type") == "diff":  # ACP: a file without an old text is new
         change["type"] = "add" if old is None else "modify"
@@ -116,7 +116,7 @@ def _type(change: Payload) -> str:
 
 
 def _modify(parts: list[Hunk]) -> Payload:
-    told = [
+    converted = [
         {
             "old_start": hunk.old_start,
             "new_start": hunk.new_start,
@@ -125,9 +125,9 @@ def _modify(parts: list[Hunk]) -> Payload:
         }
         for hunk in parts
     ]
-    if len(told) == 1:
+    if len(converted) == 1:
         return {"old_content": parts[0].old, "new_content": parts[0].new}
-    return {"hunks": [without_nulls(hunk) for hunk in told]}
+    return {"hunks": [without_nulls(hunk) for hunk in converted]}
 
 
 def _patch_output(value: Any, raw_name: str) -> Payload:
@@ -145,7 +145,7 @@ def _diff_input(payload: Payload, raw_name: str) -> Payload:
     return payload
 
 
-FAMILIES = {
-    "Patch": Family(_patch_input, _patch_output, string_key="patch"),
-    "Diff": Family(_diff_input, keep_output, string_key="unified_diff"),
+RULES = {
+    "Patch": PayloadRules(_patch_input, _patch_output, string_key="patch", preview=("changes",)),
+    "Diff": PayloadRules(_diff_input, keep_output, string_key="unified_diff"),
 }

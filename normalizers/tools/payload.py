@@ -1,7 +1,7 @@
-"""What the families share: taking payloads apart, aliases, text of content blocks, errors.
+"""Functions that the tool families share: reading payloads, aliases of keys, text of content blocks, errors.
 
-Canonical keys are put beside the provider's own, and what nobody knows is kept. A key goes only where a canonical one
-has all it says: text that was under `content`.
+Canonical keys are added next to the provider's own keys, and unknown keys are retained. A key is removed only if a
+canonical key holds its whole value, such as text under `content`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import Any, NamedTuple, TypeAlias, TypeGuard
 import msgspec
 
 __all__ = [
+    "PREVIEW_PATHS",
     "TEXT_KEYS",
-    "Family",
+    "PayloadRules",
     "Payload",
     "add_alias",
     "add_flag",
@@ -35,44 +36,50 @@ __all__ = [
 
 Payload: TypeAlias = dict[str, Any]
 
+PREVIEW_PATHS = ("file_path", "file_paths", "notebook_path", "path")
+"""Keys of paths, for the preview of a tool that works on a file."""
 
-class Family(NamedTuple):
-    """How one canonical tool's payloads are made."""
+
+class PayloadRules(NamedTuple):
+    """How the payloads of one canonical tool are made."""
 
     input: Callable[[Payload, str], Payload]
-    """From the keys of a provider's input and the raw tool name. May change and return the payload it is given."""
+    """Makes the input from the provider's keys and the raw tool name. May change and return its argument."""
     output: Callable[[Any, str], Payload]
-    """From what the tool answered (a string, a list of blocks or an object; never None) and the raw tool name."""
+    """Makes the result from the provider's value (a string, a list of blocks or an object; never None) and the raw tool
+    name."""
     string_key: str = "value"
-    """What an input that is a bare string stands for."""
+    """The key for an input that is a bare string."""
     list_key: str = "items"
-    """What an input that is a bare list stands for."""
+    """The key for an input that is a bare list."""
     json_result: bool = False
-    """Whether a result that is a string of JSON is the object it describes."""
+    """Whether to decode a result that is a string of JSON."""
+    preview: tuple[str, ...] = ()
+    """Keys of the input for the preview, the most informative first; empty for a tool without a preview."""
 
 
-# -- taking apart -------------------------------------------------------------------------------------------------
+# -- reading payloads -------------------------------------------------------------------------------------------------
 
 
-def input_payload(value: Any, family: Family) -> Payload:
-    """The keys of an input, whatever it is."""
+def input_payload(value: Any, rules: PayloadRules) -> Payload:
+    """The input as an object, whatever its type."""
     if isinstance(value, dict):
         return without_nulls(dict(value))
     if isinstance(value, str):
-        return {family.string_key: value}
+        return {rules.string_key: value}
     if isinstance(value, list):
-        return {family.list_key: value}
+        return {rules.list_key: value}
     return {} if value is None else {"value": value}
 
 
 TEXT_KEYS = ("text", "output", "result", "stdout", "aggregated_output", "formatted_output", "value", "body")
-"""Where providers put the text of a result, if not under `content`."""
+"""Keys under which providers put the text of a result, besides `content`."""
 
 
 def keys_and_text(value: Any, other_keys: Iterable[str] = ()) -> tuple[Payload, str | None]:
-    """The keys of a result, and its text: `content`, else the first of `other_keys` that is a string.
+    """Return the keys of a result and its text: `content`, else the first of `other_keys` that is a string.
 
-    Text under `content` is taken out, because the family puts it where its tool has text; blocks that are no text stay.
+    Text under `content` is removed, because the caller puts it under the tool's own key. Blocks that are not text stay.
     """
     if isinstance(value, str):
         return {}, value
@@ -99,7 +106,7 @@ def keys_and_text(value: Any, other_keys: Iterable[str] = ()) -> tuple[Payload, 
 
 
 def blocks_text(content: Any) -> str | None:
-    """The text of a string or of a list of content blocks, one line each; None if there is none."""
+    """The text of a string, or of a list of content blocks joined by newlines; None if there is none."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
@@ -122,7 +129,7 @@ def _other_blocks(content: list[Any]) -> list[Any]:
 
 
 def decode_json(value: Any) -> Any:
-    """The object or list that a string describes, else the value itself."""
+    """Decode a string that is a JSON object or array; return anything else unchanged."""
     if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
         return value
     try:
@@ -139,7 +146,7 @@ def nonblank(value: Any) -> TypeGuard[str]:
 
 
 def first_text(payload: Payload, keys: Iterable[str]) -> str | None:
-    """The first value under `keys` that is a string and not blank, with its whitespace."""
+    """The first value under `keys` that is a non-blank string, unstripped."""
     for key in keys:
         value = payload.get(key)
         if isinstance(value, str) and value and not value.isspace():
@@ -148,12 +155,12 @@ def first_text(payload: Payload, keys: Iterable[str]) -> str | None:
 
 
 def strings(value: Any) -> list[str]:
-    """The strings of a list that are not blank."""
+    """The non-blank strings of a list; empty if the value is not a list."""
     return [item for item in value if nonblank(item)] if isinstance(value, list) else []
 
 
 def objects(value: Any) -> list[Payload]:
-    """The objects of a list."""
+    """The objects of a list; empty if the value is not a list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
@@ -161,14 +168,14 @@ def objects(value: Any) -> list[Payload]:
 
 
 def add_text(payload: Payload, key: str, *aliases: str) -> None:
-    """Fill `key`, unless it holds text, from the first alias that does."""
+    """Set `key` to the first non-blank text under `key` or an alias."""
     found = first_text(payload, (key, *aliases))
     if found is not None:
         payload[key] = found
 
 
 def add_alias(payload: Payload, key: str, *aliases: str) -> None:
-    """Fill `key`, unless it is a string, from the first alias that is one, be it empty or blank."""
+    """Set `key` to the first string under `key` or an alias, even an empty one."""
     for name in (key, *aliases):
         if isinstance(value := payload.get(name), str):
             payload[key] = value
@@ -194,7 +201,7 @@ def is_integer(value: Any) -> TypeGuard[int]:
 
 
 def without_nulls(payload: Payload) -> Payload:
-    """Absent means not known; null is never written for it. The payload itself where it has none."""
+    """Remove nulls: an unknown value is absent, never null. Returns the same object if there are none."""
     if None not in payload.values():
         return payload
     return {key: value for key, value in payload.items() if value is not None}
@@ -202,11 +209,11 @@ def without_nulls(payload: Payload) -> Payload:
 
 # -- errors -------------------------------------------------------------------------------------------------------
 
-_FAILED_WORDS = ("failed", "error", "cancelled")
+_FAILED_STATUSES = ("failed", "error", "cancelled")
 
 
 def error_message(payload: Payload) -> str | None:
-    """What a result says went wrong: `error`, or where it is marked as failed, also `stderr`, `message` or `text`."""
+    """The error message of a result: `error`; or, if the result is marked as failed, `stderr`, `message` or `text`."""
     if nonblank(payload.get("errorMessage")):
         return str(payload["errorMessage"])
     error = payload.get("error")
@@ -214,13 +221,13 @@ def error_message(payload: Payload) -> str | None:
         error = first_text(error, ("message", "text", "error")) or msgspec.json.encode(error).decode()
     if nonblank(error):
         return error.strip()
-    if not _says_it_failed(payload):
+    if not _is_marked_failed(payload):
         return None
-    words = first_text(payload, ("stderr", "message", "text"))
-    return words.strip() if words is not None else None
+    message = first_text(payload, ("stderr", "message", "text"))
+    return message.strip() if message is not None else None
 
 
-def _says_it_failed(payload: Payload) -> bool:
+def _is_marked_failed(payload: Payload) -> bool:
     exit_code = payload.get("exit_code")
     return (
         payload.get("isError") is True
@@ -229,12 +236,12 @@ def _says_it_failed(payload: Payload) -> bool:
         or payload.get("success") is False
         or payload.get("applied") is False
         or payload.get("deleted") is False
-        or payload.get("status") in _FAILED_WORDS
+        or payload.get("status") in _FAILED_STATUSES
         or (is_integer(exit_code) and exit_code != 0)
     )
 
 
-# -- tools without rules of their own -----------------------------------------------------------------------------
+# -- defaults -----------------------------------------------------------------------------
 
 
 def keep_input(payload: Payload, raw_name: str) -> Payload:

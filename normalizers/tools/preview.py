@@ -1,4 +1,4 @@
-"""The telling argument of a call, in one short line."""
+"""The preview of a call: its most informative argument in one short line."""
 
 from __future__ import annotations
 
@@ -6,57 +6,39 @@ import re
 import unicodedata
 from typing import Any
 
+from tooltap.normalizers.tools import PAYLOAD_RULES
+from tooltap.normalizers.tools.payload import PREVIEW_PATHS
+
 __all__ = ["LENGTH", "preview", "shortened"]
 
 LENGTH = 40
 """Code points."""
 
-_PATHS = ("file_path", "file_paths", "notebook_path", "path")
-_KEYS: dict[str, tuple[str, ...]] = {
-    "Bash": ("command",),
-    "Read": _PATHS,
-    "Write": _PATHS,
-    "Edit": _PATHS,
-    "MultiEdit": _PATHS,
-    "Delete": _PATHS,
-    "Patch": ("changes",),
-    "Glob": ("pattern", "path"),
-    "Grep": ("pattern", "path"),
-    "LS": ("path",),
-    "CodeSearch": ("query",),
-    "WebFetch": ("url", "urls", "prompt"),
-    "WebSearch": ("query",),
-    "TodoWrite": ("todos",),
-    "Task": ("description", "subject", "prompt", "taskId"),
-    "Reasoning": ("title",),
-    "ExitPlanMode": ("plan",),
-    "AskUserQuestion": ("questions",),
-    "WorkspaceIndexingPermission": ("title",),
-    "AcpHistoryImport": ("remoteSessionId",),
-    "change_title": ("title",),
-    "NotebookEdit": _PATHS,
+_OTHER_TOOLS = {
+    "NotebookEdit": PREVIEW_PATHS,
     "Skill": ("skill", "name"),
     "ToolSearch": ("query",),
-    "mcp__tooltap__render_file_contents": _PATHS,
+    "mcp__tooltap__render_file_contents": PREVIEW_PATHS,
     "mcp__tooltap__run_and_display": ("command",),
 }
-"""Canonical name -> keys of the input, the most telling first."""
-
-SILENT = ("Diff", "EnterPlanMode", "TodoRead")
-"""Canonical tools whose input tells nothing in a line: a whole diff, or no arguments at all."""
+"""Tools without payload rules -> keys of the input, the most informative first."""
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 
 
 def preview(name: str, payload: dict[str, Any], cwd: str | None) -> str | None:
-    """At most 40 code points; a path keeps its end, other text its beginning. A tool nobody knows shows its only short
-    argument, or nothing."""
-    for key in _KEYS.get(name, ()):
+    """At most 40 code points. A path keeps its end, other text its beginning. An unknown tool is previewed only if it
+    has a single short argument."""
+    rules = PAYLOAD_RULES.get(name)
+    keys = _OTHER_TOOLS.get(name) if rules is None else rules.preview
+    if keys is None:
+        return _only_argument(payload)
+    for key in keys:
         value = payload.get(key)
-        shown = _path(value, cwd) if key in _PATHS or key == "changes" else _beginning(value)
+        shown = _path(value, cwd) if key in PREVIEW_PATHS or key == "changes" else _beginning(value)
         if shown:
             return shown
-    return None if name in _KEYS or name in SILENT else _only_argument(payload)
+    return None
 
 
 def _only_argument(payload: dict[str, Any]) -> str | None:
@@ -68,7 +50,7 @@ def _only_argument(payload: dict[str, Any]) -> str | None:
 
 
 def _path(value: Any, cwd: str | None) -> str:
-    """Of several paths the first, and how many more there are."""
+    """The path, or the first of several and the number of the others."""
     named = [value] if isinstance(value, str) else value if isinstance(value, list | dict) else []
     paths = [path for path in named if isinstance(path, str)]
     if not paths:
@@ -83,7 +65,7 @@ def _path(value: Any, cwd: str | None) -> str:
 
 def _beginning(value: Any) -> str:
     if isinstance(value, list) and value:
-        # Of a to-do list the entry in progress, else the first; of questions the first.
+        # A to-do list shows the entry in progress, else the first; questions show the first.
         entries = [entry for entry in value if isinstance(entry, dict)] or [{}]
         entry = next((one for one in entries if one.get("status") == "in_progress"), entries[0])
         value = entry.get("content") or entry.get("question")
@@ -91,12 +73,12 @@ def _beginning(value: Any) -> str:
 
 
 def shortened(text: str) -> str:
-    """The beginning of a text, on one line."""
+    """The beginning of a text on one line."""
     return _one_line(text[: 20 * LENGTH])[:LENGTH].rstrip()
 
 
 def _one_line(text: str) -> str:
-    """Without terminal escapes, control and direction characters; runs of whitespace are one space."""
+    """Remove terminal escapes, control and direction characters, and collapse whitespace."""
     if not text.isprintable():
         text = "".join(char for char in _ESCAPES.sub("", text) if char.isspace() or not _is_control(char))
     return " ".join(text.split())

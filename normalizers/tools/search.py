@@ -1,7 +1,7 @@
-"""Grep, Glob, LS and CodeSearch: what was found, whether it came as a list or as text.
+"""Grep, Glob, LS and CodeSearch: the matches, from a list or from text.
 
-`matches` of Grep and CodeSearch are `{filePath?, line?, excerpt?}`; those of Glob, and the `entries` of LS, strings. A
-result's text is kept as `text` where it says more than was found (context lines, notes that it was cut).
+`matches` of Grep and CodeSearch are `{filePath?, line?, excerpt?}`; `matches` of Glob and `entries` of LS are strings.
+The text of a result is retained as `text` if it holds more than the matches (context lines, notes on truncation).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from tooltap.normalizers.tools.payload import (
     TEXT_KEYS,
-    Family,
     Payload,
+    PayloadRules,
     add_text,
     is_integer,
     keys_and_text,
@@ -20,7 +20,7 @@ from tooltap.normalizers.tools.payload import (
     strings,
 )
 
-__all__ = ["FAMILIES"]
+__all__ = ["RULES"]
 
 _HEADING = re.compile(r"Found \d+ |Directory listing for |-{2,}$", re.ASCII)
 _NOTHING = re.compile(r"(?:No (?:files|matches|results)|0 matches|Found 0 )", re.IGNORECASE)
@@ -34,22 +34,22 @@ _LINE_UNDER_FILE = re.compile(r"\s*L(?:ine )?(\d+): ?(.*)", re.ASCII | re.DOTALL
 class Found(NamedTuple):
     matches: list[Any]
     is_all: bool
-    """Whether the text said nothing else."""
+    """Whether the text holds nothing but the matches."""
 
 
 # -- text ---------------------------------------------------------------------------------------------------------
 
 
 def _found_lines(text: str) -> Found:
-    """The lines of a list of names."""
+    """Read a list of names, one per line."""
     lines = [line for line in text.splitlines() if line.strip()]
     names = [line for line in lines if not (_HEADING.match(line) or _NOTHING.match(line) or _NOTE.match(line))]
     return Found(names, not any(_NOTE.match(line) for line in lines))
 
 
 def _found_matches(text: str) -> Found:
-    """Matches in any of the forms agents print them: `path:4:text` a line, or lines under the name of their file
-    (OpenCode: `/path:` and `  Line 4: text`; Gemini and Qwen: `File: path` and `L4: text`)."""
+    """Read matches in any agent's format: `path:4:text`, or lines below the name of their file (OpenCode: `/path:` and
+    `  Line 4: text`; Gemini and Qwen: `File: path` and `L4: text`)."""
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines or _NOTHING.match(lines[0]):
         return Found([], len(lines) <= 1)
@@ -164,15 +164,15 @@ def _code_search_input(payload: Payload, raw_name: str) -> Payload:
 
 
 def _join_queries(payload: Payload, key: str) -> None:
-    """Cline searches for several patterns in one call."""
+    """Join the patterns of Cline, which searches for several in one call."""
     queries = strings(payload.get("queries"))
     if queries and not nonblank(payload.get(key)):
         payload[key] = "\n".join(queries)
 
 
-FAMILIES = {
-    "Grep": Family(_grep_input, _matches_output, string_key="pattern"),
-    "Glob": Family(_glob_input, _glob_output, string_key="pattern"),
-    "LS": Family(_ls_input, _ls_output, string_key="path"),
-    "CodeSearch": Family(_code_search_input, _matches_output, string_key="query"),
+RULES = {
+    "Grep": PayloadRules(_grep_input, _matches_output, string_key="pattern", preview=("pattern", "path")),
+    "Glob": PayloadRules(_glob_input, _glob_output, string_key="pattern", preview=("pattern", "path")),
+    "LS": PayloadRules(_ls_input, _ls_output, string_key="path", preview=("path",)),
+    "CodeSearch": PayloadRules(_code_search_input, _matches_output, string_key="query", preview=("query",)),
 }

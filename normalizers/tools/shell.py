@@ -1,4 +1,4 @@
-"""Bash: commands without the shell they were wrapped in, and what they printed."""
+"""Bash: unwrapped commands, and their output."""
 
 from __future__ import annotations
 
@@ -6,9 +6,17 @@ import re
 import shlex
 from typing import Any, TypeGuard
 
-from tooltap.normalizers.tools.payload import Family, Payload, add_number, add_text, is_integer, keys_and_text, nonblank
+from tooltap.normalizers.tools.payload import (
+    Payload,
+    PayloadRules,
+    add_number,
+    add_text,
+    is_integer,
+    keys_and_text,
+    nonblank,
+)
 
-__all__ = ["FAMILIES", "unwrap_argv", "unwrap_command"]
+__all__ = ["RULES", "unwrap_argv", "unwrap_command"]
 
 _SHELL = r"(?:\S*[/\\])?(?:bash|zsh|sh|dash|ksh|fish|powershell|pwsh)(?:\.exe)?"
 _FLAG = r"-(?:l?i?c|c?l|Command)"
@@ -29,14 +37,14 @@ def unwrap_command(command: str) -> str:
 
 
 def unwrap_argv(argv: list[str]) -> str:
-    """The command of an argument list: the script of a shell, else the arguments, quoted where they need it."""
+    """The command of an argument list: the script of a shell, else the arguments, quoted if necessary."""
     if len(argv) == 3 and _SHELL_ALONE.match(argv[0]) and _FLAG_ALONE.match(argv[1]):
         return argv[2]
     return shlex.join(argv)
 
 
 def _unquote(word: str) -> str:
-    """One shell word as the shell would see it. `shlex` does not know `\\$` inside double quotes."""
+    """Unquote one shell word. `shlex` does not handle `\\$` inside double quotes."""
     return _QUOTED.sub(_unquote_part, word)
 
 
@@ -72,7 +80,7 @@ def _bash_output(value: Any, raw_name: str) -> Payload:
     payload, text = keys_and_text(value)
     stdout = payload.get("stdout")
     if not isinstance(stdout, str) or (not stdout and not nonblank(payload.get("stderr"))):
-        # Where a provider merges the streams, an empty `stdout` does not hide them.
+        # A provider that merges the streams may have an empty `stdout` next to the merged text.
         merged = (payload.get(key) for key in ("formatted_output", "aggregated_output", "output", "text"))
         printed = [one for one in (text, stdout, *merged) if isinstance(one, str)]
         stdout = next((one for one in printed if one), printed[0] if printed else None)
@@ -90,7 +98,7 @@ def _bash_output(value: Any, raw_name: str) -> Payload:
 
 
 def _read_tags(payload: Payload, stdout: str) -> None:
-    """Auggie's shell tool answers in tags: `<return-code>0</return-code><output>…</output>`."""
+    """Read the tags in the output of Auggie's shell tool: `<return-code>0</return-code><output>…</output>`."""
     code = _RETURN_CODE.search(stdout)
     output = _OUTPUT.search(stdout)
     if code and not is_integer(payload.get("exit_code")):
@@ -101,4 +109,4 @@ def _read_tags(payload: Payload, stdout: str) -> None:
         del payload["stdout"]
 
 
-FAMILIES = {"Bash": Family(_bash_input, _bash_output, string_key="command")}
+RULES = {"Bash": PayloadRules(_bash_input, _bash_output, string_key="command", preview=("command",))}

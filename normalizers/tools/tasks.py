@@ -1,15 +1,15 @@
-"""Task: a subagent's work (`operation` run), or an entry of a shared task list (create, update, get, list)."""
+"""Task: runs a subagent (`operation` run), or works on a shared task list (create, update, get, list)."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tooltap.normalizers.tools.payload import Family, Payload, add_text, blocks_text, nonblank
+from tooltap.normalizers.tools.payload import Payload, PayloadRules, add_text, blocks_text, nonblank
 
-__all__ = ["FAMILIES"]
+__all__ = ["RULES"]
 
 _OPERATIONS = {"taskcreate": "create", "tasklist": "list", "taskupdate": "update", "taskget": "get"}
-"""Raw name without case and `_` -> operation; every other name of the tool runs a subagent."""
+"""Raw name without case and `_` -> operation. Every other name runs a subagent."""
 
 
 def _input(payload: Payload, raw_name: str) -> Payload:
@@ -24,7 +24,7 @@ def _input(payload: Payload, raw_name: str) -> Payload:
 def _operation_of(payload: Payload, name: str) -> str:
     if name != "task":
         return "run"
-    # ACP: a call that is only known as `task` tells by its input.
+    # ACP: the input of a call that is just named `task` shows the operation.
     if isinstance(payload.get("subject"), str):
         return "create"
     if isinstance(payload.get("taskId"), str | int):
@@ -44,4 +44,8 @@ def _output(value: Any, raw_name: str) -> Payload:
     return dict(value) if text is None else {**value, "content": text}
 
 
-FAMILIES = {"Task": Family(_input, _output, string_key="prompt", json_result=True)}
+RULES = {
+    "Task": PayloadRules(
+        _input, _output, string_key="prompt", json_result=True, preview=("description", "subject", "prompt", "taskId")
+    )
+}

@@ -1,7 +1,7 @@
-"""TodoWrite and TodoRead: the to-do list, whoever calls it a plan.
+"""TodoWrite and TodoRead: the to-do list, which some agents call a plan.
 
-An entry is `{content, status, …}`; `status` is pending, in_progress or completed, or the provider's own word. What else
-a provider says of an entry (`priority`, `id`, `activeForm`, `description`) is kept.
+An entry is `{content, status, …}`. `status` is pending, in_progress or completed, or the provider's own word. Other
+keys of an entry (`priority`, `id`, `activeForm`, `description`) are retained.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from tooltap.normalizers.tools.payload import (
-    Family,
     Payload,
+    PayloadRules,
     decode_json,
     first_text,
     keep_input,
@@ -19,7 +19,7 @@ from tooltap.normalizers.tools.payload import (
     objects,
 )
 
-__all__ = ["FAMILIES", "canonical_todos"]
+__all__ = ["RULES", "canonical_todos"]
 
 _LIST_KEYS = ("todos", "newTodos", "items", "plan", "entries")
 _CONTENT_KEYS = ("content", "step", "title", "text", "subject", "description")
@@ -34,7 +34,7 @@ _STATUS = {
     "complete": "completed",
     "done": "completed",
 }
-"""Status without case, `-` and `_` -> status."""
+"""A provider's status without case, `-` and `_` -> canonical status."""
 
 
 def canonical_todos(items: list[Any]) -> list[Payload]:
@@ -58,7 +58,7 @@ def _status(item: Payload) -> str:
 
 
 def _todos(payload: Payload, keys: tuple[str, ...]) -> list[Payload] | None:
-    """The list under the first of `keys` that has one, be it a string of JSON."""
+    """The first list under `keys`, which may also be a JSON string."""
     for key in keys:
         named = decode_json(payload.get(key))
         if isinstance(named, list):
@@ -79,11 +79,11 @@ def _output(value: Any, raw_name: str) -> Payload:
     if isinstance(value, list) and not any("type" in block for block in objects(value)):
         return {"todos": canonical_todos(value)}
     payload, text = keys_and_text(value, ("output",))
-    said = decode_json(text)
-    if isinstance(said, list):  # OpenCode answers with the list as JSON
-        payload.setdefault("todos", said)
-    elif isinstance(said, dict):  # Vibe: {verb, todos, message} as JSON
-        payload = {**said, **payload}
+    decoded = decode_json(text)
+    if isinstance(decoded, list):  # OpenCode returns the list as JSON
+        payload.setdefault("todos", decoded)
+    elif isinstance(decoded, dict):  # Vibe: {verb, todos, message} as JSON
+        payload = {**decoded, **payload}
     elif nonblank(text):
         payload.setdefault("message", text)
     todos = _todos(payload, ("newTodos", *_LIST_KEYS))
@@ -92,7 +92,7 @@ def _output(value: Any, raw_name: str) -> Payload:
     return payload
 
 
-FAMILIES = {
-    "TodoWrite": Family(_write_input, _output, list_key="todos", json_result=True),
-    "TodoRead": Family(keep_input, _output, json_result=True),
+RULES = {
+    "TodoWrite": PayloadRules(_write_input, _output, list_key="todos", json_result=True, preview=("todos",)),
+    "TodoRead": PayloadRules(keep_input, _output, json_result=True),
 }

@@ -1,42 +1,19 @@
-"""Tables of tool names: which canonical tool a raw name means, and which names are kept as they are.
+"""Tables of tool names: the canonical tool of each raw name, and the raw names that stay unchanged.
 
-Raw names are compared without case, `_`, `-` and spaces (`name_key`), so that `read_file`, `ReadFile` and `readfile`
-are one row. A name whose meaning depends on the input is not here but in `names.py`.
+Raw names are compared without case, `_`, `-` and spaces (`name_key`), so `read_file`, `ReadFile` and `readfile` are the
+same. Names whose meaning depends on the input are in `names.py`.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from tooltap.protocol.tools import TOOLS
+
 __all__ = ["CANONICAL_TOOLS", "LATER_TOOLS", "PASS_THROUGH", "SPELLED_NAMES", "TOOLSETS", "TOOL_NAMES", "name_key"]
 
-CANONICAL_TOOLS = (
-    "Bash",
-    "Read",
-    "Write",
-    "Edit",
-    "MultiEdit",
-    "Delete",
-    "Patch",
-    "Diff",
-    "Glob",
-    "Grep",
-    "LS",
-    "CodeSearch",
-    "WebFetch",
-    "WebSearch",
-    "TodoWrite",
-    "TodoRead",
-    "Task",
-    "Reasoning",
-    "EnterPlanMode",
-    "ExitPlanMode",
-    "AskUserQuestion",
-    "AcpHistoryImport",
-    "WorkspaceIndexingPermission",
-    "change_title",
-)
-"""The 24 of schema V2: those with typed payloads."""
+CANONICAL_TOOLS = tuple(TOOLS)
+"""The tools with typed payloads."""
 
 LATER_TOOLS = (
     "Artifact",
@@ -63,17 +40,17 @@ LATER_TOOLS = (
     "ToolSearch",
     "Workflow",
 )
-"""What agents have grown since V2, under the name Claude Code gives the concept; payloads are the provider's own."""
+"""Tools that agents have added since V2, with Claude Code's names. Their payloads are the provider's own."""
 
 
 def name_key(raw_name: str) -> str:
-    """What two spellings of one tool name have in common."""
+    """The normal form of a tool name, equal for all its spellings."""
     return raw_name.lower().replace("_", "").replace("-", "").replace(" ", "")
 
 
 TOOLSETS = ("file_system.", "functions.", "vibe.")
-"""Toolset names that come before a tool's own: Vibe 3.0.2 (`file_system.bash`) and OpenAI's `functions.`. A dot in any
-other name may be an MCP server's, and stays."""
+"""Prefixes that name a toolset: Vibe 3.0.2 (`file_system.bash`) and OpenAI's `functions.`. Other prefixes with a dot
+may name an MCP server and are not removed."""
 
 _SPELLINGS = {
     "Bash": "bash shell execute GeminiBash CodexBash exec_command shell_command local_shell container.exec"
@@ -122,10 +99,10 @@ _SPELLINGS = {
 }
 
 SPELLED_NAMES = {raw: name for name, spellings in _SPELLINGS.items() for raw in (name, *spellings.split())}
-"""Raw name as agents spell it -> canonical name, where the name alone decides."""
+"""Raw name in its common spelling -> canonical name, if the name alone decides."""
 
 TOOL_NAMES = {name_key(raw): name for name, spellings in _SPELLINGS.items() for raw in spellings.split()}
-"""Key of a raw name -> canonical name, where the name alone decides."""
+"""`name_key` of a raw name -> canonical name, if the name alone decides."""
 
 
 class PassThrough(NamedTuple):
@@ -133,22 +110,22 @@ class PassThrough(NamedTuple):
     why: str
 
 
-_KEPT = {
+_UNCHANGED = {
     PassThrough("any agent", "the model called a tool that does not exist"): "no_such_tool NoSuchTool",
-    PassThrough("claude", "a stand-in in the tool list, never called"): "DeferredToolPlaceholder",
+    PassThrough("claude", "a placeholder in the tool list, never called"): "DeferredToolPlaceholder",
     PassThrough("cline", "team management between agents"): "team_attach_outcome_fragment team_await_runs"
     " team_broadcast team_cancel_run team_cleanup team_create_outcome team_finalize_outcome team_list_outcomes"
     " team_list_runs team_mission_log team_read_mailbox team_review_outcome_fragment team_run_task team_send_message"
     " team_shutdown_teammate team_spawn_teammate team_status team_task",
-    PassThrough("codex", "code mode: runs JavaScript that calls tools, which have calls of their own"): "exec",
+    PassThrough("codex", "code mode: runs JavaScript that calls tools; each has its own call"): "exec",
     PassThrough("codex", "types into a running shell"): "write_stdin",
-    PassThrough("codex", "makes a picture"): "image_generation",
-    PassThrough("codex", "asks for a wider sandbox, and does nothing else"): "request_permissions",
+    PassThrough("codex", "generates an image"): "image_generation",
+    PassThrough("codex", "requests a wider sandbox, and does nothing else"): "request_permissions",
     PassThrough("codex", "runs JavaScript in a session that keeps its variables"): "js_repl js_repl_reset",
     PassThrough("codex", "resource templates, not resources"): "list_mcp_resource_templates",
     PassThrough("codex", "wakes a closed subagent; no other agent can"): "resume_agent",
     PassThrough("codex", "a namespace in the tool list, not a tool"): "clock collaboration functions mcp__fixture",
-    PassThrough("codex, qwen", "the session's goal, which is no to-do list"): "create_goal get_goal update_goal",
+    PassThrough("codex, qwen", "the session's goal, which is not a to-do list"): "create_goal get_goal update_goal",
     PassThrough("copilot", "SQL on its own database, to-do lists among other things"): "sql session_store_sql",
     PassThrough("copilot", "its own manual"): "fetch_copilot_cli_documentation",
     PassThrough("copilot", "names of the running shells, not their output"): "list_bash",
@@ -157,8 +134,8 @@ _KEPT = {
     PassThrough("gemini", "topic and intent of the work, more than a session's title"): "update_topic",
     PassThrough("gemini", "writes to the agent's long-term memory"): "save_memory",
     PassThrough("gemini", "its own manual"): "get_internal_docs",
-    PassThrough("opencode", "what a call with invalid arguments is turned into"): "invalid",
-    PassThrough("qwen", "a proxy: the call takes the inner tool's name where the wire has it"): "tool_call",
+    PassThrough("opencode", "replaces a call with invalid arguments"): "invalid",
+    PassThrough("qwen", "a proxy; the call gets the inner tool's name if the wire states it"): "tool_call",
     PassThrough("qwen", "answers a hook's question in a given schema"): "respond_in_schema",
     PassThrough("qwen", "a region of an image, not the file"): "zoom_image",
     PassThrough("vibe", "schedules, lists and cancels with one tool"): "cron",
@@ -166,9 +143,9 @@ _KEPT = {
     PassThrough("vibe", "searches functions that `run_typescript` can call"): "search_tool_functions",
     PassThrough("vibe", "the harness's own notes"): "unified_harness_scratchpad",
     PassThrough("vibe", "sleeps"): "wait",
-    PassThrough("acp", "kinds that name no tool"): "other move switch_mode",
+    PassThrough("acp", "kinds that do not identify a tool"): "other move switch_mode",
 }
 
-PASS_THROUGH = {raw: reason for reason, names in _KEPT.items() for raw in names.split()}
-"""Raw names of known agents that are kept unchanged -> which agent's, and why. Names found in neither table are kept,
-too, and show in the statistics' `tools`."""
+PASS_THROUGH = {raw: reason for reason, names in _UNCHANGED.items() for raw in names.split()}
+"""Raw names of known agents that stay unchanged -> agent and reason. Names in neither table stay unchanged too, and
+appear in the statistics' `tools`."""

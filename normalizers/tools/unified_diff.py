@@ -1,6 +1,6 @@
-"""Unified diffs taken apart: one part per file, and the old and new text of each hunk.
+"""Parses unified diffs: splits them by file, and returns the old and new text of each hunk.
 
-Hunks may come without line numbers (`@@`, or `@@ def greet(name):`), as patches do that a model wrote.
+Hunks may lack line numbers (`@@`, or `@@ def greet(name):`), as in patches written by a model.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _NO_FILE = "/dev/null"
 
 class Hunk(NamedTuple):
     old_start: int | None
-    """First line, where the hunk has line numbers."""
+    """Number of the first line; None if the hunk has no line numbers."""
     new_start: int | None
     old: str
-    """Lines joined by newlines, without one at the end."""
+    """Lines joined by newlines, without a final one."""
     new: str
 
 
@@ -34,7 +34,7 @@ class FileDiff(NamedTuple):
 
 
 def hunks(diff: str) -> list[Hunk]:
-    """The hunks of one file's diff; lines before the first are headers."""
+    """The hunks of one file's diff. Lines before the first hunk are headers."""
     found: list[Hunk] = []
     lines = diff.removesuffix("\n").split("\n")
     at = 0
@@ -46,7 +46,7 @@ def hunks(diff: str) -> list[Hunk]:
         elif lines[at].startswith("@@"):
             end = next((n for n in range(at + 1, len(lines)) if lines[n].startswith("@@")), len(lines))
             hunk = _hunk(lines[at + 1 : end])
-            if hunk.old != hunk.new:  # several `@@ class …` in a row only say where the next hunk is
+            if hunk.old != hunk.new:  # several `@@ class …` in a row only locate the next hunk
                 found.append(hunk)
             at = end
         else:
@@ -55,7 +55,7 @@ def hunks(diff: str) -> list[Hunk]:
 
 
 def _counted_hunk(header: re.Match[str], lines: list[str], start: int) -> tuple[int, Hunk]:
-    """Where the hunk ends, by its line counts (text after it is not its content), and the hunk."""
+    """Return the end of the hunk, determined by its line counts because other text may follow, and the hunk."""
     old_left, new_left = (1 if header[group] is None else int(header[group]) for group in (2, 4))
     at = start
     while at < len(lines) and (old_left > 0 or new_left > 0):
@@ -67,17 +67,17 @@ def _counted_hunk(header: re.Match[str], lines: list[str], start: int) -> tuple[
 
 
 def _hunk(lines: list[str]) -> Hunk:
-    # "\\ No newline at end of file" is no line of either text.
+    # "\\ No newline at end of file" is not a line of either text.
     old = [line[1:] for line in lines if line[:1] not in ("+", "\\")]
     new = [line[1:] for line in lines if line[:1] not in ("-", "\\")]
     return Hunk(None, None, "\n".join(old), "\n".join(new))
 
 
 def split_files(diff: str) -> list[FileDiff]:
-    """The parts of a diff of several files, in order. Empty where nothing names a file."""
+    """Split a diff of several files, in order. Empty if no line names a file."""
     parts: list[list[str]] = []
     lines = diff.split("\n")
-    inside = 0  # lines that the current hunk still has to come
+    inside = 0  # remaining lines of the current hunk, old and new
     seen_hunk = False
     for line in lines:
         header = _HUNK.match(line)

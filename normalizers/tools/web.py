@@ -6,8 +6,8 @@ from typing import Any
 
 from tooltap.normalizers.tools.payload import (
     TEXT_KEYS,
-    Family,
     Payload,
+    PayloadRules,
     add_text,
     first_text,
     keys_and_text,
@@ -16,7 +16,7 @@ from tooltap.normalizers.tools.payload import (
     strings,
 )
 
-__all__ = ["FAMILIES"]
+__all__ = ["RULES"]
 
 _URL_KEYS = ("url", "uri", "href", "link")
 
@@ -36,7 +36,7 @@ def _fetch_output(value: Any, raw_name: str) -> Payload:
     payload, text = keys_and_text(value, TEXT_KEYS)
     if text is not None:
         payload["text"] = text
-        if payload.get("result") == text:  # Claude's structured twin: {result, url, code, bytes, …}
+        if payload.get("result") == text:  # Claude's structured result: {result, url, code, bytes, …}
             del payload["result"]
     return payload
 
@@ -65,7 +65,7 @@ def _search_output(value: Any, raw_name: str) -> Payload:
 
 
 def _flat(results: list[Any]) -> list[Any]:
-    """Claude groups its hits by search (`{tool_use_id, content: [{title, url}]}`), with texts between them."""
+    """Flatten the results of Claude, which groups hits by search (`{tool_use_id, content: [{title, url}]}`)."""
     flat: list[Any] = []
     for result in results:
         if isinstance(result, str):
@@ -77,7 +77,7 @@ def _flat(results: list[Any]) -> list[Any]:
     return flat
 
 
-FAMILIES = {
-    "WebFetch": Family(_fetch_input, _fetch_output, string_key="url"),
-    "WebSearch": Family(_search_input, _search_output, string_key="query", json_result=True),
+RULES = {
+    "WebFetch": PayloadRules(_fetch_input, _fetch_output, string_key="url", preview=("url", "urls", "prompt")),
+    "WebSearch": PayloadRules(_search_input, _search_output, string_key="query", json_result=True, preview=("query",)),
 }

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tooltap.normalizers.tools import FAMILIES, tool_input, tool_output
+from tooltap.normalizers.tools import PAYLOAD_RULES, tool_input, tool_output
 from tooltap.normalizers.tools.tool_names import CANONICAL_TOOLS
 from tooltap.protocol.file_tools import FileText, Modification, MultiEditInput, PatchInput, ReadResult
 from tooltap.protocol.payloads import OpenStruct
@@ -27,7 +27,7 @@ def keys(struct: type[OpenStruct]) -> set[str]:
 
 
 def test_every_canonical_tool_has_a_family_and_types() -> None:
-    assert set(TOOLS) == set(FAMILIES) == set(CANONICAL_TOOLS)
+    assert set(TOOLS) == set(PAYLOAD_RULES) == set(CANONICAL_TOOLS)
     assert len(CANONICAL_TOOLS) == 24
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tooltap.normalizers.tools.audiences import diff_of
+from tooltap.normalizers.tools.views import diff_of
 from tooltap.normalizers.wire.values import record, string, whole
 from tooltap.protocol.events import Display
 

@@ -28,8 +28,8 @@ from tooltap.normalizers.dialects.codex.state import (
     type_word,
 )
 from tooltap.normalizers.dialects.codex.text import Answer, read_answer
-from tooltap.normalizers.tools.audiences import printed
 from tooltap.normalizers.tools.payload import decode_json
+from tooltap.normalizers.tools.views import printed
 from tooltap.protocol.events import Attachment
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from tooltap.normalizers.dialects.codex.state import (
     type_word,
 )
 from tooltap.normalizers.dialects.codex.text import Answer, read_answer
-from tooltap.normalizers.tools.audiences import by_structure
 from tooltap.normalizers.tools.payload import blocks_text
+from tooltap.normalizers.tools.views import by_structure
 
 if TYPE_CHECKING:
     from tooltap.normalizers.dialects.codex.base import CodexParser

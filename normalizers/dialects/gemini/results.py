@@ -13,7 +13,7 @@ from typing import Any
 from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.dialects.gemini.parts import text_of
 from tooltap.normalizers.dialects.gemini.texts import read_shown_shell, read_text, unwrap
-from tooltap.normalizers.tools import FAMILIES
+from tooltap.normalizers.tools import PAYLOAD_RULES
 from tooltap.protocol.events import Display
 
 __all__ = ["mcp_name", "name_in_id", "read_call", "read_response", "read_shown"]
@@ -86,7 +86,7 @@ def _read_shown_text(name: str, shown: str | None) -> Answer:
     if shown is not None and name == "Bash":
         answer = read_shown_shell(shown)
     elif shown:
-        answer = Answer({"message": shown} if name in FAMILIES else shown)
+        answer = Answer({"message": shown} if name in PAYLOAD_RULES else shown)
     return answer._replace(assistant_view="unknown")
 
 

@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from tooltap.normalizers.core.answer import Answer
-from tooltap.normalizers.tools import FAMILIES
+from tooltap.normalizers.tools import PAYLOAD_RULES
 from tooltap.normalizers.tools.payload import blocks_text
 from tooltap.normalizers.wire.values import record, records, string
 
@@ -77,7 +77,7 @@ def _value(name: str, message: str, output: list[dict[str, Any]]) -> Any:
         stated["totalLines"] = int(total[1])
     text = blocks_text(output)
     others = [part for part in output if part.get("type") != "text"]
-    if name not in FAMILIES:
+    if name not in PAYLOAD_RULES:
         return {**stated, **({"value": text} if text is not None else {}), **({"content": others} if others else {})}
     if not output:
         return stated or ""

@@ -1,6 +1,6 @@
-"""Results with a side for the model and a side for the user, where several dialects have them alike.
+"""Splits results into the model's and the user's view, for structures that several dialects share.
 
-What is given here is the user's side, where it is something else than the model's.
+The user's view is returned as `Display`, and only if it differs from the model's.
 """
 
 from __future__ import annotations
@@ -18,21 +18,23 @@ _STRUCTURED = ("structuredContent", "structured_content")
 
 
 def by_audience(value: Any) -> tuple[Any, Display | None]:
-    """The model's part of an answer that is a list of content blocks, or has one under `content`; and the user's, where
-    blocks say whom they are for (`annotations.audience`: MCP since 2025-03-26, ACP v1). One that does not is for both.
+    """Split content blocks by `annotations.audience` (MCP since 2025-03-26, ACP v1) into the model's and the user's
+    view.
+
+    `value` is a list of content blocks, or an object with one under `content`. A block without an audience is for both.
     """
     content = value.get("content") if isinstance(value, dict) else value
     if not isinstance(content, list) or not any(map(_audience, content)):
         return value, None
-    told, shown = ([block for block in content if _is_for(role, block)] for role in (MODEL, USER))
-    answer = {**value, "content": told} if isinstance(value, dict) else told
-    text = blocks_text(shown) or ""
-    return answer, None if text == (blocks_text(told) or "") else Display(origin="provider", text=text)
+    for_model, for_user = ([block for block in content if _is_for(role, block)] for role in (MODEL, USER))
+    answer = {**value, "content": for_model} if isinstance(value, dict) else for_model
+    text = blocks_text(for_user) or ""
+    return answer, None if text == (blocks_text(for_model) or "") else Display(origin="provider", text=text)
 
 
 def by_structure(answer: dict[str, Any]) -> tuple[dict[str, Any], Display | None]:
-    """An MCP server's answer as Codex takes it: its model gets `structuredContent`, where there is any, and no other
-    content (`FunctionCallOutputPayload` in its `protocol/src/models.rs`)."""
+    """Split an MCP server's answer as Codex does: its model gets only `structuredContent`, if there is any
+    (`FunctionCallOutputPayload` in its `protocol/src/models.rs`)."""
     structured = next((answer[key] for key in _STRUCTURED if answer.get(key) is not None), None)
     text = blocks_text(answer.get("content"))
     if structured is None or text is None or decode_json(text) == structured:
@@ -42,16 +44,16 @@ def by_structure(answer: dict[str, Any]) -> tuple[dict[str, Any], Display | None
 
 
 def printed(event: dict[str, Any]) -> Display | None:
-    """What a command of Codex printed (`aggregated_output`), where the model was given less of it
+    """The full output of a Codex command (`aggregated_output`), if the model got a shortened one
     (`formatted_output`)."""
-    told, shown = string(event.get("formatted_output")), string(event.get("aggregated_output"))
-    if not told or shown is None or told.strip() == shown.strip():
+    for_model, full = string(event.get("formatted_output")), string(event.get("aggregated_output"))
+    if not for_model or full is None or for_model.strip() == full.strip():
         return None
-    return Display(origin="provider", text=shown)
+    return Display(origin="provider", text=full)
 
 
 def diff_of(changed: dict[str, Any]) -> Display | None:
-    """The change of a file as Claude Code shows it: `structuredPatch` as a unified diff."""
+    """Claude Code's `structuredPatch` of a changed file as a unified diff."""
     path = changed.get("filePath")
     lines = [f"--- {path}", f"+++ {path}"]
     for hunk in records(changed.get("structuredPatch")):
