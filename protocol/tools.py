@@ -253,4 +253,4 @@ TOOLS = {
     "WorkspaceIndexingPermission": ToolTypes(WorkspaceIndexingPermissionInput, ToolResultPayload),
     "change_title": ToolTypes(ChangeTitleInput, ChangeTitleResult),
 }
-"""Canonical name -> the structs of its payloads."""
+"""Canonical name -> the structs of its payloads. These are the canonical tools."""

@@ -40,6 +40,7 @@ from tooltap.normalizers.core.writer import Writer
 from tooltap.normalizers.tools import tool_input, tool_output
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.tools.preview import preview
+from tooltap.normalizers.tools.views import by_audience
 from tooltap.protocol.events import Display, OutputRef, ToolCall, ToolResult, ToolUpdate
 
 __all__ = ["DUPLICATE_RESULT", "UNKNOWN_TOOL", "Calls"]
