@@ -1,10 +1,10 @@
-"""One line of bytes -> JSON values, read even where it is not quite JSON.
+"""Decodes one line of bytes into JSON values, leniently if it is not quite JSON.
 
-The common case is one `orjson.loads`. What it refuses is read again, leniently: invalid UTF-8 and lone surrogates
-become U+FFFD, NaN and Infinity become null, stray NULs and a BOM are dropped, two objects torn onto one line are both
-read. What cannot be read is told apart by reason, so that nothing is silent.
+The common case is one `orjson.loads`. A line that it rejects is decoded leniently: invalid UTF-8 and lone surrogates
+become U+FFFD, NaN and Infinity become null, stray NULs and a BOM are dropped, and several objects on one line are all
+read. A line that cannot be decoded gets a reason, so that no line is dropped silently.
 
-Lines of server-sent events, as an HTTP stream is recorded, are read for their `data:`.
+For lines of server-sent events, as in a recorded HTTP stream, the value after `data:` is decoded.
 """
 
 from __future__ import annotations
@@ -20,18 +20,17 @@ import orjson
 __all__ = ["FRAMING", "Decoded", "decode_line"]
 
 FRAMING = "framing"
-"""What server-sent events put around their data, and the `[DONE]` that ends them."""
+"""The reason for the lines of server-sent events without data, and for the final `[DONE]`."""
 
 _BOM = b"\xef\xbb\xbf"
 _PADDING = b"\x00 \t\r\n"  # a file preallocated by a crashed writer ends in NULs
 _INT64 = 2**63
 _FIELD = re.compile(rb"event:|id:|retry:|: ")
-"""Fields of a server-sent event other than its data, and comments that keep the connection open."""
+"""Fields of a server-sent event other than `data`, and comments that keep the connection open."""
 
 
 class Decoded(msgspec.Struct, frozen=True):
-    """`values` is empty when nothing could be read; then `reason` says why: blank, framing, not-json, truncated, torn,
-    too-deep."""
+    """If `values` is empty, `reason` is one of blank, framing, not-json, truncated, torn, too-deep."""
 
     values: list[Any]
     repaired: bool = False
@@ -39,7 +38,7 @@ class Decoded(msgspec.Struct, frozen=True):
 
 
 def decode_line(line: bytes, max_depth: int) -> Decoded:
-    """Read a line of at most `max_depth` nested containers. Never raises."""
+    """Decode a line with at most `max_depth` nested containers. Never raises."""
     line = line.removeprefix(b"data:")
     try:
         value = orjson.loads(line)
@@ -47,7 +46,7 @@ def decode_line(line: bytes, max_depth: int) -> Decoded:
         return _decode_leniently(line, max_depth)
     if len(line) > 2 * max_depth and _openings(line) > max_depth and _depth(value) > max_depth:
         return Decoded([], reason="too-deep")
-    # Only a line whose compact form is as long as the line itself surely has unique keys and no padding.
+    # If the compact form is as long as the line, it has no duplicate keys and no padding; this is the fast path.
     compact = orjson.dumps(value)
     if len(line) == len(compact):
         return Decoded([value])
@@ -74,7 +73,7 @@ def _decode_leniently(line: bytes, max_depth: int) -> Decoded:
     except RecursionError:
         return Decoded([], reason="too-deep")
     except ValueError as error:
-        at_end = isinstance(error, json.JSONDecodeError) and _ran_out(error, text)
+        at_end = isinstance(error, json.JSONDecodeError) and _is_truncated(error, text)
         if not values:
             return Decoded([], reason="truncated" if at_end else "not-json")
         return Decoded([], reason="torn")
@@ -83,8 +82,8 @@ def _decode_leniently(line: bytes, max_depth: int) -> Decoded:
     return Decoded([_clean(value) for value in values], repaired=True)
 
 
-def _ran_out(error: json.JSONDecodeError, text: str) -> bool:
-    """Whether the text was right up to its end: a line that was cut, rather than noise."""
+def _is_truncated(error: json.JSONDecodeError, text: str) -> bool:
+    """Whether the text is valid up to its end: a truncated line rather than noise."""
     return error.pos >= len(text) or error.msg.startswith("Unterminated string")
 
 
@@ -92,13 +91,13 @@ _decoder = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
 
 
 def _openings(line: bytes) -> int:
-    """At least as many as the value has containers."""
-    # What `replace` drops it finds with memchr; `count` of CPython 3.11 and 3.12 looks at each byte, ten times slower.
+    """An upper bound of the number of containers."""
+    # `replace` finds the bytes with memchr; `count` of CPython 3.11 and 3.12 looks at each byte, ten times slower.
     return 2 * len(line) - len(line.replace(b"{", b"")) - len(line.replace(b"[", b""))
 
 
 def _depth(value: Any) -> int:
-    """Nesting depth, without recursion."""
+    """The nesting depth, computed without recursion."""
     depth = 0
     level = [value]
     while level := [item for item in level if isinstance(item, (dict, list))]:
@@ -108,8 +107,8 @@ def _depth(value: Any) -> int:
 
 
 def _colons(line: bytes) -> int:
-    """How often the compact form has a quote and a colon: after keys and in strings. More only with duplicate keys, or
-    where a quote is written otherwise."""
+    """The number of `":` that the compact form would have, after keys and in strings. The compact form has fewer only
+    if there are duplicate keys, or escaped quotes."""
     return line.count(b'":') + line.count(b'" :') + line.count(b'"\t:') + line.count(b"\\u0022")
 
 
@@ -130,7 +129,7 @@ class _DuplicateKeyError(Exception):
 
 
 def _clean(value: Any) -> Any:
-    """What msgspec and orjson can write: no lone surrogates, no numbers outside their range."""
+    """Make a value encodable by msgspec and orjson: no lone surrogates, no numbers outside their range."""
     if isinstance(value, str):
         if value.isascii():
             return value

@@ -1,11 +1,11 @@
-"""JSON printed over many lines, put together again: one object, or an array of objects.
+"""Joins JSON that is printed over several lines: one object, or an array of objects.
 
-Every printer that indents opens an object with a line that is just `{` and ends it with one that is just `}`, equally
-far in; nothing between them begins there with a brace. That is all that is looked at, so that a document costs no more
-than its own bytes, and a line of JSON that follows a broken document ends it.
+Every printer that indents starts an object with a line that is just `{` and ends it with a line that is just `}` at the
+same indentation, at which no line in between starts with a brace. Only this is checked. Therefore a document costs no
+more than its own bytes, and a line of JSON after a broken document ends that document.
 
-An array is a stream that was kept as one value: its objects, over many lines or on one, are read one by one as they are
-complete, and a line that is just its bracket is a blank one.
+An array is a stream stored as one value. Its objects, on several lines or on one, are read as they are complete; a line
+with just its bracket counts as blank.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _BRACKET = re.compile(rb"[\[\]{}]")
 _CLOSERS = {b"{": b"}", b"[": b"]"}
 OPENING_BYTES = 16
-"""How long a line may be that opens a document: a bracket, a byte order mark, a line end."""
+"""The maximum length of a line that opens a document: a bracket, a byte order mark, a line end."""
 
 
 class Documents(msgspec.Struct):
-    """Where a stream is in them."""
+    """The state of a stream between lines."""
 
     in_array: bool = False
     margin: bytes = b""
-    """What stands before the braces of the object that is being received."""
+    """The indentation of the current object's braces."""
     lines: list[bytes] = []
-    """Of that object so far."""
+    """The lines of the current object so far."""
     size: int = 0
 
     def is_broken_by(self, line: bytes) -> bool:
-        """Whether this line begins something else, though the object has no end yet."""
+        """Whether this line starts something else although the current object has not ended."""
         if not self.lines:
             return False
         return line.startswith((b"{", self.margin + b"{")) or (self.in_array and line.startswith(b"]"))
 
     def take(self, line: bytes, *, objects: bool) -> bytes | None:
-        """What can be read now: a whole object or, outside of one, the line; None while an object goes on.
+        """Return what can be decoded: a complete object or, outside an object, the line; None inside an object.
 
-        `objects`: whether an object over many lines may stand outside of an array, too.
+        `objects`: whether objects over several lines may occur outside an array too.
         """
         if not self.lines:
             outside = self._take_outside(line, objects=objects)
@@ -63,7 +63,7 @@ class Documents(msgspec.Struct):
         return text
 
     def _take_outside(self, line: bytes, *, objects: bool) -> bytes | None:
-        """What can be read of a line outside of an object; None where it opens one."""
+        """Return what can be decoded of a line outside an object; None if the line opens one."""
         if not self.in_array and len(line) >= OPENING_BYTES:
             return line
         bare = line.removeprefix(_BOM).strip()
@@ -78,7 +78,7 @@ class Documents(msgspec.Struct):
         return bare.removesuffix(b",") if self.in_array else line
 
     def drop(self) -> None:
-        """Forget the object."""
+        """Discard the current object."""
         self.lines, self.size = [], 0
 
     @property
@@ -87,7 +87,7 @@ class Documents(msgspec.Struct):
 
 
 def beginning(lines: Sequence[bytes]) -> dict[str, Any] | None:
-    """What the object says that the last of these lines belongs to, as far as it goes; None if they are of none."""
+    """The object to which the last line belongs, as far as it is complete; None if the line belongs to none."""
     documents = Documents()
     text: bytes | None = None
     for line in lines:
@@ -106,7 +106,7 @@ def beginning(lines: Sequence[bytes]) -> dict[str, Any] | None:
 
 
 def _closed(text: bytes) -> bytes:
-    """The beginning of a document, with an end to all that is open in it."""
+    """Complete the beginning of a document by closing all open brackets."""
     open_brackets: list[bytes] = []
     for bracket in _BRACKET.findall(_STRING.sub(b"", text)):
         if bracket in _CLOSERS:

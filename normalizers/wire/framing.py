@@ -1,4 +1,4 @@
-"""Bytes -> lines, with a bound: a line that is too long is kept as its head and its length."""
+"""Splits bytes into lines. Of a line that is too long, only head and length are kept."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import NamedTuple
 __all__ = ["HEAD_BYTES", "MAX_LINE_BYTES", "LongLine", "Splitter"]
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
-"""How long a line may be, unless configured otherwise."""
+"""The default limit for the length of a line."""
 
 HEAD_BYTES = 4_096
-"""How much of a line that is too long is kept."""
+"""How much is kept of a line that is too long."""
 
 
 class LongLine(NamedTuple):
     head: bytes
     size: int
-    """Bytes of the whole line, newline not counted."""
+    """Bytes of the whole line without its newline."""
 
 
 class Splitter:
-    """Splits at newlines. `feed` gives the finished lines, `finish` the unterminated last one."""
+    """Splits at newlines. `feed` returns the complete lines, `finish` the unterminated last one."""
 
     def __init__(self, max_line: int) -> None:
         self.max_line = max_line
@@ -30,7 +30,7 @@ class Splitter:
 
     @property
     def pending(self) -> int:
-        """Bytes of the line not finished yet."""
+        """Bytes of the incomplete line."""
         return self._size
 
     def feed(self, data: bytes) -> list[bytes | LongLine]:

@@ -1,4 +1,4 @@
-"""What a file of a recorded stream holds: lines as the agent printed them, or tapped lines with time and direction."""
+"""Reads the lines of a recording: as the agent printed them, or tapped lines with time and direction."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ class Line(NamedTuple):
 
 
 class Recording:
-    """The first line says how all are read."""
+    """The first line decides whether the recording holds tapped lines."""
 
     def __init__(self) -> None:
         self._tapped: bool | None = None
 
     def read(self, line: bytes | LongLine) -> Line | Lost | None:
-        """One line of the file; None for a mark that is no line of the stream: it ends where its file does."""
+        """Read one line of the file; None for the mark of the end, because the stream ends with the file."""
         if self._tapped is None:
             self._tapped = isinstance(line, bytes) and looks_tapped(line)
         if not self._tapped or isinstance(line, LongLine):
             return Line(line)
         try:
             tapped = read_tapped(line)
-        except NotTappedError:  # torn: shown as what it is
+        except NotTappedError:  # torn: passed on as it is
             return Line(line)
         if isinstance(tapped, End):
             return None

@@ -1,4 +1,4 @@
-"""Time stamps of providers -> milliseconds since the epoch."""
+"""Converts providers' time stamps to milliseconds since the epoch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["milliseconds"]
 
 
 def milliseconds(timestamp: Any) -> int | None:
-    """Of an ISO 8601 string; one without a zone is UTC, so that the machine's own zone never matters."""
+    """Convert an ISO 8601 string. Without a zone it is UTC, so that the result does not depend on the machine."""
     if not isinstance(timestamp, str):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Values of providers' lines, taken for what they should be; anything else counts as absent."""
+"""Reads values from providers' lines by type. A value of another type counts as absent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def string(value: Any) -> str | None:
 
 
 def whole(value: Any) -> int | None:
-    """A count, an index, milliseconds."""
+    """An integer: a count, an index, milliseconds."""
     return value if type(value) is int else None
 
 

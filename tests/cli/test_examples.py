@@ -71,7 +71,7 @@ def recordings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("path", COMMANDS)
-def test_every_command_has_examples_of_itself(path: str) -> None:
+def test_every_command_has_examples(path: str) -> None:
     named = [" ".join(["tooltap", *call]) for example in examples(path) for call in calls(example)]
 
     assert named
@@ -80,7 +80,7 @@ def test_every_command_has_examples_of_itself(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", COMMANDS)
-def test_help_ends_with_them(path: str) -> None:
+def test_help_ends_with_examples(path: str) -> None:
     _, head, shown = here(*path.split()[1:], "--help").stdout.decode().partition("\nExamples:\n")
 
     assert head
@@ -89,7 +89,7 @@ def test_help_ends_with_them(path: str) -> None:
 
 @pytest.mark.usefixtures("recordings")
 @pytest.mark.parametrize("example", sorted({one for path in COMMANDS for one in examples(path)}))
-def test_every_example_is_right(example: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_example_parses(example: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is parsed in earnest; only what the commands do is left out."""
     done: list[dict[str, object]] = []
     for command in COMMANDS.values():

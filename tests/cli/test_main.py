@@ -33,13 +33,13 @@ def test_help_names_every_command() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_commands_own_help_begins_as_the_table_says(name: str) -> None:
+def test_help_starts_with_summary(name: str) -> None:
     help_text = import_module(f"tooltap.cli.{COMMANDS[name].folder}.{name}").command.help
 
     assert " ".join(help_text.split("\n\n")[0].split()) == COMMANDS[name].summary
 
 
-def test_help_loads_nothing_heavy() -> None:
+def test_help_imports_nothing_heavy() -> None:
     """What makes the command start at once."""
     program = (
         "import sys; sys.argv = ['tooltap', '--help']\n"
@@ -52,7 +52,7 @@ def test_help_loads_nothing_heavy() -> None:
     assert HEAVY & set(finished.stderr.decode().split()) == set()
 
 
-def test_without_a_command_the_help_is_an_error() -> None:
+def test_missing_command_prints_help() -> None:
     finished = tooltap()
 
     assert (finished.returncode, finished.stdout) == (2, b"")
@@ -82,9 +82,7 @@ def test_wrong_usage_is_one_sentence_and_exit_2(arguments: list[str], wanted: st
 @pytest.mark.parametrize(
     "arguments", [["tail"], ["sessions"], ["show", "1"], ["stats"], ["ingest", str(CLAUDE)], ["serve", "status"]]
 )
-def test_without_a_daemon_commands_say_so_and_exit_1(
-    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_daemon_is_exit_1(arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     socket = tmp_path / "none.sock"
     monkeypatch.setenv("TOOLTAP_SOCKET", str(socket))
     finished = here(*arguments)
@@ -93,7 +91,7 @@ def test_without_a_daemon_commands_say_so_and_exit_1(
     assert sentence(finished) == f"no daemon is listening at {socket}; start one with `tooltap serve`"
 
 
-def test_a_closed_pipe_ends_quietly() -> None:
+def test_closed_pipe_exits_silently() -> None:
     with start("normalize", *[CLAUDE] * 200) as command:
         command.line()
         command.leave()
@@ -101,7 +99,7 @@ def test_a_closed_pipe_ends_quietly() -> None:
         assert command.end() == (0, b"", b"")
 
 
-def test_a_pipe_closed_before_anything_is_written_ends_quietly() -> None:
+def test_pipe_closed_before_output_exits_silently() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with start("--version", stdout=writing) as command:
@@ -111,12 +109,12 @@ def test_a_pipe_closed_before_anything_is_written_ends_quietly() -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-def test_a_full_disk_is_one_sentence() -> None:
+def test_full_disk_is_one_sentence() -> None:
     with open("/dev/full", "wb") as full, start("normalize", CLAUDE, stdout=full) as command:
         assert command.end()[::2] == (1, b"tooltap: No space left on device\n")
 
 
-def test_an_interruption_ends_with_130_and_without_a_word() -> None:
+def test_interrupt_exits_silently_with_130() -> None:
     with start("normalize", "-") as command:
         command.write(b"not json\n" * 20)
         assert command.line()
@@ -132,7 +130,7 @@ def test_shell_completion_completes_commands() -> None:
     assert (finished.returncode, finished.stdout) == (0, b"plain,normalize\n")
 
 
-def test_a_fault_of_ours_is_one_sentence_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_internal_error_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(**_: object) -> None:
         raise RuntimeError("a bug")
 

@@ -30,7 +30,7 @@ def check(recorded: Path, recording: Path, *arguments: str) -> tuple[int, list[s
     return finished.returncode, finished.stdout.decode().splitlines()
 
 
-def test_a_baseline_holds_the_keys_and_shapes_of_its_scenario(recorded: Path) -> None:
+def test_baseline_holds_keys_and_shapes(recorded: Path) -> None:
     [baseline] = load(recorded)
     keys = baseline.keys("shell-fails")
 
@@ -58,7 +58,7 @@ def test_a_baseline_holds_the_keys_and_shapes_of_its_scenario(recorded: Path) ->
     }
 
 
-def test_recording_again_changes_nothing_and_other_scenarios_are_kept(recorded: Path) -> None:
+def test_recording_again_is_idempotent_and_keeps_other_scenarios(recorded: Path) -> None:
     [file] = recorded.rglob("*.json")
     before = file.read_bytes()
     arguments = ("--agent-version", "0.169.0", "--out", recorded)
@@ -71,14 +71,14 @@ def test_recording_again_changes_nothing_and_other_scenarios_are_kept(recorded: 
     assert baseline.write() == file.read_bytes()
 
 
-def test_what_was_recorded_passes(recorded: Path) -> None:
+def test_recorded_stream_passes(recorded: Path) -> None:
     assert check(recorded, SHELL) == (
         0,
         ["codex unknown (codex-exec) against 0.169.0: 1 of 1 scenarios, as recorded"],
     )
 
 
-def test_missing_keys_and_changed_shapes_fail_with_a_readable_diff(recorded: Path, tmp_path: Path) -> None:
+def test_missing_keys_and_changed_shapes_fail_with_diff(recorded: Path, tmp_path: Path) -> None:
     no_exit_code = altered(tmp_path / "shell-fails.jsonl", SHELL, rename("exit_code", "ended_with"))
     code, shown = check(recorded, no_exit_code)
 
@@ -88,7 +88,7 @@ def test_missing_keys_and_changed_shapes_fail_with_a_readable_diff(recorded: Pat
     assert "    + $<item.completed>.item<command_execution>.ended_with  number" in shown
 
 
-def test_further_keys_fail_only_where_they_are_forbidden(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_extra_keys_fail_only_in_strict_mode(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = CODEX / "patch.jsonl"
     _, shown = check(recorded, other)
     monkeypatch.setenv("HAPPY_E2E_PROVIDER_STRICT_KEYS", "1")
@@ -99,18 +99,18 @@ def test_further_keys_fail_only_where_they_are_forbidden(recorded: Path, monkeyp
     assert "  shell-fails: codex/codex/tool-call/command_execution: missing key" in shown
 
 
-def test_a_version_without_a_baseline_is_held_against_the_newest_before_it(recorded: Path) -> None:
+def test_unknown_version_is_compared_with_the_newest_before_it(recorded: Path) -> None:
     code, shown = check(recorded, SHELL, "--agent-version", "0.170.1")
 
     assert (code, shown) == (0, ["codex 0.170.1 (codex-exec) against 0.169.0: 1 of 1 scenarios, as recorded"])
 
 
-def test_an_agent_without_any_baseline_fails(recorded: Path) -> None:
+def test_agent_without_baseline_fails(recorded: Path) -> None:
     assert check(recorded, SHELL, "--provider", "mine") == (1, ["mine unknown (codex-exec): no baseline"])
 
 
 @pytest.mark.parametrize("text", [b"{", b"[]", b'{"v": 2}', b'{"v": 1}'])
-def test_what_is_no_baseline_is_refused_with_one_sentence(recorded: Path, text: bytes) -> None:
+def test_invalid_baseline_is_rejected(recorded: Path, text: bytes) -> None:
     [file] = recorded.rglob("*.json")
     file.write_bytes(text)
 
@@ -121,14 +121,14 @@ def test_what_is_no_baseline_is_refused_with_one_sentence(recorded: Path, text: 
     assert finished.stderr.count(b"\n") == 1
 
 
-def test_a_folder_without_recordings_is_wrong_usage(tmp_path: Path) -> None:
+def test_folder_without_recordings_is_wrong_usage(tmp_path: Path) -> None:
     finished = here("baseline", "record", tmp_path)
 
     assert finished.returncode == 2
     assert b"there is no .jsonl file in" in finished.stderr
 
 
-def test_the_packaged_baselines_are_as_they_would_be_written_and_small() -> None:
+def test_packaged_baselines_are_normalized_and_small() -> None:
     found = sorted(PACKAGED.rglob("*.json"))
 
     assert sum(path.stat().st_size for path in found) <= BYTES

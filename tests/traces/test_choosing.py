@@ -56,7 +56,7 @@ def test_every_rule_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.what)
-def test_what_is_telling_counts(rule: Any) -> None:
+def test_rule_changes_score(rule: Any) -> None:
     plain, telling = event(), event(**TELLING[rule.what])
 
     assert rule.holds(telling)
@@ -64,13 +64,13 @@ def test_what_is_telling_counts(rule: Any) -> None:
     assert (score(telling) > score(plain)) == (rule.points > 0)
 
 
-def test_more_keys_say_more_up_to_a_bound() -> None:
+def test_more_keys_score_higher_up_to_a_limit() -> None:
     scores = [score(event(output={f"key{n}": 1 for n in range(size)})) for size in (1, 3, 8, 20)]
 
     assert scores[0] < scores[1] < scores[2] == scores[3]
 
 
-def test_the_more_telling_and_then_the_shorter_one_is_chosen() -> None:
+def test_informative_then_shorter_example_is_chosen() -> None:
     empty = example(1)
     long = example(2, output={"stdout": "many words"})
     short = example(3, output={"stdout": "word"})
@@ -79,7 +79,7 @@ def test_the_more_telling_and_then_the_shorter_one_is_chosen() -> None:
     assert choose([empty, long, short], 1) == [short]
 
 
-def test_dialects_come_before_variants_and_variants_before_a_second_of_their_kind_and_the_newest_first() -> None:
+def test_choice_rotates_over_dialects_and_variants() -> None:
     old, second = example(1, output={"stdout": "x", "exit_code": 0}), example(2, output={"stdout": "y", "exit_code": 0})
     failed = example(3, status="failed")
     newer = example(4, version="1.10")
@@ -88,13 +88,13 @@ def test_dialects_come_before_variants_and_variants_before_a_second_of_their_kin
     assert choose([second, failed, old, elsewhere, newer], 5) == [newer, elsewhere, old, failed, second]
 
 
-def test_of_those_that_say_the_same_the_shortest_is_kept() -> None:
+def test_shortest_of_equal_examples_is_kept() -> None:
     long, short = example(1234, call="a"), example(5, call="b")
 
     assert choose([long, short], 3) == [short]
 
 
-def test_an_example_that_does_not_have_its_key_is_none() -> None:
+def test_example_without_its_key_is_dropped() -> None:
     stray = example()
     stray.events[0]["kind"] = "tool-update"
 
@@ -115,9 +115,7 @@ EXAMPLES = st.lists(
 
 
 @given(examples=EXAMPLES, maximum=st.integers(1, 4), data=st.data())
-def test_neither_order_nor_portions_change_the_choice(
-    examples: list[Example], maximum: int, data: st.DataObject
-) -> None:
+def test_choice_is_independent_of_order_and_batches(examples: list[Example], maximum: int, data: st.DataObject) -> None:
     chosen = choose(examples, maximum)
     shuffled = data.draw(st.permutations(examples))
     cut = data.draw(st.integers(0, len(examples)))

@@ -24,7 +24,7 @@ def corpus(folder: Path, rows: list[dict[str, Any]] | None) -> tuple[int, str, s
     return finished.returncode, finished.stdout, finished.stderr
 
 
-def test_every_fixture_is_accounted_for(tmp_path: Path) -> None:
+def test_every_fixture_has_no_problem(tmp_path: Path) -> None:
     rows = [
         {"file": str(path), "dialect": path.parts[-3], "scenario": "what else a manifest says is ignored"}
         for path in sorted(FIXTURES.rglob("*.jsonl"))
@@ -35,7 +35,7 @@ def test_every_fixture_is_accounted_for(tmp_path: Path) -> None:
     assert report.endswith(f"\n{len(rows)} files, no problem\n")
 
 
-def test_the_report_counts(tmp_path: Path) -> None:
+def test_report_counts(tmp_path: Path) -> None:
     """Two calls on one line, a blank line, text that is no JSON; nobody answers the calls."""
     other = CALL.replace("c1", "c2").replace("Bash", "resume_agent")
     (tmp_path / "a.jsonl").write_text(CALLS % f"{CALL},{other}" + "\nnope\n")
@@ -66,7 +66,7 @@ def test_the_report_counts(tmp_path: Path) -> None:
     assert "\nno parser for: hal 1 files\n" in report
 
 
-def test_the_report_shows_how_often_each_key_of_a_tool_is_there(tmp_path: Path) -> None:
+def test_report_shows_frequency_of_keys(tmp_path: Path) -> None:
     answer = '{"type":"tool_result","tool_use_id":"c1","content":"hi"}'
     message = '{"type":"user","session_id":"s","parent_tool_use_id":null,"message":{"role":"user","content":[%s]}}'
     (tmp_path / "a.jsonl").write_text(CALLS % f"{CALL},{CALL.replace('c1', 'c2')}" + message % answer + "\n")
@@ -77,14 +77,14 @@ def test_the_report_shows_how_often_each_key_of_a_tool_is_there(tmp_path: Path) 
     assert "  Bash input (2): command 100\n  Bash output (1): stdout 100\n" in report
 
 
-def test_a_name_no_table_explains_is_shown_as_such(tmp_path: Path) -> None:
+def test_unexplained_name_is_reported(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text(CALLS % CALL.replace("Bash", "frobnicate"))
     _, report, _ = corpus(tmp_path, [{"file": "a.jsonl", "dialect": "claude-stream"}])
 
     assert "  passed through: frobnicate 1 (in no table)\n" in report
 
 
-def test_an_unknown_line_type_is_a_problem(tmp_path: Path) -> None:
+def test_unknown_line_type_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"type":"brand_new","session_id":"s"}\n')
     code, report, _ = corpus(tmp_path, [{"file": "a.jsonl", "dialect": "claude-stream"}])
 
@@ -96,7 +96,7 @@ def test_an_unknown_line_type_is_a_problem(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("manifest", [None, "[", '[{"no":"file"}]'])
-def test_a_folder_without_a_usable_manifest_is_wrong_usage(manifest: str | None, tmp_path: Path) -> None:
+def test_unusable_manifest_is_wrong_usage(manifest: str | None, tmp_path: Path) -> None:
     if manifest is not None:
         (tmp_path / "manifest.json").write_text(manifest)
     code, report, errors = corpus(tmp_path, None)

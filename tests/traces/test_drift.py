@@ -178,7 +178,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_what_providers_do_is_reported_with_agent_version_place_and_example(case: Case, tmp_path: Path) -> None:
+def test_change_is_reported_with_version_place_and_example(case: Case, tmp_path: Path) -> None:
     dialect = case.source.split("/")[0]
     recording = altered(tmp_path / "altered.jsonl", FIXTURES / case.source, case.change)
     code, report = drift(recording, "--dialect", dialect, "--agent-version", case.version, "--provider", case.provider)
@@ -193,7 +193,7 @@ def test_what_providers_do_is_reported_with_agent_version_place_and_example(case
     assert "parser-error" not in json.dumps(report["findings"])
 
 
-def test_an_argument_that_is_renamed_to_an_alias_we_read_is_news_and_no_alarm(tmp_path: Path) -> None:
+def test_argument_renamed_to_known_alias_is_a_notice(tmp_path: Path) -> None:
     source = FIXTURES / "claude-stream/claude-code-2.1.330/shell-fails.jsonl"
     recording = altered(tmp_path / "altered.jsonl", source, rename("command", "cmd"))
 
@@ -206,7 +206,7 @@ def test_an_argument_that_is_renamed_to_an_alias_we_read_is_news_and_no_alarm(tm
     assert drift("--strict", recording)[0] == 1
 
 
-def test_many_lines_that_give_neither_message_nor_call_are_an_alarm(tmp_path: Path) -> None:
+def test_silent_stream_is_an_alarm(tmp_path: Path) -> None:
     """A rollout of 13 MB that parsed to nothing is what users complained about most."""
     source = FIXTURES / "codex-rollout/codex-0.169/patch.jsonl"
     recording = altered(tmp_path / "altered.jsonl", source, replaced("type", pascal))
@@ -222,7 +222,7 @@ def test_many_lines_that_give_neither_message_nor_call_are_an_alarm(tmp_path: Pa
     assert "zero-yield" not in {one["kind"] for one in patient["findings"]}
 
 
-def test_a_version_before_all_baselines_misses_nothing(tmp_path: Path) -> None:
+def test_version_before_all_baselines_lacks_no_keys(tmp_path: Path) -> None:
     source = FIXTURES / "codex-exec/codex-0.169/shell-fails.jsonl"
     recording = altered(tmp_path / "altered.jsonl", source, rename("aggregated_output", "output"))
 
@@ -231,7 +231,7 @@ def test_a_version_before_all_baselines_misses_nothing(tmp_path: Path) -> None:
     assert "vanished-key" not in {one["kind"] for one in report["findings"]}
 
 
-def test_examples_show_no_secret_and_no_home(tmp_path: Path) -> None:
+def test_examples_are_redacted(tmp_path: Path) -> None:
     source = FIXTURES / "codex-exec/codex-0.169/shell-fails.jsonl"
     secret = "ghp_" + "a1B2" * 9
     change = replaced("aggregated_output", lambda text: {"token": secret, "path": "/home/somebody/x"})
@@ -245,7 +245,7 @@ def test_examples_show_no_secret_and_no_home(tmp_path: Path) -> None:
     assert "somebody" not in found["example"]
 
 
-def test_what_is_printed_says_the_same(tmp_path: Path) -> None:
+def test_printed_report(tmp_path: Path) -> None:
     recording = altered(
         tmp_path / "run.jsonl",
         FIXTURES / "codex-exec/codex-0.169/shell-fails.jsonl",
@@ -262,7 +262,7 @@ def test_what_is_printed_says_the_same(tmp_path: Path) -> None:
     assert b"compared with 0.169.0" in finished.stderr
 
 
-def test_findings_and_agents_stay_bounded() -> None:
+def test_findings_and_agents_are_bounded() -> None:
     known = Drift(lambda dialect: [])
     for number in range(MAX_FINDINGS + 5):
         known.add(Agent("acp", "mine", "1"), "notice", "new-key", f"$.key{number}", "new", "{}", "s:1")

@@ -19,7 +19,7 @@ def allowlist(path: Path, text: str) -> Allowlist:
     return Allowlist.read(path)
 
 
-def test_a_tool_is_named_as_on_the_wire_and_by_its_call_where_only_that_names_it() -> None:
+def test_key_has_raw_tool_name_of_event_or_its_call() -> None:
     names = RawNames()
     call = event("tool-call", callId="1", name="Bash", input={"_happy": {"rawToolName": "run_shell_command"}})
     asking = event("permission-request", callId="1", name="Bash")
@@ -39,20 +39,20 @@ def test_a_tool_is_named_as_on_the_wire_and_by_its_call_where_only_that_names_it
         ("ä", "mcp.a:b+c@d~e", "acp/%C3%A4/tool-call/mcp.a:b+c@d~e"),
     ],
 )
-def test_a_key_can_be_a_line_and_a_file_name(tmp_path: Path, provider: str, tool: str, key: str) -> None:
+def test_key_is_escaped(tmp_path: Path, provider: str, tool: str, key: str) -> None:
     call = event("tool-call", provider=provider, callId="1", input={"_happy": {"rawToolName": tool}})
 
     assert RawNames().key(call) == key
     assert allowlist(tmp_path / "list", key).match(key) == key
 
 
-def test_comments_blank_lines_and_windows_line_ends_say_nothing(tmp_path: Path) -> None:
+def test_comments_blank_lines_and_crlf_are_ignored(tmp_path: Path) -> None:
     text = "# keys\r\n\r\n  acp/gemini/message  # 54\r\n#acp/gemini/turn\r\nacp/gemini/tool-call/a\r\n"
 
     assert allowlist(tmp_path / "list", text).lines == {"acp/gemini/message": 3, "acp/gemini/tool-call/a": 5}
 
 
-def test_a_key_without_tool_stands_for_the_tools_that_are_not_listed(tmp_path: Path) -> None:
+def test_key_without_tool_matches_unlisted_tools(tmp_path: Path) -> None:
     keys = allowlist(tmp_path / "list", "acp/gemini/tool-call\nacp/gemini/tool-call/a\nacp/gemini/message\n")
 
     assert keys.match("acp/gemini/tool-call/a") == "acp/gemini/tool-call/a"
@@ -74,14 +74,14 @@ def test_a_key_without_tool_stands_for_the_tools_that_are_not_listed(tmp_path: P
         ("acp/gemini/turn\n\nacp/gemini/turn\n", ":3: acp/gemini/turn is already in line 1"),
     ],
 )
-def test_what_cannot_be_used_is_said_with_its_line(tmp_path: Path, text: str, fault: str) -> None:
+def test_invalid_allowlist_names_the_line(tmp_path: Path, text: str, fault: str) -> None:
     with pytest.raises(AllowlistError) as error:
         allowlist(tmp_path / "list", text)
 
     assert str(error.value).startswith(f"{tmp_path / 'list'}{fault}")
 
 
-def test_an_unreadable_file_is_said(tmp_path: Path) -> None:
+def test_unreadable_allowlist_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
 
     with pytest.raises(AllowlistError, match="binary: not UTF-8 text"):

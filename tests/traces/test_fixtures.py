@@ -72,7 +72,7 @@ def files(folder: Path) -> dict[str, bytes]:
 # -- what an example is -----------------------------------------------------------------------------------------------
 
 
-def test_an_example_is_the_lines_of_the_call_and_of_its_result(tmp_path: Path) -> None:
+def test_example_has_lines_of_call_and_result(tmp_path: Path) -> None:
     [example] = extract(wanting(tmp_path, RESULT), streams_of([SHELL])).examples
     lines = SHELL.read_bytes().split(b"\n")
     call, result = [event for event in example.events if event["kind"].startswith("tool-")]
@@ -89,7 +89,7 @@ def test_an_example_is_the_lines_of_the_call_and_of_its_result(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("path", RECORDED[::7], ids=name_of)
-def test_an_example_says_what_its_recording_says_and_no_line_of_it_can_be_left_out(path: Path, tmp_path: Path) -> None:
+def test_example_is_faithful_and_minimal(path: Path, tmp_path: Path) -> None:
     streams = streams_of([path])
     lines = [line._replace(data=redacted(line.data)) for line in streams[0].lines]
     said = {meaning(event) for events in events_of_lines(lines, dialect_of(path), None) for event in events}
@@ -116,12 +116,12 @@ def without(example: Example, line: int) -> list[tuple[bytes, bytes]]:
 
 
 @pytest.mark.parametrize("path", RECORDINGS[::9], ids=name_of)
-def test_a_line_is_stored_as_what_it_is(path: Path) -> None:
+def test_stored_line_round_trip(path: Path) -> None:
     for line in read_recording(path.read_bytes()):
         assert read_line(json.loads(json.dumps(store_line(line)))) == line._replace(t=None)
 
 
-def test_a_line_that_json_would_not_give_back_is_stored_as_text() -> None:
+def test_non_canonical_json_is_stored_as_text() -> None:
     [spaced] = read_recording(b'{"a": 1}')
     [plain] = read_recording(b'{"a":1}')
     [binary] = read_recording(b"\xff")
@@ -134,7 +134,7 @@ def test_a_line_that_json_would_not_give_back_is_stored_as_text() -> None:
 # -- from where -------------------------------------------------------------------------------------------------------
 
 
-def test_a_trace_gives_what_its_recordings_give(tmp_path: Path) -> None:
+def test_trace_and_recordings_give_the_same_fixtures(tmp_path: Path) -> None:
     """Five recordings in one trace, line by line in turns, as a daemon would have written them."""
     paths = sorted(GEMINI.glob("*.jsonl"))[:5]
     streams = streams_of(paths)
@@ -155,7 +155,7 @@ def test_a_trace_gives_what_its_recordings_give(tmp_path: Path) -> None:
     assert files(tmp_path / "a") == files(tmp_path / "b")
 
 
-def test_the_ancestors_traces_give_fixtures_of_every_agent_in_them(tmp_path: Path) -> None:
+def test_ancestor_traces_give_fixtures_of_every_agent(tmp_path: Path) -> None:
     streams = read_streams(sorted(ANCESTORS.glob("*.jsonl")))
     fixtures = extract(every_key(tmp_path, streams), streams)
 
@@ -165,7 +165,7 @@ def test_the_ancestors_traces_give_fixtures_of_every_agent_in_them(tmp_path: Pat
     assert list(Fixtures.load(tmp_path).problems()) == []
 
 
-def test_examples_of_two_versions_stand_beside_each_other_and_say_so(tmp_path: Path) -> None:
+def test_two_versions_have_separate_examples(tmp_path: Path) -> None:
     folder = wanting(tmp_path, "claude/claude/tool-result/Read")
     old, new = streams_of([OLD, NEW])
     old.agent_version = "1.0.128"  # a trace says it; this version did not, itself
@@ -175,7 +175,7 @@ def test_examples_of_two_versions_stand_beside_each_other_and_say_so(tmp_path: P
     assert [example.agent_version for example in Fixtures.load(folder).examples] == ["1.0.128", "2.1.330"]
 
 
-def test_lines_before_the_dialect_is_recognised_are_no_examples(tmp_path: Path) -> None:
+def test_lines_before_recognition_are_not_examples(tmp_path: Path) -> None:
     """Twenty lines decide nothing and become unparsed, of no dialect that could be named beside them."""
     late = TracedStream("late", "auto", lines=[*[Line(b'{"a":1}')] * 20, *streams_of([SHELL])[0].lines])
     extract(every_key(tmp_path / "late", [late]), [late])
@@ -184,7 +184,7 @@ def test_lines_before_the_dialect_is_recognised_are_no_examples(tmp_path: Path) 
     assert files(tmp_path / "late") == files(tmp_path / "whole")
 
 
-def test_nothing_private_gets_into_a_fixture(tmp_path: Path) -> None:
+def test_fixtures_are_redacted(tmp_path: Path) -> None:
     token = "ghp_" + "aB3d" * 9
     secret = f"alice@corp.example on alice@buildbox7:/home/alice/src$ has {token} in /home/alice/.env, says alice"
     lines = SHELL.read_text().replace("partial output", secret)
@@ -200,7 +200,7 @@ def test_nothing_private_gets_into_a_fixture(tmp_path: Path) -> None:
 # -- a fixed point ----------------------------------------------------------------------------------------------------
 
 
-def test_neither_a_second_run_nor_an_update_nor_the_order_of_files_changes_a_byte(tmp_path: Path) -> None:
+def test_extraction_is_deterministic(tmp_path: Path) -> None:
     streams = streams_of([*sorted(GEMINI.glob("*.jsonl")), OLD, NEW, *sorted(ANCESTORS.glob("*.jsonl"))])
     extract(every_key(tmp_path / "a", streams), streams)
     first = files(tmp_path / "a")
@@ -217,7 +217,7 @@ def test_neither_a_second_run_nor_an_update_nor_the_order_of_files_changes_a_byt
         assert files(folder) == first
 
 
-def test_no_key_has_more_examples_than_asked_for(tmp_path: Path) -> None:
+def test_maximum_of_examples_is_respected(tmp_path: Path) -> None:
     streams = streams_of(sorted(GEMINI.glob("*.jsonl")))
     for maximum in (1, 2, 3):
         keys = [example.key for example in extract(every_key(tmp_path, streams), streams, maximum).examples]
@@ -246,7 +246,7 @@ def problems(folder: Path) -> list[str]:
     return [problem.replace(f"{folder}/", "") for problem in Fixtures.load(folder).problems()]
 
 
-def test_an_expectation_that_does_not_hold_is_shown_with_its_difference_and_updated(folder: Path) -> None:
+def test_changed_events_are_shown_and_updated(folder: Path) -> None:
     good = files(folder)
     change(folder, '"name":"Bash"', '"name":"execute"')
     [problem] = problems(folder)
@@ -260,7 +260,7 @@ def test_an_expectation_that_does_not_hold_is_shown_with_its_difference_and_upda
     assert files(folder) == good
 
 
-def test_a_key_without_example_and_an_example_without_key_are_problems(folder: Path) -> None:
+def test_unmatched_keys_and_examples_are_problems(folder: Path) -> None:
     other = "gemini/gemini/tool-result/replace"
     wanting(folder, "", other)
 
@@ -274,7 +274,7 @@ def test_a_key_without_example_and_an_example_without_key_are_problems(folder: P
     assert set(files(folder)) == {ALLOWLIST}
 
 
-def test_an_example_whose_lines_no_longer_have_its_key_is_a_problem(folder: Path) -> None:
+def test_example_without_event_of_its_key_is_a_problem(folder: Path) -> None:
     change(folder, f'"key":"{RESULT}"', '"key":"gemini/gemini/tool-result/other"')
     wanting(folder, "gemini/gemini/tool-result/other")
 
@@ -283,7 +283,7 @@ def test_an_example_whose_lines_no_longer_have_its_key_is_a_problem(folder: Path
     ]
 
 
-def test_an_unknown_dialect_and_a_line_that_is_none_are_problems_an_update_leaves(folder: Path) -> None:
+def test_update_keeps_unknown_dialects_and_invalid_lines_as_problems(folder: Path) -> None:
     change(folder, '"dialect":"gemini-stream","provider":"gemini",\n', '"dialect":"babel","provider":"gemini",\n')
     [unknown] = problems(folder)
     change(folder, '"dialect":"babel"', '"dialect":"gemini-stream"')
@@ -295,7 +295,7 @@ def test_an_unknown_dialect_and_a_line_that_is_none_are_problems_an_update_leave
     assert Fixtures.load(folder).update() == []
 
 
-def test_a_file_that_was_formatted_by_hand_is_a_problem(folder: Path) -> None:
+def test_file_formatted_by_hand_is_a_problem(folder: Path) -> None:
     change(folder, '"key":', '"key": ')
 
     assert problems(folder) == ["gemini/gemini.json: not formatted by `tooltap fixtures update`; run it"]
@@ -310,7 +310,7 @@ def test_a_file_that_was_formatted_by_hand_is_a_problem(folder: Path) -> None:
         ('[{"key":"a","dialect":"acp","provider":"b","lines":[],"events":[]}]', "'a' is not a key"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_one_sentence(folder: Path, content: str, fault: str) -> None:
+def test_unreadable_fixture_file_is_one_sentence(folder: Path, content: str, fault: str) -> None:
     (folder / "gemini/gemini.json").write_text(content)
 
     with pytest.raises(FixtureError) as error:
@@ -322,11 +322,11 @@ def test_a_file_that_cannot_be_read_is_one_sentence(folder: Path, content: str, 
 # -- those of this repository -----------------------------------------------------------------------------------------
 
 
-def test_what_is_curated_here_holds() -> None:
+def test_curated_fixtures_have_no_problem() -> None:
     assert list(Fixtures.load(CURATED).problems()) == [], "run `make fixtures` and review what changed"
 
 
-def test_what_is_curated_here_is_small_and_redacted() -> None:
+def test_curated_fixtures_are_small_and_redacted() -> None:
     redactor = Redactor()
 
     assert sum(map(len, files(CURATED).values())) < 250_000

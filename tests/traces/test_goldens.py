@@ -80,19 +80,19 @@ def report_of(cases: list[dict[str, Any]]) -> Any:
     return compare(read_cases(b"\n".join(map(orjson.dumps, cases))))
 
 
-def test_what_is_the_same_needs_no_explanation() -> None:
+def test_equal_payloads_need_no_explanation() -> None:
     report = report_of(SAME)
 
     assert report.unexplained == []
     assert set(report.unused) == {difference.name for difference in DIFFERENCES}
 
 
-def test_every_difference_has_a_case_here() -> None:
+def test_every_difference_has_a_case() -> None:
     assert set(EXPLAINED) == {difference.name for difference in DIFFERENCES}
 
 
 @pytest.mark.parametrize("name", EXPLAINED)
-def test_a_named_difference_is_explained_by_its_entry(name: str) -> None:
+def test_difference_explains_its_case(name: str) -> None:
     report = report_of(ALL)
 
     assert report.unexplained == []
@@ -111,7 +111,7 @@ def test_a_named_difference_is_explained_by_its_entry(name: str) -> None:
         (result("1", "again", "Bash", {"stdout": "again"}), "/stdout", ABSENT),
     ],
 )
-def test_any_other_difference_is_told(
+def test_other_difference_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], wrong: dict[str, Any], pointer: str, found: Any
 ) -> None:
     report = report_of([*ALL, wrong])
@@ -121,9 +121,7 @@ def test_any_other_difference_is_told(
     assert f"unexplained: line {len(ALL) + 1}, {wrong['event']['kind']} of Bash, {pointer}" in capsys.readouterr().out
 
 
-def test_an_entry_that_explains_nothing_any_more_fails_the_check(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unused_difference_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cases = [one for name, cases in EXPLAINED.items() for one in cases if name not in ("null", "kinds-of-change")]
 
     assert main([write(tmp_path / "cases", cases)]) == 1
@@ -131,7 +129,7 @@ def test_an_entry_that_explains_nothing_any_more_fails_the_check(
     assert told[-2:] == ["explains nothing, remove it: kinds-of-change", "explains nothing, remove it: null"]
 
 
-def test_all_explained_is_good(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explained_differences_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([write(tmp_path / "cases", ALL)]) == 0
     assert capsys.readouterr().out.startswith(f"{len(ALL)} cases, ")
 
@@ -145,7 +143,7 @@ def test_all_explained_is_good(tmp_path: Path, capsys: pytest.CaptureFixture[str
         (b"\x00\xff", "line 1 is not a case"),
     ],
 )
-def test_a_file_that_is_not_one_gives_one_sentence(
+def test_invalid_file_is_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes | None, told: str
 ) -> None:
     path = tmp_path / "cases"
@@ -159,6 +157,6 @@ def test_a_file_that_is_not_one_gives_one_sentence(
     assert error.count("\n") == 1
 
 
-def test_it_wants_one_file(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_file_is_required(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     assert capsys.readouterr().err == "usage: python -m tooltap.traces.checks.goldens FILE\n"

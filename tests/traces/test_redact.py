@@ -43,7 +43,7 @@ def redactor_for(*values: Any) -> Redactor:
         ("key ghp_" + "aB3d" * 9, "key [masked github-token]"),
     ],
 )  # fmt: skip
-def test_what_is_private_is_replaced(private: str, public: str) -> None:
+def test_private_text_is_replaced(private: str, public: str) -> None:
     assert redacted({"text": private}) == {"text": public}
     assert json.loads(redacted({"arguments": json.dumps({"text": private})})["arguments"]) == {"text": public}
 
@@ -59,13 +59,13 @@ def test_what_is_private_is_replaced(private: str, public: str) -> None:
         "see #home-page and --home-dir",
     ],
 )
-def test_what_is_not_private_stays(harmless: str) -> None:
+def test_harmless_text_stays(harmless: str) -> None:
     line = json.dumps({"text": harmless}).encode()
 
     assert Redactor().redact(line) is line
 
 
-def test_a_name_learned_anywhere_is_replaced_as_a_word_everywhere() -> None:
+def test_learned_name_is_replaced_everywhere() -> None:
     redactor = redactor_for({"cwd": "/home/alice/src"}, ["$ uname -a\nLinux buildbox7 6.1.0-13 x86_64"])
     line = {"out": "drwxr-xr-x 2 alice staff on buildbox7: malice, alice-in-wonderland", "type": "alice"}
 
@@ -75,23 +75,23 @@ def test_a_name_learned_anywhere_is_replaced_as_a_word_everywhere() -> None:
     }
 
 
-def test_a_name_that_other_things_have_is_not_learned() -> None:
+def test_common_name_is_not_learned() -> None:
     redactor = redactor_for({"cwd": "/home/test/src"})
 
     assert redactor.redact(b'["run the test now"]') == b'["run the test now"]'
 
 
-def test_names_under_their_own_keys_are_replaced() -> None:
+def test_names_under_name_keys_are_replaced() -> None:
     assert redacted({"hostname": "x1", "username": "bob"}) == {"hostname": "host", "username": "user"}
 
 
-def test_paths_in_keys_are_replaced_too() -> None:
+def test_paths_in_keys_are_replaced() -> None:
     assert redacted({"changes": {"/home/alice/a.py": {"kind": "add"}}}) == {
         "changes": {"/home/user/a.py": {"kind": "add"}}
     }
 
 
-def test_prompts_keep_their_shape_and_nothing_else() -> None:
+def test_prompts_keep_only_their_shape() -> None:
     line = {
         "instructions": "You are …",
         "system_prompt": [{"type": "text", "text": "You are …", "cache": 1}],
@@ -115,7 +115,7 @@ def test_prompts_keep_their_shape_and_nothing_else() -> None:
     }
 
 
-def test_a_transcripts_attachment_keeps_its_ids_and_loses_its_text() -> None:
+def test_attachment_keeps_ids_and_loses_text() -> None:
     line = {"type": "attachment", "sessionId": "s1", "attachment": {"type": "skill_listing", "content": "many words"}}
 
     assert redacted(line) == {
@@ -125,7 +125,7 @@ def test_a_transcripts_attachment_keeps_its_ids_and_loses_its_text() -> None:
     }
 
 
-def test_a_long_text_is_cut_and_says_so() -> None:
+def test_long_text_is_truncated() -> None:
     [text] = redacted(["x y " * 2_000])
 
     assert text == ("x y " * 2_000)[:RETAINED] + f"[{8_000 - RETAINED} characters removed]"
@@ -140,13 +140,13 @@ def test_base64_stays_base64(prefix: str) -> None:
     assert base64.b64decode(kept.removeprefix(prefix), validate=True) == (bytes(range(256)) * 20)[: RETAINED * 3 // 4]
 
 
-def test_a_long_string_of_json_is_still_json() -> None:
+def test_long_json_string_stays_json() -> None:
     arguments = json.dumps({"patch": "p " * MAX_STRING, "n": 1})
 
     assert json.loads(redacted({"arguments": arguments})["arguments"])["n"] == 1
 
 
-def test_lines_that_are_no_json_are_redacted_as_text() -> None:
+def test_non_json_lines_are_redacted_as_text() -> None:
     redactor = Redactor()
 
     assert redactor.redact(b"in /home/alice: \xff") == b"in /home/user: \xff"
@@ -155,7 +155,7 @@ def test_lines_that_are_no_json_are_redacted_as_text() -> None:
     assert redactor.redact(b"") == b""
 
 
-def test_a_line_nested_without_measure_is_survived() -> None:
+def test_deeply_nested_line_is_tolerated() -> None:
     line = b'{"a":' * 900 + b'"/home/alice"' + b"}" * 900
     redactor = Redactor()
     redactor.learn(line)
@@ -164,7 +164,7 @@ def test_a_line_nested_without_measure_is_survived() -> None:
 
 
 @pytest.mark.parametrize("path", RECORDINGS[::4], ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_a_recording_keeps_its_shape_and_redacting_again_changes_nothing(path: Path) -> None:
+def test_redacting_keeps_shape_and_is_idempotent(path: Path) -> None:
     redactor = Redactor()
     lines = path.read_bytes().split(b"\n")
     for line in lines:
@@ -202,7 +202,7 @@ VALUES = st.recursive(
 
 
 @given(value=VALUES)
-def test_any_json_stays_json_of_its_shape(value: Any) -> None:
+def test_any_json_keeps_its_shape(value: Any) -> None:
     line = json.dumps(value).encode()
     redactor = Redactor()
     redactor.learn(line)

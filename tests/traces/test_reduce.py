@@ -8,23 +8,23 @@ from hypothesis import strategies as st
 from tooltap.traces.fixtures.reduce import reduced
 
 
-def test_the_last_line_alone_where_it_is_enough() -> None:
+def test_last_line_alone_if_sufficient() -> None:
     assert reduced(["a", "b", "c"], lambda lines: True) == ["c"]
 
 
-def test_nothing_is_left_out_where_all_is_needed() -> None:
+def test_nothing_is_removed_if_all_lines_are_needed() -> None:
     assert reduced([1, 2, 3, 4, 5], lambda lines: len(lines) == 5) == [1, 2, 3, 4, 5]
 
 
 @given(size=st.integers(1, 200), data=st.data())
-def test_what_is_needed_is_left_in_its_order(size: int, data: st.DataObject) -> None:
+def test_needed_lines_stay_in_order(size: int, data: st.DataObject) -> None:
     needed = data.draw(st.sets(st.integers(0, size - 1), max_size=5)) | {size - 1}
 
     assert reduced(range(size), lambda lines: needed <= set(lines)) == sorted(needed)
 
 
 @given(size=st.integers(2, 60), parity=st.integers(1, 5))
-def test_no_line_can_be_left_out_of_the_rest(size: int, parity: int) -> None:
+def test_result_is_minimal(size: int, parity: int) -> None:
     """Also where lines are needed only together."""
 
     def shows(lines: list[int]) -> bool:

@@ -19,7 +19,7 @@ def numbers(paths: list[Path]) -> list[int]:
     return [one.n for path in paths for one in TraceReader(path)]
 
 
-def test_full_files_are_put_away_under_ascending_numbers(tmp_path: Path) -> None:
+def test_full_files_get_ascending_numbers(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     writer = trace(path, *(record(n, b"x" * 850) for n in range(1, 11)), file_bytes=4_096)
 
@@ -30,7 +30,7 @@ def test_full_files_are_put_away_under_ascending_numbers(tmp_path: Path) -> None
     assert writer.statistics()["rotated"] == 2
 
 
-def test_another_daemon_goes_on_with_the_file_and_the_numbers(tmp_path: Path) -> None:
+def test_next_daemon_continues_file_and_numbers(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     trace(path, *(record(n, b"x" * 850) for n in range(1, 8)), file_bytes=4_096)
     trace(path, *(record(n, b"x" * 850) for n in range(8, 11)), file_bytes=4_096)
@@ -39,7 +39,7 @@ def test_another_daemon_goes_on_with_the_file_and_the_numbers(tmp_path: Path) ->
     assert numbers(parts(path)) == list(range(1, 11))
 
 
-def test_the_oldest_go_when_all_are_too_much(tmp_path: Path) -> None:
+def test_oldest_files_are_removed_beyond_budget(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     writer = writer_to(path, file_bytes=4_096, total_bytes=16_384)
     for n in range(1, 101):
@@ -56,7 +56,7 @@ def test_the_oldest_go_when_all_are_too_much(tmp_path: Path) -> None:
     assert statistics["dropped"] == 0
 
 
-def test_the_budget_is_the_folders_and_other_files_in_it_are_left_alone(tmp_path: Path) -> None:
+def test_budget_covers_folder_but_not_foreign_files(tmp_path: Path) -> None:
     """Each daemon begins a file of its own; the ancestor's recorder writes into the same folder."""
     ancestors = tmp_path / "2026-02-01T10-00-00-000Z-pid-9.jsonl"
     ancestors.write_bytes(b"x" * 50_000)
@@ -70,7 +70,7 @@ def test_the_budget_is_the_folders_and_other_files_in_it_are_left_alone(tmp_path
     assert ancestors.exists()
 
 
-def test_a_file_another_daemon_writes_to_is_not_removed(tmp_path: Path) -> None:
+def test_file_of_a_live_daemon_is_not_removed(tmp_path: Path) -> None:
     busy = writer_to(tmp_path / OURS.format(pid=1), total_bytes=16_384)
     put(busy, record(1, b"x" * 3_500))
     while not busy.statistics()["records"]:
@@ -83,7 +83,7 @@ def test_a_file_another_daemon_writes_to_is_not_removed(tmp_path: Path) -> None:
     assert not (tmp_path / OURS.format(pid=2)).exists()
 
 
-def test_a_trace_taken_away_while_it_is_written_is_begun_anew(tmp_path: Path) -> None:
+def test_removed_trace_is_started_again(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     writer = writer_to(path)
     put(writer, record(1, b"one"))
@@ -96,14 +96,14 @@ def test_a_trace_taken_away_while_it_is_written_is_begun_anew(tmp_path: Path) ->
     assert numbers([path]) == [2]
 
 
-def test_a_device_is_neither_rotated_nor_counted() -> None:
+def test_device_is_not_rotated() -> None:
     writer = trace(Path("/dev/null"), *(record(n, b"x" * 850) for n in range(1, 11)), file_bytes=4_096)
 
     statistics = writer.statistics()
     assert (statistics["records"], statistics["rotated"], statistics["dropped"]) == (10, 0, 0)
 
 
-def test_a_user_names_a_trace_a_part_or_a_folder(tmp_path: Path) -> None:
+def test_expand_accepts_trace_part_and_folder(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     trace(path, *(record(n, b"x" * 850) for n in range(1, 11)), file_bytes=4_096)
     other = trace(tmp_path / "run.jsonl", record(1, b"x")).path
@@ -121,14 +121,14 @@ def test_a_user_names_a_trace_a_part_or_a_folder(tmp_path: Path) -> None:
         expand([tmp_path / "empty"])
 
 
-def test_names_of_any_form_are_numbered(tmp_path: Path) -> None:
+def test_any_file_name_is_numbered(tmp_path: Path) -> None:
     for name, numbered in (("trace", "trace.0001"), ("a.b.log", "a.b.0001.log"), ("[x]*.jsonl", "[x]*.0001.jsonl")):
         path = tmp_path / name
         trace(path, *(record(n, b"x" * 850) for n in range(1, 6)), file_bytes=4_096)
         assert [one.name for one in parts(path)] == [numbered, name]
 
 
-def test_after_9999_files_numbers_get_longer(tmp_path: Path) -> None:
+def test_numbers_grow_beyond_9999(tmp_path: Path) -> None:
     for number in (9_998, 9_999):
         (tmp_path / f"t.{number}.jsonl").write_text(json.dumps({"v": 1}))
     path = tmp_path / "t.jsonl"

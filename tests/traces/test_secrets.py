@@ -50,7 +50,7 @@ def test_every_rule_has_a_case() -> None:
 
 @pytest.mark.parametrize("kind", SECRETS)
 @pytest.mark.parametrize("lead", ["", "\n", "\t", "x", '"', "\u001b[31m", "é"])
-def test_a_secret_is_masked_and_the_line_is_still_json(kind: str, lead: str) -> None:
+def test_secret_is_masked_and_line_stays_json(kind: str, lead: str) -> None:
     before, after = BEFORE.get(kind, ""), AFTER.get(kind, "")
     text = f'look: {lead}{before}{SECRETS[kind]}{after}\n"and on"'
 
@@ -59,7 +59,7 @@ def test_a_secret_is_masked_and_the_line_is_still_json(kind: str, lead: str) -> 
     assert masked == {"text": f'look: {lead}{before}[masked {kind}]{after}\n"and on"', "n": 1}
 
 
-def test_many_lines_at_once_are_masked_like_each_alone() -> None:
+def test_batch_is_masked_like_single_lines() -> None:
     secrets = [f"{BEFORE.get(kind, '')}{secret}{AFTER.get(kind, '')}" for kind, secret in SECRETS.items()]
     secrets += ["AKIA" + "ABCDEFGH12345678", "gho_" + LETTERS[:36], "github_pat_" + LETTERS[:60]]
     secrets += ["rk_live_" + LETTERS[:24], "GOCSPX-" + LETTERS[:24], "sk-" + LETTERS[:20] + "T3BlbkFJ" + LETTERS[:20]]
@@ -73,7 +73,7 @@ def test_many_lines_at_once_are_masked_like_each_alone() -> None:
     assert mask_lines([]) == []
 
 
-def test_a_secret_in_json_inside_of_json_is_masked() -> None:
+def test_secret_in_nested_json_is_masked() -> None:
     inner = json.dumps({"OPENAI_API_KEY": "a1" * 12, "key": SECRETS["private-key"], "next": "kept"})
 
     masked = mask_secrets(json.dumps({"arguments": inner}).encode())
@@ -85,7 +85,7 @@ def test_a_secret_in_json_inside_of_json_is_masked() -> None:
     }
 
 
-def test_a_private_key_read_with_line_numbers_is_masked_whole() -> None:
+def test_private_key_with_line_numbers_is_masked() -> None:
     numbered = "\n".join(f"{n:6}\t{line}" for n, line in enumerate(SECRETS["private-key"].split("\n"), 1))
 
     masked = json.loads(mask_secrets(json.dumps([numbered, "next"]).encode()))
@@ -93,7 +93,7 @@ def test_a_private_key_read_with_line_numbers_is_masked_whole() -> None:
     assert masked == ["     1\t[masked private-key]", "next"]
 
 
-def test_a_private_key_without_its_end_is_masked() -> None:
+def test_truncated_private_key_is_masked() -> None:
     cut = SECRETS["private-key"][:200]
 
     assert mask_secrets(json.dumps([cut]).encode()) == b'["[masked private-key]"]'
@@ -113,13 +113,13 @@ def test_a_private_key_without_its_end_is_masked() -> None:
         "skill sk-learn task-force desk-proj",
     ],
 )
-def test_what_is_no_secret_stays(harmless: str) -> None:
+def test_harmless_text_is_not_masked(harmless: str) -> None:
     line = json.dumps({"text": harmless}).encode()
 
     assert mask_secrets(line) is line
 
 
-def test_no_recorded_stream_is_changed() -> None:
+def test_recorded_streams_are_not_changed() -> None:
     """The fixtures hold no secrets: ids, hashes, keys of JSON and source code in them are all left alone."""
     for path in (Path(__file__).parent.parent / "fixtures").rglob("*.jsonl"):
         for line in path.read_bytes().split(b"\n"):

@@ -49,7 +49,7 @@ def union(*values: Any) -> Shape:
         ),
     ],
 )
-def test_a_shape_is_the_union_of_its_examples(values: list[Any], written: Any) -> None:
+def test_shape_is_the_union_of_examples(values: list[Any], written: Any) -> None:
     assert union(*values).to_json() == written
     assert Shape.from_json(written) == union(*values)
 
@@ -68,7 +68,7 @@ json_values = st.recursive(
 
 
 @given(json_values, json_values)
-def test_a_union_knows_both_and_survives_being_written(one: Any, other: Any) -> None:
+def test_union_covers_both_and_round_trips(one: Any, other: Any) -> None:
     shape = union(one, other)
 
     assert Shape.from_json(shape.to_json()) == shape
@@ -77,7 +77,7 @@ def test_a_union_knows_both_and_survives_being_written(one: Any, other: Any) -> 
     assert list(compare(shape, shape_of(other))) == []
 
 
-def test_changes_name_the_place_and_render_as_a_diff() -> None:
+def test_changes_render_as_diff() -> None:
     after = {
         "type": "assistant",
         "content": [{"type": "text", "text": ["hi"]}, {"type": "call", "name": "x"}],
@@ -93,14 +93,14 @@ def test_changes_name_the_place_and_render_as_a_diff() -> None:
     assert [example(after, change.path) for change in changes] == [["hi"], {"type": "call", "name": "x"}, {"a": 1}]
 
 
-def test_of_a_key_that_is_gone_the_example_is_the_object_that_lacks_it() -> None:
+def test_example_of_vanished_key_is_its_object() -> None:
     [change] = compare(shape_of({"a": {"b": 1, "c": 2}}), shape_of({"a": {"c": 2}}))
 
     assert (change.kind, change.path) == ("vanished-key", "$.a.b")
     assert example({"a": {"c": 2}}, change.path) == {"c": 2}
 
 
-def test_shapes_stay_bounded() -> None:
+def test_shapes_are_bounded() -> None:
     deep: Any = 1
     for _ in range(MAX_DEPTH + 50):
         deep = {"a": [deep]}

@@ -28,7 +28,7 @@ def write(path: Path, *records: bytes) -> Path:
     return path
 
 
-def test_a_recording_is_one_stream() -> None:
+def test_recording_is_one_stream() -> None:
     [plain] = read_streams([PLAIN])
     [tapped] = read_streams([TAPPED])
     [ancestors] = read_streams([ANCESTORS], dialect="happier-trace")
@@ -39,7 +39,7 @@ def test_a_recording_is_one_stream() -> None:
     assert (ancestors.dialect, len(ancestors.lines)) == ("happier-trace", 14)
 
 
-def test_a_trace_is_the_streams_its_records_name(tmp_path: Path) -> None:
+def test_trace_holds_named_streams(tmp_path: Path) -> None:
     trace = write(
         tmp_path / "trace.jsonl",
         record(1, "a"),
@@ -59,7 +59,7 @@ def test_a_trace_is_the_streams_its_records_name(tmp_path: Path) -> None:
     ]
 
 
-def test_a_line_traced_twice_is_one_and_a_stream_traced_again_is_another() -> None:
+def test_repeated_line_is_dropped_and_restarted_stream_is_separate() -> None:
     """The trace has lines 1 to 13 of `run-a`, of which 7 and 8 are missing and 6 is there twice, and then 1 and 2."""
     streams = {(stream.name, len(stream.lines)): stream for stream in read_streams([ODDITIES])}
 
@@ -67,7 +67,7 @@ def test_a_line_traced_twice_is_one_and_a_stream_traced_again_is_another() -> No
     assert streams["run-b", 1].dialect == "babel-stream"
 
 
-def test_a_stream_in_several_traces_is_put_together_in_whatever_order_they_come(tmp_path: Path) -> None:
+def test_stream_in_several_traces_is_joined(tmp_path: Path) -> None:
     paths = [
         write(tmp_path / "1.jsonl", record(1), record(2), record(1, "other")),
         write(tmp_path / "2.jsonl", record(3, dialect="acp"), record(2, "other")),
@@ -86,14 +86,14 @@ def test_a_stream_in_several_traces_is_put_together_in_whatever_order_they_come(
 
 
 @pytest.mark.parametrize("torn", [b'{"v":1,"stream":"s","n":3,"li', b"\x00\x00\x00\x00", b'{"v":1}'])
-def test_a_torn_record_is_left_out(tmp_path: Path, torn: bytes) -> None:
+def test_torn_record_is_skipped(tmp_path: Path, torn: bytes) -> None:
     [at_the_end] = read_streams([write(tmp_path / "end.jsonl", record(1), record(2), torn)])
     [before_others] = read_streams([write(tmp_path / "start.jsonl", torn + b"\n", record(1), record(2))])
 
     assert len(at_the_end.lines) == len(before_others.lines) == 2
 
 
-def test_a_torn_last_line_of_a_recording_is_left_out(tmp_path: Path) -> None:
+def test_torn_last_line_of_recording_is_dropped(tmp_path: Path) -> None:
     lines = PLAIN.read_bytes().split(b"\n")
     [torn] = read_streams([write(tmp_path / "torn.jsonl", b"\n".join(lines[:4]), b"\n", lines[4][:40])])
     [whole] = read_streams([write(tmp_path / "whole.jsonl", b"\n".join(lines[:4]))])
@@ -102,7 +102,7 @@ def test_a_torn_last_line_of_a_recording_is_left_out(tmp_path: Path) -> None:
     assert (len(torn.lines), len(whole.lines), len(text.lines)) == (4, 4, 5)
 
 
-def test_an_empty_file_is_a_stream_without_lines(tmp_path: Path) -> None:
+def test_empty_file_is_a_stream_without_lines(tmp_path: Path) -> None:
     [stream] = read_streams([write(tmp_path / "empty.jsonl")])
 
     assert stream.lines == []

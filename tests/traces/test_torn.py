@@ -28,7 +28,7 @@ def events(path: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("dialect", TRACES)
-def test_a_torn_last_line_is_one_unparsed_event(dialect: str, tmp_path: Path) -> None:
+def test_torn_last_line_is_one_unparsed_event(dialect: str, tmp_path: Path) -> None:
     lines = TRACES[dialect].read_bytes().splitlines()
     whole, torn = tmp_path / "whole" / "t.jsonl", tmp_path / "torn" / "t.jsonl"
     for path in (whole, torn):
@@ -45,7 +45,7 @@ def test_a_torn_last_line_is_one_unparsed_event(dialect: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("dialect", TRACES)
-def test_the_corpus_accounts_for_a_torn_last_line(dialect: str, tmp_path: Path) -> None:
+def test_corpus_counts_torn_last_line(dialect: str, tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").write_bytes(TRACES[dialect].read_bytes().rstrip()[:-20])
     (tmp_path / "manifest.json").write_text(json.dumps([{"file": "t.jsonl", "dialect": dialect}]))
 
@@ -55,7 +55,7 @@ def test_the_corpus_accounts_for_a_torn_last_line(dialect: str, tmp_path: Path) 
     assert report.tallies[dialect].unparsed["truncated"] == 1
 
 
-def test_each_part_of_a_rotated_trace_is_read_alone(tmp_path: Path) -> None:
+def test_rotated_part_is_read_alone(tmp_path: Path) -> None:
     """A part may begin in the middle of a stream, and with the mark of its end."""
     lines = [one for one in TraceReader(TRACES["tooltap-trace"]) if one.stream == "run-5f1c"]
     agent: dict[str, Any] = {"stream": "s", "dialect": "claude-stream", "provider": "claude"}

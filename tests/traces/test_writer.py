@@ -43,7 +43,7 @@ NOW = datetime(2026, 11, 21, 22, 37, 5, 42_000, tzinfo=UTC)
         ({"HAPPIER_STACK_TOOL_TRACE": "TRUE"}, str(Path.home() / ".happier/tool-traces/{name}")),
     ],
 )
-def test_the_variables_say_whether_and_where(environ: dict[str, str], expected: str | None) -> None:
+def test_environment_selects_path(environ: dict[str, str], expected: str | None) -> None:
     path = trace_path(environ, NOW, 77)
 
     assert (None if path is None else str(path)) == (
@@ -51,7 +51,7 @@ def test_the_variables_say_whether_and_where(environ: dict[str, str], expected: 
     )
 
 
-def test_a_record_has_the_promised_keys_and_no_others(tmp_path: Path) -> None:
+def test_record_has_exactly_the_documented_keys(tmp_path: Path) -> None:
     declared = Declared(session="mine", mcp_servers=("files",))
     writer = trace(
         tmp_path / "new" / "t.jsonl",
@@ -81,7 +81,7 @@ def test_a_record_has_the_promised_keys_and_no_others(tmp_path: Path) -> None:
     assert stat.S_IMODE(writer.path.parent.stat().st_mode) == 0o700
 
 
-def test_the_reader_gives_the_bytes_back(tmp_path: Path) -> None:
+def test_reader_returns_the_bytes(tmp_path: Path) -> None:
     lines = [b'{"text":"\xc3\xa9\\u0000"}', b"\xff", b"", b" x\r"]
     mark = record(4, None, op="close", reason="end")
     writer = trace(tmp_path / "t.jsonl", *(record(n, line) for n, line in enumerate(lines, 1)), mark)
@@ -93,7 +93,7 @@ def test_the_reader_gives_the_bytes_back(tmp_path: Path) -> None:
     assert reader.damaged == 0
 
 
-def test_records_are_made_in_another_thread(tmp_path: Path) -> None:
+def test_records_are_encoded_in_another_thread(tmp_path: Path) -> None:
     """What hands over a thousand lines waits for none of them."""
     made_in = []
 
@@ -110,7 +110,7 @@ def test_records_are_made_in_another_thread(tmp_path: Path) -> None:
     assert len(writer.path.read_bytes().splitlines()) == writer.statistics()["records"] == 1_000
 
 
-def test_a_torn_record_costs_only_itself(tmp_path: Path) -> None:
+def test_torn_record_loses_only_itself(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     trace(path, record(1, b"one"), record(2, b"two"))
     path.write_bytes(path.read_bytes()[:-9])
@@ -125,7 +125,7 @@ def test_a_torn_record_costs_only_itself(tmp_path: Path) -> None:
     assert mended.damaged == 1
 
 
-def test_a_trace_that_cannot_be_written_is_one_warning_and_counted(tmp_path: Path) -> None:
+def test_unwritable_trace_is_one_warning_and_counted(tmp_path: Path) -> None:
     warnings: list[str] = []
     writer = trace(tmp_path, *(record(n, b"x") for n in range(1, 4)), warn=warnings.append)
 
@@ -134,7 +134,7 @@ def test_a_trace_that_cannot_be_written_is_one_warning_and_counted(tmp_path: Pat
     assert (statistics["records"], statistics["dropped"], statistics["problem"]) == (0, 3, "Is a directory")
 
 
-def test_a_full_disk_is_one_warning() -> None:
+def test_full_disk_is_one_warning() -> None:
     full = Path("/dev/full")
     if not full.exists():
         pytest.skip("this system has no /dev/full")
@@ -145,7 +145,7 @@ def test_a_full_disk_is_one_warning() -> None:
     assert writer.statistics()["dropped"] == 2
 
 
-def test_tracing_goes_on_when_the_disk_takes_records_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tracing_resumes_after_disk_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "RETRY", 0)
     warned = threading.Event()
     path = tmp_path / "t.jsonl"
@@ -162,7 +162,7 @@ def test_tracing_goes_on_when_the_disk_takes_records_again(tmp_path: Path, monke
     assert (statistics["records"], statistics["dropped"], statistics["problem"]) == (1, 1, None)
 
 
-def test_a_disk_that_is_stuck_delays_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stuck_disk_delays_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pipe nobody reads from takes 64 KiB and then blocks its writer for ever."""
     monkeypatch.setattr(module, "CLOSE_TIMEOUT", 0.1)
     path = tmp_path / "pipe"
@@ -180,7 +180,7 @@ def test_a_disk_that_is_stuck_delays_nobody(tmp_path: Path, monkeypatch: pytest.
             pipe.read(65_536)
 
 
-def test_a_line_longer_than_a_file_is_left_out(tmp_path: Path) -> None:
+def test_line_longer_than_a_file_is_dropped(tmp_path: Path) -> None:
     warnings: list[str] = []
     lines = [record(1, b"x" * 5_000), record(2, b"short"), record(3, b"x" * 5_000)]
     writer = trace(tmp_path / "t.jsonl", *lines, warn=warnings.append, file_bytes=4_096)
@@ -192,5 +192,5 @@ def test_a_line_longer_than_a_file_is_left_out(tmp_path: Path) -> None:
     assert writer.statistics()["dropped"] == 2
 
 
-def test_without_the_variable_there_is_no_writer() -> None:
+def test_no_writer_without_variable() -> None:
     assert TraceWriter.from_environment({}, pytest.fail) is None

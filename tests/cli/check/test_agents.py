@@ -52,7 +52,7 @@ def test_not_tapped(command: str, advice: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(agents()))
-def test_following_the_advice_helps(name: str) -> None:
+def test_advised_flags_are_sufficient(name: str) -> None:
     advice = agents()[name].advice.replace("…", "prompt")
 
     assert missing_flags([name, *advice.split()]) is None

@@ -22,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_keys_lists_what_an_allowlist_may_hold(tmp_path: Path) -> None:
+def test_keys_lists_keys_for_an_allowlist(tmp_path: Path) -> None:
     finished = here("fixtures", "keys", CLAUDE, CODEX)
     (tmp_path / "allowlist.txt").write_bytes(finished.stdout)
 
@@ -32,12 +32,12 @@ def test_keys_lists_what_an_allowlist_may_hold(tmp_path: Path) -> None:
     assert here("fixtures", "check", tmp_path).returncode == 0
 
 
-def test_extract_writes_the_allowlist_and_a_file_for_each_provider(folder: Path) -> None:
+def test_extract_writes_allowlist_and_a_file_per_provider(folder: Path) -> None:
     assert {str(path.relative_to(folder)) for path in folder.rglob("*.*")} == {"allowlist.txt", "claude/claude.json"}
     assert (folder / "allowlist.txt").read_text() == f"# results\n{KEY}\n"
 
 
-def test_extract_says_what_it_did_and_what_it_did_not_find(folder: Path) -> None:
+def test_extract_reports_new_and_missing_examples(folder: Path) -> None:
     with open(folder / "allowlist.txt", "a") as file:
         file.write("codex/codex/tool-result/apply_patch\nacp/gemini/message\n")
     finished = here("fixtures", "extract", CODEX, "--out", folder)
@@ -50,7 +50,7 @@ def test_extract_says_what_it_did_and_what_it_did_not_find(folder: Path) -> None
     ]
 
 
-def test_check_and_update_of_what_holds_change_nothing(folder: Path) -> None:
+def test_check_and_update_of_valid_fixtures_change_nothing(folder: Path) -> None:
     before = (folder / "claude/claude.json").read_bytes()
 
     for command in ("check", "update"):
@@ -61,7 +61,7 @@ def test_check_and_update_of_what_holds_change_nothing(folder: Path) -> None:
     assert (folder / "claude/claude.json").read_bytes() == before
 
 
-def test_check_fails_and_shows_the_difference_and_update_mends_it(folder: Path) -> None:
+def test_check_shows_difference_and_update_fixes_it(folder: Path) -> None:
     path = folder / "claude/claude.json"
     good = path.read_bytes()
     path.write_bytes(good.replace(b'"exit_code":3', b'"exit_code":4'))
@@ -76,7 +76,7 @@ def test_check_fails_and_shows_the_difference_and_update_mends_it(folder: Path) 
     assert '    +   "exit_code": 3,' in updated.stdout.decode().splitlines()
 
 
-def test_update_fails_as_long_as_something_is_wrong(folder: Path) -> None:
+def test_update_fails_while_problems_remain(folder: Path) -> None:
     (folder / "allowlist.txt").write_text("acp/gemini/message\n")
     finished = here("fixtures", "update", folder)
 
@@ -88,7 +88,7 @@ def test_update_fails_as_long_as_something_is_wrong(folder: Path) -> None:
     assert f"removed {folder}/claude/claude.json" in finished.stderr.decode()
 
 
-def test_no_more_examples_than_max(tmp_path: Path) -> None:
+def test_max_limits_examples(tmp_path: Path) -> None:
     (tmp_path / "allowlist.txt").write_text("codex/codex/message\n")
     counts = []
     for maximum in ("3", "1"):
@@ -98,7 +98,7 @@ def test_no_more_examples_than_max(tmp_path: Path) -> None:
     assert counts == [3, 1]
 
 
-def test_a_traced_stream_of_an_unknown_dialect_is_left_out_and_named() -> None:
+def test_stream_of_unknown_dialect_is_skipped() -> None:
     finished = here("fixtures", "keys", ODDITIES)
 
     assert finished.returncode == 0
@@ -115,9 +115,7 @@ def test_a_traced_stream_of_an_unknown_dialect_is_left_out_and_named() -> None:
     ],
 )
 @pytest.mark.parametrize("command", ["check", "update", "extract"])
-def test_a_bad_allowlist_is_one_sentence_and_exit_2(
-    folder: Path, command: str, allowlist: str | None, wanted: str
-) -> None:
+def test_invalid_allowlist_is_exit_2(folder: Path, command: str, allowlist: str | None, wanted: str) -> None:
     (folder / "allowlist.txt").unlink()
     if allowlist is not None:
         (folder / "allowlist.txt").write_text(allowlist)
@@ -147,7 +145,7 @@ def test_wrong_usage_is_one_sentence_and_exit_2(arguments: list[str], wanted: st
     assert wanted in sentence(finished)
 
 
-def test_fixtures_that_cannot_be_read_are_one_sentence_and_exit_2(folder: Path) -> None:
+def test_unreadable_fixtures_are_exit_2(folder: Path) -> None:
     (folder / "claude/claude.json").write_text("[")
     finished = here("fixtures", "check", folder)
 

@@ -23,7 +23,7 @@ def statistics_of(finished: subprocess.CompletedProcess[bytes]) -> list[dict[str
     return [json.loads(line) for line in finished.stderr.splitlines()]
 
 
-def test_a_recording_becomes_events_of_a_stream_of_its_name() -> None:
+def test_stream_is_named_after_the_recording() -> None:
     """The recording runs one command, which fails: five lines, of which the second calls and the third answers."""
     finished = tooltap("normalize", CLAUDE)
     events = events_of(finished)
@@ -41,7 +41,7 @@ def test_a_recording_becomes_events_of_a_stream_of_its_name() -> None:
     assert (result["callId"], result["status"], result["output"]["exit_code"]) == (call["callId"], "failed", 3)
 
 
-def test_standard_input_is_read_without_a_file_and_for_a_dash() -> None:
+def test_standard_input_without_file_and_for_dash() -> None:
     alone = here("normalize", stdin=CLAUDE.read_bytes())
     dash = here("normalize", "-", stdin=CLAUDE.read_bytes())
 
@@ -49,14 +49,14 @@ def test_standard_input_is_read_without_a_file_and_for_a_dash() -> None:
     assert {event["stream"] for event in events_of(alone)} == {"stdin"}
 
 
-def test_a_line_that_comes_is_normalized_at_once() -> None:
+def test_line_is_normalized_at_once() -> None:
     with start("normalize") as command:
         command.write(CLAUDE.read_bytes().splitlines(keepends=True)[0])
 
         assert json.loads(command.line())["kind"] == "session"
 
 
-def test_a_tapped_recording_is_read_as_such() -> None:
+def test_tapped_recording_is_unwrapped() -> None:
     events = events_of(here("normalize", CODEX))
 
     assert {event["dialect"] for event in events} == {"codex-mcp"}
@@ -64,7 +64,7 @@ def test_a_tapped_recording_is_read_as_such() -> None:
     assert prompts == ["[[S3]] Change the greeting in src/app.py from Hello to Howdy."]
 
 
-def test_a_line_that_is_not_tapped_in_a_tapped_recording_is_unparsed(tmp_path: Path) -> None:
+def test_untapped_line_in_tapped_recording_is_unparsed(tmp_path: Path) -> None:
     torn = tmp_path / "torn.jsonl"
     lines = CODEX.read_bytes().splitlines()
     torn.write_bytes(b"\n".join([*lines[:5], lines[5][:40], *lines[6:], b"", b'{"op":"end"}', b"\xff\x00"]))
@@ -89,11 +89,11 @@ def test_a_line_that_is_not_tapped_in_a_tapped_recording_is_unparsed(tmp_path: P
         ("-", "stdin"),
     ],
 )
-def test_the_stream_is_named_by_the_base_name_in_the_characters_of_stream_ids(path: str, stream: str) -> None:
+def test_stream_name_has_only_id_characters(path: str, stream: str) -> None:
     assert stream_name(path) == stream
 
 
-def test_two_files_of_one_name_are_two_streams(tmp_path: Path) -> None:
+def test_files_of_the_same_name_are_separate_streams(tmp_path: Path) -> None:
     paths = [tmp_path / folder / "a.jsonl" for folder in ("one", "two", "three")]
     for path in paths:
         path.parent.mkdir()
@@ -102,7 +102,7 @@ def test_two_files_of_one_name_are_two_streams(tmp_path: Path) -> None:
     assert [event["id"] for event in events_of(here("normalize", *paths))] == ["a:1:0", "a~2:1:0", "a~3:1:0"]
 
 
-def test_statistics_are_one_line_a_file_and_a_total() -> None:
+def test_statistics_per_file_and_total() -> None:
     finished = here("normalize", CLAUDE, CODEX, "--stats-json")
     claude, codex, total = statistics_of(finished)
 
@@ -118,26 +118,26 @@ def test_statistics_are_one_line_a_file_and_a_total() -> None:
     assert len(finished.stdout.splitlines()) == total["events"]
 
 
-def test_one_file_has_no_total() -> None:
+def test_single_file_has_no_total() -> None:
     [statistics] = statistics_of(here("normalize", CLAUDE, "--stats-json"))
 
     assert "total" not in statistics
 
 
-def test_statistics_for_people() -> None:
+def test_statistics_as_text() -> None:
     text = here("normalize", CLAUDE, "--stats").stderr.decode()
 
     assert text.startswith("claude-code: claude-stream, claude\n  5 lines (6220 bytes) = ")
     assert "\n  1 calls: Bash 1\n" in text
 
 
-def test_a_dialect_may_be_named_and_so_may_the_provider() -> None:
+def test_dialect_and_provider_options() -> None:
     events = events_of(here("normalize", CLAUDE, "--dialect", "claude-stream", "--provider", "my-fork"))
 
     assert {(event["dialect"], event["provider"]) for event in events} == {("claude-stream", "my-fork")}
 
 
-def test_partials_come_only_when_asked_for_and_change_nothing_else() -> None:
+def test_partials_only_on_request() -> None:
     without = events_of(here("normalize", CODEX))
     with_partials = events_of(here("normalize", CODEX, "--partials"))
 
@@ -151,7 +151,7 @@ def test_partials_come_only_when_asked_for_and_change_nothing_else() -> None:
     ]
 
 
-def test_bodies_that_are_cut_out_of_events_are_written_where_asked(tmp_path: Path) -> None:
+def test_output_bodies_are_written_to_folder(tmp_path: Path) -> None:
     long = tmp_path / "long.jsonl"
     printed = "".join(f"line {n}: 日本\n" for n in range(20_000))
     lines = [json.loads(line) for line in CLAUDE.read_bytes().splitlines()]
@@ -184,11 +184,11 @@ def reasons(*arguments: object, stdin: bytes = b"") -> list[tuple[int, str]]:
     return [(event["line"], event["reason"]) for event in events]
 
 
-def test_a_binary_file() -> None:
+def test_binary_file() -> None:
     assert reasons(stdin=b"\x7fELF\x02\x01\x00\n\xde\xad\xbe\xef\n\x00\x00\n") == [(1, "not-json"), (2, "not-json")]
 
 
-def test_an_empty_file(tmp_path: Path) -> None:
+def test_empty_file(tmp_path: Path) -> None:
     empty = tmp_path / "empty.jsonl"
     empty.touch()
     finished = here("normalize", empty, "--stats-json")
@@ -197,7 +197,7 @@ def test_an_empty_file(tmp_path: Path) -> None:
     assert statistics_of(finished)[0]["lines"] == 0
 
 
-def test_a_truncated_line() -> None:
+def test_truncated_line() -> None:
     assert reasons("--dialect", "claude-stream", stdin=CLAUDE.read_bytes()[:300]) == [(1, "truncated")]
 
 
@@ -215,7 +215,7 @@ def test_ten_thousand_nested_brackets(bracket: bytes) -> None:
     assert reasons(stdin=bracket * 10_000 + b"\n") == [(1, "too-deep")]
 
 
-def test_a_line_of_100_mb(tmp_path: Path) -> None:
+def test_line_of_100_mb(tmp_path: Path) -> None:
     long = tmp_path / "long.jsonl"
     with open(long, "wb") as file:
         file.write(b'{"type":"assistant","text":"')
@@ -231,14 +231,14 @@ def test_a_line_of_100_mb(tmp_path: Path) -> None:
     assert len(finished.stdout) < 10_000
 
 
-def test_an_unknown_dialect_is_wrong_usage() -> None:
+def test_unknown_dialect_is_wrong_usage() -> None:
     finished = here("normalize", CLAUDE, "--dialect", "klingon")
 
     assert (finished.returncode, finished.stdout) == (2, b"")
     assert "there is no dialect 'klingon'; known are auto, acp, " in sentence(finished)
 
 
-def test_a_file_that_is_not_there_fails_and_the_others_are_read(tmp_path: Path) -> None:
+def test_missing_file_fails_but_others_are_read(tmp_path: Path) -> None:
     finished = here("normalize", tmp_path / "none", CLAUDE)
 
     assert finished.returncode == 1
@@ -246,7 +246,7 @@ def test_a_file_that_is_not_there_fails_and_the_others_are_read(tmp_path: Path) 
     assert finished.stdout == here("normalize", CLAUDE).stdout
 
 
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
+def test_folder_is_an_error(tmp_path: Path) -> None:
     finished = here("normalize", tmp_path)
 
     assert finished.returncode == 1

@@ -59,7 +59,7 @@ def by_stream(found: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     return {one["stream"]: [event for event in found if event["stream"] == one["stream"]] for one in found}
 
 
-def test_a_trace_of_every_dialect_gives_the_journals_events_again(daemon: Running, trace: Path, tmp_path: Path) -> None:
+def test_replay_gives_the_journals_events(daemon: Running, trace: Path, tmp_path: Path) -> None:
     """Through rotated files, with what their publisher told, byte for byte."""
     ingest(daemon, *(path for path in ONE_OF_EACH if path.parts[-3] != "legacy"))
     ingest(daemon, "--dialect", "legacy", *(path for path in ONE_OF_EACH if path.parts[-3] == "legacy"))
@@ -78,7 +78,7 @@ def test_a_trace_of_every_dialect_gives_the_journals_events_again(daemon: Runnin
     assert (from_file.returncode, from_file.stdout) == (0, compared.stdout)
 
 
-def test_what_a_stream_went_through_makes_no_difference(daemon: Running, trace: Path) -> None:
+def test_replay_of_interrupted_stream_gives_the_same_events(daemon: Running, trace: Path) -> None:
     """Left alone and taken up again, lines lost, secrets, ended and opened again, and not ended by now."""
     lines = CLAUDE.read_bytes().splitlines()
     secret = json.dumps({"type": "user", "message": {"role": "user", "content": "ghp_" + "a1" * 18}}).encode()
@@ -121,7 +121,7 @@ def rename(call: ToolCall) -> None:
     call.input["timeout_ms"] = call.input.pop("command")
 
 
-def test_a_changed_normalizer_is_told_event_by_event(
+def test_changed_normalizer_is_reported_per_event(
     daemon: Running, trace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ingest(daemon, "--stream", "claude", CLAUDE)
@@ -145,7 +145,7 @@ def test_a_changed_normalizer_is_told_event_by_event(
     ]
 
 
-def test_the_difference_as_json(daemon: Running, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_difference_as_json(daemon: Running, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ingest(daemon, "--stream", "claude", CLAUDE)
     traced(daemon, 6)
     changed(monkeypatch, lambda call: setattr(call, "title", "new"))
@@ -162,7 +162,7 @@ def test_the_difference_as_json(daemon: Running, trace: Path, monkeypatch: pytes
     assert (change["stream"], change["kind"], change["about"]) == ("claude", "tool-call", "Bash")
 
 
-def test_events_that_come_and_go_are_told(daemon: Running, trace: Path, tmp_path: Path) -> None:
+def test_added_and_removed_events_are_reported(daemon: Running, trace: Path, tmp_path: Path) -> None:
     """A journal made by a version that did not give usage, and gave a notice instead."""
     ingest(daemon, "--stream", "claude", CLAUDE)
     traced(daemon, 6)
@@ -190,7 +190,7 @@ def test_events_that_come_and_go_are_told(daemon: Running, trace: Path, tmp_path
     assert lines[-1] == "3 of 9 events differ: 2 added, 1 removed, 0 changed"
 
 
-def test_a_trace_that_begins_in_the_middle_is_compared_from_there(daemon: Running, trace: Path) -> None:
+def test_partial_trace_is_compared_from_its_first_line(daemon: Running, trace: Path) -> None:
     ingest(daemon, "--stream", "claude", CLAUDE)
     traced(daemon, 6)
     records = trace.read_bytes().splitlines(keepends=True)
@@ -207,7 +207,7 @@ def test_a_trace_that_begins_in_the_middle_is_compared_from_there(daemon: Runnin
     )
 
 
-def test_a_torn_record_and_a_file_given_twice_are_said_and_skipped(daemon: Running, trace: Path) -> None:
+def test_torn_record_and_repeated_file_are_skipped(daemon: Running, trace: Path) -> None:
     ingest(daemon, "--stream", "claude", CLAUDE)
     traced(daemon, 6)
     with open(trace, "ab") as file:
@@ -221,7 +221,7 @@ def test_a_torn_record_and_a_file_given_twice_are_said_and_skipped(daemon: Runni
     assert here("replay", "--diff", "--socket", daemon.path, trace).returncode == 0
 
 
-def test_a_name_used_in_an_older_journal_is_another_stream(daemon: Running, trace: Path, tmp_path: Path) -> None:
+def test_restarted_stream_name_is_another_stream(daemon: Running, trace: Path, tmp_path: Path) -> None:
     ingest(daemon, "--stream", "claude", CLAUDE)
     traced(daemon, 6)
     records = [json.loads(line) for line in trace.read_bytes().splitlines()]
@@ -235,7 +235,7 @@ def test_a_name_used_in_an_older_journal_is_another_stream(daemon: Running, trac
     assert len(events(here("replay", both).stdout)) > 8
 
 
-def test_the_accounting_is_that_of_the_streams(daemon: Running, trace: Path) -> None:
+def test_replay_has_the_streams_statistics(daemon: Running, trace: Path) -> None:
     ingest(daemon, "--stream", "claude", CLAUDE)
     traced(daemon, 6)
     [told] = [one for one in daemon.stats()["perStream"] if one["stream"] == "claude"]
@@ -245,7 +245,7 @@ def test_the_accounting_is_that_of_the_streams(daemon: Running, trace: Path) -> 
     assert json.loads(replayed.stderr) == {key: told[key] for key in json.loads(replayed.stderr)}
 
 
-def test_streams_the_journal_does_not_hold_are_named(daemon: Running, trace: Path, tmp_path: Path) -> None:
+def test_streams_missing_in_the_journal_are_named(daemon: Running, trace: Path, tmp_path: Path) -> None:
     ingest(daemon, "--stream", "claude", CLAUDE)
     ingest(daemon, "--stream", "gone", DEMO / "gemini.jsonl")
     traced(daemon, 31)
@@ -276,7 +276,7 @@ def test_streams_the_journal_does_not_hold_are_named(daemon: Running, trace: Pat
         ([], "Missing argument"),
     ],
 )
-def test_what_cannot_be_told_is_one_sentence_and_code_2(
+def test_impossible_comparison_is_exit_2(
     arguments: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -292,7 +292,7 @@ def test_what_cannot_be_told_is_one_sentence_and_code_2(
     assert told in sentence(finished)
 
 
-def test_a_journal_that_holds_other_streams_is_trouble(daemon: Running, trace: Path, tmp_path: Path) -> None:
+def test_journal_of_other_streams_is_an_error(daemon: Running, trace: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.jsonl"
     other.write_text(json.dumps({"v": 1, "stream": "other", "n": 1, "dialect": "acp", "line": "{}"}) + "\n")
 

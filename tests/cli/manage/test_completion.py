@@ -77,7 +77,7 @@ def installed(name: str) -> pytest.MarkDecorator:
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=installed(name)) for name in ("bash", "zsh")])
-def test_a_typed_word_is_completed(name: str, home: Path, daemon: Running) -> None:
+def test_typed_word_is_completed(name: str, home: Path, daemon: Running) -> None:
     """A command, an option, a dialect, a session of the daemon's, an agent that is installed, a file."""
     here("ingest", "--socket", daemon.path, CLAUDE)
     (home / "recording.jsonl").touch()
@@ -95,7 +95,7 @@ def test_a_typed_word_is_completed(name: str, home: Path, daemon: Running) -> No
 
 
 @installed("fish")
-def test_fish_completes_a_word_and_says_what_it_is(home: Path, daemon: Running) -> None:
+def test_fish_completes_with_descriptions(home: Path, daemon: Running) -> None:
     here("ingest", "--socket", daemon.path, CLAUDE)
     (home / "recording.jsonl").touch()
     running = {"TOOLTAP_SOCKET": str(daemon.path)}
@@ -134,7 +134,7 @@ def test_names_are_completed(words: list[str], wanted: list[str]) -> None:
     assert complete(*words) == wanted
 
 
-def test_a_session_is_not_offered_if_its_name_could_mean_something_to_the_shell(daemon: Running) -> None:
+def test_session_with_shell_characters_is_not_offered(daemon: Running) -> None:
     for number, name in enumerate(("plain", "$(reboot)", "two\nlines", "one,two")):
         arguments = ["--stream", str(number), "--session", name, "--dialect", "acp"]
         assert here("ingest", "--socket", daemon.path, *arguments, stdin=b"x\n").returncode == 0
@@ -161,9 +161,7 @@ def stale(mute: Path) -> Path:
 
 
 @pytest.mark.parametrize("place", [lambda mute: mute, stale, lambda mute: mute.with_name("none")])
-def test_without_a_daemon_that_answers_nothing_is_offered_and_nothing_said(
-    place: Callable[[Path], Path], mute: Path
-) -> None:
+def test_unresponsive_daemon_gives_no_completions(place: Callable[[Path], Path], mute: Path) -> None:
     finished = tooltap(
         _TOOLTAP_COMPLETE="bash_complete",
         COMP_WORDS="tooltap tail --session ",
@@ -175,7 +173,7 @@ def test_without_a_daemon_that_answers_nothing_is_offered_and_nothing_said(
 
 
 @pytest.mark.parametrize("words", ["tooltap ", "tooltap tail --session ", "tooltap normalize --dialect "])
-def test_a_completion_loads_nothing_heavy(words: str) -> None:
+def test_completion_imports_nothing_heavy(words: str) -> None:
     """A shell waits for it while somebody types."""
     program = (
         "import sys; sys.argv = ['tooltap']\n"
@@ -191,7 +189,7 @@ def test_a_completion_loads_nothing_heavy(words: str) -> None:
     assert HEAVY & set(finished.stderr.decode().split()) == set()
 
 
-def test_another_shell_is_wrong_usage() -> None:
+def test_unknown_shell_is_wrong_usage() -> None:
     finished = here("completion", "csh")
 
     assert finished.returncode == 2

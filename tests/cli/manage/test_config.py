@@ -14,14 +14,14 @@ from tests.daemon.processes import DaemonProcess
 from tests.test_layout import ROOT
 
 
-def test_a_right_file_is_said_to_be_right() -> None:
+def test_valid_file_is_confirmed() -> None:
     example = ROOT / "docs" / "display.toml"
     checked = here("config", "check", example)
 
     assert (checked.returncode, checked.stdout.decode()) == (0, f"{example} is valid: it has rules for 7 tools\n")
 
 
-def test_a_mistake_is_told_with_file_line_and_key(tmp_path: Path) -> None:
+def test_error_names_file_line_and_key(tmp_path: Path) -> None:
     file = tmp_path / "tooltap.toml"
     file.write_text("# silent\n[tools.Read]\nask = true\nsilent = 1\n")
     checked = here("config", "check", file)
@@ -30,7 +30,7 @@ def test_a_mistake_is_told_with_file_line_and_key(tmp_path: Path) -> None:
     assert sentence(checked) == f"{file}:4: tools.Read.silent: expected `bool`, got `int`"
 
 
-def test_without_a_file_the_users_own_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_file_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And `serve` reads it."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
@@ -64,7 +64,7 @@ def reread(daemon: DaemonProcess) -> dict[str, Any]:
     return entry
 
 
-def test_a_daemon_reads_its_file_again_and_keeps_what_it_had_if_that_is_wrong(tmp_path: Path) -> None:
+def test_daemon_reloads_file_and_keeps_settings_if_invalid(tmp_path: Path) -> None:
     file = tmp_path / "tooltap.toml"
     file.write_text("tools.Bash.max_chars = 3\n")
     with DaemonProcess(tmp_path, "--config", file).wait_ready() as daemon:

@@ -12,7 +12,7 @@ from tooltap.cli.manage.demo import AGENTS, is_complete
 ROOT = Path(__file__).parents[3]
 
 
-def test_it_shows_a_call_and_a_result_of_every_agent() -> None:
+def test_demo_shows_call_and_result_of_every_agent() -> None:
     finished = tooltap("demo")
     shown, _, payloads = finished.stdout.decode().partition("\nA tool call of each agent with its result")
 
@@ -37,11 +37,11 @@ def test_it_shows_a_call_and_a_result_of_every_agent() -> None:
         {"_happy": {"v": 2, "canonicalToolName": "Read", "rawToolName": "sh"}, "_raw": {"id": 1}},
     ],
 )
-def test_a_payload_without_all_it_should_have_is_not_believed(payload: dict[str, object]) -> None:
+def test_incomplete_payload_is_rejected(payload: dict[str, object]) -> None:
     assert not is_complete({"name": "Bash"}, payload)
 
 
-def test_a_call_we_made_up_is_not_believed() -> None:
+def test_synthetic_call_is_rejected() -> None:
     whole = {"_happy": {"v": 2, "canonicalToolName": "Bash", "rawToolName": "sh"}, "_raw": {"id": 1}}
 
     assert is_complete({"name": "Bash"}, whole)

@@ -83,7 +83,7 @@ def examined(*options: object) -> Examined:
     return Examined(finished.returncode, findings)
 
 
-def test_on_a_bare_machine_nothing_is_wrong(home: Path) -> None:
+def test_bare_machine_has_no_problems(home: Path) -> None:
     found = examined()
 
     assert (found.code, found.problems()) == (0, [])
@@ -98,7 +98,7 @@ def test_on_a_bare_machine_nothing_is_wrong(home: Path) -> None:
     assert list((home / "data").iterdir()) == []  # it has changed nothing
 
 
-def test_a_daemon_is_seen_with_its_journal_and_its_socket(home: Path, daemon: Running) -> None:
+def test_running_daemon_is_reported(home: Path, daemon: Running) -> None:
     found = examined("--socket", daemon.path)
 
     assert (found.code, found.problems()) == (0, [])
@@ -113,7 +113,7 @@ def test_a_daemon_is_seen_with_its_journal_and_its_socket(home: Path, daemon: Ru
     assert [one.level for one in found.findings["drift"]] == ["ok"]
 
 
-def test_a_daemon_of_another_version_is_a_note_whatever_it_tells(home: Path) -> None:
+def test_daemon_of_another_version_is_a_note(home: Path) -> None:
     def answer(listening: socket.socket) -> None:
         connection, _ = listening.accept()
         with connection, connection.makefile("rb") as asked:
@@ -136,7 +136,7 @@ def test_a_daemon_of_another_version_is_a_note_whatever_it_tells(home: Path) -> 
     assert told.text == f"the daemon is tooltap 0.0.9, this is {__version__}"
 
 
-def test_a_daemon_that_does_not_answer_is_a_problem(home: Path) -> None:
+def test_unresponsive_daemon_is_a_problem(home: Path) -> None:
     place = home / "run" / "tooltap.sock"
     with socket.socket(socket.AF_UNIX) as mute:
         mute.bind(str(place))
@@ -148,7 +148,7 @@ def test_a_daemon_that_does_not_answer_is_a_problem(home: Path) -> None:
     assert found.problems() == [f"cannot connect to {place}: timed out"]
 
 
-def test_what_is_no_daemon_is_a_problem(home: Path) -> None:
+def test_foreign_listener_is_a_problem(home: Path) -> None:
     (home / "run" / "tooltap.sock").touch(0o600)
     found = examined()
 
@@ -156,7 +156,7 @@ def test_what_is_no_daemon_is_a_problem(home: Path) -> None:
     assert f"{home / 'run' / 'tooltap.sock'} exists, but is not a socket" in found.problems()
 
 
-def test_others_at_the_socket_are_a_problem(home: Path, daemon: Running) -> None:
+def test_accessible_socket_is_a_problem(home: Path, daemon: Running) -> None:
     daemon.path.chmod(0o666)
     daemon.path.parent.chmod(0o777)
     found = examined("--socket", daemon.path)
@@ -169,7 +169,7 @@ def test_others_at_the_socket_are_a_problem(home: Path, daemon: Running) -> None
     assert f"Run chmod 600 {daemon.path}." in [one.advice for one in found.findings["socket"]]
 
 
-def test_a_broken_configuration_is_a_problem_and_hides_nothing_else(home: Path) -> None:
+def test_broken_configuration_does_not_hide_other_findings(home: Path) -> None:
     file = home / "config" / "tooltap" / "tooltap.toml"
     file.parent.mkdir()
     file.write_text('retention_days = "long"\n')
@@ -180,7 +180,7 @@ def test_a_broken_configuration_is_a_problem_and_hides_nothing_else(home: Path) 
     assert set(examined("--config", ROOT / "docs" / "display.toml").findings) == set(found.findings)
 
 
-def test_a_configuration_says_where_things_are(home: Path) -> None:
+def test_configuration_locates_files(home: Path) -> None:
     file = home / "tooltap.toml"
     file.write_text(f'journal = "nats://127.0.0.1:1/team"\nsocket = "{home}/mine/t.sock"\n')
     found = examined("--config", file)
@@ -213,7 +213,7 @@ def text(file: Path) -> str:
 
 
 @pytest.mark.parametrize("make", [newer, another, text])
-def test_a_journal_that_cannot_be_used_is_a_problem(make: Callable[[Path], str], home: Path) -> None:
+def test_unusable_journal_is_a_problem(make: Callable[[Path], str], home: Path) -> None:
     folder = home / "data" / "tooltap"
     folder.mkdir()
     wanted = make(folder / "journal.db")
@@ -223,7 +223,7 @@ def test_a_journal_that_cannot_be_used_is_a_problem(make: Callable[[Path], str],
     assert (found.code, found.problems()) == (1, [wanted])
 
 
-def test_a_journal_that_others_may_read_is_a_problem(home: Path, daemon: Running) -> None:
+def test_readable_journal_is_a_problem(home: Path, daemon: Running) -> None:
     (home / "journal.db").chmod(0o644)
     found = examined("--socket", daemon.path)
 
@@ -233,7 +233,7 @@ def test_a_journal_that_others_may_read_is_a_problem(home: Path, daemon: Running
     ]
 
 
-def test_a_place_that_cannot_be_written_to_is_a_problem(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unwritable_folder_is_a_problem(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (home / "file").touch()
     monkeypatch.setenv("TOOLTAP_SPOOL", str(home / "file" / "spool"))
     monkeypatch.setenv("HAPPIER_STACK_TOOL_TRACE", "1")
@@ -248,7 +248,7 @@ def test_a_place_that_cannot_be_written_to_is_a_problem(home: Path, monkeypatch:
 
 
 @pytest.mark.parametrize(("bound", "level"), [("LITTLE", "note"), ("TOO_LITTLE", "problem")])
-def test_a_full_disk_is_told(bound: str, level: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_is_reported(bound: str, level: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"tooltap.daemon.doctor.disk.{bound}", 2**80)
     found = examined()
 
@@ -256,7 +256,7 @@ def test_a_full_disk_is_told(bound: str, level: str, home: Path, monkeypatch: py
     assert " left for " in found.findings["spool"][0].text
 
 
-def test_session_folders_are_counted_and_one_that_cannot_be_read_is_a_problem(home: Path) -> None:
+def test_unreadable_session_folder_is_a_problem(home: Path) -> None:
     claude = home / ".claude" / "projects" / "-ws"
     codex = home / ".codex" / "sessions" / "2026"
     for folder, file, name in ((claude, CLAUDE, "a.jsonl"), (codex, CODEX, "rollout-1.jsonl")):
@@ -276,7 +276,7 @@ def test_session_folders_are_counted_and_one_that_cannot_be_read_is_a_problem(ho
     assert found.problems() == [f"cannot read {home / '.gemini' / 'tmp'}: Too many levels of symbolic links"]
 
 
-def test_agents_tell_their_versions_and_nothing_else_is_asked_of_them(home: Path) -> None:
+def test_agents_are_only_asked_for_their_version(home: Path) -> None:
     """One of them hangs, with a child, one never stops printing, one cannot be started, one is a terminal's trap."""
     scripts = {
         "claude": "echo '2.1.330 (Claude Code)'",
@@ -326,7 +326,7 @@ def test_agents_tell_their_versions_and_nothing_else_is_asked_of_them(home: Path
         ),
     ],
 )
-def test_the_service_is_asked_after(
+def test_service_state_is_reported(
     answer: str, wanted: tuple[str, str], home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unit = home / "config" / "systemd" / "user" / "tooltap.service"
@@ -340,7 +340,7 @@ def test_the_service_is_asked_after(
     assert told[:2] == (wanted[0], wanted[1].format(unit=unit))
 
 
-def test_in_a_pipe_it_is_plain_text(home: Path) -> None:
+def test_pipe_gets_plain_text(home: Path) -> None:
     finished = here("doctor")
     lines = finished.stdout.decode().splitlines()
 
@@ -352,7 +352,7 @@ def test_in_a_pipe_it_is_plain_text(home: Path) -> None:
 
 
 @pytest.mark.parametrize(("variables", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
-def test_a_terminal_gets_colours_unless_it_wants_none(variables: dict[str, str], coloured: bool, home: Path) -> None:
+def test_terminal_gets_colours_unless_disabled(variables: dict[str, str], coloured: bool, home: Path) -> None:
     with started([*COMMAND, "doctor"], environment(TERM="xterm", **variables), size=(60, 120)) as screen:
         assert screen.end() == 0
 
@@ -367,13 +367,13 @@ def test_wrong_usage_is_one_sentence() -> None:
     assert "--timeout" in sentence(finished)
 
 
-def test_it_knows_every_extra() -> None:
+def test_every_extra_is_known() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
     assert set(EXTRAS) == set(extras) - {"dev"}
 
 
-def test_a_missing_extra_is_a_note(home: Path) -> None:
+def test_missing_extra_is_a_note(home: Path) -> None:
     """In a Python that does not find the package."""
     program = (
         "import sys; sys.modules['nkeys'] = None; sys.argv = ['tooltap', 'doctor', '--json']\n"

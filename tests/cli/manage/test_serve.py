@@ -23,7 +23,7 @@ def socket(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("number", "wanted"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
-def test_a_signal_ends_it_cleanly(number: signal.Signals, wanted: int, socket: Path, tmp_path: Path) -> None:
+def test_signal_stops_cleanly(number: signal.Signals, wanted: int, socket: Path, tmp_path: Path) -> None:
     with serving(socket, tmp_path) as daemon:
         daemon.send_signal(number)
         code, output, log = daemon.end()
@@ -46,14 +46,14 @@ def test_status_and_stop(socket: Path, tmp_path: Path) -> None:
     assert (gone.returncode, gone.stdout) == (1, b"")
 
 
-def test_status_says_what_is_followed(socket: Path, tmp_path: Path) -> None:
+def test_status_shows_followed_files(socket: Path, tmp_path: Path) -> None:
     with serving(socket, tmp_path, "--follow", "codex", CODEX_HOME=str(tmp_path)):
         status = tooltap("serve", "status", "--socket", socket)
 
     assert status.stdout.decode().splitlines()[-1] == "following: 0 files, 0 open, 0 waiting"
 
 
-def test_a_second_daemon_on_the_socket_or_the_journal_says_so_and_exits(socket: Path, tmp_path: Path) -> None:
+def test_second_daemon_on_socket_or_journal_exits(socket: Path, tmp_path: Path) -> None:
     journal = tmp_path / "journal.db"
     with serving(socket, tmp_path):
         same_socket = tooltap("serve", "--socket", socket, "--journal", f"sqlite:{tmp_path / 'other.db'}")
@@ -74,7 +74,7 @@ def test_a_second_daemon_on_the_socket_or_the_journal_says_so_and_exits(socket: 
         (["--follow", "claude", "--backfill", "soon"], "backfill is all, none or an age like 36h or 7d, not 'soon'"),
     ],
 )
-def test_wrong_configuration_is_one_sentence_and_exit_2(arguments: list[str], wanted: str, socket: Path) -> None:
+def test_invalid_configuration_is_exit_2(arguments: list[str], wanted: str, socket: Path) -> None:
     finished = tooltap("serve", "--socket", socket, *arguments)
 
     assert (finished.returncode, finished.stdout) == (2, b"")
@@ -89,9 +89,7 @@ def web(tmp_path: Path) -> list[object]:
     return ["--config", config, "--web"]
 
 
-def test_with_web_the_link_is_all_that_is_printed_and_printed_again_on_demand(
-    socket: Path, tmp_path: Path, web: list[object]
-) -> None:
+def test_web_link_is_printed_and_available_again(socket: Path, tmp_path: Path, web: list[object]) -> None:
     with serving(socket, tmp_path, *web) as daemon:
         printed = daemon.line().decode()
         again = tooltap("serve", "link", "--socket", socket)
@@ -112,7 +110,7 @@ def test_with_web_the_link_is_all_that_is_printed_and_printed_again_on_demand(
     assert token not in status + stats + log.decode()
 
 
-def test_with_web_nobody_has_to_read_the_link(socket: Path, tmp_path: Path, web: list[object]) -> None:
+def test_unread_link_does_not_stop_the_daemon(socket: Path, tmp_path: Path, web: list[object]) -> None:
     arguments = ["serve", "--socket", socket, "--journal", tmp_path / "journal.db", *web]
     closed, pipe = os.pipe()
     os.close(closed)
@@ -127,7 +125,7 @@ def test_with_web_nobody_has_to_read_the_link(socket: Path, tmp_path: Path, web:
     assert (status.returncode, status.stderr) == (0, b"")
 
 
-def test_without_web_there_is_no_link(socket: Path, tmp_path: Path) -> None:
+def test_no_link_without_web(socket: Path, tmp_path: Path) -> None:
     with serving(socket, tmp_path):
         link = tooltap("serve", "link", "--socket", socket)
 
@@ -136,9 +134,7 @@ def test_without_web_there_is_no_link(socket: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "192.0.2.1:80"])
-def test_what_other_machines_can_reach_has_to_be_allowed(
-    socket: Path, tmp_path: Path, web: list[object], address: str
-) -> None:
+def test_remote_host_needs_allow_remote(socket: Path, tmp_path: Path, web: list[object], address: str) -> None:
     finished = tooltap("serve", "--socket", socket, "--journal", tmp_path / "journal.db", *web, address)
 
     assert (finished.returncode, finished.stdout) == (1, b"")
@@ -146,12 +142,12 @@ def test_what_other_machines_can_reach_has_to_be_allowed(
     assert not (tmp_path / "journal.db").exists()
 
 
-def test_allowed_it_listens_for_other_machines(socket: Path, tmp_path: Path, web: list[object]) -> None:
+def test_allow_remote_listens_on_all_interfaces(socket: Path, tmp_path: Path, web: list[object]) -> None:
     with serving(socket, tmp_path, *web, "0.0.0.0:0", "--allow-remote") as daemon:
         assert daemon.line().startswith(b"http://127.0.0.1:")
 
 
-def test_a_port_in_use_is_one_sentence(socket: Path, tmp_path: Path, web: list[object]) -> None:
+def test_port_in_use_is_one_sentence(socket: Path, tmp_path: Path, web: list[object]) -> None:
     with socket_module.create_server(("127.0.0.1", 0)) as other:
         place = f"127.0.0.1:{other.getsockname()[1]}"
         finished = tooltap("serve", "--socket", socket, "--journal", tmp_path / "journal.db", *web, place)
@@ -160,7 +156,7 @@ def test_a_port_in_use_is_one_sentence(socket: Path, tmp_path: Path, web: list[o
     assert sentence(finished) == f"cannot listen on {place}: Address already in use"
 
 
-def test_a_token_that_others_can_read_is_one_sentence(socket: Path, tmp_path: Path, web: list[object]) -> None:
+def test_readable_token_is_one_sentence(socket: Path, tmp_path: Path, web: list[object]) -> None:
     (tmp_path / "token").write_text("x" * 43)
     (tmp_path / "token").chmod(0o644)
     finished = tooltap("serve", "--socket", socket, "--journal", tmp_path / "journal.db", *web)
@@ -170,9 +166,7 @@ def test_a_token_that_others_can_read_is_one_sentence(socket: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("package", ["starlette", "uvicorn"])
-def test_without_its_packages_it_says_how_to_get_them(
-    package: str, socket: Path, tmp_path: Path, web: list[object]
-) -> None:
+def test_missing_extra_is_named(package: str, socket: Path, tmp_path: Path, web: list[object]) -> None:
     (tmp_path / f"{package}.py").write_text(f"raise ModuleNotFoundError(name={package!r})")
     path = os.pathsep.join([str(tmp_path), *sys.path])
     finished = tooltap("serve", "--socket", socket, "--journal", tmp_path / "journal.db", *web, PYTHONPATH=path)
@@ -181,7 +175,7 @@ def test_without_its_packages_it_says_how_to_get_them(
     assert sentence(finished) == f"{package} is not installed: pip install 'tooltap[web]'"
 
 
-def test_what_is_no_journal_is_refused(socket: Path, tmp_path: Path) -> None:
+def test_invalid_journal_is_rejected(socket: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.db"
     with sqlite3.connect(other) as connection:
         connection.execute("CREATE TABLE mine (x)")
@@ -192,7 +186,7 @@ def test_what_is_no_journal_is_refused(socket: Path, tmp_path: Path) -> None:
     assert str(other) in sentence(finished)
 
 
-def test_raw_lines_are_traced_where_the_environment_asks_for_it(socket: Path, tmp_path: Path) -> None:
+def test_environment_enables_trace(socket: Path, tmp_path: Path) -> None:
     """Every raw line of a one-way and a two-way stream, with its number and direction, and no secret."""
     trace = tmp_path / "traces" / "t.jsonl"
     secret = tmp_path / "secret.jsonl"
@@ -217,7 +211,7 @@ def test_raw_lines_are_traced_where_the_environment_asks_for_it(socket: Path, tm
     assert masked.line == '{"type":"x","key":"[masked github-token]"}'
 
 
-def test_the_bounds_of_a_trace_are_options_and_shown_in_stats(socket: Path, tmp_path: Path) -> None:
+def test_trace_limits_are_options_and_in_stats(socket: Path, tmp_path: Path) -> None:
     folder = tmp_path / "traces"
     arguments = ["serve", "--socket", socket, "--journal", tmp_path / "j.db", "--trace-total-bytes", 2**24]
     arguments += ["--trace-file-bytes", 8_192]
@@ -237,14 +231,14 @@ def test_the_bounds_of_a_trace_are_options_and_shown_in_stats(socket: Path, tmp_
     assert f"trace {trace['path']}: 56 records, 0 dropped, 0.0 of 16 MiB\n" in shown
 
 
-def test_a_bound_that_is_none_is_one_sentence(socket: Path) -> None:
+def test_invalid_limit_is_one_sentence(socket: Path) -> None:
     finished = tooltap("serve", "--socket", socket, "--trace-total-bytes", 5)
 
     assert finished.returncode == 2
     assert sentence(finished).startswith("configuration: trace_total_bytes: expected `int` >= 16384")
 
 
-def test_a_trace_that_cannot_be_written_stops_no_event(socket: Path, tmp_path: Path) -> None:
+def test_unwritable_trace_does_not_stop_events(socket: Path, tmp_path: Path) -> None:
     variables = {"HAPPIER_STACK_TOOL_TRACE": "1", "HAPPIER_STACK_TOOL_TRACE_FILE": str(tmp_path)}
     with serving(socket, tmp_path, **variables) as daemon:
         fed = tooltap("ingest", "--socket", socket, "--stats-json", CLAUDE)
@@ -255,7 +249,7 @@ def test_a_trace_that_cannot_be_written_stops_no_event(socket: Path, tmp_path: P
     assert log.count(b"cannot be written") == 1
 
 
-def test_a_trace_on_a_disk_that_is_stuck_stops_no_event_and_no_shutdown(socket: Path, tmp_path: Path) -> None:
+def test_stuck_trace_disk_stops_neither_events_nor_shutdown(socket: Path, tmp_path: Path) -> None:
     """A pipe nobody reads from takes 64 KiB and blocks its writer then."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -271,7 +265,7 @@ def test_a_trace_on_a_disk_that_is_stuck_stops_no_event_and_no_shutdown(socket: 
     assert (json.loads(fed.stderr)["events"], code) == (8, 0)
 
 
-def test_a_daemon_on_a_terminal_socket_that_is_a_file_says_so(tmp_path: Path) -> None:
+def test_file_in_place_of_socket_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("mine")
     with start("serve", "--socket", file / "s.sock") as serve:

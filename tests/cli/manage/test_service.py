@@ -88,7 +88,7 @@ def manager(tmp_path: Path) -> Iterator[socket.socket]:
         yield waiting
 
 
-def test_what_it_starts_is_a_daemon_that_says_when_it_is_ready(tmp_path: Path, manager: socket.socket) -> None:
+def test_unit_starts_a_daemon_that_notifies_readiness(tmp_path: Path, manager: socket.socket) -> None:
     """Its journal has a name with everything that means something to systemd or a shell."""
     journal = tmp_path / 'a b%c$HOME"d\\e.db'
     place = tmp_path / "s.sock"
@@ -106,7 +106,7 @@ def test_what_it_starts_is_a_daemon_that_says_when_it_is_ready(tmp_path: Path, m
             daemon.kill()
 
 
-def test_the_unit_says_how_it_is_kept_alive_and_what_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unit_settings_and_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CODEX_HOME", "/somewhere else/100%")
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     unit = printed()
@@ -120,7 +120,7 @@ def test_the_unit_says_how_it_is_kept_alive_and_what_it_is_given(monkeypatch: py
     assert "secret" not in str(unit)
 
 
-def test_it_starts_the_program_it_was_installed_with(tmp_path: Path) -> None:
+def test_unit_starts_the_installing_program(tmp_path: Path) -> None:
     script = tmp_path / "tooltap"
     script.write_text(f"#!{sys.executable}\nfrom tooltap.cli.main import main\nmain()\n")
     script.chmod(0o755)
@@ -130,7 +130,7 @@ def test_it_starts_the_program_it_was_installed_with(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
-def test_systemd_finds_nothing_wrong_with_it(unit: Path, tmp_path: Path) -> None:
+def test_systemd_verifies_unit(unit: Path, tmp_path: Path) -> None:
     here("service", "install", "--", "--follow", "claude,codex", "--journal", f"sqlite:{tmp_path / 'a b%c$d.db'}")
     command = ["systemd-analyze", "verify", "--user", "--man=no", str(unit)]
     finished = subprocess.run(
@@ -140,7 +140,7 @@ def test_systemd_finds_nothing_wrong_with_it(unit: Path, tmp_path: Path) -> None
     assert (finished.returncode, finished.stderr) == (0, "")
 
 
-def test_it_is_installed_and_systemd_told(unit: Path, systemd: Path) -> None:
+def test_install_enables_unit(unit: Path, systemd: Path) -> None:
     finished = here("service", "install", "--", "--follow", "claude")
 
     assert finished.returncode == 0
@@ -156,14 +156,14 @@ def test_it_is_installed_and_systemd_told(unit: Path, systemd: Path) -> None:
     assert words(settings(unit.read_text())["Service.ExecStart"][0])[-3:] == ["serve", "--follow", "claude"]
 
 
-def test_installing_anew_replaces_the_options(unit: Path) -> None:
+def test_reinstalling_replaces_options(unit: Path) -> None:
     here("service", "install", "--", "--follow", "claude")
     here("service", "install", "--", "--follow", "codex")
 
     assert words(settings(unit.read_text())["Service.ExecStart"][0])[-2:] == ["--follow", "codex"]
 
 
-def test_without_systemd_it_says_what_to_type(unit: Path) -> None:
+def test_without_systemd_commands_are_printed(unit: Path) -> None:
     finished = here("service", "install")
 
     assert (finished.returncode, finished.stdout.decode()) == (0, f"wrote {unit}\n")
@@ -173,7 +173,7 @@ def test_without_systemd_it_says_what_to_type(unit: Path) -> None:
     )
 
 
-def test_a_systemd_that_refuses_is_quoted(unit: Path, systemd: Path) -> None:
+def test_systemd_error_is_quoted(unit: Path, systemd: Path) -> None:
     (systemd.parent / "answer").write_text("echo 'Failed to connect to bus: No medium found' >&2; exit 1\n")
     finished = here("service", "install")
 
@@ -183,7 +183,7 @@ def test_a_systemd_that_refuses_is_quoted(unit: Path, systemd: Path) -> None:
 
 
 @pytest.mark.parametrize(("answer", "code"), [("echo active", 0), ("echo inactive; exit 3", 1)])
-def test_status_says_what_systemd_says(answer: str, code: int, unit: Path, systemd: Path) -> None:
+def test_status_shows_systemd_state(answer: str, code: int, unit: Path, systemd: Path) -> None:
     (systemd.parent / "answer").write_text(f"{answer}\n")
     before = here("service", "status").stdout.decode().splitlines()
     here("service", "install")
@@ -198,7 +198,7 @@ def test_status_says_what_systemd_says(answer: str, code: int, unit: Path, syste
     ]
 
 
-def test_uninstalling_stops_it_and_leaves_nothing(unit: Path, systemd: Path) -> None:
+def test_uninstall_stops_and_removes_unit(unit: Path, systemd: Path) -> None:
     here("service", "install")
     finished = here("service", "uninstall")
     again = here("service", "uninstall")
@@ -214,7 +214,7 @@ def test_uninstalling_stops_it_and_leaves_nothing(unit: Path, systemd: Path) -> 
 
 
 @pytest.mark.parametrize("command", ["install", "uninstall"])
-def test_a_unit_of_somebody_else_stays(command: str, unit: Path) -> None:
+def test_foreign_unit_is_not_touched(command: str, unit: Path) -> None:
     unit.parent.mkdir(parents=True)
     unit.write_text("[Service]\nExecStart=/bin/true\n")
     finished = here("service", command)
@@ -234,7 +234,7 @@ def test_a_unit_of_somebody_else_stays(command: str, unit: Path) -> None:
         (["--journal", "sqlite:journal.db"], "--journal sqlite:journal.db is a relative path"),
     ],
 )
-def test_what_could_not_be_started_is_not_installed(options: list[str], wanted: str, unit: Path) -> None:
+def test_invalid_options_are_not_installed(options: list[str], wanted: str, unit: Path) -> None:
     finished = here("service", "install", "--", *options)
 
     assert (finished.returncode, finished.stdout) == (2, b"")
@@ -242,5 +242,5 @@ def test_what_could_not_be_started_is_not_installed(options: list[str], wanted: 
     assert not unit.exists()
 
 
-def test_a_journal_elsewhere_needs_no_path(unit: Path) -> None:
+def test_journal_url_needs_no_absolute_path(unit: Path) -> None:
     assert words(printed("--journal", "nats://127.0.0.1:4222/team")["Service.ExecStart"][0])[-1].startswith("nats://")

@@ -43,7 +43,7 @@ def written_by_another_version(journal: Path) -> None:
 
 
 @pytest.mark.parametrize("name", PUBLISHERS)
-def test_an_upgrade_in_the_middle_of_a_stream_is_said_and_loses_no_line(name: str, tmp_path: Path) -> None:
+def test_upgrade_mid_stream_is_reported_and_loses_no_line(name: str, tmp_path: Path) -> None:
     place = Place(tmp_path)
     lines = 2 if name == "proxy" else 1  # for each line of the agent
 

@@ -53,7 +53,7 @@ def shape(output: bytes) -> list[str]:
 
 
 @pytest.mark.parametrize("name", SHELL_FAILS)
-def test_us1_sc001_verbose_shows_the_same_markers_in_the_same_order_for_every_agent(daemon: Running, name: str) -> None:
+def test_verbose_markers_are_the_same_for_every_agent(daemon: Running, name: str) -> None:
     shown = tail(daemon, f"fails/{name}", "verbose")
 
     assert shape(shown) == ["▸ Bash", "● Bash", SAID.decode().strip()]
@@ -61,13 +61,13 @@ def test_us1_sc001_verbose_shows_the_same_markers_in_the_same_order_for_every_ag
 
 
 @pytest.mark.parametrize("name", SHELL)
-def test_us1_sc001_markers_and_text_are_interleaved_as_they_came(daemon: Running, name: str) -> None:
+def test_markers_and_text_keep_their_order(daemon: Running, name: str) -> None:
     shown = tail(daemon, f"shell/{name}", "verbose")
 
     assert shape(shown) == ["Running it.", "▸ Bash", "● Bash", "src has app.py and util.py."]
 
 
-def test_us1_an_answer_that_came_in_one_burst_looks_like_a_stream(daemon: Running) -> None:
+def test_burst_looks_like_a_stream(daemon: Running) -> None:
     burst, stream = (tail(daemon, f"fails/{name}", "verbose") for name in ("openai-compatible", "gemini"))
 
     assert burst.splitlines()[2:] == stream.splitlines()[2:]
@@ -77,7 +77,7 @@ def test_us1_an_answer_that_came_in_one_burst_looks_like_a_stream(daemon: Runnin
 
 
 @pytest.mark.parametrize("name", SHELL_FAILS)
-def test_us2_text_mode_shows_what_was_said_and_no_markers(daemon: Running, name: str) -> None:
+def test_text_mode_has_no_markers(daemon: Running, name: str) -> None:
     assert tail(daemon, f"fails/{name}", "text") == SAID
 
 
@@ -111,7 +111,7 @@ READERS: dict[str, Callable[[Any], Iterator[str]]] = dict(
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_us2_sc002_the_text_is_that_of_the_agents_own_lines_byte_for_byte(daemon: Running, provider: str) -> None:
+def test_text_is_byte_identical_to_agents_lines(daemon: Running, provider: str) -> None:
     """Read from the recording by a few lines of code that know this one format."""
     session = SHELL_FAILS[provider]
     lines = [json.loads(line) for line in session.path.read_bytes().splitlines() if line]
@@ -124,7 +124,7 @@ def test_us2_sc002_the_text_is_that_of_the_agents_own_lines_byte_for_byte(daemon
 # -- json ---------------------------------------------------------------------------------------------------------
 
 
-def test_us2_json_is_passed_through_without_being_read(daemon: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_mode_does_not_decode_events(daemon: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*arguments: object) -> None:
         raise AssertionError("an event was looked at")
 
@@ -152,11 +152,11 @@ def tool_use(name: str, arg: str = "") -> str:
 
 
 @pytest.mark.parametrize("name", ["Read", "Write", "Edit", "Bash", "Grep", "Glob", "Task"])
-def test_sc004_a_common_tool_is_a_glyph_its_name_and_its_argument(name: str) -> None:
+def test_known_tool_shows_glyph_name_and_preview(name: str) -> None:
     assert tool_use(name, "src/app.py") == f"▸ {name} src/app.py"
 
 
-def test_sc004_an_unknown_tool_is_its_raw_name_and_no_argument_is_nothing() -> None:
+def test_unknown_tool_shows_its_raw_name() -> None:
     assert tool_use("frobnicate") == "▸ frobnicate"
     assert tool_use("mcp__server__ping") == "▸ mcp__server__ping"
     assert tool_use("\x1b[2J" + "x" * 200) == "▸ ␛[2J" + "x" * 95 + "…"
@@ -172,9 +172,7 @@ class DisplayCost(DisplayEvent, tag="cost"):
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_sc005_a_further_kind_changes_no_parser_and_no_output(
-    daemon: Running, provider: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_new_kind_changes_no_output(daemon: Running, provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def cost(usage: Usage) -> DisplayEvent:
         return DisplayCost(
             id=usage.id,

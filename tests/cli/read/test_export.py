@@ -66,7 +66,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield one
 
 
-def test_a_recording_becomes_a_page_without_a_daemon(tmp_path: Path) -> None:
+def test_recording_becomes_page_without_daemon(tmp_path: Path) -> None:
     written = tmp_path / "session.html"
     finished = here("export", "--html", CLAUDE, "-o", written)
     assert (finished.returncode, finished.stdout, finished.stderr) == (0, b"", b"")
@@ -76,7 +76,7 @@ def test_a_recording_becomes_a_page_without_a_daemon(tmp_path: Path) -> None:
     assert "Bash" in titles(page)
 
 
-def test_the_page_allows_nothing_but_its_own_style_and_its_own_images() -> None:
+def test_page_policy_allows_only_own_style_and_images() -> None:
     page = export(CLAUDE)
     [policy] = [one.attributes["content"] for one in page.all("meta") if "http-equiv" in one.attributes]
     digest = base64.b64encode(hashlib.sha256(page.one("style").raw.encode()).digest()).decode()
@@ -90,14 +90,14 @@ def test_the_page_allows_nothing_but_its_own_style_and_its_own_images() -> None:
     assert "url(" not in page.one("style").raw
 
 
-def test_a_subagents_events_are_in_the_card_of_the_call_that_spawned_it() -> None:
+def test_subagent_events_are_in_the_card_of_their_call() -> None:
     first, second = (card for card in cards(export(SUBAGENTS)) if card.texts(".title")[0] == "Task")
     for task in (first, second):
         assert task.attributes["data-status"] == "completed"
         assert {"Prompt", "Grep", "Read"} <= set(task.texts(".title"))
 
 
-def test_what_a_summary_leaves_out_unfolds_and_full_has_nothing_to_unfold() -> None:
+def test_summary_unfolds_and_full_does_not() -> None:
     summary, full, title = (export(SUBAGENTS, "--level", level) for level in ("summary", "full", "title"))
     assert summary.all("details.whole")
     assert not full.all("details.whole")
@@ -106,13 +106,13 @@ def test_what_a_summary_leaves_out_unfolds_and_full_has_nothing_to_unfold() -> N
     assert len(title.all("details.whole")) >= len(summary.all("details.whole"))
 
 
-def test_links_of_cards_lead_to_places_in_the_page() -> None:
+def test_card_links_point_into_the_page() -> None:
     page = export(CLAUDE)
     places = {card.attributes["id"] for card in page.all("article")}
     assert {link.attributes["href"].removeprefix("#") for link in page.all("a.head")} == places
 
 
-def test_event_lines_give_the_same_page_without_the_bodies() -> None:
+def test_event_lines_give_the_page_without_bodies() -> None:
     lines = here("normalize", PICTURE).stdout
     finished = here("export", "--html", "-")
     assert sentence(finished) == "- has no events"
@@ -123,11 +123,11 @@ def test_event_lines_give_the_same_page_without_the_bodies() -> None:
     assert "image/png, 70 bytes, not available" in page.text
 
 
-def test_a_picture_is_in_the_page() -> None:
+def test_image_is_in_the_page() -> None:
     assert export(PICTURE).one("img").attributes["src"].startswith("data:image/png;base64,iVBOR")
 
 
-def test_a_session_of_a_daemon_has_its_title_its_bodies_and_what_is_left_out(daemon: Running) -> None:
+def test_daemon_session_has_title_bodies_and_omissions(daemon: Running) -> None:
     page = export("session-1", "--socket", daemon.path)
     assert page.one("h1").text == "Fix <b>the</b> greeting"
     assert titles(page) == ["Session started", "Assistant", "Bash"]
@@ -137,7 +137,7 @@ def test_a_session_of_a_daemon_has_its_title_its_bodies_and_what_is_left_out(dae
     assert "1 body is left out (1,600,000 bytes): too large for this page." in page.one("footer").text
 
 
-def test_a_long_body_is_a_download_where_there_is_room_for_it(daemon: Running) -> None:
+def test_long_body_is_a_download_within_limits(daemon: Running) -> None:
     page = export("session-1", "--socket", daemon.path, "--max-body", 2_000_000)
     [link] = [one for one in page.all("a") if "download" in one.attributes]
     assert link.text == "the whole: 1,600,000 bytes"
@@ -146,13 +146,13 @@ def test_a_long_body_is_a_download_where_there_is_room_for_it(daemon: Running) -
     assert base64.b64decode(data) == LONG
 
 
-def test_all_bodies_together_are_bounded(daemon: Running) -> None:
+def test_total_of_bodies_is_bounded(daemon: Running) -> None:
     page = export("session-1", "--socket", daemon.path, "--max-bodies", 10)
     assert not page.all("img")
     assert re.search("2 bodies are left out", page.one("footer").text)
 
 
-def test_the_beginning_of_an_id_is_enough_if_it_is_one_sessions(daemon: Running) -> None:
+def test_unambiguous_id_prefix_is_enough(daemon: Running) -> None:
     assert titles(export("session-2", "--socket", daemon.path)) == ["Assistant"]
     ambiguous = here("export", "--html", "session", "--socket", daemon.path)
     assert (
@@ -163,7 +163,7 @@ def test_the_beginning_of_an_id_is_enough_if_it_is_one_sessions(daemon: Running)
     assert sentence(unknown) == "the journal has no session 'nothing'; list them with `tooltap sessions`"
 
 
-def test_what_cannot_be_written_or_read_is_said_in_a_sentence(tmp_path: Path) -> None:
+def test_unwritable_output_and_empty_input_are_one_sentence(tmp_path: Path) -> None:
     assert sentence(here("export", "--html", CLAUDE, "-o", tmp_path / "no" / "where.html")) == (
         f"{tmp_path}/no/where.html: No such file or directory"
     )

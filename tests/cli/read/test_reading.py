@@ -40,7 +40,7 @@ def tail(daemon: Running, *arguments: str) -> bytes:
     return finished.stdout
 
 
-def test_tail_shows_what_assistants_said(daemon: Running) -> None:
+def test_tail_shows_assistant_texts(daemon: Running) -> None:
     assert tail(daemon).decode().splitlines() == [
         "The command failed with exit code 3.",
         "Now the edit.",
@@ -51,7 +51,7 @@ def test_tail_shows_what_assistants_said(daemon: Running) -> None:
     ]
 
 
-def test_verbose_shows_one_line_for_each_call_and_result_of_every_agent(daemon: Running) -> None:
+def test_verbose_shows_a_line_per_call_and_result(daemon: Running) -> None:
     shown = tail(daemon, "--mode", "verbose").decode()
 
     assert (
@@ -70,7 +70,7 @@ def test_verbose_shows_one_line_for_each_call_and_result_of_every_agent(daemon: 
     assert "\x1b" not in shown
 
 
-def test_json_is_the_event_lines_byte_for_byte(daemon: Running) -> None:
+def test_json_mode_prints_event_lines_unchanged(daemon: Running) -> None:
     assert tail(daemon, "--mode", "json") == b"".join(event_lines(daemon))
 
 
@@ -92,7 +92,7 @@ def test_filters(filters: dict[str, list[str]], daemon: Running) -> None:
     assert tail(daemon, "--mode", "json", *options) == b"".join(wanted)
 
 
-def test_a_cursor_is_gone_on_from(daemon: Running) -> None:
+def test_tail_resumes_after_cursor(daemon: Running) -> None:
     everything = event_lines(daemon)
     with daemon.connect() as wire:
         journal = wire.ask("stats")["journal"]["id"]
@@ -101,14 +101,14 @@ def test_a_cursor_is_gone_on_from(daemon: Running) -> None:
     assert tail(daemon, "--mode", "json", "--after", f"{journal}:7") == b"".join(everything[7:])
 
 
-def test_a_cursor_of_another_journal_is_said_on_stderr(daemon: Running) -> None:
+def test_cursor_of_another_journal_warns(daemon: Running) -> None:
     finished = here("tail", "--socket", daemon.path, "--no-follow", "--mode", "json", "--after", "0123456789abcdef:7")
 
     assert finished.stdout == b"".join(event_lines(daemon))
     assert finished.stderr == b"tooltap: events 1 to 0 are gone: this is another journal\n"
 
 
-def test_since_begins_with_events_of_that_age(daemon: Running) -> None:
+def test_since_starts_with_events_of_that_age(daemon: Running) -> None:
     now = time.time_ns() // 1_000_000
     lines = [{"t": now - hours * 3_600_000, "dir": "out", "line": f"{hours} h ago"} for hours in (9, 5, 3, 1)]
     recording = "".join(json.dumps(line) + "\n" for line in lines).encode()
@@ -119,7 +119,7 @@ def test_since_begins_with_events_of_that_age(daemon: Running) -> None:
     assert [json.loads(line)["text"] for line in shown.splitlines()] == ["3 h ago", "1 h ago"]
 
 
-def test_new_events_are_followed_until_an_interruption(daemon: Running) -> None:
+def test_new_events_are_followed_until_interrupt(daemon: Running) -> None:
     with start("tail", "--socket", daemon.path, "--mode", "json", "--stream", "later", "--after", "start") as tailing:
         here("ingest", "--socket", daemon.path, "--stream", "later", CODEX)
         assert json.loads(tailing.line())["stream"] == "later"
@@ -129,7 +129,7 @@ def test_new_events_are_followed_until_an_interruption(daemon: Running) -> None:
         assert tailing.end()[2] == b""
 
 
-def test_partials_are_passed_on_where_wanted(daemon: Running) -> None:
+def test_partials_on_request(daemon: Running) -> None:
     arguments = ["--mode", "json", "--partials", "--stream", "partial", "--kind", "message"]
     with start("tail", "--socket", daemon.path, *arguments) as tailing:
         while not any(one["partials"] for one in daemon.stats()["subscribers"]):
@@ -165,7 +165,7 @@ def test_sessions_as_json_and_limited(daemon: Running) -> None:
     assert json.loads(everything[-1])["provider"] == "claude"
 
 
-def test_a_session_is_removed_by_name(tmp_path: Path) -> None:
+def test_session_is_removed_by_id(tmp_path: Path) -> None:
     with running(tmp_path) as daemon:
         here("ingest", "--socket", daemon.path, "--dialect", "claude-stream", CLAUDE)
         [listed] = here("sessions", "--socket", daemon.path, "--json").stdout.splitlines()
@@ -179,7 +179,7 @@ def test_a_session_is_removed_by_name(tmp_path: Path) -> None:
         assert here("sessions", "--socket", daemon.path, "--json").stdout == b""
 
 
-def test_show_gives_each_view(daemon: Running) -> None:
+def test_show_prints_each_view(daemon: Running) -> None:
     [line] = event_lines(daemon, stream=["claude-code"], kind=["tool-result"])
     event = json.loads(line)
     raw, assistant, display = (show(daemon, event["seq"], "--view", view) for view in ("raw", "assistant", "display"))
@@ -198,7 +198,7 @@ def show(daemon: Running, *arguments: object) -> dict[str, Any]:
     return event
 
 
-def test_an_event_that_is_not_there_is_one_sentence(daemon: Running) -> None:
+def test_missing_event_is_one_sentence(daemon: Running) -> None:
     finished = here("show", "--socket", daemon.path, "99999")
 
     assert (finished.returncode, finished.stdout) == (1, b"")
@@ -231,7 +231,7 @@ def on_a_terminal(*arguments: object, **changes: str) -> str:
     return shown.decode().replace("\r\n", "\n")
 
 
-def test_on_a_terminal_there_are_colours_and_tables_unless_unwanted(daemon: Running) -> None:
+def test_terminal_gets_colours_and_tables_unless_disabled(daemon: Running) -> None:
     follow = ["tail", "--socket", daemon.path, "--no-follow", "--after", "start", "--mode", "verbose"]
     coloured = on_a_terminal(*COMMAND, *follow)
     plain = on_a_terminal(*COMMAND, *follow, NO_COLOR="1")

@@ -41,24 +41,24 @@ def events_of(path: Path, dialect: str) -> list[DisplayEvent]:
     return list(display_events(normalize(dialect, read_recording(path.read_bytes()))))
 
 
-def test_text_mode_shows_what_the_assistant_said_and_nothing_else() -> None:
+def test_text_mode_shows_only_assistant_texts() -> None:
     events = events_of(DEMO / "codex.jsonl", "codex-mcp")
 
     assert shown(*events, verbose=False) == "Now the edit.\nChanged Hello to Howdy in src/app.py.\n"
 
 
-def test_a_session_is_named_whenever_it_changes() -> None:
+def test_session_header_on_change() -> None:
     said = [event("text", text="a"), event("text", text="b", session="2", provider="codex"), event("text", text="c")]
 
     assert shown(*said) == "── claude 1\na\n\n── codex 2\nb\n\n── claude 1\nc\n"
 
 
-def test_a_subagents_lines_are_indented() -> None:
+def test_subagent_lines_are_indented() -> None:
     assert shown(call(name="Read", arg="a.py", agent="sub")) == "── claude 1\n│ ▸ Read a.py\n"
 
 
 @pytest.mark.parametrize("verbose", [False, True])
-def test_previews_of_unfinished_text_are_not_shown(verbose: bool) -> None:
+def test_partials_are_not_shown(verbose: bool) -> None:
     assert shown(event("text", text="x", partial=True), verbose=verbose) == ""
 
 
@@ -76,18 +76,18 @@ def test_previews_of_unfinished_text_are_not_shown(verbose: bool) -> None:
         ({"silent": True}, "▸ Bash ls"),
     ],
 )
-def test_a_result_says_how_it_ended(fields: dict[str, Any], line: str) -> None:
+def test_result_shows_its_outcome(fields: dict[str, Any], line: str) -> None:
     """With what the user sees of it, where that is one line; of a silent one there is nothing to see."""
     assert shown(call(), result(**fields)).splitlines()[-1] == line
 
 
-def test_an_argument_that_comes_late_is_shown_with_the_result() -> None:
+def test_late_preview_is_shown_with_the_result() -> None:
     late = event("tool_update", callId="c", name="Glob", arg="**/*.py")
 
     assert shown(call(name="Glob", arg=""), late, result(name="Glob")).splitlines()[1:] == ["▸ Glob", "✓ Glob **/*.py"]
 
 
-def test_a_view_that_comes_after_the_result_is_shown_where_it_is_one_line() -> None:
+def test_late_display_is_shown_if_one_line() -> None:
     one, two = (
         event("tool_update", callId="c", name="Bash", display={"origin": "rewriter", "text": text})
         for text in ("2 files", "a\nb")
@@ -121,7 +121,7 @@ def test_other_kinds(one: DisplayEvent, line: str) -> None:
         event("reasoning", text="Hm."),
     ],
 )
-def test_what_is_not_shown(one: DisplayEvent) -> None:
+def test_hidden_kinds(one: DisplayEvent) -> None:
     assert shown(one) == ""
 
 
@@ -138,12 +138,12 @@ def test_what_is_not_shown(one: DisplayEvent) -> None:
         ("日本 👩‍👩‍👧 é", "日本 👩‍👩‍👧 é"),
     ],
 )
-def test_control_characters_are_made_harmless(text: str, safe: str) -> None:
+def test_control_characters_are_removed(text: str, safe: str) -> None:
     assert harmless(text) == safe
 
 
 @pytest.mark.parametrize("field", ["name", "arg", "session", "provider"])
-def test_no_field_reaches_the_terminal_as_it_is(field: str) -> None:
+def test_every_field_is_made_harmless(field: str) -> None:
     text = shown(call(**{field: "x\x1b[2Jy\nz"}))
 
     assert "\x1b" not in text
@@ -155,6 +155,6 @@ def test_one_line_is_short() -> None:
     assert one_line("x" * 1_000_000, 10) == "x" * 9 + "…"
 
 
-def test_colours_only_where_wanted() -> None:
+def test_colours_only_on_request() -> None:
     assert "\x1b[" not in Renderer(verbose=True, colour=False).render(call())
     assert "\x1b[33m▸\x1b[0m Bash ls" in Renderer(verbose=True, colour=True).render(call())

@@ -52,13 +52,13 @@ def show(daemon: Running, seq: int, view: str) -> dict[str, Any]:
     return event
 
 
-def test_without_a_display_the_user_sees_what_the_model_saw(daemon: Running) -> None:
+def test_without_display_the_assistant_view_is_shown(daemon: Running) -> None:
     assert show(daemon, PLAIN, "display") == show(daemon, PLAIN, "assistant")
     assert show(daemon, PLAIN, "assistant")["output"] == {"stdout": "a\nb\nc\n", "_happy": {"v": 2}}
     assert show(daemon, PLAIN, "raw")["output"] == OUTPUT
 
 
-def test_a_display_stands_in_place_of_the_output(daemon: Running) -> None:
+def test_display_replaces_output(daemon: Running) -> None:
     display = show(daemon, RULED, "display")
     assistant = show(daemon, RULED, "assistant")
 
@@ -66,13 +66,13 @@ def test_a_display_stands_in_place_of_the_output(daemon: Running) -> None:
     assert (assistant["output"]["stdout"], "display" in assistant) == ("a\nb\nc\n", False)
 
 
-def test_a_display_kept_aside_is_fetched_whole(daemon: Running) -> None:
+def test_display_body_is_fetched_completely(daemon: Running) -> None:
     assert show(daemon, LONG_VIEW, "display")["display"]["text"] == LONG
     assert "text" not in show(daemon, LONG_VIEW, "raw")["display"]
     assert show(daemon, PICTURED, "display")["display"]["outputId"] == "s:0:o8"
 
 
-def test_one_that_is_not_kept_any_more_is_said_and_the_assistant_view_is_there(daemon: Running) -> None:
+def test_expired_display_is_reported(daemon: Running) -> None:
     finished = here("show", "--socket", daemon.path, EXPIRED)
 
     assert (finished.returncode, finished.stdout) == (1, b"")
@@ -80,7 +80,7 @@ def test_one_that_is_not_kept_any_more_is_said_and_the_assistant_view_is_there(d
     assert show(daemon, EXPIRED, "assistant")["output"]["stdout"] == "a\nb\nc\n"
 
 
-def test_where_the_wire_has_only_what_the_user_saw_the_assistant_view_is_unknown(daemon: Running) -> None:
+def test_assistant_view_can_be_unknown(daemon: Running) -> None:
     finished = here("show", "--socket", daemon.path, UNKNOWN, "--view", "assistant")
     event = json.loads(finished.stdout)
 
@@ -89,6 +89,6 @@ def test_where_the_wire_has_only_what_the_user_saw_the_assistant_view_is_unknown
     assert show(daemon, UNKNOWN, "display")["output"]["stdout"] == "a\nb\nc\n"
 
 
-def test_of_a_silent_result_the_user_sees_nothing_and_the_model_everything(daemon: Running) -> None:
+def test_silent_result_is_hidden_from_the_user(daemon: Running) -> None:
     assert "output" not in show(daemon, SILENT, "display")
     assert show(daemon, SILENT, "assistant")["output"]["stdout"] == "a\nb\nc\n"

@@ -68,9 +68,7 @@ def stop(child: Child, number: int = signal.SIGTERM) -> tuple[int, bytes, bytes]
 
 
 @pytest.mark.parametrize(("number", "wanted"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
-def test_the_stream_gives_the_events_of_its_recording(
-    number: int, wanted: int, daemon: Running, tmp_path: Path
-) -> None:
+def test_stream_gives_the_events_of_its_recording(number: int, wanted: int, daemon: Running, tmp_path: Path) -> None:
     """It comes in odd chunks, with other fields, comments and both kinds of line ends, as the format allows."""
     said = recorded("shell")
     body = b": hello\r\nid: 7\r\nevent: message\r\nretry: 5\r\n" + sse(said).replace(b"\n\n", b"\r\n\r\n", 3)
@@ -101,7 +99,7 @@ def test_the_stream_gives_the_events_of_its_recording(
     assert (request.method, request.target, request.header("authorization")) == ("GET", "/event", None)
 
 
-def test_it_connects_again_and_tells_what_may_be_missing(daemon: Running) -> None:
+def test_reconnect_reports_possible_loss(daemon: Running) -> None:
     said = recorded("shell")
     half = len(said) // 2
     over = threading.Event()
@@ -135,7 +133,7 @@ def test_it_connects_again_and_tells_what_may_be_missing(daemon: Running) -> Non
     assert [event for event in events if event["kind"] == "unparsed"] == []
 
 
-def test_a_server_that_is_not_there_yet_is_waited_for(daemon: Running) -> None:
+def test_attach_waits_for_the_server(daemon: Running) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     over = threading.Event()
@@ -156,7 +154,7 @@ def test_a_server_that_is_not_there_yet_is_waited_for(daemon: Running) -> None:
     assert events_of(daemon) == []  # nothing is missing of what it had not attached to
 
 
-def test_a_server_that_falls_silent_is_connected_to_again(daemon: Running) -> None:
+def test_silent_server_is_reconnected(daemon: Running) -> None:
     over = threading.Event()
 
     def answer(request: Request, answer: Response) -> None:
@@ -177,7 +175,7 @@ def test_a_server_that_falls_silent_is_connected_to_again(daemon: Running) -> No
     assert [event["code"] for event in events_of(daemon)][:1] == ["lost"]
 
 
-def test_the_password_is_sent_and_not_told(daemon: Running) -> None:
+def test_password_is_sent_but_not_recorded(daemon: Running) -> None:
     variables = environment(OPENCODE_SERVER_PASSWORD="secret-word")
     with (
         HttpServer(lambda _, answer: answer.stream(sse([CONNECTED]))) as server,
@@ -197,7 +195,7 @@ def test_the_password_is_sent_and_not_told(daemon: Running) -> None:
     assert told["url"] == f"{server.url}/global/event?x=1"
 
 
-def test_lines_wait_in_the_spool_and_come_once_though_it_is_killed(tmp_path: Path) -> None:
+def test_spooled_lines_arrive_once_after_kill(tmp_path: Path) -> None:
     place = Place(tmp_path)
     said = [b'{"n":%d}' % number for number in range(100)]
     over = threading.Event()
@@ -222,7 +220,7 @@ def test_lines_wait_in_the_spool_and_come_once_though_it_is_killed(tmp_path: Pat
         assert list(daemon.journal().values()) == [list(range(100))]
 
 
-def test_what_is_no_opencode_is_one_sentence(tmp_path: Path) -> None:
+def test_other_server_is_one_sentence(tmp_path: Path) -> None:
     place = tmp_path / "none.sock"
 
     def answer(request: Request, answer: Response) -> None:
@@ -241,14 +239,14 @@ def test_what_is_no_opencode_is_one_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("url", ["localhost:4096", "ftp://host", "http://", "http://a:b:c"])
-def test_what_is_no_url_is_one_sentence(url: str) -> None:
+def test_invalid_url_is_one_sentence(url: str) -> None:
     finished = here("attach", "opencode", url)
 
     assert finished.returncode == 1
     assert repr(url) in sentence(finished)
 
 
-def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
+def test_missing_extra_is_named(tmp_path: Path) -> None:
     (tmp_path / "httpx.py").write_text("raise ModuleNotFoundError(name='httpx')")
     path = os.pathsep.join([str(tmp_path), *sys.path])
     finished = tooltap("attach", "opencode", "http://127.0.0.1:1", PYTHONPATH=path)

@@ -21,7 +21,7 @@ from tests.daemon.running import Running
 from tests.http_server import HttpServer, Request, Response
 
 
-def test_requests_and_answers_pass_as_they_are(daemon: Running) -> None:
+def test_requests_and_responses_pass_unchanged(daemon: Running) -> None:
     body = bytes(range(256)) * 500
 
     def answer(request: Request, answer: Response) -> None:
@@ -69,7 +69,7 @@ def test_requests_and_answers_pass_as_they_are(daemon: Running) -> None:
     assert streams(daemon) == []
 
 
-def test_other_paths_and_a_body_without_length_pass(daemon: Running) -> None:
+def test_other_paths_and_chunked_bodies_pass(daemon: Running) -> None:
     with (
         HttpServer(lambda request, answer: answer.whole(200, request.body)) as server,
         gateway(server.url, daemon.path) as (_, client),
@@ -82,7 +82,7 @@ def test_other_paths_and_a_body_without_length_pass(daemon: Running) -> None:
     assert streams(daemon) == []
 
 
-def test_a_stream_passes_undelayed(daemon: Running) -> None:
+def test_stream_passes_without_delay(daemon: Running) -> None:
     """The server goes on only when the client has what came before."""
     seen = threading.Semaphore(0)
 
@@ -104,7 +104,7 @@ def test_a_stream_passes_undelayed(daemon: Running) -> None:
 
 
 @pytest.mark.parametrize("begun", [False, True], ids=["before-the-answer", "in-the-answer"])
-def test_a_client_that_leaves_cancels_its_request(begun: bool, daemon: Running) -> None:
+def test_disconnected_client_cancels_its_request(begun: bool, daemon: Running) -> None:
     asked, left = threading.Event(), threading.Event()
 
     def answer(request: Request, answer: Response) -> None:
@@ -129,7 +129,7 @@ def test_a_client_that_leaves_cancels_its_request(begun: bool, daemon: Running) 
         until(lambda: said(events_of(daemon)) == [("user", "hi")])
 
 
-def test_a_client_that_leaves_before_it_has_asked_is_not_told_of(daemon: Running) -> None:
+def test_disconnect_before_request_is_not_recorded(daemon: Running) -> None:
     left = threading.Event()
 
     def answer(request: Request, answer: Response) -> None:
@@ -151,7 +151,7 @@ def test_a_client_that_leaves_before_it_has_asked_is_not_told_of(daemon: Running
     assert [one["lines"] for one in streams(daemon)] == [2]
 
 
-def test_an_answer_that_breaks_off_breaks_off(daemon: Running) -> None:
+def test_truncated_response_stays_truncated(daemon: Running) -> None:
     def answer(request: Request, answer: Response) -> None:
         answer.head(200, "Content-Type: text/event-stream", "Transfer-Encoding: chunked")
         answer.chunk(chunk("partly", "c-1"))
@@ -170,7 +170,7 @@ def test_an_answer_that_breaks_off_breaks_off(daemon: Running) -> None:
     assert said(events_of(daemon)) == [("user", "hi"), ("assistant", "partly")]
 
 
-def test_errors_of_the_server_pass_and_are_told(daemon: Running) -> None:
+def test_server_errors_pass_and_are_recorded(daemon: Running) -> None:
     body = b'{\n  "error": {"message": "Too many.", "type": "requests", "code": "rate_limit"}\n}\n'
     with (
         HttpServer(lambda _, answer: answer.whole(429, body, "Retry-After: 7")) as server,
@@ -184,7 +184,7 @@ def test_errors_of_the_server_pass_and_are_told(daemon: Running) -> None:
     assert (notice["code"], notice["text"]) == ("provider-error", "Too many.")
 
 
-def test_a_server_that_is_away_is_a_502(daemon: Running) -> None:
+def test_unreachable_server_is_a_502(daemon: Running) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     with gateway(f"http://127.0.0.1:{port}", daemon.path) as (child, client):
@@ -208,14 +208,14 @@ def test_a_server_that_is_away_is_a_502(daemon: Running) -> None:
         (["--upstream", "http://user:word@host"], 1, "is not the URL of a server"),
     ],
 )
-def test_wrong_options_are_one_sentence(options: list[str], code: int, words: str) -> None:
+def test_invalid_options_are_one_sentence(options: list[str], code: int, words: str) -> None:
     finished = here("gateway", "openai", "--upstream", "http://127.0.0.1:1", *options)
 
     assert finished.returncode == code
     assert words in sentence(finished)
 
 
-def test_a_port_that_is_taken_is_one_sentence() -> None:
+def test_port_in_use_is_one_sentence() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         finished = here("gateway", "openai", "--upstream", "http://127.0.0.1:1", "--listen", address)
@@ -224,7 +224,7 @@ def test_a_port_that_is_taken_is_one_sentence() -> None:
     assert sentence(finished) == f"cannot listen on {address}: Address already in use"
 
 
-def test_a_name_that_a_web_page_made_is_refused(daemon: Running) -> None:
+def test_foreign_host_header_is_rejected(daemon: Running) -> None:
     with HttpServer(answers(b"{}", b"{}")) as server, gateway(server.url, daemon.path) as (_, client):
         refused = client.get("/v1/models", headers={"Host": f"evil.example:{client.base_url.port}"})
         assert client.get("/v1/models", headers={"Host": "localhost"}).status_code == 200
@@ -234,13 +234,13 @@ def test_a_name_that_a_web_page_made_is_refused(daemon: Running) -> None:
     assert len(server.requests) == 2
 
 
-def test_with_allow_remote_any_name_is_taken(daemon: Running) -> None:
+def test_allow_remote_accepts_any_host_header(daemon: Running) -> None:
     with HttpServer(answers(b"{}")) as server, gateway(server.url, daemon.path, "--allow-remote") as (_, client):
         assert client.get("/v1/models", headers={"Host": "gateway.lan"}).status_code == 200
 
 
 @pytest.mark.parametrize("package", ["uvicorn", "brotli"])
-def test_without_the_extra_it_says_what_to_install(package: str, tmp_path: Path) -> None:
+def test_missing_extra_is_named(package: str, tmp_path: Path) -> None:
     (tmp_path / f"{package}.py").write_text(f"raise ModuleNotFoundError(name={package!r})")
     path = os.pathsep.join([str(tmp_path), *sys.path])
     finished = tooltap("gateway", "openai", "--upstream", "http://127.0.0.1:1", PYTHONPATH=path)
@@ -249,7 +249,7 @@ def test_without_the_extra_it_says_what_to_install(package: str, tmp_path: Path)
     assert sentence(finished) == f"{package} is not installed: pip install 'tooltap[gateway]'"
 
 
-def test_it_ends_at_a_signal_while_an_answer_passes(daemon: Running) -> None:
+def test_signal_stops_gateway_during_a_response(daemon: Running) -> None:
     """What is under way is given a moment; a second does not matter to anybody who stops it."""
     over = threading.Event()
 

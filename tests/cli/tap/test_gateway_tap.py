@@ -58,7 +58,7 @@ def same(events: list[dict[str, Any]], expected: list[dict[str, Any]]) -> bool:
 
 
 @pytest.mark.parametrize("name", ["whole", "agent"])
-def test_whole_exchanges_give_the_events_of_their_recording(name: str, daemon: Running, tmp_path: Path) -> None:
+def test_exchanges_give_the_events_of_their_recording(name: str, daemon: Running, tmp_path: Path) -> None:
     """Answers come printed over several lines, as OpenAI sends them."""
     told = exchanges(CHAT / f"{name}.jsonl")
     bodies = [json.dumps(json.loads(lines[0]), indent=2).encode() for _, lines in told if lines]
@@ -83,7 +83,7 @@ def flushed_gzip() -> tuple[Callable[[bytes], bytes], Callable[[], bytes]]:
 
 
 @pytest.mark.parametrize("coding", ["", "gzip"])
-def test_streamed_answers_give_the_events_of_their_recording(coding: str, daemon: Running, tmp_path: Path) -> None:
+def test_streamed_responses_give_the_events_of_their_recording(coding: str, daemon: Running, tmp_path: Path) -> None:
     """In chunks that end anywhere; a compressed answer passes as it is."""
     recording = RESPONSES / "streamed.jsonl"
     told = exchanges(recording)
@@ -108,7 +108,7 @@ def test_streamed_answers_give_the_events_of_their_recording(coding: str, daemon
     assert len(streams(daemon)) == 1
 
 
-def test_a_coding_nobody_knows_is_a_loss(daemon: Running) -> None:
+def test_unknown_encoding_is_a_loss(daemon: Running) -> None:
     def answer(request: Request, answer: Response) -> None:
         answer.whole(200, b"?" * 5_000, "Content-Encoding: rot13")
 
@@ -121,7 +121,7 @@ def test_a_coding_nobody_knows_is_a_loss(daemon: Running) -> None:
     assert lost["data"] == {"lines": 1, "bytes": 5_000, "reason": "its coding 'rot13' is not known"}
 
 
-def test_a_stream_that_cannot_be_decoded_to_its_end_says_so(daemon: Running) -> None:
+def test_undecodable_stream_is_reported(daemon: Running) -> None:
     encode, _ = flushed_gzip()
     first, broken = encode(chunk("Hello.", "c-1")), b"\xff" * 100
 
@@ -140,7 +140,7 @@ def test_a_stream_that_cannot_be_decoded_to_its_end_says_so(daemon: Running) -> 
     assert lost["data"]["reason"].startswith("its coding 'gzip' cannot be read: ")
 
 
-def test_exchanges_at_the_same_time_are_told_apart(daemon: Running) -> None:
+def test_concurrent_exchanges_are_separate(daemon: Running) -> None:
     """Two answers come piece by piece in turn; each conversation goes on afterwards."""
     turn = {name: threading.Semaphore(0) for name in "AB"}
 
@@ -182,7 +182,7 @@ def test_exchanges_at_the_same_time_are_told_apart(daemon: Running) -> None:
     ]
 
 
-def test_a_growing_history_is_told_once(daemon: Running) -> None:
+def test_growing_history_is_recorded_once(daemon: Running) -> None:
     texts = [f"text {number}" for number in range(20)]
 
     def answer(request: Request, answer: Response) -> None:
@@ -201,7 +201,7 @@ def test_a_growing_history_is_told_once(daemon: Running) -> None:
     assert not any(event.get("replay") for event in events)
 
 
-def test_the_key_is_nowhere(tmp_path: Path) -> None:
+def test_api_key_is_not_recorded(tmp_path: Path) -> None:
     place = Place(tmp_path)
     headers = {"Authorization": "Bearer sk-very-secret", "api-key": "sk-very-secret", "Cookie": "s=sk-very-secret"}
     with (
@@ -219,7 +219,7 @@ def test_the_key_is_nowhere(tmp_path: Path) -> None:
     assert not any(b"secret" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
 
 
-def test_conversations_wait_in_the_spool_and_come_once_though_it_is_killed(tmp_path: Path) -> None:
+def test_spooled_conversations_arrive_once_after_kill(tmp_path: Path) -> None:
     place = Place(tmp_path)
     with (
         HttpServer(lambda _, answer: answer.whole(200, completion("Yes."))) as server,
@@ -237,7 +237,7 @@ def test_conversations_wait_in_the_spool_and_come_once_though_it_is_killed(tmp_p
     assert sorted(said(events)) == [("assistant", "Yes.")] * 3 + [("user", name) for name in "ABC"]
 
 
-def test_a_daemon_that_is_killed_gets_what_it_missed_and_nothing_twice(tmp_path: Path) -> None:
+def test_killed_daemon_gets_missed_lines_once(tmp_path: Path) -> None:
     place = Place(tmp_path)
     texts = [str(number) for number in range(6)]
 
@@ -261,7 +261,7 @@ def test_a_daemon_that_is_killed_gets_what_it_missed_and_nothing_twice(tmp_path:
             assert [text for _, text in said(daemon.events())] == texts
 
 
-def test_what_is_too_long_is_told(daemon: Running) -> None:
+def test_oversized_exchange_is_reported(daemon: Running) -> None:
     with (
         HttpServer(answers(completion("x" * 9_000))) as server,
         gateway(server.url, daemon.path, "--line-bytes", 5_000) as (child, client),
@@ -273,7 +273,7 @@ def test_what_is_too_long_is_told(daemon: Running) -> None:
     assert (told["reason"], told["bytes"]) == ("too-long", len(completion("x" * 9_000)))
 
 
-def test_what_there_is_no_memory_for_is_told_to_be_lost(daemon: Running) -> None:
+def test_loss_from_memory_limit_is_reported(daemon: Running) -> None:
     body = completion("x" * 9_000)
     with (
         HttpServer(answers(body)) as server,
@@ -289,7 +289,7 @@ def test_what_there_is_no_memory_for_is_told_to_be_lost(daemon: Running) -> None
 
 
 @pytest.mark.parametrize("option", [("--conversations", 2), ("--idle", 0.01)])
-def test_conversations_beyond_the_limit_and_idle_ones_are_ended(option: tuple[str, object], daemon: Running) -> None:
+def test_excess_and_idle_conversations_are_ended(option: tuple[str, object], daemon: Running) -> None:
     with (
         HttpServer(lambda _, answer: answer.whole(200, completion("Yes."))) as server,
         gateway(server.url, daemon.path, *option) as (_, client),

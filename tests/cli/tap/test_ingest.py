@@ -31,7 +31,7 @@ def normalized(path: Path) -> list[str]:
     return [json.loads(line)["id"].split(":", 1)[1] for line in events]
 
 
-def test_files_become_streams_with_the_events_that_normalize_gives(daemon: Running) -> None:
+def test_ingest_gives_the_events_of_normalize(daemon: Running) -> None:
     finished = tooltap("ingest", "--socket", daemon.path, "--stats-json", CLAUDE, CODEX)
     claude, codex, total = map(json.loads, finished.stderr.splitlines())
 
@@ -46,7 +46,7 @@ def test_files_become_streams_with_the_events_that_normalize_gives(daemon: Runni
     assert {one["state"] for one in streams_of(daemon).values()} == {"ended"}
 
 
-def test_a_file_fed_again_changes_nothing_and_gives_the_same_statistics(daemon: Running) -> None:
+def test_ingesting_again_changes_nothing(daemon: Running) -> None:
     once = here("ingest", "--socket", daemon.path, "--stats-json", CODEX)
     again = here("ingest", "--socket", daemon.path, "--stats-json", CODEX)
 
@@ -54,7 +54,7 @@ def test_a_file_fed_again_changes_nothing_and_gives_the_same_statistics(daemon: 
     assert len(events_of(daemon, recording_id(str(CODEX)))) == json.loads(once.stderr)["events"]
 
 
-def test_a_file_that_has_grown_is_gone_on_with(daemon: Running, tmp_path: Path) -> None:
+def test_grown_file_is_resumed(daemon: Running, tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     lines = CLAUDE.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join(lines[:2]))
@@ -68,7 +68,7 @@ def test_a_file_that_has_grown_is_gone_on_with(daemon: Running, tmp_path: Path) 
     assert len(calls) == 1
 
 
-def test_a_file_that_was_replaced_is_a_stream_of_its_own(daemon: Running, tmp_path: Path) -> None:
+def test_replaced_file_is_a_new_stream(daemon: Running, tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     for content in (CLAUDE.read_bytes(), CODEX.read_bytes(), CODEX.read_bytes(), b'{"short":1}\n'):
         log.write_bytes(content)
@@ -81,7 +81,7 @@ def test_a_file_that_was_replaced_is_a_stream_of_its_own(daemon: Running, tmp_pa
     assert third["lines"] == 1
 
 
-def test_namesakes_are_two_streams(daemon: Running, tmp_path: Path) -> None:
+def test_files_with_equal_names_are_separate_streams(daemon: Running, tmp_path: Path) -> None:
     paths = [tmp_path / folder / "a.jsonl" for folder in ("one", "two")]
     for path in paths:
         path.parent.mkdir()
@@ -91,7 +91,7 @@ def test_namesakes_are_two_streams(daemon: Running, tmp_path: Path) -> None:
     assert [one.split("~")[0] for one in streams_of(daemon)] == ["a", "a"]
 
 
-def test_standard_input_is_a_new_stream_each_time_or_the_named_one(daemon: Running) -> None:
+def test_standard_input_is_a_new_or_named_stream(daemon: Running) -> None:
     for arguments in ([], ["-"], ["--stream", "mine"], ["--stream", "mine"]):
         assert here("ingest", "--socket", daemon.path, *arguments, stdin=CLAUDE.read_bytes()).returncode == 0
     streams = streams_of(daemon)
@@ -100,7 +100,7 @@ def test_standard_input_is_a_new_stream_each_time_or_the_named_one(daemon: Runni
     assert streams["mine"]["lines"] == 5
 
 
-def test_piped_lines_arrive_as_they_come(daemon: Running) -> None:
+def test_piped_lines_arrive_at_once(daemon: Running) -> None:
     with (
         daemon.subscribe(after="now") as wire,
         start("ingest", "--socket", daemon.path, "--dialect", "claude-stream") as ingest,
@@ -113,7 +113,7 @@ def test_piped_lines_arrive_as_they_come(daemon: Running) -> None:
         assert ingest.end() == (0, b"", b"")
 
 
-def test_bytes_and_directions_of_tapped_lines_arrive(daemon: Running, tmp_path: Path) -> None:
+def test_tapped_lines_keep_bytes_and_direction(daemon: Running, tmp_path: Path) -> None:
     tapped = tmp_path / "tapped.jsonl"
     records = [
         {"t": 1_795_293_851_000, "dir": "out", "line": "plain"},
@@ -137,7 +137,7 @@ def test_bytes_and_directions_of_tapped_lines_arrive(daemon: Running, tmp_path: 
     assert events[3]["bytes"] == 99_000_000
 
 
-def test_a_line_of_100_mb_is_one_unparsed_event(daemon: Running, tmp_path: Path) -> None:
+def test_line_of_100_mb_is_one_unparsed_event(daemon: Running, tmp_path: Path) -> None:
     long = tmp_path / "long.jsonl"
     with open(long, "wb") as file:
         for _ in range(100):
@@ -152,7 +152,7 @@ def test_a_line_of_100_mb_is_one_unparsed_event(daemon: Running, tmp_path: Path)
     ]
 
 
-def test_a_daemon_that_comes_back_gets_each_line_once(tmp_path: Path) -> None:
+def test_restarted_daemon_gets_each_line_once(tmp_path: Path) -> None:
     """The daemon is killed with `kill -9` while lines are on their way, and started again."""
     socket = tmp_path / "s.sock"
     lines = [b'{"n":%d}\n' % n for n in range(20_000)]
@@ -173,7 +173,7 @@ def test_a_daemon_that_comes_back_gets_each_line_once(tmp_path: Path) -> None:
     assert [json.loads(line)["line"] for line in events.splitlines()] == list(range(1, 20_001))
 
 
-def test_an_interruption_of_a_pipe_ends_with_130_and_without_a_word(daemon: Running) -> None:
+def test_interrupted_pipe_exits_silently_with_130(daemon: Running) -> None:
     with start("ingest", "--socket", daemon.path, "--stream", "piped") as ingest:
         ingest.write(CLAUDE.read_bytes())
         while "piped" not in streams_of(daemon):
@@ -184,21 +184,21 @@ def test_an_interruption_of_a_pipe_ends_with_130_and_without_a_word(daemon: Runn
         assert ingest.end()[1:] == (b"", b"")
 
 
-def test_an_unknown_dialect_is_wrong_usage(daemon: Running) -> None:
+def test_unknown_dialect_is_wrong_usage(daemon: Running) -> None:
     finished = here("ingest", "--socket", daemon.path, "--dialect", "klingon", CLAUDE)
 
     assert finished.returncode == 2
     assert "there is no dialect 'klingon'" in sentence(finished)
 
 
-def test_a_stream_id_that_is_none_is_wrong_usage(daemon: Running) -> None:
+def test_invalid_stream_id_is_wrong_usage(daemon: Running) -> None:
     finished = here("ingest", "--socket", daemon.path, "--stream", "no spaces", CLAUDE)
 
     assert finished.returncode == 2
     assert "stream" in sentence(finished)
 
 
-def test_a_file_that_is_not_there_fails_and_the_others_are_fed(daemon: Running, tmp_path: Path) -> None:
+def test_missing_file_fails_but_others_are_ingested(daemon: Running, tmp_path: Path) -> None:
     finished = here("ingest", "--socket", daemon.path, tmp_path / "none", CLAUDE)
 
     assert finished.returncode == 1

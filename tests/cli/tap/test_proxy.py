@@ -34,7 +34,7 @@ assert sys.stdin.read() == ""
 
 
 @pytest.mark.parametrize(("session", "dialect"), [(CODEX, "codex-mcp"), (DEMO / "opencode.jsonl", "acp")])
-def test_a_recorded_session_gives_the_events_of_its_recording(
+def test_session_gives_the_events_of_its_recording(
     session: Path, dialect: str, daemon: Running, tmp_path: Path
 ) -> None:
     records = [json.loads(line) for line in session.read_bytes().splitlines()]
@@ -71,7 +71,7 @@ def test_bytes_pass_unchanged_both_ways(daemon: Running) -> None:
     assert tapped(daemon)[0]["lines"] == 2 * 3_001
 
 
-def test_parts_of_lines_pass_at_once_both_ways(daemon: Running) -> None:
+def test_partial_lines_pass_at_once_both_ways(daemon: Running) -> None:
     program = "import os\nwhile data := os.read(0, 1): os.write(1, data.upper())"
     with start("proxy", "--socket", daemon.path, *agent(program)) as proxy:
         assert proxy.process.stdout is not None
@@ -82,7 +82,7 @@ def test_parts_of_lines_pass_at_once_both_ways(daemon: Running) -> None:
         assert proxy.end() == (0, b"", b"")
 
 
-def test_lines_are_in_the_order_in_which_they_were_seen_with_their_direction(tmp_path: Path) -> None:
+def test_lines_keep_order_and_direction(tmp_path: Path) -> None:
     """Every request is answered, and every answer leads to the next request: what they say is in that order."""
     place = Place(tmp_path)
     program = "import sys\nfor line in sys.stdin: print('answer to', line, end='')"
@@ -99,7 +99,7 @@ def test_lines_are_in_the_order_in_which_they_were_seen_with_their_direction(tmp
     ]
 
 
-def test_neither_direction_waits_for_the_other(daemon: Running) -> None:
+def test_directions_are_independent(daemon: Running) -> None:
     """The agent reads all, then prints all before it reads on: 2 MB are more than pipes take."""
     program = "import sys\nread = sys.stdin.buffer.read(2_000_000)\nsys.stdout.buffer.write(read)\nsys.stdin.read()"
     with start("proxy", "--socket", daemon.path, *agent(program)) as proxy:
@@ -116,7 +116,7 @@ def test_neither_direction_waits_for_the_other(daemon: Running) -> None:
         assert proxy.end() == (0, b"", b"")
 
 
-def test_an_agent_that_takes_no_more_input_goes_on_printing(daemon: Running) -> None:
+def test_agent_that_closed_its_input_can_print(daemon: Running) -> None:
     """Its client gets the broken pipe it would get without us."""
     program = "import os, sys\nos.close(0)\nprint('closed')\nos.read(int(sys.argv[1]), 1)\nprint('end')"
     reading, writing = os.pipe()
@@ -132,7 +132,7 @@ def test_an_agent_that_takes_no_more_input_goes_on_printing(daemon: Running) -> 
     os.close(writing)
 
 
-def test_an_agent_that_prints_no_more_can_be_told_more(daemon: Running) -> None:
+def test_agent_that_closed_its_output_gets_input(daemon: Running) -> None:
     """Its client sees the end of its output at once."""
     program = "import os, sys\nprint('last')\nos.close(1)\nsys.exit(len(sys.stdin.read()))"
     with start("proxy", "--socket", daemon.path, *agent(program)) as proxy:
@@ -145,7 +145,7 @@ def test_an_agent_that_prints_no_more_can_be_told_more(daemon: Running) -> None:
 
 
 @pytest.mark.parametrize(("program", "code"), [("raise SystemExit(7)", 7), ("import os; os.kill(os.getpid(), 9)", 137)])
-def test_it_ends_as_the_agent_did_though_the_client_still_talks(program: str, code: int, daemon: Running) -> None:
+def test_exit_code_is_the_agents_while_the_client_writes(program: str, code: int, daemon: Running) -> None:
     with start("proxy", "--socket", daemon.path, *agent(program)) as proxy:
         assert proxy.process.wait(60) == code
 
@@ -164,14 +164,14 @@ def test_signals_are_forwarded(daemon: Running) -> None:
         assert proxy.process.wait(60) == 3
 
 
-def test_what_cannot_be_started_is_127(tmp_path: Path) -> None:
+def test_unknown_command_is_exit_127(tmp_path: Path) -> None:
     finished = tooltap("proxy", "--socket", tmp_path / "none.sock", "--", tmp_path / "none")
 
     assert finished.returncode == 127
     assert sentence(finished) == f"cannot start {tmp_path / 'none'}: No such file or directory"
 
 
-def test_an_agent_of_an_editor_is_tapped_though_no_daemon_is_there(tmp_path: Path) -> None:
+def test_agent_is_tapped_without_daemon(tmp_path: Path) -> None:
     place = Place(tmp_path)
     with place.start("--", sys.executable, "-c", "print(input())", command="proxy") as proxy:
         proxy.write(b'{"n":1}\n')

@@ -30,7 +30,7 @@ def tapped(daemon: Running) -> list[dict[str, Any]]:
     return streams[::-1]
 
 
-def test_output_passes_through_untouched_and_arrives_at_the_daemon(daemon: Running) -> None:
+def test_output_passes_unchanged_and_arrives_at_the_daemon(daemon: Running) -> None:
     finished = tooltap("run", "--socket", daemon.path, "--", "cat", CLAUDE)
 
     assert (finished.returncode, finished.stderr) == (0, b"")
@@ -43,7 +43,7 @@ def test_output_passes_through_untouched_and_arrives_at_the_daemon(daemon: Runni
     assert [event["name"] for event in events if event["kind"] == "tool-call"] == ["Bash"]
 
 
-def test_bytes_that_are_no_text_pass_through_too(daemon: Running) -> None:
+def test_binary_output_passes_unchanged(daemon: Running) -> None:
     data = bytes(range(256)) * 2_000 + b"unterminated"
     finished = tooltap("run", "--socket", daemon.path, "--", "cat", stdin=data)
 
@@ -51,7 +51,7 @@ def test_bytes_that_are_no_text_pass_through_too(daemon: Running) -> None:
     assert tapped(daemon)[0]["lines"] == 2_001
 
 
-def test_options_of_the_stream_reach_the_daemon(daemon: Running) -> None:
+def test_stream_options_reach_the_daemon(daemon: Running) -> None:
     options = ["--dialect", "claude-stream", "--provider", "my-fork", "--session", "monday"]
     tooltap("run", "--socket", daemon.path, *options, "--", "echo", LINE.decode().strip())
     with daemon.subscribe(after="start", follow=False) as wire:
@@ -60,7 +60,7 @@ def test_options_of_the_stream_reach_the_daemon(daemon: Running) -> None:
     assert (event["provider"], event["session"], event["reason"]) == ("my-fork", "monday", "unknown-type")
 
 
-def test_output_is_not_held_back(daemon: Running) -> None:
+def test_output_is_not_buffered(daemon: Running) -> None:
     """Each line is there before the agent goes on."""
     program = "import sys\nfor line in sys.stdin: print(line.upper(), end='')"
     with start("run", "--socket", daemon.path, *agent(program)) as run:
@@ -72,7 +72,7 @@ def test_output_is_not_held_back(daemon: Running) -> None:
         assert run.end() == (0, b"", b"")
 
 
-def test_a_part_of_a_line_is_not_held_back_either(daemon: Running) -> None:
+def test_partial_line_is_not_buffered(daemon: Running) -> None:
     program = "import os\nwhile data := os.read(0, 1): os.write(1, data.upper())"
     with start("run", "--socket", daemon.path, *agent(program)) as run:
         assert run.process.stdout is not None
@@ -87,13 +87,13 @@ def test_a_part_of_a_line_is_not_held_back_either(daemon: Running) -> None:
     ("program", "code"),
     [("raise SystemExit(7)", 7), ("import os; os.kill(os.getpid(), 9)", 137), ("import os; os.abort()", 134)],
 )
-def test_it_ends_as_the_agent_did(program: str, code: int, daemon: Running) -> None:
+def test_exit_code_is_the_agents(program: str, code: int, daemon: Running) -> None:
     finished = tooltap("run", "--socket", daemon.path, *agent(program))
 
     assert (finished.returncode, finished.stdout, finished.stderr) == (code, b"", b"")
 
 
-def test_what_cannot_be_started_is_127(daemon: Running, tmp_path: Path) -> None:
+def test_unknown_command_is_exit_127(daemon: Running, tmp_path: Path) -> None:
     finished = tooltap("run", "--socket", daemon.path, "--", tmp_path / "none")
 
     assert finished.returncode == 127
@@ -117,7 +117,7 @@ def test_signals_are_forwarded(number: signal.Signals, daemon: Running) -> None:
         assert run.end() == (3, b"%d\n" % number.value, b"")
 
 
-def test_a_reader_that_leaves_ends_the_agent_as_without_us(daemon: Running) -> None:
+def test_closed_reader_ends_the_agent(daemon: Running) -> None:
     """It dies of SIGPIPE, as in `agent | head -1`."""
     program = (
         "import signal, sys\n"
@@ -134,7 +134,7 @@ def test_a_reader_that_leaves_ends_the_agent_as_without_us(daemon: Running) -> N
         assert run.end() == (141, b"", b"")
 
 
-def test_a_child_the_agent_leaves_behind_does_not_keep_us_and_can_go_on_printing(daemon: Running) -> None:
+def test_orphaned_child_can_continue_printing(daemon: Running) -> None:
     reading, writing = os.pipe()
     script = f'echo first; (read line; echo "$line") <&{reading} & exit 4'
     with start("run", "--socket", daemon.path, "--", "bash", "-c", script, pass_fds=[reading]) as run:
@@ -149,7 +149,7 @@ def test_a_child_the_agent_leaves_behind_does_not_keep_us_and_can_go_on_printing
 # -- whatever the daemon does ---------------------------------------------------------------------------------------
 
 
-def test_without_a_daemon_the_agent_runs_and_one_sentence_says_what_waits(tmp_path: Path) -> None:
+def test_without_daemon_the_spool_is_reported(tmp_path: Path) -> None:
     finished = tooltap("run", "--socket", tmp_path / "none.sock", "--", "cat", CLAUDE)
 
     assert (finished.returncode, finished.stdout) == (0, CLAUDE.read_bytes())
@@ -159,14 +159,14 @@ def test_without_a_daemon_the_agent_runs_and_one_sentence_says_what_waits(tmp_pa
     )
 
 
-def test_an_unknown_dialect_is_said_at_the_end(daemon: Running) -> None:
+def test_unknown_dialect_is_reported_at_the_end(daemon: Running) -> None:
     finished = tooltap("run", "--socket", daemon.path, "--dialect", "klingon", "--", "cat", CLAUDE)
 
     assert (finished.returncode, finished.stdout) == (0, CLAUDE.read_bytes())
     assert "5 of 5 lines wait in the spool: there is no dialect 'klingon'" in sentence(finished)
 
 
-def test_a_daemon_that_never_reads_holds_nothing_up(tmp_path: Path) -> None:
+def test_stuck_daemon_does_not_delay_the_agent(tmp_path: Path) -> None:
     """It accepts the connection and falls silent; the agent prints 8 MB, more than any socket takes in."""
     path = tmp_path / "stuck.sock"
     with sockets.socket(sockets.AF_UNIX) as stuck:
@@ -179,7 +179,7 @@ def test_a_daemon_that_never_reads_holds_nothing_up(tmp_path: Path) -> None:
     assert sentence(finished).startswith("80000 of 80000 lines wait in the spool: ")
 
 
-def test_a_daemon_that_is_killed_and_started_again_gets_everything_once(tmp_path: Path) -> None:
+def test_restarted_daemon_gets_everything_once(tmp_path: Path) -> None:
     """The agent prints, the daemon dies of `kill -9`, the agent prints, a daemon comes, the agent prints and ends."""
     socket = tmp_path / "s.sock"
     echo = agent("import sys\nfor line in sys.stdin: print(line, end='')")
@@ -209,7 +209,7 @@ def test_a_daemon_that_is_killed_and_started_again_gets_everything_once(tmp_path
 # -- agents that need to be told to print a stream -------------------------------------------------------------------
 
 
-def test_an_agent_in_interactive_mode_is_left_alone_with_a_word_on_the_flags(daemon: Running, tmp_path: Path) -> None:
+def test_interactive_agent_is_not_tapped_and_flags_are_named(daemon: Running, tmp_path: Path) -> None:
     claude = tmp_path / "claude"
     claude.write_text('#!/bin/sh\necho "args: $*"; exit 5\n')
     claude.chmod(0o755)

@@ -37,7 +37,7 @@ def echo(run: Child, numbers: range) -> None:
         assert run.line() == line(number)
 
 
-def test_what_was_printed_without_a_daemon_is_taken_in_by_the_next(place: Place) -> None:
+def test_next_daemon_drains_the_spool(place: Place) -> None:
     finished = [place.run(*prints(200)) for _ in range(2)]
 
     assert [(one.returncode, one.stdout) for one in finished] == [(0, output(200))] * 2
@@ -47,7 +47,7 @@ def test_what_was_printed_without_a_daemon_is_taken_in_by_the_next(place: Place)
         assert list(daemon.journal().values()) == [list(range(200))] * 2
 
 
-def test_a_daemon_that_comes_late_gets_all_from_the_publisher_itself(place: Place) -> None:
+def test_late_daemon_gets_all_lines_from_the_publisher(place: Place) -> None:
     with place.start(*ECHO) as run:
         echo(run, range(100))
         with place.serving() as daemon:
@@ -58,7 +58,7 @@ def test_a_daemon_that_comes_late_gets_all_from_the_publisher_itself(place: Plac
             assert list(daemon.journal().values()) == [list(range(200))]
 
 
-def test_a_daemon_killed_again_and_again_gets_each_line_once(place: Place) -> None:
+def test_repeatedly_killed_daemon_gets_each_line_once(place: Place) -> None:
     chance = random.Random(1)
     printed = 0
 
@@ -83,7 +83,7 @@ def test_a_daemon_killed_again_and_again_gets_each_line_once(place: Place) -> No
             assert list(daemon.journal().values()) == [list(range(printed))]
 
 
-def test_a_publisher_killed_at_any_moment_leaves_whole_lines_in_order(place: Place) -> None:
+def test_killed_publisher_leaves_whole_lines_in_order(place: Place) -> None:
     """What was on disk when it was killed is there, and nothing twice."""
     chance = random.Random(1)
     with ExitStack() as stack:
@@ -105,7 +105,7 @@ def test_a_publisher_killed_at_any_moment_leaves_whole_lines_in_order(place: Pla
         assert least <= len(lines) <= most
 
 
-def test_a_publisher_killed_beside_a_live_daemon_is_finished_by_it(place: Place) -> None:
+def test_live_daemon_drains_spool_of_killed_publisher(place: Place) -> None:
     with place.serving() as daemon, place.start(*ECHO) as run:
         echo(run, range(50))
         until(lambda: list(daemon.journal().values()) == [list(range(50))])
@@ -119,7 +119,7 @@ def test_a_publisher_killed_beside_a_live_daemon_is_finished_by_it(place: Place)
 
 
 @pytest.mark.parametrize("nth", [2, 3, 7])
-def test_a_publisher_killed_while_it_writes(nth: int, place: Place) -> None:
+def test_publisher_killed_while_writing(nth: int, place: Place) -> None:
     """The first write is that of the spool's head, the others are of a line each: the last of them is not there."""
     with place.start(*ECHO, TOOLTAP_FAILPOINT=f"spool-write:{nth}") as run:
         for number in range(nth - 1):
@@ -145,7 +145,7 @@ def check_that_the_rest_is_told(place: Place, lines: int, reason: str) -> None:
     assert lost == (lines - len(kept), reason)
 
 
-def test_what_a_full_disk_does_not_take_is_counted_and_told(place: Place) -> None:
+def test_full_disk_loss_is_reported(place: Place) -> None:
     """No file may become larger than 16 KiB: the disk takes a part of a record and then nothing more."""
     finished = place.run(*prints(1_000), file_kib=16)
 
@@ -161,7 +161,7 @@ def test_what_a_full_disk_does_not_take_is_counted_and_told(place: Place) -> Non
 
 
 @pytest.mark.parametrize("option", ["--spool-bytes", "--spool-total-bytes"])
-def test_a_spool_has_a_bound_and_so_have_all_together(option: str, place: Place) -> None:
+def test_spools_are_bounded(option: str, place: Place) -> None:
     finished = place.run(option, 20_000, *prints(1_000))
     [spool] = place.spools
 
@@ -176,7 +176,7 @@ def test_a_spool_has_a_bound_and_so_have_all_together(option: str, place: Place)
     check_that_the_rest_is_told(place, 1_000, "the spool is full")
 
 
-def test_a_live_daemon_loses_nothing_by_a_full_disk(place: Place) -> None:
+def test_full_disk_loses_nothing_with_a_live_daemon(place: Place) -> None:
     with place.serving() as daemon:
         finished = place.run(*prints(2_000), file_kib=16)
         assert (finished.returncode, finished.stdout, finished.stderr) == (0, output(2_000), b"")
@@ -184,7 +184,7 @@ def test_a_live_daemon_loses_nothing_by_a_full_disk(place: Place) -> None:
         assert list(daemon.journal().values()) == [list(range(2_000))]
 
 
-def test_where_there_can_be_no_spool_the_agent_runs_and_the_loss_is_told(place: Place) -> None:
+def test_agent_runs_without_spool_and_loss_is_reported(place: Place) -> None:
     (place.folder / "spool").touch()
     finished = place.run(*prints(100))
 
@@ -195,7 +195,7 @@ def test_where_there_can_be_no_spool_the_agent_runs_and_the_loss_is_told(place: 
 
 
 @pytest.mark.parametrize("nth", [1, 3])
-def test_a_disk_that_hangs_holds_up_neither_the_agent_nor_a_live_daemon(nth: int, place: Place) -> None:
+def test_stuck_disk_delays_neither_agent_nor_daemon(nth: int, place: Place) -> None:
     with (
         place.serving() as daemon,
         place.start(*ECHO, TOOLTAP_FAILPOINT=f"spool-write:{nth}:hang") as run,
@@ -205,7 +205,7 @@ def test_a_disk_that_hangs_holds_up_neither_the_agent_nor_a_live_daemon(nth: int
         assert run.end() == (0, b"", b"")
 
 
-def test_what_a_hanging_disk_has_not_taken_is_said(place: Place) -> None:
+def test_stuck_disk_loss_is_reported(place: Place) -> None:
     finished = place.run(*prints(100), TOOLTAP_FAILPOINT="spool-write:2:hang")
 
     assert (finished.returncode, finished.stdout) == (0, output(100))
@@ -214,7 +214,7 @@ def test_what_a_hanging_disk_has_not_taken_is_said(place: Place) -> None:
     )
 
 
-def test_a_daemon_whose_disk_is_full_for_a_while_gets_all_of_it_afterwards(place: Place) -> None:
+def test_daemon_with_full_disk_gets_all_lines_later(place: Place) -> None:
     with place.serving() as daemon, place.start(*ECHO) as run:
         echo(run, range(50))
         until(lambda: list(daemon.journal().values()) == [list(range(50))])
@@ -228,7 +228,7 @@ def test_a_daemon_whose_disk_is_full_for_a_while_gets_all_of_it_afterwards(place
         assert run.end() == (0, b"", b"")
 
 
-def test_a_spool_stays_small_while_the_daemon_keeps_up(place: Place) -> None:
+def test_spool_stays_small_while_the_daemon_keeps_up(place: Place) -> None:
     with place.serving() as daemon, place.start(*ECHO) as run:
         for printed in range(0, 500, 100):
             echo(run, range(printed, printed + 100))

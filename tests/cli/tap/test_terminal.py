@@ -21,7 +21,7 @@ def at_a_terminal(daemon: Running, program: str, *, size: tuple[int, int] = (24,
         yield screen
 
 
-def test_it_finds_one_of_the_same_size_and_line_ends_are_made_once(daemon: Running) -> None:
+def test_agent_gets_a_terminal_of_the_same_size(daemon: Running) -> None:
     program = "import os\nprint(os.isatty(0), os.isatty(1), os.isatty(2), *os.get_terminal_size(1))"
     with at_a_terminal(daemon, program, size=(40, 132)) as screen:
         assert screen.end() == 0
@@ -30,7 +30,7 @@ def test_it_finds_one_of_the_same_size_and_line_ends_are_made_once(daemon: Runni
     assert tapped(daemon)[0]["bytes"] == len(b"True True True 132 40")
 
 
-def test_it_does_not_hold_its_output_back(daemon: Running) -> None:
+def test_terminal_output_is_not_buffered(daemon: Running) -> None:
     """Python, as most programs, writes each line at once to a terminal, and whole blocks to anything else."""
     with at_a_terminal(daemon, "import sys\nprint('first')\nsys.stdin.readline()") as screen:
         screen.until(b"first")
@@ -39,7 +39,7 @@ def test_it_does_not_hold_its_output_back(daemon: Running) -> None:
         assert screen.end() == 0
 
 
-def test_it_is_told_of_another_size_and_finds_it(daemon: Running) -> None:
+def test_resize_is_forwarded(daemon: Running) -> None:
     program = (
         "import os, signal\n"
         "signal.signal(signal.SIGWINCH, lambda *_: None)\n"
@@ -59,7 +59,7 @@ def test_it_is_told_of_another_size_and_finds_it(daemon: Running) -> None:
     assert b"size 100 50" in screen.shown
 
 
-def test_an_interruption_typed_there_reaches_it_once(daemon: Running) -> None:
+def test_typed_interrupt_arrives_once(daemon: Running) -> None:
     program = (
         "import signal\n"
         "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])\n"
@@ -80,7 +80,7 @@ def test_an_interruption_typed_there_reaches_it_once(daemon: Running) -> None:
 
 
 @pytest.mark.parametrize(("ending", "code"), [("raise SystemExit(3)", 3), ("os.kill(os.getpid(), 9)", 137)])
-def test_the_terminal_is_as_it_was_when_it_has_ended(ending: str, code: int, daemon: Running) -> None:
+def test_terminal_settings_are_restored(ending: str, code: int, daemon: Running) -> None:
     """What it prints in its last moment is shown, and the modes of the terminal are those it left."""
     with at_a_terminal(daemon, f"import os\nprint('x' * 5_000)\n{ending}") as screen:
         before = screen.modes()

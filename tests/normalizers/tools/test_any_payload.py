@@ -69,7 +69,7 @@ def test_outputs(name: str, value: Any) -> None:
 @many
 @given(NAMES, JSON)
 @example("Task", {"operation": None})
-def test_a_canonical_input_is_its_own_canonical_form(name: str, value: Any) -> None:
+def test_canonical_input_is_idempotent(name: str, value: Any) -> None:
     once = tool_input(name, value, name)
 
     assert tool_input(name, once, name) == once

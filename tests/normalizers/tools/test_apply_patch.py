@@ -42,7 +42,7 @@ def test_each_file_has_one_change() -> None:
     }
 
 
-def test_the_patch_tool_reads_it_whole() -> None:
+def test_patch_tool_parses_it() -> None:
     changes = tool_input("Patch", {"input": PATCH}, "apply_patch")["changes"]
 
     assert {path: change["type"] for path, change in changes.items()} == {
@@ -59,13 +59,13 @@ def test_the_patch_tool_reads_it_whole() -> None:
     assert (changes["a.py"]["modify"]["new_content"], changes["a.py"]["move_path"]) == ("x = 2", "b.py")
 
 
-def test_a_patch_may_stand_in_a_heredoc_and_lack_its_end_and_first_mark() -> None:
+def test_patch_in_heredoc_without_end_is_parsed() -> None:
     text = "apply_patch <<'EOF'\n*** Begin Patch\n*** Update File: a.py\n-x\n+y"
 
     assert parse_patch(text) == {"a.py": {"type": "update", "unified_diff": "@@\n-x\n+y\n"}}
 
 
-def test_other_texts_hold_no_patch() -> None:
+def test_other_text_is_not_a_patch() -> None:
     assert parse_patch("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-x\n+y\n") is None
     assert parse_patch("") is None
     assert parse_patch("*** Begin Patch\n*** End Patch") == {}

@@ -42,7 +42,7 @@ def test_questions_to_the_user(value: dict[str, Any], questions: list[dict[str, 
         ({"answers": {"db": ["A", "B"]}}, {"db": "A, B"}),
     ],
 )
-def test_the_user_s_answers(value: Any, answers: dict[str, str]) -> None:
+def test_user_answers(value: Any, answers: dict[str, str]) -> None:
     assert tool_output("AskUserQuestion", value, "request_user_input")["answers"] == answers
 
 
@@ -58,7 +58,7 @@ def test_reasoning(value: Any, expected: dict[str, Any]) -> None:
     assert tool_output("Reasoning", value, "CodexReasoning") == expected
 
 
-def test_the_title_of_reasoning() -> None:
+def test_reasoning_title() -> None:
     assert tool_input("Reasoning", "Planning", "think") == {"title": "Planning"}
 
 
@@ -71,7 +71,7 @@ def test_the_title_of_reasoning() -> None:
         ("ok", {"message": "ok"}),
     ],
 )
-def test_a_changed_title(text: str, expected: dict[str, Any]) -> None:
+def test_changed_title(text: str, expected: dict[str, Any]) -> None:
     blocks = [{"type": "text", "text": text}]
 
     assert tool_output("change_title", text, "change_title") == expected
@@ -79,13 +79,13 @@ def test_a_changed_title(text: str, expected: dict[str, Any]) -> None:
     assert tool_output("change_title", {"content": blocks}, "change_title") == {"content": blocks, **expected}
 
 
-def test_the_plan_of_plan_mode() -> None:
+def test_plan_of_plan_mode() -> None:
     assert tool_input("ExitPlanMode", {"plan": "1. Read"}, "ExitPlanMode") == {"plan": "1. Read"}
     assert tool_output("ExitPlanMode", {"plan": None, "isAgent": False}, "ExitPlanMode") == {"isAgent": False}
     assert tool_input("EnterPlanMode", None, "EnterPlanMode") == {}
 
 
-def test_a_tool_of_an_mcp_server() -> None:
+def test_mcp_tool_payloads() -> None:
     name = "mcp__linear-server__create_issue"
     identity = {"serverId": "linear-server", "toolId": "create_issue"}
 
@@ -100,7 +100,7 @@ def test_a_tool_of_an_mcp_server() -> None:
 
 
 @pytest.mark.parametrize("name", ["mcp__a__b__c", "mcp__a", "mcp____b"])
-def test_a_name_with_no_single_place_to_part_it_is_not_parted(name: str) -> None:
+def test_ambiguous_mcp_name_is_not_split(name: str) -> None:
     assert tool_input(name, {"x": 1}, name) == {"x": 1}
 
 
@@ -114,6 +114,6 @@ def test_a_name_with_no_single_place_to_part_it_is_not_parted(name: str) -> None
         (3, {"value": 3}, {"value": 3}),
     ],
 )
-def test_a_tool_nobody_knows_keeps_what_it_has(value: Any, as_input: dict[str, Any], as_output: dict[str, Any]) -> None:
+def test_unknown_tool_keeps_its_payload(value: Any, as_input: dict[str, Any], as_output: dict[str, Any]) -> None:
     assert tool_input("no_such_tool", value, "no_such_tool") == as_input
     assert tool_output("no_such_tool", value, "no_such_tool") == as_output

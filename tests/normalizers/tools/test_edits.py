@@ -24,18 +24,18 @@ INDENTED = '    return "Hello"\n'
         {"content": [{"type": "diff", "path": "a.py", "oldText": INDENTED, "newText": ""}]},
     ],
 )
-def test_an_edit_keeps_the_whitespace_of_its_texts(value: dict[str, Any]) -> None:
+def test_edit_keeps_whitespace(value: dict[str, Any]) -> None:
     edit = tool_input("Edit", value, "edit")
 
     assert (edit["file_path"], edit["old_string"], edit["new_string"]) == ("a.py", INDENTED, "")
 
 
 @pytest.mark.parametrize("key", ["replace_all", "replaceAll", "allow_multiple"])
-def test_whether_all_are_replaced(key: str) -> None:
+def test_replace_all_aliases(key: str) -> None:
     assert tool_input("Edit", {"file_path": "a", key: False}, "edit")["replace_all"] is False
 
 
-def test_an_insertion_has_a_new_text_and_keeps_its_line() -> None:
+def test_insertion_has_new_text_and_line() -> None:
     """Cline 3.0.65: `editor`."""
     value = {"path": "a.py", "new_text": "x\n", "insert_line": 3}
 
@@ -61,7 +61,7 @@ def test_several_edits_of_one_file(value: dict[str, Any]) -> None:
     assert [(edit["old_string"], edit["new_string"]) for edit in multi["edits"]] == [(" a ", ""), ("b", "c")]
 
 
-def test_edits_of_several_files_keep_their_paths_and_flags() -> None:
+def test_edits_of_several_files_keep_paths_and_flags() -> None:
     value = {"edits": [{"path": "a", "old_string": "x", "new_string": "y", "replaceAll": True, "note": 1}]}
 
     assert tool_input("MultiEdit", value, "edit")["edits"] == [
@@ -77,12 +77,12 @@ def test_edits_of_several_files_keep_their_paths_and_flags() -> None:
     ]
 
 
-def test_no_edits_are_an_empty_list() -> None:
+def test_missing_edits_are_an_empty_list() -> None:
     assert tool_input("MultiEdit", {"file_path": "a", "edits": ["x"]}, "MultiEdit")["edits"] == []
 
 
 @pytest.mark.parametrize("name", ["Edit", "MultiEdit"])
-def test_the_structured_result_is_kept(name: str) -> None:
+def test_structured_result_is_retained(name: str) -> None:
     structured = {
         "filePath": "/tmp/ws/src/app.py",
         "oldString": "greet",

@@ -13,7 +13,7 @@ from tooltap.normalizers.tools import tool_input, tool_output
 @pytest.mark.parametrize(
     "key", ["file_path", "filePath", "filepath", "path", "absolute_path", "abs_path", "target_file"]
 )
-def test_every_spelling_of_a_path(name: str, key: str) -> None:
+def test_path_aliases(name: str, key: str) -> None:
     assert tool_input(name, {key: "/tmp/ws/a b.py"}, "read")["file_path"] == "/tmp/ws/a b.py"
 
 
@@ -37,7 +37,7 @@ def test_several_files_are_a_list(value: Any, expected: list[str]) -> None:
     "value",
     [{"files": [{"path": "a.py"}]}, {"locations": [{"path": "a.py"}]}, {"locations": [], "path": "a.py"}, "a.py"],
 )
-def test_one_file_is_a_path_however_it_came(value: Any) -> None:
+def test_one_file_is_a_path(value: Any) -> None:
     assert tool_input("Read", value, "read")["file_path"] == "a.py"
 
 
@@ -54,7 +54,7 @@ def test_one_file_is_a_path_however_it_came(value: Any) -> None:
         ({"path": "a"}, None, None),
     ],
 )
-def test_the_lines_that_are_read(value: dict[str, Any], offset: int | None, limit: int | None) -> None:
+def test_line_range_of_read(value: dict[str, Any], offset: int | None, limit: int | None) -> None:
     read = tool_input("Read", value, "read")
 
     assert (read.get("offset"), read.get("limit")) == (offset, limit)
@@ -103,16 +103,16 @@ CLAUDE = {
         ("read", {"stdout": "a\n", "exit_code": 0}, {"content": "a\n"}),
     ],
 )
-def test_the_text_of_a_file(raw_name: str, value: Any, file: dict[str, Any]) -> None:
+def test_text_of_a_file(raw_name: str, value: Any, file: dict[str, Any]) -> None:
     assert tool_output("Read", value, raw_name)["file"] == file
 
 
 @pytest.mark.parametrize("value", ["", [], {"content": []}, {"error": "no such file"}, None])
-def test_nothing_read_is_no_file(value: Any) -> None:
+def test_empty_read_has_no_file(value: Any) -> None:
     assert "file" not in tool_output("Read", value, "read")
 
 
-def test_the_text_beside_a_structured_twin_is_not_there_twice() -> None:
+def test_text_next_to_structured_result_is_not_repeated() -> None:
     assert tool_output("Read", {**CLAUDE, "content": "1\tx\n2\t"}, "Read") == CLAUDE
 
 
@@ -128,7 +128,7 @@ def test_the_text_beside_a_structured_twin_is_not_there_twice() -> None:
         ({"content": [{"type": "diff", "path": "a", "newText": "x\n"}]}, "x\n"),
     ],
 )
-def test_what_is_written(value: dict[str, Any], content: str) -> None:
+def test_written_content(value: dict[str, Any], content: str) -> None:
     write = tool_input("Write", value, "write")
 
     assert (write["file_path"], write["content"]) == ("a", content)
@@ -152,7 +152,7 @@ def test_what_is_written(value: dict[str, Any], content: str) -> None:
         ),
     ],
 )
-def test_the_result_of_writing(value: Any, expected: dict[str, Any]) -> None:
+def test_write_result(value: Any, expected: dict[str, Any]) -> None:
     assert tool_output("Write", value, "write") == expected
 
 
@@ -164,7 +164,7 @@ def test_the_result_of_writing(value: Any, expected: dict[str, Any]) -> None:
         ({"locations": [{"path": "a"}, {"path": "b"}]}, ["a", "b"]),
     ],
 )
-def test_what_is_deleted(value: dict[str, Any], paths: list[str]) -> None:
+def test_deleted_paths(value: dict[str, Any], paths: list[str]) -> None:
     delete = tool_input("Delete", value, "delete")
 
     assert delete["file_paths"] == paths
@@ -174,5 +174,5 @@ def test_what_is_deleted(value: dict[str, Any], paths: list[str]) -> None:
 @pytest.mark.parametrize(
     ("value", "deleted"), [({"ok": True}, True), ({"deleted": False}, False), ({"error": "no"}, False), ("gone", None)]
 )
-def test_whether_it_was_deleted(value: Any, deleted: bool | None) -> None:
+def test_deleted_flag(value: Any, deleted: bool | None) -> None:
     assert tool_output("Delete", value, "delete").get("deleted") is deleted

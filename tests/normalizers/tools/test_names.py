@@ -47,7 +47,7 @@ OFFERED = {
 
 
 @pytest.mark.parametrize(("agent", "raw"), [(agent, raw) for agent, names in OFFERED.items() for raw in names.split()])
-def test_every_tool_of_a_recorded_agent_is_canonical_or_has_a_reason_to_be_kept(agent: str, raw: str) -> None:
+def test_every_recorded_tool_is_canonical_or_explained(agent: str, raw: str) -> None:
     name = canonical_name(raw, {}, "call_1")
 
     if raw == "collab_tool_call":  # names its tool in the input
@@ -88,7 +88,7 @@ BY_NAME = {
 
 
 @pytest.mark.parametrize(("raw", "name"), [(raw, name) for name, raws in BY_NAME.items() for raw in raws.split()])
-def test_the_name_alone_decides(raw: str, name: str) -> None:
+def test_name_alone_decides(raw: str, name: str) -> None:
     assert canonical_name(raw, {}, "call_1") == name
 
 
@@ -133,11 +133,11 @@ def test_the_name_alone_decides(raw: str, name: str) -> None:
         ("Unknown tool", {"title": "Run", "toolCall": {"title": "Workspace Indexing Permission"}}, "Unknown tool"),
     ],
 )
-def test_the_input_decides(raw: str, value: dict[str, Any], name: str) -> None:
+def test_input_decides(raw: str, value: dict[str, Any], name: str) -> None:
     assert canonical_name(raw, value, "call_1") == name
 
 
-def test_the_id_of_a_written_list_of_todos_decides() -> None:
+def test_call_id_decides_for_todos() -> None:
     """Gemini over ACP names the tool in the id alone."""
     assert canonical_name("write", {}, "write_todos-1769335045-1") == "TodoWrite"
 
@@ -161,20 +161,20 @@ def test_the_id_of_a_written_list_of_todos_decides() -> None:
         "日本語",
     ],
 )
-def test_other_names_stay_as_they_are(raw: str) -> None:
+def test_other_names_stay_unchanged(raw: str) -> None:
     assert canonical_name(raw, {"path": "a.py"}, "call_1") == raw
 
 
 @pytest.mark.parametrize("value", [None, "text", 3, [], [{"edits": [1]}]])
-def test_an_input_that_is_no_object_does_not_matter(value: Any) -> None:
+def test_non_object_input_is_ignored(value: Any) -> None:
     assert canonical_name("edit", value, "call_1") == "Edit"
 
 
 @pytest.mark.parametrize("name", [*CANONICAL_TOOLS, *LATER_TOOLS])
-def test_a_canonical_name_stays_canonical(name: str) -> None:
+def test_canonical_name_is_stable(name: str) -> None:
     assert canonical_name(name, {}, "call_1") == name
 
 
-def test_no_name_is_both_mapped_and_kept() -> None:
+def test_no_name_is_mapped_and_passed_through() -> None:
     assert set(TOOL_NAMES.values()) <= {*CANONICAL_TOOLS, *LATER_TOOLS}
     assert all(canonical_name(raw, {}, "call_1") == raw for raw in PASS_THROUGH)

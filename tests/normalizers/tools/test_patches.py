@@ -54,7 +54,7 @@ def changes(value: Any) -> Any:
     ],
 )
 @pytest.mark.parametrize("listed", [False, True])
-def test_one_change(change: dict[str, Any], expected: dict[str, Any], listed: bool) -> None:
+def test_single_change(change: dict[str, Any], expected: dict[str, Any], listed: bool) -> None:
     value = {"changes": [{**change, "path": "a.py"}] if listed else {"a.py": change}}
 
     got = changes(value)["a.py"]
@@ -68,7 +68,7 @@ def test_one_change(change: dict[str, Any], expected: dict[str, Any], listed: bo
     }
 
 
-def test_other_keys_of_a_patch_and_its_changes_are_kept() -> None:
+def test_unknown_keys_of_patch_are_retained() -> None:
     value = {"auto_approved": True, "changes": {"a": {"type": "add", "content": "x", "note": 1}}}
 
     assert tool_input("Patch", value, "CodexPatch") == {
@@ -80,7 +80,7 @@ def test_other_keys_of_a_patch_and_its_changes_are_kept() -> None:
 TWO_HUNKS = "@@ -1,2 +1,2 @@\n-a\n+A\n b\n@@ -9 +9,2 @@ def f():\n c\n+d\n\\ No newline at end of file\n"
 
 
-def test_several_hunks_are_not_glued_together() -> None:
+def test_several_hunks_stay_separate() -> None:
     assert changes({"changes": {"a": {"type": "update", "unified_diff": TWO_HUNKS}}})["a"]["modify"] == {
         "hunks": [
             {"old_start": 1, "new_start": 1, "old_content": "a\nb", "new_content": "A\nb"},
@@ -97,7 +97,7 @@ def test_hunks_without_line_numbers() -> None:
     }
 
 
-def test_several_edits_of_one_file_in_a_patch() -> None:
+def test_several_edits_of_one_file_in_patch() -> None:
     edits = [{"old_string": "a", "new_string": "b"}, {"old_string": "c", "new_string": "d"}]
 
     assert changes({"changes": {"a": {"type": "update", "edits": edits}}})["a"]["modify"] == {
@@ -134,7 +134,7 @@ rename to maths.py
 PLAIN = "--- a.txt\t2026-11-21\n+++ a.txt\t2026-11-21\n@@ -1 +1 @@\n-a\n+b\n--- c.txt\n+++ c.txt\n@@ -1 +1 @@\n-c\n+d\n"
 
 
-def test_a_diff_of_several_files_is_split_at_its_headers_only() -> None:
+def test_diff_is_split_only_at_file_headers() -> None:
     assert [(file.path, file.kind, file.move_path) for file in split_files(GIT)] == [
         ("src/app.py", "modify", None),
         ("new.md", "add", None),
@@ -146,7 +146,7 @@ def test_a_diff_of_several_files_is_split_at_its_headers_only() -> None:
 
 
 @pytest.mark.parametrize("key", ["patch", "unified_diff", "diff", "patchText"])
-def test_a_unified_diff_is_changes(key: str) -> None:
+def test_unified_diff_gives_changes(key: str) -> None:
     got = changes({key: GIT})
 
     assert {path: change["type"] for path, change in got.items()} == {
@@ -173,7 +173,7 @@ APPLY_PATCH = """*** Begin Patch
 
 
 @pytest.mark.parametrize("value", [APPLY_PATCH, {"input": APPLY_PATCH}, {"patchText": APPLY_PATCH}])
-def test_a_patch_in_codex_s_language_is_changes(value: Any) -> None:
+def test_codex_patch_gives_changes(value: Any) -> None:
     got = changes(value)
 
     assert {path: change["type"] for path, change in got.items()} == {
@@ -190,12 +190,12 @@ def test_a_patch_in_codex_s_language_is_changes(value: Any) -> None:
 
 
 @pytest.mark.parametrize(("diff", "count"), [("", 0), ("@@ -1 +1 @@", 1), ("@@ -1,5 +1,5 @@\n a", 1), ("@@ bad", 0)])
-def test_a_broken_diff_gives_what_it_has(diff: str, count: int) -> None:
+def test_broken_diff_gives_valid_hunks(diff: str, count: int) -> None:
     assert len(hunks(diff)) == count
 
 
 @pytest.mark.parametrize("value", [{}, {"changes": {}}, {"changes": "x"}, {"note": 1}])
-def test_no_changes_are_none(value: dict[str, Any]) -> None:
+def test_input_without_changes_has_none(value: dict[str, Any]) -> None:
     assert tool_input("Patch", value, "patch") == value
 
 
@@ -223,11 +223,11 @@ def test_no_changes_are_none(value: dict[str, Any]) -> None:
         ("Success. Updated the following files:\nA a\n", {"message": "Success. Updated the following files:\nA a\n"}),
     ],
 )
-def test_the_result_of_a_patch(value: Any, expected: dict[str, Any]) -> None:
+def test_patch_result(value: Any, expected: dict[str, Any]) -> None:
     assert tool_output("Patch", value, "apply_patch") == expected
 
 
-def test_the_changes_of_a_result_are_those_of_an_input() -> None:
+def test_result_changes_have_the_form_of_input_changes() -> None:
     change = {"type": "update", "unified_diff": DIFF, "move_path": None}
 
     output = tool_output("Patch", {"success": True, "changes": {"a.py": change}}, "patch_apply")
@@ -238,9 +238,9 @@ def test_the_changes_of_a_result_are_those_of_an_input() -> None:
 @pytest.mark.parametrize(
     "value", [DIFF, {"unified_diff": DIFF}, {"unifiedDiff": DIFF}, {"diff": DIFF}, {"patch": DIFF}]
 )
-def test_a_diff(value: Any) -> None:
+def test_diff_input(value: Any) -> None:
     assert tool_input("Diff", value, "CodexDiff")["unified_diff"] == DIFF
 
 
-def test_the_result_of_a_diff_is_kept() -> None:
+def test_diff_result_is_retained() -> None:
     assert tool_output("Diff", {"status": "completed"}, "CodexDiff") == {"status": "completed"}

@@ -66,12 +66,12 @@ WITHOUT_PREVIEW = ("Diff", "EnterPlanMode", "TodoRead")
         ("Diff", {"unified_diff": "@@"}, None),
     ],
 )
-def test_a_preview(name: str, payload: dict[str, Any], expected: str | None) -> None:
+def test_preview_of_payload(name: str, payload: dict[str, Any], expected: str | None) -> None:
     assert preview(name, payload, CWD) == expected
 
 
 @pytest.mark.parametrize("name", CANONICAL_TOOLS)
-def test_every_canonical_tool_has_a_rule_or_tells_nothing_in_a_line(name: str) -> None:
+def test_every_canonical_tool_has_a_preview_rule(name: str) -> None:
     keys = ("command", "file_path", "path", "pattern", "query", "url", "title", "plan", "prompt", "remoteSessionId")
     payload: dict[str, Any] = dict.fromkeys(keys, "x")
     payload |= {"changes": {"x": {}}, "todos": [{"content": "x"}], "questions": [{"question": "x"}]}
@@ -80,7 +80,7 @@ def test_every_canonical_tool_has_a_rule_or_tells_nothing_in_a_line(name: str) -
 
 
 @pytest.mark.parametrize("text", ["\x1b[31m" * 30, "a\u2028b", "e\u0301" * 60, "\u200f\u061c\u2066x", "\ud800x"])
-def test_a_preview_is_short_and_on_one_line_whatever_it_is_of(text: str) -> None:
+def test_preview_is_short_and_on_one_line(text: str) -> None:
     shown = preview("Bash", {"command": text}, None) or ""
 
     assert len(shown) <= LENGTH

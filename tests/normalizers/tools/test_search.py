@@ -26,7 +26,7 @@ from tooltap.normalizers.tools import tool_input, tool_output
         ("CodeSearch", {"pattern": "beta", "path": "."}, "query", "beta"),
     ],
 )
-def test_an_input(name: str, value: dict[str, Any], key: str, expected: str) -> None:
+def test_input_aliases(name: str, value: dict[str, Any], key: str, expected: str) -> None:
     assert tool_input(name, value, name) == {**value, key: expected}
 
 
@@ -48,7 +48,7 @@ MATCHES = [match("README.md", 5, "- greet people"), match("src/app.py", 5, '    
 
 @pytest.mark.parametrize("name", ["Grep", "CodeSearch"])
 @pytest.mark.parametrize("text", [RIPGREP, OPENCODE, GEMINI])
-def test_matches_in_every_form_agents_print_them(name: str, text: str) -> None:
+def test_matches_in_every_agents_format(name: str, text: str) -> None:
     matches = [
         {**one, "filePath": one["filePath"].removeprefix("/tmp/ws/")}
         for one in tool_output(name, text, "grep")["matches"]
@@ -87,25 +87,25 @@ def test_matches_in_every_form_agents_print_them(name: str, text: str) -> None:
         ({"error": "bad pattern"}, {"error": "bad pattern"}),
     ],
 )
-def test_the_result_of_grep(value: Any, expected: dict[str, Any]) -> None:
+def test_grep_result(value: Any, expected: dict[str, Any]) -> None:
     output = tool_output("Grep", value, "grep")
 
     assert {**output, **expected} == output
 
 
 @pytest.mark.parametrize("value", ["", "  \n", None, {"error": "bad pattern"}])
-def test_where_nothing_is_said_nothing_was_found_or_not(value: Any) -> None:
+def test_missing_result_has_no_matches(value: Any) -> None:
     assert "matches" not in tool_output("Grep", value, "grep")
 
 
-def test_a_match_keeps_its_indentation() -> None:
+def test_match_keeps_indentation() -> None:
     output = tool_output("Grep", "a.py:4:    hit\na.py:5:\thit", "Grep")
 
     assert output["matches"] == [match("a.py", 4, "    hit"), match("a.py", 5, "\thit")]
     assert tool_output("Grep", "a.py:4:    hit", "grep")["matches"] == [match("a.py", 4, "    hit")]
 
 
-def test_context_lines_stay_readable_in_the_text() -> None:
+def test_context_lines_stay_in_text() -> None:
     text = "a.py-3-before\na.py:4:hit\na.py-5-after"
 
     assert tool_output("Grep", text, "Grep") == {"matches": [match("a.py", 4, "hit")], "text": text}
@@ -130,7 +130,7 @@ def test_context_lines_stay_readable_in_the_text() -> None:
         ({"error": "no such directory"}, {"error": "no such directory", "errorMessage": "no such directory"}),
     ],
 )
-def test_the_result_of_glob(value: Any, expected: dict[str, Any]) -> None:
+def test_glob_result(value: Any, expected: dict[str, Any]) -> None:
     assert tool_output("Glob", value, "glob") == expected
 
 
@@ -147,5 +147,5 @@ def test_the_result_of_glob(value: Any, expected: dict[str, Any]) -> None:
         ({"files": ["a"], "error": "cut"}, {"files": ["a"], "entries": ["a"], "error": "cut", "errorMessage": "cut"}),
     ],
 )
-def test_the_result_of_ls(value: Any, expected: dict[str, Any]) -> None:
+def test_ls_result(value: Any, expected: dict[str, Any]) -> None:
     assert tool_output("LS", value, "ls") == expected

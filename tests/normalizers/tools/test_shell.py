@@ -32,7 +32,7 @@ from tooltap.normalizers.tools import tool_input, tool_output
         ("  ls  ", "  ls  "),
     ],
 )
-def test_the_shell_around_a_command_is_taken_off(wrapped: str, command: str) -> None:
+def test_command_is_unwrapped(wrapped: str, command: str) -> None:
     assert tool_input("Bash", {"command": wrapped}, "command_execution")["command"] == command
 
 
@@ -49,11 +49,11 @@ def test_the_shell_around_a_command_is_taken_off(wrapped: str, command: str) -> 
         ("ls src", "ls src"),
     ],
 )
-def test_a_command_is_one_string_whatever_it_came_as(value: Any, expected: str) -> None:
+def test_command_is_one_string(value: Any, expected: str) -> None:
     assert tool_input("Bash", value, "shell")["command"] == expected
 
 
-def test_a_batch_is_one_command_and_the_list() -> None:
+def test_batch_is_one_command_and_a_list() -> None:
     """Cline 3.0.65: `run_commands`."""
     value = {"commands": ["git status --short; sleep 1; echo done", "/bin/bash -lc 'echo second'"]}
 
@@ -63,14 +63,14 @@ def test_a_batch_is_one_command_and_the_list() -> None:
     }
 
 
-def test_other_keys_of_the_input_are_kept() -> None:
+def test_unknown_input_keys_are_retained() -> None:
     value = {"command": "ls", "description": "List", "timeout": 120000, "run_in_background": True, "workdir": "/tmp/ws"}
 
     assert tool_input("Bash", value, "Bash") == {**value, "cwd": "/tmp/ws"}
 
 
 @pytest.mark.parametrize("command", [[], ["ls", 1], 3, "", {"a": 1}])
-def test_a_command_that_is_none_stays_as_it_came(command: Any) -> None:
+def test_invalid_command_stays_unchanged(command: Any) -> None:
     assert tool_input("Bash", {"command": command}, "Bash") == {"command": command}
 
 
@@ -100,18 +100,18 @@ CLAUDE = {"stdout": "waited", "stderr": "", "interrupted": False, "isImage": Fal
         (None, {}),
     ],
 )
-def test_what_a_command_printed(value: Any, expected: dict[str, Any]) -> None:
+def test_command_output(value: Any, expected: dict[str, Any]) -> None:
     output = tool_output("Bash", value, "Bash")
 
     said = {key: output.get(key) for key in ("stdout", "stderr", "exit_code")}
     assert said == {key: expected.get(key) for key in said}
 
 
-def test_keys_of_the_result_are_kept_and_the_text_is_not_there_twice() -> None:
+def test_result_keys_are_retained_without_repeated_text() -> None:
     assert tool_output("Bash", {**CLAUDE, "content": "waited"}, "Bash") == CLAUDE
 
 
-def test_a_boolean_is_no_exit_code() -> None:
+def test_boolean_is_not_an_exit_code() -> None:
     assert tool_output("Bash", {"stdout": "", "exitCode": True}, "Bash") == {"stdout": "", "exitCode": True}
 
 
@@ -132,5 +132,5 @@ def test_a_boolean_is_no_exit_code() -> None:
         ({"errorMessage": "mine", "error": "other"}, "mine"),
     ],
 )
-def test_the_message_of_a_failure(value: dict[str, Any], message: str | None) -> None:
+def test_failure_message(value: dict[str, Any], message: str | None) -> None:
     assert tool_output("Bash", value, "Bash").get("errorMessage") == message

@@ -24,7 +24,7 @@ from tooltap.normalizers.tools import tool_input, tool_output
         ("task", {"operation": "delete"}, "delete"),
     ],
 )
-def test_the_operation(raw_name: str, value: dict[str, Any], operation: str) -> None:
+def test_task_operation(raw_name: str, value: dict[str, Any], operation: str) -> None:
     assert tool_input("Task", value, raw_name)["operation"] == operation
 
 
@@ -36,7 +36,7 @@ def test_the_operation(raw_name: str, value: dict[str, Any], operation: str) -> 
         {"task": "Find greet", "agent_name": "explore"},
     ],
 )
-def test_the_work_of_a_subagent(value: dict[str, Any]) -> None:
+def test_subagent_input(value: dict[str, Any]) -> None:
     task = tool_input("Task", value, "spawn_agent")
 
     assert (task["prompt"], task["subagent_type"]) == ("Find greet", "explore")

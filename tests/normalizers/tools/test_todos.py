@@ -25,7 +25,7 @@ TODOS = [{"content": "Read", "status": "in_progress"}, {"content": "Edit", "stat
         TODOS,
     ],
 )
-def test_every_provider_s_list(value: Any) -> None:
+def test_todo_list_of_every_provider(value: Any) -> None:
     todos = tool_input("TodoWrite", value, "todo")["todos"]
 
     assert [{"content": todo["content"], "status": todo["status"]} for todo in todos] == TODOS
@@ -43,11 +43,11 @@ def test_every_provider_s_list(value: Any) -> None:
         ("a", "pending"),
     ],
 )
-def test_the_status_of_an_entry(item: Any, status: str) -> None:
+def test_entry_status(item: Any, status: str) -> None:
     assert tool_input("TodoWrite", {"items": [item]}, "todo_list")["todos"][0]["status"] == status
 
 
-def test_what_else_is_said_of_an_entry_and_a_list_is_kept() -> None:
+def test_unknown_entry_keys_are_retained() -> None:
     todo = {"content": "Read", "status": "pending", "activeForm": "Reading", "priority": "high", "id": "1"}
 
     assert tool_input("TodoWrite", {"todos": [todo], "explanation": "why"}, "TodoWrite") == {
@@ -56,14 +56,14 @@ def test_what_else_is_said_of_an_entry_and_a_list_is_kept() -> None:
     }
 
 
-def test_entries_without_a_text_are_left_out() -> None:
+def test_entries_without_text_are_dropped() -> None:
     assert tool_input("TodoWrite", {"todos": [{"status": "pending"}, "", 3, " a "]}, "todo")["todos"] == [
         {"content": "a", "status": "pending"}
     ]
 
 
 @pytest.mark.parametrize("value", [{}, {"todos": None}, {"todos": "all of them"}])
-def test_a_list_that_is_not_there_is_not_made_up(value: dict[str, Any]) -> None:
+def test_missing_list_stays_missing(value: dict[str, Any]) -> None:
     assert tool_input("TodoWrite", value, "todo").get("todos") == value.get("todos")
 
 
@@ -95,5 +95,5 @@ def test_the_result(name: str, value: Any, expected: dict[str, Any]) -> None:
     assert {**said, **({"todos": todos} if "todos" in said else {})} == expected
 
 
-def test_reading_has_no_list_of_its_own() -> None:
+def test_reading_has_no_list_in_its_input() -> None:
     assert tool_input("TodoRead", {"action": "read"}, "vibe.todo") == {"action": "read"}

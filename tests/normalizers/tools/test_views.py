@@ -44,7 +44,7 @@ def codex_mcp(answered: dict[str, Any]) -> ToolResult:
     return result
 
 
-def test_codex_gives_its_model_less_than_a_command_printed() -> None:
+def test_codex_model_gets_shortened_output() -> None:
     """Codex 0.120, recorded: `formatted_output` was cut in the middle, `aggregated_output` is whole."""
     (result,) = codex.results(codex.events("long-output"))
 
@@ -52,7 +52,7 @@ def test_codex_gives_its_model_less_than_a_command_printed() -> None:
     assert result.display == shown(result.output["stdout"])
 
 
-def test_codex_gives_its_model_what_is_structured_and_no_other_content() -> None:
+def test_codex_model_gets_only_structured_content() -> None:
     structured = {"rows": [1, 2]}
 
     parted = codex_mcp({"content": [block("Two rows.")], "structuredContent": structured})
@@ -81,7 +81,7 @@ def test_codex_over_acp() -> None:
 
 
 @pytest.mark.parametrize("dialect", ["claude-stream", "acp"])
-def test_claude_shows_a_change_and_tells_its_model_that_it_was_made(dialect: str) -> None:
+def test_claude_user_sees_diff_of_a_change(dialect: str) -> None:
     """Claude Code 2.1.330 and claude-agent-acp 0.100, recorded."""
     found = claude.events("edit") if dialect == "claude-stream" else acp.events("claude-agent-acp-0.100.0", "edit")
     (result,) = (one for one in of(ToolResult, found) if one.name == "Edit")
@@ -103,7 +103,7 @@ def test_claude_shows_a_change_and_tells_its_model_that_it_was_made(dialect: str
     )
 
 
-def test_a_claude_transcript_says_the_same() -> None:
+def test_claude_transcript_has_the_same_views() -> None:
     """`toolUseResult` beside the block, as in the curated lines of Claude Code 2.1.330."""
     hunk = {"oldStart": 1, "oldLines": 1, "newStart": 1, "newLines": 2, "lines": ["-a", "+b", "+c"]}
     envelope = {"sessionId": "s", "version": "2.1.330", "isSidechain": False}
@@ -123,7 +123,7 @@ def test_a_claude_transcript_says_the_same() -> None:
     assert result.display == shown("--- /a\n+++ /a\n@@ -1,1 +1,2 @@\n-a\n+b\n+c\n", "text/x-diff")
 
 
-def test_claude_gives_its_model_the_beginning_of_a_large_output() -> None:
+def test_claude_model_gets_beginning_of_large_output() -> None:
     """Claude Code 2.1.330, recorded."""
     (result,) = of(ToolResult, claude.events("long-output"))
 
@@ -131,12 +131,12 @@ def test_claude_gives_its_model_the_beginning_of_a_large_output() -> None:
     assert result.display == shown(result.output["stdout"])
 
 
-def test_claude_says_nothing_apart_where_both_see_the_same() -> None:
+def test_claude_has_no_display_if_views_are_equal() -> None:
     for name in ("shell-fails", "glob", "grep", "write", "mcp"):
         assert {one.display for one in of(ToolResult, claude.events(name))} == {None}
 
 
-def test_blocks_say_whom_they_are_for_in_mcp() -> None:
+def test_mcp_blocks_are_split_by_audience() -> None:
     """Whichever agent passes them on."""
     of_codex = codex_mcp({"content": PARTED})
     (of_claude,) = claude.results(
@@ -162,7 +162,7 @@ def test_blocks_say_whom_they_are_for_in_mcp() -> None:
         ([{**block("a"), "annotations": {"audience": None, "priority": 1}}, block("b")], "a\nb", None),
     ],
 )
-def test_a_block_without_an_audience_is_for_both(
+def test_block_without_audience_is_for_both(
     blocks: list[dict[str, Any]], told: str | None, display: Display | None
 ) -> None:
     result = codex_mcp({"content": blocks})
@@ -170,7 +170,7 @@ def test_a_block_without_an_audience_is_for_both(
     assert (result.output.get("text"), result.display) == (told, display)
 
 
-def test_blocks_say_whom_they_are_for_in_acp() -> None:
+def test_acp_blocks_are_split_by_audience() -> None:
     """Then what the model saw is on the wire, and known."""
     items = [{"type": "content", "content": one} for one in PARTED]
     lines = [
@@ -185,7 +185,7 @@ def test_blocks_say_whom_they_are_for_in_acp() -> None:
     assert (result.display, result.assistant_view) == (SHOWN, None)
 
 
-def test_opencode_shows_the_diff_of_a_change() -> None:
+def test_opencode_user_sees_diff_of_a_change() -> None:
     """`metadata.diff`, as on the bus of OpenCode 1.18.33."""
     diff = "Index: /a\n--- /a\n+++ /a\n@@ -1,1 +1,1 @@\n-a\n+b\n"
     state: dict[str, Any] = {
@@ -200,7 +200,7 @@ def test_opencode_shows_the_diff_of_a_change() -> None:
     assert "Edit applied." in str(result.output)
 
 
-def test_a_text_that_is_there_for_both_is_kept_once() -> None:
+def test_text_for_both_views_is_stored_once() -> None:
     """Where it is too long for the event: the view is the body that the output was cut from."""
     printed = "line\n" * 20_000
     end = codex.end("c1", stdout=printed, aggregated_output=printed, formatted_output="Total output lines: 20000\n…")

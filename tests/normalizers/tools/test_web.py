@@ -22,7 +22,7 @@ URL = "http://127.0.0.1:18080/page"
         ({"prompt": f"Summarize {URL}"}, {}),
     ],
 )
-def test_what_is_fetched(value: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_fetch_input(value: dict[str, Any], expected: dict[str, Any]) -> None:
     assert tool_input("WebFetch", value, "fetch") == {**value, **expected}
 
 
@@ -39,7 +39,7 @@ def test_what_is_fetched(value: dict[str, Any], expected: dict[str, Any]) -> Non
         ({"error": "refused", "url": URL}, {"error": "refused", "url": URL, "errorMessage": "refused"}),
     ],
 )
-def test_what_was_fetched(value: Any, expected: dict[str, Any]) -> None:
+def test_fetch_result(value: Any, expected: dict[str, Any]) -> None:
     assert tool_output("WebFetch", value, "WebFetch") == expected
 
 
@@ -55,7 +55,7 @@ def test_what_was_fetched(value: Any, expected: dict[str, Any]) -> None:
         ("words", "words"),
     ],
 )
-def test_what_is_searched(value: Any, query: str) -> None:
+def test_search_input(value: Any, query: str) -> None:
     assert tool_input("WebSearch", value, "web_search")["query"] == query
 
 
@@ -88,12 +88,12 @@ def test_what_is_searched(value: Any, query: str) -> None:
         ),
     ],
 )
-def test_what_was_found(value: Any, expected: dict[str, Any]) -> None:
+def test_search_result(value: Any, expected: dict[str, Any]) -> None:
     output = tool_output("WebSearch", value, "WebSearch")
 
     assert {**output, **expected} == output
 
 
 @pytest.mark.parametrize("value", ["", {"error": "refused"}])
-def test_where_nothing_is_said_there_are_no_results(value: Any) -> None:
+def test_missing_result_has_no_hits(value: Any) -> None:
     assert "results" not in tool_output("WebSearch", value, "WebSearch")

@@ -32,7 +32,7 @@ DEPTH = 200
         (b'{"a":"raw\ttab"}', [{"a": "raw\ttab"}], True),
     ],
 )
-def test_reads_what_can_be_read(line: bytes, values: list[Any], repaired: bool) -> None:
+def test_decodes_readable_lines(line: bytes, values: list[Any], repaired: bool) -> None:
     decoded = decode_line(line, DEPTH)
 
     assert decoded.values == values
@@ -40,7 +40,7 @@ def test_reads_what_can_be_read(line: bytes, values: list[Any], repaired: bool) 
     assert orjson.dumps(decoded.values)
 
 
-def test_a_number_beyond_every_range_is_not_lost_as_an_error() -> None:
+def test_huge_number_is_decoded() -> None:
     decoded = decode_line(b'{"a":NaN,"big":' + b"9" * 400 + b',"n":' + b"9" * 30 + b"}", DEPTH)
 
     assert decoded.values == [{"a": None, "big": None, "n": 1e30}]
@@ -66,31 +66,31 @@ def test_a_number_beyond_every_range_is_not_lost_as_an_error() -> None:
         (b"[" * 201 + b"NaN" + b"]" * 201, "too-deep"),
     ],
 )
-def test_says_why_a_line_cannot_be_read(line: bytes, reason: str) -> None:
+def test_undecodable_line_has_a_reason(line: bytes, reason: str) -> None:
     decoded = decode_line(line, DEPTH)
 
     assert decoded.values == []
     assert decoded.reason == reason
 
 
-def test_wide_is_not_deep() -> None:
+def test_wide_value_is_not_deep() -> None:
     line = b"[" + b",".join([b"[{}]"] * 1_000) + b"]"
 
     assert decode_line(line, 3).values == [[[{}]] * 1_000]
     assert decode_line(line, 2).reason == "too-deep"
 
 
-def test_the_data_of_a_server_sent_event_is_read() -> None:
+def test_server_sent_event_data_is_decoded() -> None:
     assert decode_line(b'data: {"a":1}', 200) == Decoded([{"a": 1}])
     assert decode_line(b'data:{"a":1}', 200).values == [{"a": 1}]
 
 
 @pytest.mark.parametrize("line", [b"event: message", b"id: 7", b"retry: 100", b": ping", b"data: [DONE]", b"[DONE]"])
-def test_what_frames_server_sent_events_is_told_apart_from_noise(line: bytes) -> None:
+def test_server_sent_event_framing_is_not_noise(line: bytes) -> None:
     assert decode_line(line, 200) == Decoded([], reason="framing")
 
 
-def test_a_line_of_many_prefixes_is_no_json() -> None:
+def test_repeated_prefix_is_not_json() -> None:
     assert decode_line(b"data:" * 100_000, 200).reason == "not-json"
 
 
@@ -135,7 +135,7 @@ _values = st.recursive(
 
 
 @given(_values.filter(lambda value: value.depth > 0), st.integers(1, 6))
-def test_depth_and_repeated_keys_are_told_as_by_walking_over_all(written: Written, max_depth: int) -> None:
+def test_depth_and_duplicate_keys_match_a_full_walk(written: Written, max_depth: int) -> None:
     decoded = decode_line(written.text.encode(), max_depth)
 
     if written.repeats:  # what a key said before does not count for the depth

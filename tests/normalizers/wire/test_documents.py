@@ -23,7 +23,7 @@ from tooltap.protocol.events import Event, Message, Unparsed
 DOCUMENT = {"sessionId": "a", "projectHash": 'b"]}', "messages": [{"id": "m", "n": [1, {}]}, {}], "x": None}
 
 
-def test_the_first_lines_of_a_document_say_what_is_complete_in_them() -> None:
+def test_beginning_of_document_is_completed() -> None:
     lines = json.dumps(DOCUMENT, indent=2).encode().split(b"\n")
 
     assert beginning(lines[:1]) == {}
@@ -32,7 +32,7 @@ def test_the_first_lines_of_a_document_say_what_is_complete_in_them() -> None:
     assert beginning(lines) == DOCUMENT
 
 
-def test_lines_that_are_no_document_say_nothing() -> None:
+def test_lines_without_document_give_nothing() -> None:
     assert beginning([]) is None
     assert beginning([b'{"a": 1}']) is None
     assert beginning([b"{", b"  code: 403,", b"}"]) is None
@@ -40,16 +40,16 @@ def test_lines_that_are_no_document_say_nothing() -> None:
     assert beginning([b"[", b"  'a',", b"]"]) is None
 
 
-def test_noise_before_a_document_does_not_hide_it() -> None:
+def test_noise_before_document_is_skipped() -> None:
     assert beginning([b"Loading", b"", b"{", b'  "a": 1,']) == {"a": 1}
 
 
-def test_any_indentation_and_line_end_will_do() -> None:
+def test_any_indentation_and_line_end_is_accepted() -> None:
     for text in (json.dumps(DOCUMENT, indent="\t"), json.dumps(DOCUMENT, indent=8).replace("\n", "\r\n")):
         assert beginning(text.encode().split(b"\n")) == DOCUMENT
 
 
-def test_a_document_longer_than_a_line_may_be_is_given_up() -> None:
+def test_oversized_document_is_abandoned() -> None:
     lines = [line.data for line in recording("gemini-chat", "document.json", WRITTEN)]
     parser = GeminiChat(Context(stream="s", limits=Limits(line_bytes=1_000)))
 
@@ -60,7 +60,7 @@ def test_a_document_longer_than_a_line_may_be_is_given_up() -> None:
     assert parser.state.documents.lines == []
 
 
-def test_a_dialect_of_lines_leaves_braces_alone() -> None:
+def test_line_dialect_ignores_documents() -> None:
     """A Node process that prints an object is noise in a stream of lines."""
     normalizer = StreamNormalizer(Context(stream="s"), "gemini-stream")
     for line in (b"{", b"  code: 403,", b"}"):
@@ -69,7 +69,7 @@ def test_a_dialect_of_lines_leaves_braces_alone() -> None:
     assert normalizer.statistics.unparsed == 3
 
 
-def test_auto_chooses_only_dialects_that_may_come_as_documents() -> None:
+def test_auto_chooses_only_document_dialects() -> None:
     line = recording("gemini-stream", "read", RECORDED)[0].data
     assert isinstance(line, bytes)
     normalizer = StreamNormalizer(Context(stream="s"))
@@ -123,7 +123,7 @@ def told(event: Event) -> dict[str, Any]:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dialect", SMALLEST)
-def test_an_array_of_a_dialects_lines_is_those_lines(dialect: str, layout: str) -> None:
+def test_array_gives_the_events_of_its_lines(dialect: str, layout: str) -> None:
     values = objects_of(SMALLEST[dialect])
     _, wanted = run(dialect, [orjson.dumps(value) for value in values])
     lines = LAYOUTS[layout](values).encode().split(b"\n")
@@ -135,7 +135,7 @@ def test_an_array_of_a_dialects_lines_is_those_lines(dialect: str, layout: str) 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dialect", [dialect for dialect in SMALLEST if dialect != "legacy"])
-def test_auto_tells_the_dialect_of_an_array(dialect: str, layout: str) -> None:
+def test_auto_recognises_the_dialect_of_an_array(dialect: str, layout: str) -> None:
     lines = LAYOUTS[layout](objects_of(SMALLEST[dialect])).encode().split(b"\n")
     normalizer, _ = run(AUTO, lines)
 
@@ -143,7 +143,7 @@ def test_auto_tells_the_dialect_of_an_array(dialect: str, layout: str) -> None:
     assert normalizer.statistics.lines == len(lines)
 
 
-def test_a_snapshot_of_a_bus_is_read_event_by_event() -> None:
+def test_bus_snapshot_is_read_per_event() -> None:
     lines = read_recording((FIXTURES / "opencode-bus/opencode-written/snapshot.json").read_bytes())
     found = check_recording("opencode-bus", lines)
 
@@ -163,7 +163,7 @@ def test_a_snapshot_of_a_bus_is_read_event_by_event() -> None:
     ]
 
 
-def test_an_array_that_is_cut_gives_what_is_whole_in_it() -> None:
+def test_truncated_array_gives_complete_objects() -> None:
     whole = (FIXTURES / "opencode-bus/opencode-written/snapshot.json").read_bytes().split(b"\n")
     normalizer, found = run("opencode-bus", whole[:150])
 
@@ -172,7 +172,7 @@ def test_an_array_that_is_cut_gives_what_is_whole_in_it() -> None:
     assert normalizer.statistics.lines == 150
 
 
-def test_an_object_that_is_cut_costs_only_itself() -> None:
+def test_truncated_object_loses_only_itself() -> None:
     whole = (FIXTURES / "opencode-bus/opencode-written/snapshot.json").read_bytes().split(b"\n")
     title = whole.index(b'        "title": "New session",')
     _, found = run("opencode-bus", whole[:title] + whole[whole.index(b"  {", title) :])
@@ -186,7 +186,7 @@ def test_an_object_that_is_cut_costs_only_itself() -> None:
     assert rest == wanted
 
 
-def test_an_object_of_an_array_that_is_longer_than_a_line_may_be_is_given_up() -> None:
+def test_oversized_object_in_array_is_abandoned() -> None:
     lines = LAYOUTS["two spaces"](objects_of(SMALLEST["gemini-stream"])).encode().split(b"\n")
     normalizer = StreamNormalizer(Context(stream="s", limits=Limits(line_bytes=50)), "gemini-stream")
     found = events([output for line in lines for output in normalizer.feed(line)])
@@ -195,7 +195,7 @@ def test_an_object_of_an_array_that_is_longer_than_a_line_may_be_is_given_up() -
     assert len(normalizer.dump()) < 2_000
 
 
-def test_what_looks_like_an_array_and_is_none_is_noise_line_by_line() -> None:
+def test_array_like_noise_is_unparsed_per_line() -> None:
     """A Node process that prints an array, between the lines of a stream."""
     said = orjson.dumps(objects_of(SMALLEST["gemini-stream"])[0])
     normalizer, found = run("gemini-stream", [b"[", b"  'a',", b"  'b'", b"]", said])
@@ -205,7 +205,7 @@ def test_what_looks_like_an_array_and_is_none_is_noise_line_by_line() -> None:
     assert not isinstance(found[-1], Unparsed)
 
 
-def test_an_array_of_nobodys_objects_is_unparsed_line_by_line() -> None:
+def test_array_of_unknown_objects_is_unparsed_per_line() -> None:
     lines = json.dumps([{"step": number, "note": "x" * 50} for number in range(1_000)], indent=2).encode().split(b"\n")
     normalizer, _ = run(AUTO, lines)
 
@@ -213,7 +213,7 @@ def test_an_array_of_nobodys_objects_is_unparsed_line_by_line() -> None:
     assert normalizer.statistics.unparsed == len(lines)
 
 
-def test_auto_holds_a_long_object_while_it_may_hold_its_bytes() -> None:
+def test_auto_holds_long_object_within_its_limit() -> None:
     """What `claude -p --output-format json --verbose | jq` prints begins with a list of tools."""
     told = {"type": "system", "subtype": "init", "tools": [f"Tool{number}" for number in range(100)]}
     lines = json.dumps([{**told, "session_id": "s", "uuid": "u"}], indent=2).encode().split(b"\n")
@@ -224,7 +224,7 @@ def test_auto_holds_a_long_object_while_it_may_hold_its_bytes() -> None:
     assert found[0].line == len(lines) - 1
 
 
-def test_the_objects_of_an_array_share_nothing_of_their_scope() -> None:
+def test_objects_of_an_array_have_separate_scopes() -> None:
     used = {"type": "tool_use", "id": "toolu_1", "name": "Task", "input": {}}
     common = {"session_id": "s"}
     spawn = {"type": "assistant", "message": {"content": [used]}, "parent_tool_use_id": None, **common}

@@ -15,19 +15,19 @@ def split(chunks: list[bytes], max_line: int = 1_000) -> list[bytes | LongLine]:
     return lines + ([last] if last is not None else [])
 
 
-def test_every_newline_ends_a_line_blank_ones_too() -> None:
+def test_newline_ends_a_line() -> None:
     assert split([b"a\n\nb\n"]) == [b"a", b"", b"b"]
 
 
-def test_an_unterminated_last_line_counts() -> None:
+def test_unterminated_last_line_counts() -> None:
     assert split([b"a\nb"]) == [b"a", b"b"]
 
 
-def test_no_input_is_no_line() -> None:
+def test_empty_input_has_no_lines() -> None:
     assert split([b""]) == []
 
 
-def test_a_line_over_the_limit_is_kept_as_head_and_length_and_the_next_is_whole() -> None:
+def test_long_line_becomes_head_and_length() -> None:
     long = b"x" * 10_000
 
     assert split([long + b"\nnext\n"], max_line=5_000) == [LongLine(b"x" * HEAD_BYTES, 10_000), b"next"]
@@ -35,7 +35,7 @@ def test_a_line_over_the_limit_is_kept_as_head_and_length_and_the_next_is_whole(
     assert split([long[:5_000] + b"\n"], max_line=5_000) == [b"x" * 5_000]
 
 
-def test_a_long_line_is_never_held_whole() -> None:
+def test_long_line_is_not_held_in_memory() -> None:
     splitter = Splitter(10_000)
 
     for _ in range(1_000):
@@ -46,7 +46,7 @@ def test_a_long_line_is_never_held_whole() -> None:
 
 
 @given(st.binary(max_size=200), st.lists(st.integers(0, 200)), st.integers(1, 50))
-def test_cutting_the_input_anywhere_changes_nothing(data: bytes, cuts: list[int], max_line: int) -> None:
+def test_chunk_boundaries_change_nothing(data: bytes, cuts: list[int], max_line: int) -> None:
     data = data.replace(b"\x01", b"\n")
     bounds = [0, *sorted(cut for cut in cuts if cut <= len(data)), len(data)]
     chunks = [data[start:end] for start, end in itertools.pairwise(bounds)]

@@ -19,20 +19,20 @@ NOW = 1_795_293_851_000
 
 
 @given(st.binary().filter(lambda line: b"\n" not in line), st.none() | st.integers(10**12, 10**13))
-def test_what_is_written_is_read_back(line: bytes, t: int | None) -> None:
+def test_tapped_line_round_trip(line: bytes, t: int | None) -> None:
     assert read_tapped(write_tapped(line, t, "in")) == TappedLine(line, t, "in")
 
 
-def test_a_line_may_be_any_json_value() -> None:
+def test_line_may_be_any_json_value() -> None:
     assert read_tapped(b'{"dir":"out","line":{"a":[1]}}') == TappedLine(b'{"a":[1]}', None, "out")
 
 
-def test_a_small_t_is_an_offset_and_no_time() -> None:
+def test_small_t_is_an_offset() -> None:
     assert read_tapped(b'{"t":1818,"dir":"out","line":"x"}') == TappedLine(b"x", None, "out")
     assert read_tapped(orjson.dumps({"t": NOW, "line": "x"})) == TappedLine(b"x", NOW, None)
 
 
-def test_of_a_line_too_long_to_keep_there_is_a_head_and_a_length() -> None:
+def test_long_tapped_line_is_head_and_length() -> None:
     record = write_tapped(b"head", NOW, "out", size=70_000_000)
 
     assert read_tapped(record) == TappedLine(b"head", NOW, "out", size=70_000_000)
@@ -57,7 +57,7 @@ def test_control_records() -> None:
         (b'{"op":"subscribe"}', "unknown record 'subscribe'"),
     ],
 )
-def test_what_is_no_tapped_line_is_said_in_words(line: bytes, why: str) -> None:
+def test_invalid_tapped_line_has_a_reason(line: bytes, why: str) -> None:
     with pytest.raises(NotTappedError, match=why):
         read_tapped(line)
 
@@ -73,5 +73,5 @@ def test_what_is_no_tapped_line_is_said_in_words(line: bytes, why: str) -> None:
         (b"noise", False),
     ],
 )
-def test_a_recording_of_tapped_lines_is_known_by_its_first(line: bytes, tapped: bool) -> None:
+def test_first_line_decides_whether_a_recording_is_tapped(line: bytes, tapped: bool) -> None:
     assert looks_tapped(line) is tapped
