@@ -8,37 +8,19 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["AGENTS", "FILE_DIALECTS", "Found", "Place", "Root", "look_at", "roots", "scan"]
+from tooltap.normalizers.core.dialect import Store
+from tooltap.normalizers.core.registry import agents
+
+__all__ = ["AGENTS", "FILE_DIALECTS", "Found", "Root", "look_at", "roots", "scan"]
 
 
-class Place(NamedTuple):
-    dialect: str
-    variable: str
-    """Environment variable with the folder that holds `below`; default: `home`."""
-    home: str
-    """Relative to the user's home directory."""
-    below: str
-    files: re.Pattern[str]
-    """Paths of session files, relative to `below`. Group `session`: the session id, if the file does not have it."""
-
-
-AGENTS = {
-    "claude": Place("claude-transcript", "CLAUDE_CONFIG_DIR", ".claude", "projects", re.compile(r".+\.jsonl")),
-    "codex": Place("codex-rollout", "CODEX_HOME", ".codex", "sessions", re.compile(r"(?:.+/)?rollout-[^/]+\.jsonl")),
-    "gemini": Place(
-        "gemini-chat",
-        "GEMINI_CLI_HOME",
-        "",
-        ".gemini/tmp",
-        # A subagent's chat has only an id of its own; its folder is named after the session.
-        re.compile(r"[^/]+/chats/(?:(?P<session>[^/]+)/)?[^/]+\.jsonl?"),
-    ),
-}
-FILE_DIALECTS = frozenset(place.dialect for place in AGENTS.values())
+AGENTS = {agent.command: agent.store for agent in agents().values() if agent.store is not None}
+"""Agent -> where it stores its session files."""
+FILE_DIALECTS = frozenset(store.dialect for store in AGENTS.values())
 
 
 class Root(NamedTuple):
-    place: Place
+    place: Store
     path: str
     """Resolved, without symbolic links. It need not exist."""
 
@@ -58,9 +40,9 @@ class Found(NamedTuple):
         return self.mtime // 1_000_000
 
 
-def roots(agents: tuple[str, ...], environment: Mapping[str, str]) -> list[Root]:
+def roots(names: tuple[str, ...], environment: Mapping[str, str]) -> list[Root]:
     found = []
-    for place in (AGENTS[agent] for agent in agents):
+    for place in (AGENTS[name] for name in names):
         home = environment.get(place.variable) or Path.home() / place.home
         found.append(Root(place, os.path.realpath(Path(home) / place.below)))
     return found
