@@ -8,15 +8,14 @@ from tooltap.normalizers.core.dialect import Agent, Dialect
 
 __all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
 
+_COMMON_KEYS = {"id", "timestamp", "parentId"}
+
 
 def _is_copilot_json(value: dict[str, Any]) -> bool:
     kind = value.get("type")
     if kind == "result":
         return value.keys() >= {"sessionId", "exitCode", "usage"}
-    return isinstance(kind, str) and isinstance(value.get("data"), dict) and value.keys() >= _COPILOT_JSON_KEYS
-
-
-_COPILOT_JSON_KEYS = {"id", "timestamp", "parentId"}
+    return isinstance(kind, str) and isinstance(value.get("data"), dict) and value.keys() >= _COMMON_KEYS
 
 
 PRODUCT = "Copilot CLI"
@@ -35,11 +34,4 @@ DIALECTS = (
     ),
 )
 
-AGENTS = (
-    Agent(
-        "copilot",
-        ("--output-format json", "--acp"),
-        "-p … --output-format json",
-        package="@github/copilot",
-    ),
-)
+AGENTS = (Agent("copilot", ("--output-format json", "--acp"), "-p … --output-format json", package="@github/copilot"),)

@@ -1,4 +1,4 @@
-"""Copilot's lines that are one thing for one thing: those that say nothing of their own, and those that are notices.
+"""Copilot's lines that need no method of their own: those that are skipped, and those that become a notice.
 
 Seen in recordings of 1.0.102, or named in the session events of GitHub's Copilot SDK.
 """
@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["NOTICES", "OUTCOMES", "SKIPPED", "NoticeOf"]
+__all__ = ["DENIED_BY", "NOTICES", "SKIPPED"]
 
 
 class NoticeOf(NamedTuple):
     level: str
     code: str
     key: str
-    """Where its text is."""
+    """The key of its text."""
+    keys: tuple[str, ...] | None = None
+    """What its data has of the line's; None: all of it."""
+    outcome: str | None = None
+    """How the open turn will end, now that this has happened."""
 
 
 _SKIPPED = {
@@ -35,9 +39,16 @@ _SKIPPED = {
 SKIPPED = {kind: reason for reason, kinds in _SKIPPED.items() for kind in kinds.split()}
 """Type -> reason."""
 
+_REQUEST_KEYS = ("statusCode", "retryAttempt", "failureKind", "errorType")
+
 NOTICES = {
+    "abort": NoticeOf("warning", "interrupt", "reason", (), "cancelled"),
     "assistant.intent": NoticeOf("info", "intent", "intent"),
+    "assistant.turn_retry": NoticeOf("warning", "retry", "reason", ()),
+    # One request failed; Copilot may try it again.
+    "model.call_failure": NoticeOf("warning", "provider-error", "errorMessage", _REQUEST_KEYS),
     "session.compaction_complete": NoticeOf("info", "compaction", "summaryContent"),
+    "session.error": NoticeOf("error", "provider-error", "message", ("errorType", "statusCode"), "failed"),
     "session.handoff": NoticeOf("info", "handoff", "summary"),
     "session.mode_changed": NoticeOf("info", "config", "newMode"),
     "session.shutdown": NoticeOf("info", "shutdown", "shutdownType"),
@@ -48,11 +59,11 @@ NOTICES = {
     "system.notification": NoticeOf("info", "notification", "content"),
 }
 
-OUTCOMES = {
-    "denied-by-rules": ("denied", "policy"),
-    "denied-by-content-exclusion-policy": ("denied", "policy"),
-    "denied-by-permission-request-hook": ("denied", "hook"),
-    "denied-interactively-by-user": ("denied", "user"),
-    "denied-no-approval-rule-and-could-not-request-from-user": ("denied", "policy"),
+DENIED_BY = {
+    "denied-by-rules": "policy",
+    "denied-by-content-exclusion-policy": "policy",
+    "denied-by-permission-request-hook": "hook",
+    "denied-interactively-by-user": "user",
+    "denied-no-approval-rule-and-could-not-request-from-user": "policy",
 }
-"""Kind of an answered permission -> (outcome, by whom)."""
+"""Kind of a denied permission -> who denied it."""

@@ -1,4 +1,4 @@
-"""Copilot CLI's stream, as its lines state it."""
+"""Tests of the `copilot-json` dialect."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ RESULT = {"type": "result", "timestamp": "2026-11-21T20:58:06.444Z", "sessionId"
 # -- sessions, turns, messages ----------------------------------------------------------------------------------------
 
 
-def test_a_run_goes_from_the_prompt_to_idle_and_names_its_session_last() -> None:
+def test_turn_lasts_from_prompt_to_idle() -> None:
     found = stream("shell")
 
     assert outline(found) == [
@@ -73,14 +73,14 @@ def test_a_run_goes_from_the_prompt_to_idle_and_names_its_session_last() -> None
     assert {event.protocol for event in found} == {"copilot"}
 
 
-def test_the_session_has_its_servers_and_model() -> None:
+def test_session_lists_servers_and_model() -> None:
     servers, model, _ = of(SessionEvent, stream("shell"))
 
     assert {"name": "fixture", "status": "connected"} in (servers.mcp_servers or [])
     assert model.model == "gpt-5.1"
 
 
-def test_text_is_said_once() -> None:
+def test_streamed_text_is_emitted_once() -> None:
     assert said(stream("shell")) == [
         ("user", "[[S4]] Run a shell command that lists src."),
         ("assistant", "Running it."),
@@ -88,20 +88,20 @@ def test_text_is_said_once() -> None:
     ]
 
 
-def test_text_whose_whole_never_comes_is_kept() -> None:
+def test_incomplete_text_is_emitted_as_synthetic() -> None:
     found = read("copilot-json", PROMPT, line("assistant.message_delta", messageId="m", deltaContent="Half"))
 
     assert [(one.text, one.synthetic) for one in of(Message, found)] == [("Go.", False), ("Half", True)]
 
 
-def test_reasoning_comes_before_what_it_led_to() -> None:
+def test_reasoning_precedes_its_message() -> None:
     message = line("assistant.message", messageId="m", content="Yes.", reasoningText="Hm.", toolRequests=[])
     found = read("copilot-json", PROMPT, message)
 
     assert [type(event) for event in found if isinstance(event, Reasoning | Message)] == [Message, Reasoning, Message]
 
 
-def test_an_api_error_fails_the_turn() -> None:
+def test_api_error_fails_the_turn() -> None:
     found = stream("api-error")
 
     assert [(one.level, one.code, one.text) for one in of(Notice, found)][1] == (
@@ -112,7 +112,7 @@ def test_an_api_error_fails_the_turn() -> None:
     assert turns(found)[-1][1] == "failed"
 
 
-def test_each_retry_is_a_notice_beside_the_error_it_follows() -> None:
+def test_each_retry_and_error_is_a_notice() -> None:
     codes = [(one.code, one.text) for one in of(Notice, stream("overload"))]
 
     assert codes[1] == ("retry", "api_error")
@@ -121,21 +121,21 @@ def test_each_retry_is_a_notice_beside_the_error_it_follows() -> None:
     assert codes[-1][1].startswith("Failed to get response from the AI model; retried 5 times")
 
 
-def test_usage_of_a_request_is_a_step() -> None:
+def test_usage_of_a_request_has_scope_step() -> None:
     used = line("assistant.usage", model="m", inputTokens=100, outputTokens=7, cacheReadTokens=60)
     (usage,) = of(Usage, read("copilot-json", PROMPT, used))
 
     assert (usage.scope, usage.input_tokens, usage.output_tokens, usage.cache_read_tokens) == ("step", 100, 7, 60)
 
 
-def test_the_context_is_told_when_it_grows() -> None:
+def test_context_usage_is_emitted_on_change() -> None:
     assert [(one.scope, one.context_used, one.context_size) for one in of(Usage, stream("listing"))] == [
         ("session", 10875, 128000),
         ("session", 10942, 128000),
     ]
 
 
-def test_an_aborted_turn_is_cancelled() -> None:
+def test_aborted_turn_is_cancelled() -> None:
     found = read("copilot-json", PROMPT, line("abort", reason="user initiated"), IDLE)
 
     assert turns(found)[-1] == (PROMPT_ID, "cancelled", False)
@@ -145,14 +145,14 @@ def test_an_aborted_turn_is_cancelled() -> None:
 # -- calls ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_command_has_its_output_without_the_line_below_it() -> None:
+def test_shell_output_excludes_the_exit_code_line() -> None:
     ran = results(stream("shell"))["bash"]
 
     assert answer(ran.output) == {"stdout": "hello from shell\napp.py\nutil.py\n", "exit_code": 0}
     assert calls(stream("shell"))["bash"].title == "Running command"
 
 
-def test_a_command_that_ends_with_a_code_has_failed_whatever_success_says() -> None:
+def test_nonzero_exit_code_overrides_success() -> None:
     lines = (
         start("bash", command="x"),
         done("boom\n<shellId: 0 completed with exit code 3>", shellExecution={"exitCode": 3}),
@@ -165,7 +165,7 @@ def test_a_command_that_ends_with_a_code_has_failed_whatever_success_says() -> N
     )
 
 
-def test_output_too_large_for_the_result_is_what_came_while_it_ran() -> None:
+def test_output_too_large_for_the_result_is_taken_from_shell_output() -> None:
     printed = [line("tool.shell_output", toolCallId="c", stream="stdout", text=text) for text in ("a" * 50_000, "b")]
     note = done("Output too large to read at once (50 KB). Saved to: /tmp/x", shellExecution={"exitCode": 0})
     (ran,) = of(ToolResult, read("copilot-json", PROMPT, start("bash", command="x"), *printed, note))
@@ -174,14 +174,14 @@ def test_output_too_large_for_the_result_is_what_came_while_it_ran() -> None:
     assert ran.output["message"].startswith("Output too large")
 
 
-def test_a_broken_off_command_has_printed_what_came() -> None:
+def test_interrupted_command_keeps_its_output() -> None:
     printed = line("tool.shell_output", toolCallId="c", stream="stderr", text="oh\n")
     (ran,) = of(ToolResult, read("copilot-json", PROMPT, start("bash", command="x"), printed))
 
     assert (ran.status, ran.synthetic, answer(ran.output)) == ("interrupted", True, {"stderr": "oh\n"})
 
 
-def test_a_command_left_in_the_background_is_only_acknowledged() -> None:
+def test_background_command_is_acknowledged() -> None:
     lines = start("bash", command="x", mode="async"), done("<command started in background with shellId: 1>")
     first, last = of(ToolResult, read("copilot-json", PROMPT, *lines, IDLE))
 
@@ -189,7 +189,7 @@ def test_a_command_left_in_the_background_is_only_acknowledged() -> None:
     assert (last.status, last.final, last.synthetic) == ("interrupted", True, True)
 
 
-def test_a_refused_call_is_denied() -> None:
+def test_refused_call_is_denied() -> None:
     refused = results(stream("denied"))["bash"]
 
     assert (refused.status, refused.is_error) == ("denied", False)
@@ -197,14 +197,14 @@ def test_a_refused_call_is_denied() -> None:
     assert "stdout" not in refused.output
 
 
-def test_errors_are_the_tools_words() -> None:
+def test_error_message_is_the_tools() -> None:
     assert [(one.status, one.output["errorMessage"]) for one in of(ToolResult, stream("tool-errors"))] == [
         ("failed", "No match found"),
         ("failed", "Tool 'no_such_tool' does not exist."),
     ]
 
 
-def test_a_picture_is_an_output_and_the_user_saw_its_path() -> None:
+def test_image_is_an_attachment_and_its_path_the_display() -> None:
     seen = results(stream("image"))["view"]
 
     assert answer(seen.output) == {"message": "Viewed image file successfully."}
@@ -214,7 +214,7 @@ def test_a_picture_is_an_output_and_the_user_saw_its_path() -> None:
     assert seen.display.text == "Viewed image file at path /tmp/ws/logo.png"
 
 
-def test_a_directory_that_is_viewed_has_entries() -> None:
+def test_viewed_directory_has_entries() -> None:
     found = results(stream("listing"))
 
     assert answer(found["view"].output) == {"entries": ["app.py", "util.py"]}
@@ -222,7 +222,7 @@ def test_a_directory_that_is_viewed_has_entries() -> None:
     assert results(stream("search"))["grep"].output["matches"][1]["line"] == 4
 
 
-def test_a_subagents_calls_belong_to_it() -> None:
+def test_subagent_calls_belong_to_the_subagent() -> None:
     found = stream("subagent")
 
     spawn = calls(found)["task"]
@@ -244,14 +244,14 @@ def test_a_subagents_calls_belong_to_it() -> None:
     }
 
 
-def test_an_mcp_tool_is_known_by_the_server_that_was_announced() -> None:
+def test_mcp_tool_is_named_after_an_announced_server() -> None:
     servers = line("session.mcp_servers_loaded", servers=[{"name": "fixture", "status": "connected"}])
     found = read("copilot-json", servers, PROMPT, start("fixture-echo", text="hi"), done("echo: hi"))
 
     (call,) = of(ToolCall, found)
     assert (call.name, call.input["_happy"]["rawToolName"]) == ("mcp__fixture__echo", "fixture-echo")
-    (told,) = of(ToolResult, found)
-    assert told.output["text"] == "echo: hi"
+    (result,) = of(ToolResult, found)
+    assert result.output["text"] == "echo: hi"
     (other,) = of(ToolCall, read("copilot-json", PROMPT, start("other-echo", text="hi")))
     assert other.name == "other-echo"
 
@@ -263,7 +263,7 @@ def test_sql_passes_through() -> None:
     assert (call.name, answer(call.input)) == ("sql", {"description": "plan", "query": query})
 
 
-def test_a_permission_is_asked_and_answered() -> None:
+def test_denied_permission_denies_the_call() -> None:
     asked = line("permission.requested", requestId="p", permissionRequest={"kind": "shell", "toolCallId": "c"})
     refused = line("permission.completed", requestId="p", result={"kind": "denied-interactively-by-user"})
     found = read("copilot-json", PROMPT, start("bash", command="x"), asked, refused)
@@ -273,7 +273,7 @@ def test_a_permission_is_asked_and_answered() -> None:
     assert results(found)["bash"].status == "denied"
 
 
-def test_a_run_that_never_idles_ends_with_its_process() -> None:
+def test_turn_without_idle_ends_with_the_process() -> None:
     found = read("copilot-json", PROMPT, {**RESULT, "exitCode": 1})
 
     assert turns(found)[-1] == (PROMPT_ID, "failed", False)
