@@ -10,15 +10,7 @@ from tooltap.normalizers.core.dialect import Agent, Dialect, Store
 __all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
 
 
-def _is_gemini_stream(value: dict[str, Any]) -> bool:
-    kind = str(value.get("type"))
-    keys = _GEMINI_STREAM_KEYS.get(kind)
-    if keys is None or not isinstance(value.get("timestamp"), str) or not value.keys() >= keys:
-        return False
-    return kind != "message" or (value["role"] in ("user", "assistant") and "id" not in value)
-
-
-_GEMINI_STREAM_KEYS = {
+_STREAM_KEYS = {
     "init": {"session_id", "model"},
     "message": {"role", "content"},
     "tool_use": {"tool_name", "tool_id"},
@@ -26,6 +18,16 @@ _GEMINI_STREAM_KEYS = {
     "error": {"severity", "message"},
     "result": {"status", "stats"},
 }
+_MESSAGE_KEYS = {"id", "timestamp", "type", "content"}
+_NOTE_KEYS = {*_MESSAGE_KEYS, "displayContent"}
+
+
+def _is_gemini_stream(value: dict[str, Any]) -> bool:
+    kind = str(value.get("type"))
+    keys = _STREAM_KEYS.get(kind)
+    if keys is None or not isinstance(value.get("timestamp"), str) or not value.keys() >= keys:
+        return False
+    return kind != "message" or (value["role"] in ("user", "assistant") and "id" not in value)
 
 
 def _is_gemini_chat(value: dict[str, Any]) -> bool:
@@ -34,15 +36,9 @@ def _is_gemini_chat(value: dict[str, Any]) -> bool:
     if isinstance(value.get("sessionId"), str) and isinstance(value.get("projectHash"), str):
         return True
     kind = value.get("type")
-    if not value.keys() >= {"id", "timestamp", "type", "content"}:
+    if not value.keys() >= _MESSAGE_KEYS:
         return False
-    return kind == "gemini" or (kind in _GEMINI_CHAT_KINDS and value.keys() <= _GEMINI_CHAT_KEYS)
-
-
-_GEMINI_CHAT_KINDS = ("user", "info", "warning", "error")
-
-
-_GEMINI_CHAT_KEYS = {"id", "timestamp", "type", "content", "displayContent"}
+    return kind == "gemini" or (kind in ("user", "info", "warning", "error") and value.keys() <= _NOTE_KEYS)
 
 
 PRODUCT = "Gemini CLI"
@@ -83,7 +79,7 @@ AGENTS = (
             "GEMINI_CLI_HOME",
             "",
             ".gemini/tmp",
-            # A subagent's chat names only itself, and lies in a folder named after its session.
+            # A subagent's chat names only itself; the folder above it is named after its session.
             re.compile(r"[^/]+/chats/(?:(?P<session>[^/]+)/)?[^/]+\.jsonl?"),
         ),
     ),

@@ -1,9 +1,9 @@
 """The `gemini-chat` dialect: the chats Gemini CLI saves in `~/.gemini/tmp/<project>/chats/`.
 
-Until 0.38 one JSON document, since then a log of JSON lines: a header, messages, and changes of the header (`$set`). A
-message is written again in full whenever it grows (its calls come with the second writing), so that only what is new of
-an id is told. `$set.messages`, `$patch` and `$rewindTo` change what the model remembers; nothing that was told is taken
-back. No line ends a turn: the next prompt does, or the end of the file.
+Until 0.38 a chat is one JSON document; since then it is a log of JSON lines: a header, messages, and changes of the
+header (`$set`). The CLI writes a message again in full whenever it grows (its calls come with the second writing), so
+only what is new under an id is emitted. `$set.messages`, `$patch` and `$rewindTo` change what the model remembers; they
+retract no event. No line ends a turn: the next prompt does, or the end of the file.
 
 Learned from 0.61, from documents of 2025, and from the CLI's own reader (`chatRecordingService.ts`).
 """
@@ -16,23 +16,27 @@ from typing import Any
 
 import msgspec
 
+from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.bodies import Bodies
-from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.parser import WITH_EVENTS, Parser, skip
+from tooltap.normalizers.core.bounded import make_room
+from tooltap.normalizers.core.calls import UNKNOWN_TOOL
+from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
+from tooltap.normalizers.core.parser import Parser, best
 from tooltap.normalizers.core.state import State
-from tooltap.normalizers.dialects.gemini.calls import ChatCalls, best_class
-from tooltap.normalizers.dialects.gemini.parts import parts_of, records, text_of
+from tooltap.normalizers.dialects.gemini.results import mcp_name, read_call, read_response
+from tooltap.normalizers.dialects.gemini.texts import parts_of, text_of
+from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.wire.times import milliseconds
-from tooltap.protocol.events import Message, Notice, Reasoning, SessionEvent, Usage
-from tooltap.protocol.tapped import Direction
+from tooltap.normalizers.wire.values import record, records, string, whole
+from tooltap.protocol.events import Message, Reasoning, SessionEvent, Usage
 
 __all__ = ["GeminiChat"]
 
 _SNAPSHOT = "<state_snapshot>"
 _HARNESS = ("<session_context>", "<hook_context>", _SNAPSHOT)
-"""How texts begin that stand among the user's parts, but that no user wrote."""
+"""How texts begin that are among the user's parts, but that no user wrote."""
 _AFTER_SNAPSHOT = "Got it. Thanks for the additional context!"
-"""What the CLI lets the model answer to a summary of the history (`chatCompressionService.ts`)."""
+"""What the CLI has the model answer to a summary of the history (`chatCompressionService.ts`)."""
 _NOTES = (
     ("Request cancelled", "interrupt"),
     ("Chat history compressed", "compaction"),
@@ -40,55 +44,47 @@ _NOTES = (
 )
 """How notes of the CLI to its user begin -> code of the notice."""
 _CODES = {"info": "info", "warning": "warning", "error": "provider-error"}
+_FINISHED = ("success", "error", "cancelled")
+_BEFORE_IT_RUNS = {"awaiting_approval": "awaiting-permission", "scheduled": "pending", "validating": "pending"}
 
 
-class Told(msgspec.Struct, omit_defaults=True):
-    """What was told of a message."""
+class Emitted(msgspec.Struct, omit_defaults=True):
+    """What was emitted of a message."""
 
     blocks: int = 0
     thoughts: int = 0
     chars: int = 0
     crc: int = 0
-    """Of the text told so far, which has `chars` code points."""
+    """Of the emitted text, which has `chars` code points."""
     tokens: bool = False
     gone: bool = False
-    """No longer in what the model remembers, or never was."""
+    """The model does not remember the message, or never saw it."""
 
 
 class ChatState(State, kw_only=True):
-    told: dict[str, Told] = msgspec.field(default_factory=dict)
-    """By message id; the oldest are forgotten."""
+    told: dict[str, Emitted] = msgspec.field(default_factory=dict)
+    """Message id -> what was emitted of it; the oldest are forgotten."""
     agent: str | None = None
     """The subagent whose chat this is."""
     started: str | None = None
-    """The session whose start was told."""
+    """The session that was started last."""
     facts: dict[str, int] = msgspec.field(default_factory=dict)
-    """CRC of what was last told of the session, by field."""
+    """Field of the session's events -> CRC of its last value."""
     outcome: str = "cancelled"
     """How the open turn ends if nothing more comes."""
 
 
 class GeminiChat(Parser):
     dialect = "gemini-chat"
-    protocol = "gemini"
-    default_provider = "gemini"
-    SKIPS = frozenset({"blank", "lost", "duplicate-result", "metadata", "prompt-context", "unchanged"})
+    protocol = default_provider = "gemini"
+    SKIPS = frozenset({"metadata", "prompt-context", "unchanged"})
     state_type = ChatState
     state: ChatState
     DOCUMENTS = True
+    message = Lines("type")
 
-    def __init__(self, context: Context, state: State | None = None) -> None:
-        super().__init__(context, state)
-        self._chat_calls = ChatCalls(self)
-        self._messages: dict[str, Callable[[dict[str, Any], Told], str]] = {
-            "error": self._note,
-            "gemini": self._gemini,
-            "info": self._note,
-            "user": self._user,
-            "warning": self._note,
-        }
-
-    def read(self, value: dict[str, Any], direction: Direction | None) -> str:
+    def read(self, value: Line) -> Skip:
+        """Lines of a chat have no common key that says their kind."""
         self.agent = self.state.agent or self.agent
         if isinstance(value.get("$rewindTo"), str):
             return self._rewind(value["$rewindTo"])
@@ -108,11 +104,10 @@ class GeminiChat(Parser):
 
     # -- the chat itself ----------------------------------------------------------------------------------------
 
-    def _header(self, value: dict[str, Any]) -> str:
-        """The first line, or a whole document."""
+    def _header(self, value: Line) -> Skip:
+        """Read the first line, or a whole document."""
         self.ts = milliseconds(value.get("startTime")) or self.ts
         session = value["sessionId"]
-        classes = [skip("metadata")]
         if value.get("kind") == "subagent":
             self.agent = self.state.agent = session
         elif self.state.started != session:
@@ -120,178 +115,173 @@ class GeminiChat(Parser):
             self.set_session(session)
             self.state.started, self.state.facts = session, {}
             self.emit(SessionEvent, state="started", **self._news(value))
-            classes.append(WITH_EVENTS)
-        elif news := self._news(value):
-            self.emit(SessionEvent, state="updated", **news)
-            classes.append(WITH_EVENTS)
-        return best_class([*classes, self._history(value)])
+            return self._contents(value, None)
+        return self._contents(value)
 
-    def _set(self, changes: dict[str, Any]) -> str:
+    def _set(self, changes: Line) -> Skip:
         self.ts = milliseconds(changes.get("lastUpdated")) or self.ts
-        classes = [skip("metadata")]
         session = changes.get("sessionId")
-        if isinstance(session, str) and self.state.agent is None:  # written when a chat is taken up again
-            self._end_turn(self.state.outcome)
-            self.set_session(session)
-            self.emit(SessionEvent, state="resumed")
-            classes.append(WITH_EVENTS)
-        if news := self._news(changes):
-            self.emit(SessionEvent, state="updated", **news)
-            classes.append(WITH_EVENTS)
-        return best_class([*classes, self._history(changes)])
+        if not isinstance(session, str) or self.state.agent is not None:
+            return self._contents(changes)
+        self._end_turn(self.state.outcome)  # the CLI states the session again where it resumes a chat
+        self.set_session(session)
+        self.emit(SessionEvent, state="resumed")
+        return self._contents(changes, None)
 
-    def _news(self, value: dict[str, Any]) -> dict[str, Any]:
-        """What differs from what was last told of the session; a subagent's chat says nothing about it."""
+    def _contents(self, value: Line, outcome: Skip = "metadata") -> Skip:
+        """Read what a header or a change of it states beside the session."""
+        if news := self._news(value):
+            self.emit(SessionEvent, state="updated", **news)
+            outcome = None
+        return best([self._history(value), outcome])
+
+    def _news(self, value: Line) -> dict[str, Any]:
+        """What differs from the session's last events; a subagent's chat says nothing about its session."""
         if self.state.agent is not None:
             return {}
         stated = {"title": value.get("summary"), "model": value.get("model")}
-        news = {}
-        for key, item in stated.items():
-            if isinstance(item, str) and self.state.facts.get(key) != _crc(item):
-                self.state.facts[key] = _crc(item)
-                news[key] = item
+        facts = self.state.facts
+        news = {key: item for key, item in stated.items() if isinstance(item, str) and facts.get(key) != _crc(item)}
+        facts.update((key, _crc(item)) for key, item in news.items())
         return news
 
-    def _history(self, value: dict[str, Any]) -> str:
-        """What the model remembers from here on: what was told, less what was taken back or summed up. A compaction
-        gives new ids to what it keeps."""
+    def _history(self, value: Line) -> Skip:
+        """Read what the model remembers from here on: what was emitted, without what was taken back or summed up. A
+        compaction gives new ids to the messages it keeps."""
         messages = value.get("messages")
         if not isinstance(messages, list):
-            return skip("metadata")
+            return "metadata"
         known = self.state.told
         listed = {message["id"] for message in records(messages) if isinstance(message.get("id"), str)}
         grows = not listed <= known.keys()
-        gone = [told for key, told in known.items() if key not in listed and not told.gone]
-        copies = {(told.chars, told.crc) for told in gone if told.chars}
-        classes = [self._message(message, copies) for message in messages]
-        if grows:  # summed up: the summary says so
-            for told in gone:
-                told.gone = True
+        gone = [one for key, one in known.items() if key not in listed and not one.gone]
+        copies = {(one.chars, one.crc) for one in gone if one.chars}
+        outcomes = [self._message(message, copies) for message in messages]
+        if grows:  # summed up, as the summary itself says
+            for one in gone:
+                one.gone = True
         else:
-            classes.append(self._forget(gone))
-        return best_class([skip("unchanged"), *classes])
+            outcomes.append(self._forget(gone))
+        return best(["unchanged", *outcomes][::-1])
 
-    def _patch(self, changes: dict[str, Any]) -> str:
-        """Messages masked, put in another order or left out, to save room; only what is left out is worth telling."""
-        removed = changes.get("removeIds")
+    def _patch(self, changes: Line) -> Skip:
+        """Messages that were masked, reordered or removed, to save room; only a removal becomes an event."""
+        removed, known = changes.get("removeIds"), self.state.told
         ids = [key for key in removed if isinstance(key, str)] if isinstance(removed, list) else []
-        known = self.state.told
         return self._forget([known[key] for key in ids if key in known and not known[key].gone])
 
-    def _rewind(self, message_id: str) -> str:
-        """From this message on, or altogether where it is not known."""
-        told = list(self.state.told.items())
-        start = next((index for index, (key, _) in enumerate(told) if key == message_id), 0)
-        return self._forget([one for _, one in told[start:] if not one.gone], message_id)
+    def _rewind(self, message_id: str) -> Skip:
+        """Forget everything from this message on, and all messages where it is not known."""
+        known = self.state.told
+        start = list(known).index(message_id) if message_id in known else 0
+        gone = [one for one in list(known.values())[start:] if not one.gone]
+        return self._forget(gone, "history rewound", messageId=message_id)
 
-    def _forget(self, told: list[Told], rewound_to: str | None = None) -> str:
-        if not told and rewound_to is None:
-            return skip("unchanged")
-        for one in told:
+    def _forget(self, gone: list[Emitted], text: str = "history shortened", **target: str) -> Skip:
+        if not gone and not target:
+            return "unchanged"
+        for one in gone:
             one.gone = True
-        target = {} if rewound_to is None else {"messageId": rewound_to}
-        text = "history shortened" if rewound_to is None else "history rewound"
-        self.emit(Notice, level="info", code="rewound", text=text, data={**target, "messages": len(told)})
-        return WITH_EVENTS
+        self.notice("rewound", text, data={**target, "messages": len(gone)})
+        return None
 
     # -- messages -----------------------------------------------------------------------------------------------
 
-    def _message(self, message: Any, copies: Collection[tuple[int, int]] = ()) -> str:
-        """`copies`: length and digest of texts that were told under ids no longer in use."""
-        message_id = message.get("id") if isinstance(message, dict) else None
-        reader = self._messages.get(str(message.get("type"))) if isinstance(message, dict) else None
-        if reader is None or not isinstance(message_id, str):
+    def _message(self, message: Any, copies: Collection[tuple[int, int]] = ()) -> Skip:
+        """Read a message. `copies`: length and CRC of texts that were emitted under ids no longer in use."""
+        message_id = record(message).get("id")
+        if not isinstance(message_id, str) or not self.message.knows(message.get("type")):
             return self.unparsed("unknown-type", message)
         self.ts = milliseconds(message.get("timestamp")) or self.ts
         known = self.state.told
-        told = known.get(message_id)
-        if told is None:
-            while len(known) >= self.context.limits.tombstones:
-                del known[next(iter(known))]
-            told = known[message_id] = Told()
+        if message_id not in known:
+            make_room(known, self.context.limits.tombstones)
+            known[message_id] = emitted = Emitted()
             text = text_of(message.get("content"))
             if copies and (text == _AFTER_SNAPSHOT or (len(text), _crc(text)) in copies):
-                told.blocks, told.chars, told.crc = 1, len(text), _crc(text)
-        return reader(message, told)
+                emitted.blocks, emitted.chars, emitted.crc = 1, len(text), _crc(text)
+        return self.message.read(self, message, known[message_id])
 
-    def _note(self, message: dict[str, Any], told: Told) -> str:
+    @message("error", "info", "warning")
+    def _note(self, message: Line, emitted: Emitted) -> Skip:
         """What the CLI told its user, not the model."""
-        told.gone = True
-        text = _new_text(message, told)
+        emitted.gone = True
+        text = _new_text(message, emitted)
         if not text:
-            return skip("unchanged")
+            return "unchanged"
         kind = message["type"]
         code = next((code for start, code in _NOTES if text.startswith(start)), _CODES[kind])
-        self.emit(Notice, level=kind, code=code, text=text)
+        self.notice(code, text, kind)
         if code == "interrupt":
             self._end_turn("cancelled", reason=text, synthetic=False)
         elif kind == "error":
             self.state.outcome = "failed"
-        return WITH_EVENTS
+        return None
 
-    def _user(self, message: dict[str, Any], told: Told) -> str:
-        """A prompt; or results that the model was given, which mostly stand with their calls, too."""
+    @message("user")
+    def _user(self, message: Line, emitted: Emitted) -> Skip:
+        """A prompt; or results as the model got them, most of which their calls hold, too."""
         parts = parts_of(message.get("content"))
         if any("functionResponse" in part for part in parts):
-            return self._chat_calls.responses(parts)
-        if told.blocks:
-            return skip("unchanged")
+            return self._responses(parts)
+        if emitted.blocks:
+            return "unchanged"
         if any(text_of(part).startswith(_SNAPSHOT) for part in parts):
-            told.blocks = 1
-            self.emit(Notice, level="info", code="compaction", text="history summed up")
-            return WITH_EVENTS
+            emitted.blocks = 1
+            self.notice("compaction", "history summed up")
+            return None
         bodies = Bodies(self)
         bodies.take([part for part in parts if "text" not in part])
         typed = parts_of(message.get("displayContent")) or parts
         text = text_of([part for part in typed if not text_of(part).lstrip().startswith(_HARNESS)])
         if not text and bodies.attachments is None:
-            return skip("prompt-context")
+            return "prompt-context"
         self._end_turn(self.state.outcome)
         self.start_turn()
-        told.blocks, told.chars, told.crc = 1, len(text), _crc(text)
+        emitted.blocks, emitted.chars, emitted.crc = 1, len(text), _crc(text)
         self.emit(Message, role="user", text=text, message_id=message["id"], attachments=bodies.attachments)
-        return WITH_EVENTS
+        return None
 
-    def _gemini(self, message: dict[str, Any], told: Told) -> str:
+    @message("gemini")
+    def _gemini(self, message: Line, emitted: Emitted) -> Skip:
         events = len(self.items)
         if news := self._news({"model": message.get("model")}):
             self.emit(SessionEvent, state="updated", **news)
         parts = parts_of(message.get("content"))
         thoughts = records(message.get("thoughts")) or [part for part in parts if part.get("thought") is True]
-        for thought in thoughts[told.thoughts :]:
+        for thought in thoughts[emitted.thoughts :]:
             words = [thought.get(key) for key in ("subject", "description", "text")]
             text = "\n".join(word for word in words if isinstance(word, str) and word)
-            self._block(Reasoning, message, told, text=text, ts=milliseconds(thought.get("timestamp")) or self.ts)
-        told.thoughts = max(told.thoughts, len(thoughts))
-        if text := _new_text(message, told):
-            self._block(Message, message, told, text=text, role="assistant")
+            self._block(Reasoning, message, emitted, text=text, ts=milliseconds(thought.get("timestamp")) or self.ts)
+        emitted.thoughts = max(emitted.thoughts, len(thoughts))
+        if text := _new_text(message, emitted):
+            self._block(Message, message, emitted, text=text, role="assistant")
         calls = records(message.get("toolCalls"))
-        line_class = self._chat_calls.read(calls, parts)
-        self._tokens(message.get("tokens"), told)
+        outcome = self._calls(calls, parts)
+        if not emitted.tokens and isinstance(message.get("tokens"), dict):
+            emitted.tokens = True
+            self._usage(message["tokens"])
         if len(self.items) == events:
-            return line_class
-        self.state.outcome = "completed" if told.chars and not calls else "cancelled"
-        return WITH_EVENTS
+            return outcome
+        self.state.outcome = "completed" if emitted.chars and not calls else "cancelled"
+        return None
 
-    def _block(self, kind: type[Message | Reasoning], message: dict[str, Any], told: Told, **fields: Any) -> None:
+    def _block(self, kind: type[Message | Reasoning], message: Line, emitted: Emitted, **fields: Any) -> None:
         self.ensure_turn()
-        self.emit(kind, message_id=message["id"], block=told.blocks, **fields)
-        told.blocks += 1
+        self.emit(kind, message_id=message["id"], block=emitted.blocks, **fields)
+        emitted.blocks += 1
 
-    def _tokens(self, tokens: Any, told: Told) -> None:
-        """Of one request. `input` is the prompt but for what the API's own tools put into it (`tool`), `output` the
-        answer without its thoughts; `total` is the sum of the four."""
-        if told.tokens or not isinstance(tokens, dict):
-            return
-        told.tokens = True
-        counts = {key: item for key, item in tokens.items() if isinstance(item, int) and not isinstance(item, bool)}
+    def _usage(self, tokens: Line) -> None:
+        """What one request used. `input` is the prompt without what the API's own tools add to it (`tool`), `output`
+        the answer without its thoughts; `total` is the sum of the four."""
+        prompt, tool, answer, thoughts = (whole(tokens.get(key)) for key in ("input", "tool", "output", "thoughts"))
         self.emit(
             Usage,
             scope="step",
-            input_tokens=_sum(counts, "input", "tool"),
-            output_tokens=_sum(counts, "output", "thoughts"),
-            cache_read_tokens=counts.get("cached"),
-            reasoning_tokens=counts.get("thoughts"),
+            input_tokens=_sum(prompt, tool),
+            output_tokens=_sum(answer, thoughts),
+            cache_read_tokens=whole(tokens.get("cached")),
+            reasoning_tokens=thoughts,
         )
 
     def _end_turn(self, outcome: str, *, reason: str | None = None, synthetic: bool = True) -> None:
@@ -299,14 +289,93 @@ class GeminiChat(Parser):
             self.end_turn(outcome, reason=reason, synthetic=synthetic)
         self.state.outcome = "cancelled"
 
+    # -- calls --------------------------------------------------------------------------------------------------
 
-def _new_text(message: dict[str, Any], told: Told) -> str:
-    """What the message's text has more than was told; nothing where it was changed (masked to save room)."""
+    def _calls(self, calls: list[Line], parts: list[Line]) -> Skip:
+        """Read the calls of one message. They ran side by side, so all begin before the first of them ends.
+
+        The parts repeat them, or hold them alone where the CLI wrote the message from what the model remembers."""
+        listed = {call.get("id") for call in calls if isinstance(call.get("id"), str)}
+        called = records([part.get("functionCall") for part in parts])
+        calls = calls + [call for call in called if isinstance(call.get("id"), str) and call["id"] not in listed]
+        outcomes = [self._call(call) for call in calls]
+        outcomes += [self._result(call) for call in calls if call.get("status") in _FINISHED or call.get("result")]
+        return best(["unchanged", *outcomes][::-1])
+
+    def _call(self, call: Line) -> Skip:
+        call_id, name, args = call.get("id"), call.get("name"), call.get("args")
+        if not isinstance(call_id, str) or not isinstance(name, str):
+            return self.unparsed("unknown-type", call)
+        title = string(call.get("displayName"))
+        title = title if title != name else None
+        canonical = mcp_name(name, title, self.context.mcp_servers)
+        if isinstance(call.get("agentId"), str) or record(call.get("resultDisplay")).get("isSubagentProgress") is True:
+            # A subagent is called by `invoke_agent`, or by a tool of its own name; its result states its id.
+            canonical = "Task"
+            if isinstance(args, dict) and "agent_name" not in args:
+                args = {**args, "subagent_type": name}
+        status = _BEFORE_IT_RUNS.get(str(call.get("status")), "running")
+        raw = {key: item for key, item in call.items() if key not in ("result", "resultDisplay")}
+        known = self.calls.get(call_id)
+        if known is None and not self.calls.repeats(call_id, name, args, name=canonical, retold=True):
+            self.ensure_turn()
+            self.calls.open(call_id, name, args, raw=raw, name=canonical, status=status, title=title)
+            return None
+        if known is not None and not known.acknowledged:
+            value = args if "args" in call else msgspec.UNSET
+            if self.calls.update(known, value, raw=raw, name=canonical, status=status, title=title):
+                return None
+        return "unchanged"
+
+    def _result(self, call: Line) -> Skip:
+        call_id = call.get("id")
+        if not isinstance(call_id, str) or not self.calls.is_known(call_id):
+            return UNPARSED  # `_call` emitted it
+        if self._is_answered(call_id):
+            return "unchanged"
+        self.ts = milliseconds(call.get("timestamp")) or self.ts
+        return self._answer(call_id, self.calls.name_of(call_id) or "", read_call, call)
+
+    def _responses(self, parts: list[Line]) -> Skip:
+        """Read results in the message that brings them to the model; their pictures are beside them."""
+        responses = records([part.get("functionResponse") for part in parts])
+        pictures = [part for part in parts if "inlineData" in part]
+        outcomes: list[Skip] = ["unchanged"]
+        for response in responses:
+            call_id = response.get("id")
+            if not isinstance(call_id, str):
+                continue  # early versions state no id: the result is with its call
+            if self._is_answered(call_id):
+                outcomes.append("duplicate-result")
+                continue
+            raw_name = string(response.get("name")) or UNKNOWN_TOOL
+            name = self.calls.name_of(call_id) or canonical_name(raw_name, {}, call_id)
+            value = [{"functionResponse": response}, *(pictures if response is responses[-1] else ())]
+            outcomes.append(self._answer(call_id, name, read_response, value, raw_name))
+        return best(outcomes[::-1])
+
+    def _is_answered(self, call_id: str) -> bool:
+        call = self.calls.get(call_id)
+        return self.calls.is_over(call_id) or (call is not None and call.acknowledged)
+
+    def _answer(
+        self, call_id: str, name: str, read: Callable[[str, Any], Answer], value: Any, raw_name: str = UNKNOWN_TOOL
+    ) -> Skip:
+        bodies = Bodies(self)
+        raw = bodies.take(value)
+        answer = read(name, raw)._replace(attachments=bodies.attachments)
+        if name == "Read" and bodies.attachments and isinstance(answer.value, str):
+            answer = answer._replace(value={"message": answer.value})  # "Binary content provided (1 item(s))."
+        return self.calls.answer(call_id, answer, raw=raw, raw_name=raw_name)
+
+
+def _new_text(message: Line, emitted: Emitted) -> str:
+    """The message's text after what was emitted; nothing where the CLI changed the text (masked it to save room)."""
     text = text_of(message.get("content"))
-    if len(text) <= told.chars or _crc(text[: told.chars]) != told.crc:
+    if len(text) <= emitted.chars or _crc(text[: emitted.chars]) != emitted.crc:
         return ""
-    new = text[told.chars :]
-    told.chars, told.crc = len(text), _crc(text)
+    new = text[emitted.chars :]
+    emitted.chars, emitted.crc = len(text), _crc(text)
     return new
 
 
@@ -314,6 +383,6 @@ def _crc(text: str) -> int:
     return zlib.crc32(text.encode())
 
 
-def _sum(counts: dict[str, int], *keys: str) -> int | None:
-    stated = [counts[key] for key in keys if key in counts]
+def _sum(*counts: int | None) -> int | None:
+    stated = [count for count in counts if count is not None]
     return sum(stated) if stated else None

@@ -1,4 +1,4 @@
-"""What a tool of Gemini CLI answered, whichever of its two sides is on the wire.
+"""Reads the results of Gemini CLI's tools, whichever of their two sides is on the wire.
 
 A tool has an answer for the model (a `functionResponse`) and one for the user (`resultDisplay`). Saved chats hold both;
 the stream prints the user's, where that is a string, and the model's only where it is an error.
@@ -11,18 +11,26 @@ from collections.abc import Iterable
 from typing import Any
 
 from tooltap.normalizers.core.answer import Answer
-from tooltap.normalizers.dialects.gemini.parts import text_of
-from tooltap.normalizers.dialects.gemini.texts import read_shown_shell, read_text, unwrap
+from tooltap.normalizers.dialects.gemini.texts import read_shown_shell, read_text, text_of, unwrap
 from tooltap.normalizers.tools import PAYLOAD_RULES
+from tooltap.normalizers.wire.values import record, string
 from tooltap.protocol.events import Display
 
 __all__ = ["mcp_name", "name_in_id", "read_call", "read_response", "read_shown"]
 
-# -- names ------------------------------------------------------------------------------------------------------------
-
 _TITLE = re.compile(r"(?P<tool>\S+) \((?P<server>[^()]+) MCP Server\)")
 _IN_ID = re.compile(r"(?P<name>[A-Za-z][\w.]*?)(?:__(?P=name)_\d|-\d{12,})", re.ASCII)
 _NOT_IN_NAMES = re.compile(r"[^\w.-]")
+_STATUS = {"success": "completed", "error": "failed", "cancelled": "cancelled"}
+_REFUSED = re.compile(
+    r"(?:\[Operation Cancelled\] (?:Reason: )?)?"
+    r"(?:User denied execution|User did not allow tool call|Tool execution blocked: "
+    r"|Tool execution (?:for \".*\" )?(?:denied by policy|requires user confirmation))"
+)
+"""By a person, a hook or a policy (`scheduler.ts`, `policy.ts`, `coreToolHookTriggers.ts`)."""
+
+
+# -- names ------------------------------------------------------------------------------------------------------------
 
 
 def name_in_id(call_id: str) -> str | None:
@@ -32,7 +40,7 @@ def name_in_id(call_id: str) -> str | None:
 
 
 def mcp_name(raw_name: str, title: str | None, servers: Iterable[str]) -> str | None:
-    """`mcp__<server>__<tool>`, where the title says whose tool it is, or the name begins with a known server's.
+    """`mcp__<server>__<tool>`, where the title names the server, or the raw name begins with a known one.
 
     The model calls the tool `mcp_<server>_<tool>` (0.61); before, by its bare name, or `<server>__<tool>` where two
     servers had one.
@@ -47,46 +55,28 @@ def mcp_name(raw_name: str, title: str | None, servers: Iterable[str]) -> str | 
     return None
 
 
-# -- how it ended -----------------------------------------------------------------------------------------------------
-
-_STATUS = {"success": "completed", "error": "failed", "cancelled": "cancelled"}
-_REFUSED = re.compile(
-    r"(?:\[Operation Cancelled\] (?:Reason: )?)?"
-    r"(?:User denied execution|User did not allow tool call|Tool execution blocked: "
-    r"|Tool execution (?:for \".*\" )?(?:denied by policy|requires user confirmation))"
-)
-"""By a person, a hook or a policy (`scheduler.ts`, `policy.ts`, `coreToolHookTriggers.ts`)."""
-
-
-def _status(stated: Any, error: str | None) -> str:
-    status = _STATUS.get(str(stated)) or ("failed" if error else "completed")
-    return "denied" if status != "completed" and error is not None and _REFUSED.match(error) else status
-
-
 # -- the user's side --------------------------------------------------------------------------------------------------
 
 
 def read_shown(name: str, result: dict[str, Any]) -> Answer:
-    """The answer in a `tool_result` line: `output` is what the user saw, `error.message` what the model was told."""
-    shown = result.get("output")
-    shown = shown if isinstance(shown, str) else None
-    error = result.get("error")
-    words = error.get("message") if isinstance(error, dict) else None
-    if result.get("status") != "error" and not isinstance(words, str):
-        return _read_shown_text(name, shown)
-    if isinstance(words, str):
+    """Read a `tool_result` line: `output` is what the user saw, `error.message` what the model got."""
+    shown = string(result.get("output"))
+    words = string(record(result.get("error")).get("message"))
+    if words is not None:
         return Answer(status=_status("error", words), error=words, display=_display(shown, words))
-    return Answer(status=_status("error", shown), error=shown, assistant_view="unknown")
+    return _read_shown_text(name, "error" if result.get("status") == "error" else "success", shown)
 
 
-def _read_shown_text(name: str, shown: str | None) -> Answer:
+def _read_shown_text(name: str, stated: Any, shown: str | None) -> Answer:
     """What the user saw is the tool's output for a shell and for tools with text of their own; the other tools show a
     sentence about it (`Found 2 matching file(s)`)."""
-    answer = Answer()
-    if shown is not None and name == "Bash":
+    status = _status(stated, shown)
+    if status != "completed":
+        answer = Answer(status=status, error=shown)
+    elif shown is not None and name == "Bash":
         answer = read_shown_shell(shown)
-    elif shown:
-        answer = Answer({"message": shown} if name in PAYLOAD_RULES else shown)
+    else:
+        answer = Answer(({"message": shown} if name in PAYLOAD_RULES else shown) if shown else None)
     return answer._replace(assistant_view="unknown")
 
 
@@ -94,60 +84,53 @@ def _read_shown_text(name: str, shown: str | None) -> Answer:
 
 
 def read_call(name: str, call: dict[str, Any]) -> Answer:
-    """The answer in an entry of `toolCalls`: `result` is what the model was given, `resultDisplay` what was shown."""
-    shown = call.get("resultDisplay")
-    result = call.get("result")
-    if not result:
-        text = shown if isinstance(shown, str) else None
-        status = _status(call.get("status"), text)
-        if status == "completed":
-            return _read_shown_text(name, text)
-        return Answer(status=status, error=text, assistant_view="unknown")
-    return read_response(name, result, call.get("status"), shown)
+    """Read an entry of `toolCalls`: `result` is what the model got, `resultDisplay` what the user saw."""
+    shown, result, status = call.get("resultDisplay"), call.get("result"), call.get("status")
+    return read_response(name, result, status, shown) if result else _read_shown_text(name, status, string(shown))
 
 
-def read_response(name: str, result: Any, status: Any = None, shown: Any = None) -> Answer:
-    """The answer in parts of which one is a `functionResponse`."""
+def read_response(name: str, result: Any, stated: Any = None, shown: Any = None) -> Answer:
+    """Read parts of which one is a `functionResponse`."""
     response = _response(result)
-    error = response.get("error")
-    error = error if isinstance(error, str) else None
-    output = response.get("output")
+    error, output = string(response.get("error")), response.get("output")
     text = unwrap(output) if isinstance(output, str) else None
-    stated = _status(status, error)
+    status = _status(stated, error)
     if text is None:
         rest = output if output is not None else {key: item for key, item in response.items() if key != "error"}
         answer = Answer(rest or None)
-    elif stated == "completed" or name == "Bash":
+    elif status == "completed" or name == "Bash":
         answer = read_text(name, text, error)
-    else:  # words about what went wrong, not what the tool is there for
+    else:  # words about what went wrong, not the tool's output
         answer = Answer({"message": text} if text and text != error else None)
-    if stated != "completed":
-        answer = answer._replace(status=stated, error=error or answer.error or text)
-    told = answer.error if answer.status != "completed" else _printed(answer.value, text)
-    return answer._replace(display=_display(shown, told or ""))
-
-
-def _printed(value: Any, text: str | None) -> str | None:
-    return value["stdout"] if isinstance(value, dict) and isinstance(value.get("stdout"), str) else text
+    if status != "completed":
+        answer = answer._replace(status=status, error=error or answer.error or text)
+    printed = record(answer.value).get("stdout")
+    known = answer.error if answer.status != "completed" else printed if isinstance(printed, str) else text
+    return answer._replace(display=_display(shown, known or ""))
 
 
 def _response(result: Any) -> dict[str, Any]:
-    """Of a list of parts, of one part, or of bare text."""
+    """The response in a list of parts, one part, or bare text."""
     for part in result if isinstance(result, list) else [result]:
-        if isinstance(part, dict):
-            answer = part.get("functionResponse")
-            response = answer.get("response") if isinstance(answer, dict) else None
-            if isinstance(response, dict):
-                return response
+        response = record(record(part).get("functionResponse")).get("response")
+        if isinstance(response, dict):
+            return response
     return {"output": text_of(result)}
 
 
+# -- both sides -------------------------------------------------------------------------------------------------------
+
+
+def _status(stated: Any, error: str | None) -> str:
+    status = _STATUS.get(str(stated)) or ("failed" if error else "completed")
+    return "denied" if status != "completed" and error is not None and _REFUSED.match(error) else status
+
+
 def _display(shown: Any, text: str) -> Display | None:
-    """What the user saw, where it is something else than `text`. A change is shown as its diff, a listing summed up."""
+    """What the user saw, where it differs from `text`: a change is shown as its diff, a listing as a summary."""
     if isinstance(shown, str):
         return Display(origin="provider", text=shown) if shown.strip() not in ("", text.strip()) else None
-    if isinstance(shown, dict) and isinstance(shown.get("fileDiff"), str):
-        return Display(origin="provider", text=shown["fileDiff"], mime_type="text/x-diff")
-    if isinstance(shown, dict) and isinstance(shown.get("summary"), str):
-        return Display(origin="provider", text=shown["summary"])
-    return None
+    diff, summary = string(record(shown).get("fileDiff")), string(record(shown).get("summary"))
+    if diff is not None:
+        return Display(origin="provider", text=diff, mime_type="text/x-diff")
+    return Display(origin="provider", text=summary) if summary is not None else None

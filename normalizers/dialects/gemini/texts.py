@@ -1,8 +1,8 @@
-"""What a tool of Gemini CLI says in its text -> an `Answer` as the tool's family reads it.
+"""Texts of Gemini CLI: the parts of a message, and the prose with which its tools answer.
 
-Gemini's tools answer the model in prose: a shell result is `Output: …` with `Exit Code: 3` behind it, a listing has a
-heading, a web search its sources at the end. Learned from 0.61 and from saved chats of 2025; what only the source of
-the CLI shows (google-gemini/gemini-cli, `packages/core/src/tools`) is said so.
+A shell result is `Output: …` with `Exit Code: 3` behind it, a listing has a heading, a web search its sources at the
+end. Learned from 0.61 and from saved chats of 2025; file names are of the CLI's source (google-gemini/gemini-cli,
+`packages/core/src/tools`), where only that shows a form.
 """
 
 from __future__ import annotations
@@ -13,7 +13,19 @@ from typing import Any
 
 from tooltap.normalizers.core.answer import Answer
 
-__all__ = ["read_shown_shell", "read_text", "unwrap"]
+__all__ = ["parts_of", "read_shown_shell", "read_text", "text_of", "unwrap"]
+
+
+def parts_of(content: Any) -> list[dict[str, Any]]:
+    """The parts of a message (`PartListUnion`): a string, one part, or a list of both."""
+    parts = content if isinstance(content, list) else [content]
+    return [{"text": part} if isinstance(part, str) else part for part in parts if isinstance(part, str | dict)]
+
+
+def text_of(content: Any) -> str:
+    """The text of the parts, without thoughts."""
+    texts = [part.get("text") for part in parts_of(content) if part.get("thought") is not True]
+    return "".join(text for text in texts if isinstance(text, str))
 
 
 _TAGS = ("<untrusted_context>\n", "\n</untrusted_context>")
@@ -21,8 +33,8 @@ _HOOK_NOTE = "\n\n[System] Tool input parameters were modified by a hook before 
 
 
 def unwrap(text: str) -> str:
-    """Without the tags that mark what came from outside (shell and MCP tools, 0.61), and without the words for the
-    model that follow an answer where hooks are at work (`tool-executor.ts`)."""
+    """Remove the tags that mark what came from outside (shell and MCP tools, 0.61), and the words for the model that
+    follow a text where hooks are at work (`tool-executor.ts`)."""
     text = text.removesuffix(_HOOK_NOTE)
     if text.endswith("</hook_context>"):
         text = text[: text.rfind("\n\n<hook_context>")]
@@ -32,18 +44,14 @@ def unwrap(text: str) -> str:
 
 
 def read_text(name: str, text: str, error: str | None = None) -> Answer:
-    """The answer of the canonical tool `name`, told from what the model was given; `error`: what it was given for an
-    error beside the text."""
-    if name == "Bash":
-        return _read_shell(text, error)
-    reader = _READERS.get(name)
-    return reader(text) if reader is not None else Answer(text)
+    """Read what the model got from the canonical tool `name`. `error`: the error it got beside the text."""
+    return _read_shell(text, error) if name == "Bash" else _READERS.get(name, Answer)(text)
 
 
 # -- shell ------------------------------------------------------------------------------------------------------------
 
 _HEAD = re.compile(r"(?P<command>Command: .*?\nDirectory: [^\n]*\n)?(?P<stream>Output|Stdout): ", re.DOTALL)
-"""`Command` and `Directory` until 2025; `Stdout` and `Stderr` before the streams were merged."""
+"""`Command` and `Directory` until 2025; `Stdout` and `Stderr` before the CLI merged the streams."""
 _TAIL = ("Exit Code", "Signal", "Background PIDs", "Process Group PGID")
 _NOTHING = ("(empty)", "(none)", "")
 _IN_BACKGROUND = re.compile(r"Command (?:moved to|is running in) background \(PID: (\d+)\)[^\n]*", re.ASCII)
@@ -63,7 +71,7 @@ def _read_shell(text: str, error: str | None) -> Answer:
     body, fields = _split_tail(text)
     payload: dict[str, Any] = {}
     head = _HEAD.match(body)
-    if head is not None:  # else a summary, or the shortened text of a long output
+    if head is not None:  # otherwise a summary, or the shortened text of a long output
         body = body[head.end() :]
         rest, words = _split_section(body, "\nError: ")
         if head["command"] or words == error:  # anything else is the command's own output
@@ -82,7 +90,7 @@ def _read_shell(text: str, error: str | None) -> Answer:
 
 
 def _split_tail(text: str) -> tuple[str, dict[str, str]]:
-    """The text before the last lines that say how the command ended, and what they say."""
+    """Split the last lines, which say how the command ended, from the text before them."""
     fields: dict[str, str] = {}
     while True:
         before, newline, last = text.rpartition("\n")
@@ -94,16 +102,13 @@ def _split_tail(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _split_section(text: str, heading: str) -> tuple[str, str | None]:
-    """The text before its last section of this heading, and what that says, if anything."""
+    """Split the last section of this heading, if any, from the text before it."""
     before, found, words = text.rpartition(heading)
     return (before, None if words in _NOTHING else words) if found else (text, None)
 
 
 def read_shown_shell(text: str) -> Answer:
-    """The answer of a shell command, told from what the user was shown: the output alone, unless there was none.
-
-    That a command without output failed is shown in words (`shell.ts`), with the code.
-    """
+    """Read what the user saw of a shell command: its output, or if there was none, how it failed (`shell.ts`)."""
     if outcome := _read_outcome(text):
         return outcome
     if code := _SHOWN_EXIT.fullmatch(text):
@@ -114,7 +119,7 @@ def read_shown_shell(text: str) -> Answer:
 
 
 def _read_outcome(text: str) -> Answer | None:
-    """A command that went on in the background, or was stopped (`shell.ts`)."""
+    """Read that a command continues in the background, or was stopped (`shell.ts`)."""
     if started := _IN_BACKGROUND.fullmatch(text):
         return Answer({"message": text, "pid": int(started[1])}, is_async=True)
     if stopped := _STOPPED.fullmatch(text):
@@ -148,7 +153,7 @@ def _read_file(text: str) -> Answer:
     cut = _CUT_FILE.fullmatch(text)
     if cut is None:
         return Answer(text)
-    first, last, total = int(cut[1]), int(cut[2]), int(cut[3])
+    first, last, total = (int(cut[group]) for group in (1, 2, 3))
     return Answer({"file": {"content": cut[4], "startLine": first, "numLines": last - first + 1, "totalLines": total}})
 
 
@@ -177,7 +182,7 @@ def _read_search(text: str) -> Answer:
 
 
 def _read_subagent(text: str) -> Answer:
-    """`local-invocation.ts`: a subagent that failed is a call that succeeded, but for the words."""
+    """`local-invocation.ts`: only its text says that a subagent failed; the call succeeded."""
     if failed := _SUBAGENT_FAILED.fullmatch(text):
         return Answer(None, "failed", failed[1])
     if finished := _SUBAGENT.fullmatch(text):

@@ -1,4 +1,4 @@
-"""What the tests of Gemini's dialects share."""
+"""Helpers of the tests of Gemini's dialects."""
 
 from typing import Any
 

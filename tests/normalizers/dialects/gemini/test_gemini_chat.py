@@ -1,4 +1,4 @@
-"""Gemini CLI's saved chats, as their lines state them."""
+"""Tests of the `gemini-chat` dialect: sessions, turns, messages, history, documents."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ ALL = sorted((FIXTURES / "gemini-chat").rglob("*.json*"))
 
 
 @pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
-def test_every_line_of_every_fixture_is_understood(path: Any) -> None:
+def test_no_fixture_has_unparsed_lines(path: Any) -> None:
     lines = read_recording(path.read_bytes())
     stats = statistics("gemini-chat", lines)
 
@@ -33,17 +33,17 @@ def test_every_line_of_every_fixture_is_understood(path: Any) -> None:
     assert stats.with_events + sum(stats.skipped.values()) == stats.lines == len(lines)
 
 
-def test_what_is_left_out_is_counted_by_reason() -> None:
+def test_skipped_lines_are_counted_by_reason() -> None:
     stats = statistics("gemini-chat", recording("gemini-chat", "read", RECORDED))
 
-    # The context for the model; four changes of `lastUpdated`; the result once more, as the model was given it.
+    # The context for the model; four changes of `lastUpdated`; the result again, as the model got it.
     assert stats.skipped == {"prompt-context": 1, "metadata": 4, "duplicate-result": 1}
 
 
 # -- sessions and turns -----------------------------------------------------------------------------------------------
 
 
-def test_a_chat_is_a_session_with_a_turn_for_each_prompt() -> None:
+def test_each_prompt_starts_a_turn() -> None:
     found = chat("read")
 
     assert outline(found) == [
@@ -65,7 +65,7 @@ def test_a_chat_is_a_session_with_a_turn_for_each_prompt() -> None:
     assert (updated.state, updated.model) == ("updated", "gemini-2.5-flash")
 
 
-def test_no_line_ends_a_turn_so_we_do() -> None:
+def test_turn_end_is_synthetic() -> None:
     assert turns(chat("read"))[-1] == ("t1", "completed", True)
     assert turns(chat("overload"))[-1] == ("t1", "cancelled", True)
     assert turns(chat("document.json", WRITTEN)) == [
@@ -76,18 +76,18 @@ def test_no_line_ends_a_turn_so_we_do() -> None:
     ]
 
 
-def test_a_request_that_the_user_cancelled_ends_its_turn() -> None:
+def test_cancelled_request_ends_its_turn() -> None:
     found = chat("rewind-and-compaction", WRITTEN)
 
     ended = next(turn for turn in of(Turn, found) if turn.turn == "t3" and turn.state != "started")
     assert (ended.state, ended.reason, ended.synthetic) == ("cancelled", "Request cancelled.", False)
 
 
-def test_an_error_at_the_end_of_a_turn_fails_it() -> None:
+def test_final_error_fails_the_turn() -> None:
     assert turns(chat("rewind-and-compaction", WRITTEN))[-1] == ("t4", "failed", True)
 
 
-def test_a_chat_taken_up_again_is_resumed_and_named_by_its_summary() -> None:
+def test_resumed_chat_is_titled_by_its_summary() -> None:
     sessions = of(SessionEvent, chat("rewind-and-compaction", WRITTEN))
 
     assert [(one.state, one.model, one.title) for one in sessions] == [
@@ -101,7 +101,7 @@ def test_a_chat_taken_up_again_is_resumed_and_named_by_its_summary() -> None:
 # -- messages ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_prompt_is_what_the_user_typed_with_the_pictures_it_names() -> None:
+def test_prompt_is_the_typed_text_with_its_images() -> None:
     found = chat("rewind-and-compaction", WRITTEN)
 
     prompt = of(Message, found)[0]
@@ -111,12 +111,12 @@ def test_a_prompt_is_what_the_user_typed_with_the_pictures_it_names() -> None:
     assert [(one.mime_type, one.bytes) for one in prompt.attachments] == [("image/png", 70)]
 
 
-def test_the_context_for_the_model_is_no_prompt() -> None:
+def test_session_context_is_not_a_prompt() -> None:
     assert said(chat("read"))[0] == ("user", "[[S1]] Read src/app.py and tell me what it does.")
 
 
-def test_a_message_written_again_gives_only_what_is_new() -> None:
-    # `m-g1` comes twice: with text, thought and tokens, and again with its call.
+def test_rewritten_message_emits_only_what_is_new() -> None:
+    # The chat has `m-g1` twice: with text, thought and tokens, and again with its call.
     found = chat("rewind-and-compaction", WRITTEN)
 
     assert [one.text for one in of(Reasoning, found)] == ["Renaming\nOne line of the README has to change."]
@@ -128,7 +128,7 @@ def test_a_message_written_again_gives_only_what_is_new() -> None:
     assert len(of(ToolCall, found)) == 1
 
 
-def test_a_text_that_grows_gives_its_rest() -> None:
+def test_grown_text_emits_the_rest() -> None:
     found = read(
         "gemini-chat",
         HEADER,
@@ -141,7 +141,7 @@ def test_a_text_that_grows_gives_its_rest() -> None:
     assert [(one.text, one.block) for one in of(Message, found)[1:]] == [("One", 0), (" two", 1)]
 
 
-def test_thoughts_come_before_the_text_they_lead_to() -> None:
+def test_thoughts_precede_text_and_calls() -> None:
     found = chat("document.json", WRITTEN)
 
     assert [one.text.split("\n")[0] for one in of(Reasoning, found)] == ["Running the Tests", "Looking Around"]
@@ -149,7 +149,7 @@ def test_thoughts_come_before_the_text_they_lead_to() -> None:
     assert [one.ts for one in of(Reasoning, found)] == [1791361804000, 1791361804500]
 
 
-def test_thoughts_among_the_parts_are_no_text() -> None:
+def test_thought_parts_are_reasoning() -> None:
     parts = [{"text": "Hm.", "thought": True}, {"text": "Yes."}]
     found = read("gemini-chat", HEADER, message("u", "user", "Go."), message("g", "gemini", parts))
 
@@ -168,7 +168,7 @@ def test_notes_of_the_cli_are_notices() -> None:
     ]
 
 
-def test_tokens_are_a_steps_and_add_up_to_the_stated_total() -> None:
+def test_usage_of_a_step_adds_up_to_the_stated_total() -> None:
     # input 1000, output 30, cached 600, thoughts 12, tool 5: total 1047.
     used = of(Usage, chat("rewind-and-compaction", WRITTEN))[0]
 
@@ -176,8 +176,8 @@ def test_tokens_are_a_steps_and_add_up_to_the_stated_total() -> None:
     assert (used.cache_read_tokens, used.reasoning_tokens) == (600, 12)
 
 
-def test_tokens_that_come_late_are_told_once() -> None:
-    # `m-g2` is written with `tokens: null` first.
+def test_late_usage_is_emitted_once() -> None:
+    # `m-g2` has `tokens: null` first.
     used = of(Usage, chat("rewind-and-compaction", WRITTEN))
 
     assert [one.input_tokens for one in used] == [1005, 1100, 1005]
@@ -186,7 +186,7 @@ def test_tokens_that_come_late_are_told_once() -> None:
 # -- what the model remembers -----------------------------------------------------------------------------------------
 
 
-def test_a_rewind_is_a_notice_and_takes_nothing_back() -> None:
+def test_rewind_is_a_notice_and_retracts_nothing() -> None:
     found = chat("rewind-and-compaction", WRITTEN)
 
     rewound = next(one for one in of(Notice, found) if one.code == "rewound")
@@ -194,7 +194,7 @@ def test_a_rewind_is_a_notice_and_takes_nothing_back() -> None:
     assert ("user", "Add tests") in said(found)
 
 
-def test_a_compaction_is_a_notice_and_its_copies_are_no_messages() -> None:
+def test_compaction_is_a_notice_and_its_copies_are_skipped() -> None:
     found = chat("rewind-and-compaction", WRITTEN)
 
     assert [one.text for one in of(Notice, found) if one.code == "compaction"] == [
@@ -205,7 +205,7 @@ def test_a_compaction_is_a_notice_and_its_copies_are_no_messages() -> None:
     assert not any("state_snapshot" in text or text.startswith("Got it.") for _, text in said(found))
 
 
-def test_a_prompt_taken_back_after_an_api_error_is_a_notice() -> None:
+def test_prompt_removed_after_an_api_error_is_a_notice() -> None:
     found = chat("api-error")
 
     (notice,) = of(Notice, found)
@@ -213,7 +213,7 @@ def test_a_prompt_taken_back_after_an_api_error_is_a_notice() -> None:
     assert said(found) == [("user", "[[S19]] Trigger an API error.")]
 
 
-def test_messages_left_out_are_a_notice_and_masked_ones_nothing() -> None:
+def test_removed_messages_are_a_notice_and_masked_ones_are_not() -> None:
     masked = {"$patch": {"updates": [{"id": "g", "content": "…"}]}}
     removed = {"$patch": {"removeIds": ["u", "unknown"]}}
     found = read("gemini-chat", HEADER, message("u", "user", "Go."), message("g", "gemini", "Yes."), masked, removed)
@@ -221,7 +221,7 @@ def test_messages_left_out_are_a_notice_and_masked_ones_nothing() -> None:
     assert [one.data for one in of(Notice, found)] == [{"messages": 1}]
 
 
-def test_a_history_that_is_the_only_carrier_is_told() -> None:
+def test_messages_only_in_a_history_are_emitted() -> None:
     first = [message("u", "user", "Yes"), message("g", "gemini", "Done.", toolCalls=[call("c", "glob")])]
     second = [*first, message("u2", "user", "Yes"), message("g2", "gemini", "Done again.")]
     found = read("gemini-chat", HEADER, {"$set": {"messages": first}}, {"$set": {"messages": second}})
@@ -231,7 +231,7 @@ def test_a_history_that_is_the_only_carrier_is_told() -> None:
     assert not of(Notice, found)
 
 
-def test_calls_in_the_parts_alone_are_calls() -> None:
+def test_calls_only_in_parts_are_emitted() -> None:
     asked = {"functionCall": {"id": "c", "name": "read_file", "args": {"file_path": "x.py"}}}
     found = read(
         "gemini-chat",
@@ -248,11 +248,11 @@ def test_calls_in_the_parts_alone_are_calls() -> None:
 # -- documents --------------------------------------------------------------------------------------------------------
 
 
-def test_a_document_over_many_lines_keeps_the_contract() -> None:
+def test_multiline_document_keeps_the_contract() -> None:
     check_recording("gemini-chat", recording("gemini-chat", "document.json", WRITTEN))
 
 
-def test_a_document_is_told_with_its_last_line() -> None:
+def test_document_is_read_at_its_last_line() -> None:
     lines = recording("gemini-chat", "document.json", WRITTEN)
     found = normalize("gemini-chat", lines, Context(stream="s"))
 
@@ -260,7 +260,7 @@ def test_a_document_is_told_with_its_last_line() -> None:
     assert of(SessionEvent, found)[0].ts == 1791361800000
 
 
-def test_a_document_without_its_end_is_shown_when_the_stream_ends() -> None:
+def test_truncated_document_is_unparsed_at_the_end() -> None:
     lines = recording("gemini-chat", "document.json", WRITTEN)[:-1]
 
     (found,) = normalize("gemini-chat", lines, Context(stream="s"))
@@ -270,7 +270,7 @@ def test_a_document_without_its_end_is_shown_when_the_stream_ends() -> None:
     check_survives("gemini-chat", lines)
 
 
-def test_lines_after_a_document_without_its_end_are_read() -> None:
+def test_lines_after_a_truncated_document_are_read() -> None:
     begun = recording("gemini-chat", "document.json", WRITTEN)[:9]
     lines = [*begun, *recording("gemini-chat", "read", RECORDED)]
 
@@ -280,7 +280,7 @@ def test_lines_after_a_document_without_its_end_are_read() -> None:
     assert said(found) == said(chat("read"))
 
 
-def test_a_document_read_again_gives_only_what_is_new() -> None:
+def test_repeated_document_emits_nothing_new() -> None:
     lines = recording("gemini-chat", "document.json", WRITTEN)
 
     once = normalize("gemini-chat", lines, Context(stream="s"))
@@ -289,7 +289,7 @@ def test_a_document_read_again_gives_only_what_is_new() -> None:
     assert outline(twice) == outline(once)
 
 
-def test_auto_knows_a_document_by_its_first_lines() -> None:
+def test_auto_recognises_a_document_by_its_first_lines() -> None:
     lines = recording("gemini-chat", "document.json", WRITTEN)
     normalizer = StreamNormalizer(Context(stream="s"))
 
@@ -315,5 +315,5 @@ def test_auto_knows_a_document_by_its_first_lines() -> None:
         message("g", "gemini", "", toolCalls=[{"name": "glob"}]),
     ],
 )
-def test_a_line_of_an_unknown_form_is_unparsed(line: dict[str, Any]) -> None:
+def test_unknown_form_is_unparsed(line: dict[str, Any]) -> None:
     assert {one.reason for one in of(Unparsed, read("gemini-chat", HEADER, line))} == {"unknown-type"}

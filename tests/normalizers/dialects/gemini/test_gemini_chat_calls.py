@@ -1,4 +1,4 @@
-"""Calls, results and subagents of Gemini CLI's saved chats."""
+"""Tests of the `gemini-chat` dialect: calls, results, subagents."""
 
 from tests.normalizers.dialects.gemini.helpers import ECHO, HEADER, WRITTEN, call, chat, message, response
 from tests.normalizers.reading import answer, calls, of, outline, read, results
@@ -7,7 +7,7 @@ from tooltap.protocol.events import Display, SessionEvent, ToolCall, ToolResult,
 # -- calls and results ------------------------------------------------------------------------------------------------
 
 
-def test_an_exit_code_is_read_from_the_text() -> None:
+def test_exit_code_is_read_from_the_text() -> None:
     # "Output: partial output\nboom: something broke\nExit Code: 3\nProcess Group PGID: 14321", `"status":"success"`.
     failed = results(chat("shell-fails"))["run_shell_command"]
 
@@ -20,13 +20,13 @@ def test_an_exit_code_is_read_from_the_text() -> None:
     assert failed.display is None
 
 
-def test_a_command_without_a_stated_code_has_none() -> None:
+def test_unstated_exit_code_is_absent() -> None:
     done = results(chat("parallel-calls"))["run_shell_command"]
 
     assert answer(done.output) == {"stdout": "done"}
 
 
-def test_calls_of_one_message_begin_before_the_first_ends() -> None:
+def test_parallel_calls_begin_before_the_first_result() -> None:
     assert outline(chat("parallel-calls"))[6:12] == [
         "tool-call Read",
         "tool-call Read",
@@ -37,7 +37,7 @@ def test_calls_of_one_message_begin_before_the_first_ends() -> None:
     ]
 
 
-def test_what_the_model_saw_is_the_answer_and_what_was_shown_the_display() -> None:
+def test_output_is_the_models_side_and_display_the_users() -> None:
     found = results(chat("glob-and-list"))
 
     assert answer(found["glob"].output) == {"matches": ["/tmp/ws/src/util.py", "/tmp/ws/src/app.py"]}
@@ -47,7 +47,7 @@ def test_what_the_model_saw_is_the_answer_and_what_was_shown_the_display() -> No
     assert {one.assistant_view for one in found.values()} == {None}
 
 
-def test_a_change_is_shown_as_its_diff() -> None:
+def test_display_of_a_change_is_its_diff() -> None:
     edited = results(chat("rewind-and-compaction", WRITTEN))["replace"]
 
     assert edited.output["message"] == "Successfully modified file: README.md (1 replacements)."
@@ -58,14 +58,14 @@ def test_a_change_is_shown_as_its_diff() -> None:
     )
 
 
-def test_a_web_search_has_its_sources() -> None:
+def test_web_search_lists_its_sources() -> None:
     assert results(chat("web"))["google_web_search"].output["results"] == [
         {"title": "Fixture page", "url": "http://127.0.0.1:18080/page"},
         {"snippet": "Search summary[1]: the fixture page says 42."},
     ]
 
 
-def test_errors_are_in_the_providers_words() -> None:
+def test_error_message_is_the_providers() -> None:
     missing = results(chat("read-missing"))["read_file"]
     unknown = results(chat("tool-errors"))["no_such_tool"]
 
@@ -78,7 +78,7 @@ def test_errors_are_in_the_providers_words() -> None:
     assert results(chat("question-unavailable"))["ask_user"].name == "AskUserQuestion"
 
 
-def test_a_picture_is_an_attachment_once() -> None:
+def test_image_is_attached_once() -> None:
     found = chat("picture")
 
     (seen,) = of(ToolResult, found)
@@ -88,7 +88,7 @@ def test_a_picture_is_an_attachment_once() -> None:
     assert "iVBOR" not in str(seen.output["_raw"])
 
 
-def test_mcp_tools_are_split_where_their_title_names_the_server() -> None:
+def test_mcp_name_is_split_by_the_title() -> None:
     found = chat("mcp")
 
     assert [one.name for one in of(ToolCall, found)] == [
@@ -104,11 +104,11 @@ def test_mcp_tools_are_split_where_their_title_names_the_server() -> None:
     assert [one.mime_type for one in picture.attachments] == ["image/png"]
 
 
-def test_in_2025_mcp_tools_had_bare_names() -> None:
+def test_bare_mcp_name_of_2025_is_split_by_the_title() -> None:
     assert calls(chat("document.json", WRITTEN))["get_figma_file"].name == "mcp__figma__get_figma_file"
 
 
-def test_refused_is_denied_and_stopped_is_cancelled() -> None:
+def test_refused_call_is_denied_and_stopped_call_cancelled() -> None:
     found = of(ToolResult, chat("document.json", WRITTEN))
 
     assert [(one.name, one.status, one.output["errorMessage"]) for one in found[-2:]] == [
@@ -117,7 +117,7 @@ def test_refused_is_denied_and_stopped_is_cancelled() -> None:
     ]
 
 
-def test_a_shell_result_of_2025_keeps_the_commands_own_error_lines() -> None:
+def test_shell_result_of_2025_keeps_error_lines_of_the_command() -> None:
     failed = of(ToolResult, chat("document.json", WRITTEN))[0]
 
     assert answer(failed.output) == {
@@ -127,7 +127,7 @@ def test_a_shell_result_of_2025_keeps_the_commands_own_error_lines() -> None:
     }
 
 
-def test_a_call_that_waits_is_updated_and_answered_by_the_message_after_it() -> None:
+def test_waiting_call_is_updated_then_answered() -> None:
     found = read(
         "gemini-chat",
         HEADER,
@@ -145,7 +145,7 @@ def test_a_call_that_waits_is_updated_and_answered_by_the_message_after_it() -> 
     assert result.output["file"]["content"] == "text"
 
 
-def test_a_command_in_the_background_is_acknowledged_once() -> None:
+def test_background_command_is_acknowledged_once() -> None:
     text = "Command moved to background (PID: 4711). Output hidden. Press Ctrl+B to view."
     result = [response("c", "run_shell_command", output=text)]
     found = read(
@@ -163,7 +163,7 @@ def test_a_command_in_the_background_is_acknowledged_once() -> None:
     ]
 
 
-def test_a_call_with_only_a_display_says_that_the_rest_is_unknown() -> None:
+def test_assistant_view_is_unknown_without_a_result() -> None:
     shown = call("c", "run_shell_command", resultDisplay="hello", result=None)
     found = read("gemini-chat", HEADER, message("u", "user", "Go."), message("g", "gemini", "", toolCalls=[shown]))
 
@@ -171,7 +171,7 @@ def test_a_call_with_only_a_display_says_that_the_rest_is_unknown() -> None:
     assert (result.assistant_view, answer(result.output)) == ("unknown", {"stdout": "hello"})
 
 
-def test_an_answer_to_an_unknown_call_has_a_synthetic_call() -> None:
+def test_result_of_an_unknown_call_has_a_synthetic_call() -> None:
     found = read("gemini-chat", HEADER, message("r", "user", [response("c", "glob", output="/w/a.py")]))
 
     (call,) = of(ToolCall, found)
@@ -182,7 +182,7 @@ def test_an_answer_to_an_unknown_call_has_a_synthetic_call() -> None:
 # -- subagents --------------------------------------------------------------------------------------------------------
 
 
-def test_a_subagents_call_is_a_task_whatever_its_tool_is_called() -> None:
+def test_subagent_call_is_a_task() -> None:
     found = chat("subagent-call", WRITTEN)
 
     task = calls(found)["codebase_investigator"]
@@ -193,7 +193,7 @@ def test_a_subagents_call_is_a_task_whatever_its_tool_is_called() -> None:
     }
 
 
-def test_a_subagents_chat_belongs_to_the_subagent() -> None:
+def test_subagent_chat_belongs_to_the_subagent() -> None:
     found = chat("subagent-chat", WRITTEN, session="root", parent="call")
 
     assert {(event.session, event.agent, event.parent) for event in found} == {

@@ -1,4 +1,4 @@
-"""Gemini CLI's stream, as its lines state it."""
+"""Tests of the `gemini-stream` dialect."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ def text(content: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
-def test_every_line_of_every_fixture_gives_events(path: Any) -> None:
+def test_every_fixture_line_has_events(path: Any) -> None:
     lines = read_recording(path.read_bytes())
     stats = statistics("gemini-stream", lines)
 
@@ -52,7 +52,7 @@ def test_every_line_of_every_fixture_gives_events(path: Any) -> None:
 # -- sessions, turns, messages ----------------------------------------------------------------------------------------
 
 
-def test_a_run_is_a_session_with_one_turn() -> None:
+def test_run_is_a_session_with_one_turn() -> None:
     found = stream("read")
 
     assert outline(found) == [
@@ -77,7 +77,7 @@ def test_a_run_is_a_session_with_one_turn() -> None:
     assert ended.ts == 1795293911357
 
 
-def test_pieces_of_text_are_one_message_until_something_else_comes() -> None:
+def test_text_deltas_become_one_message() -> None:
     assert said(stream("read")) == [
         ("user", "[[S1]] Read src/app.py and tell me what it does."),
         ("assistant", "I'll read the file."),
@@ -85,7 +85,7 @@ def test_pieces_of_text_are_one_message_until_something_else_comes() -> None:
     ]
 
 
-def test_text_that_is_no_piece_is_a_message_of_its_own() -> None:
+def test_whole_text_is_its_own_message() -> None:
     whole = {**text("Whole."), "delta": False}
 
     assert said(read("gemini-stream", INIT, PROMPT, text("A "), text("piece."), whole))[1:] == [
@@ -94,16 +94,16 @@ def test_text_that_is_no_piece_is_a_message_of_its_own() -> None:
     ]
 
 
-def test_the_used_tokens_count_the_cached_prompt_and_the_thoughts() -> None:
-    # 2,498 in total are 2,400 of prompt (1,800 cached), 84 of answer, and 14 that the line names nowhere: the saved
-    # chat of the same run has 7 thought tokens for each of its two requests.
+def test_usage_includes_cache_and_thoughts() -> None:
+    # 2,498 tokens in total: 2,400 of prompt (1,800 cached), 84 of answer, and 14 that the line does not name. The
+    # saved chat of the same run has 7 thought tokens for each of its two requests.
     (used,) = of(Usage, stream("read"))
 
     assert (used.scope, used.input_tokens, used.cache_read_tokens, used.output_tokens) == ("turn", 2400, 1800, 98)
     assert used.reasoning_tokens is None
 
 
-def test_a_run_without_an_end_is_cancelled_and_its_call_interrupted() -> None:
+def test_run_without_an_end_is_cancelled() -> None:
     found = stream("interrupted")
 
     assert turns(found) == [("t1", "started", False), ("t1", "cancelled", True)]
@@ -112,7 +112,7 @@ def test_a_run_without_an_end_is_cancelled_and_its_call_interrupted() -> None:
     assert turns(stream("overload")) == [("t1", "started", False), ("t1", "cancelled", True)]
 
 
-def test_an_api_error_fails_the_turn_in_the_providers_words() -> None:
+def test_api_error_fails_the_turn() -> None:
     found = stream("api-error")
 
     (notice,) = of(Notice, found)
@@ -121,20 +121,20 @@ def test_an_api_error_fails_the_turn_in_the_providers_words() -> None:
     assert turns(found)[-1] == ("t1", "failed", False)
 
 
-def test_an_error_line_is_a_notice_of_its_severity() -> None:
+def test_error_line_is_a_notice_of_its_severity() -> None:
     found = stream("shell-endings", WRITTEN)
 
     (notice,) = of(Notice, found)
     assert (notice.level, notice.text) == ("warning", "Loop detected, stopping execution")
 
 
-def test_a_cancelled_run_says_so() -> None:
+def test_cancelled_run_cancels_the_turn() -> None:
     ended = of(Turn, stream("shell-endings", WRITTEN))[-1]
 
     assert (ended.state, ended.reason, ended.synthetic) == ("cancelled", "FatalCancellationError", False)
 
 
-def test_a_new_process_ends_what_an_earlier_one_left_open() -> None:
+def test_new_process_ends_open_turns() -> None:
     other = {**INIT, "session_id": "two"}
     found = read("gemini-stream", INIT, PROMPT, use("a", "glob"), other, PROMPT, DONE, INIT)
 
@@ -152,20 +152,20 @@ def test_a_new_process_ends_what_an_earlier_one_left_open() -> None:
     assert results(found)["glob"].status == "interrupted"
 
 
-def test_the_same_session_again_is_resumed() -> None:
+def test_same_session_is_resumed() -> None:
     found = read("gemini-stream", INIT, PROMPT, DONE, INIT, PROMPT, DONE)
 
     assert [one.state for one in of(SessionEvent, found)] == ["started", "resumed"]
     assert [turn for turn, state, _ in turns(found) if state == "completed"] == ["t1", "t2"]
 
 
-def test_a_stream_tapped_from_the_middle_has_a_turn_that_we_opened() -> None:
+def test_stream_tapped_in_the_middle_has_a_synthetic_turn() -> None:
     found = read("gemini-stream", text("…ing."), DONE)
 
     assert turns(found) == [("t1", "started", True), ("t1", "completed", False)]
 
 
-def test_noise_between_the_lines_is_unparsed() -> None:
+def test_noise_is_unparsed() -> None:
     lines = recording("gemini-stream", "read", RECORDED)
     noisy = [Line(b"Loaded cached credentials."), *lines[:4], Line(b"(node:1) Warning: x"), *lines[4:]]
 
@@ -178,7 +178,7 @@ def test_noise_between_the_lines_is_unparsed() -> None:
     assert said(found) == said(stream("read"))
 
 
-def test_an_unknown_type_is_unparsed() -> None:
+def test_unknown_type_is_unparsed() -> None:
     (found,) = of(Unparsed, read("gemini-stream", {"type": "thought", "timestamp": NOW, "content": "Hm."}))
 
     assert found.reason == "unknown-type"
@@ -187,44 +187,44 @@ def test_an_unknown_type_is_unparsed() -> None:
 # -- tools ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_result_is_what_the_user_was_shown_and_never_called_more() -> None:
+def test_result_has_an_unknown_assistant_view() -> None:
     for name in ("read", "write", "edit", "grep", "todos", "shell", "topic"):
         for one in of(ToolResult, stream(name)):
             assert (one.status, one.assistant_view) == ("completed", "unknown"), name
 
 
-def test_a_result_without_output_is_a_success_of_which_nothing_is_known() -> None:
+def test_result_without_output_is_completed() -> None:
     assert answer(results(stream("write"))["write_file"].output) == {}
     assert answer(results(stream("grep"))["grep_search"].output) == {}
 
 
-def test_the_text_of_a_file_is_not_on_the_wire() -> None:
+def test_read_file_has_no_content() -> None:
     assert answer(results(stream("read"))["read_file"].output) == {}
 
 
-def test_a_shell_result_has_no_exit_code() -> None:
-    # Exit code 3; the line says `"status":"success"` and nothing of the code.
+def test_shell_result_has_no_exit_code() -> None:
+    # The command ended with exit code 3, but the line has `"status":"success"` and no code.
     failed = results(stream("shell-fails"))["run_shell_command"]
 
     assert failed.status == "completed"
     assert answer(failed.output) == {"stdout": "partial output\nboom: something broke"}
 
 
-def test_a_command_that_failed_without_output_is_shown_with_its_code() -> None:
+def test_failed_command_without_output_has_an_exit_code() -> None:
     failed = of(ToolResult, stream("shell-endings", WRITTEN))[0]
 
     assert (failed.status, failed.is_error) == ("failed", True)
     assert answer(failed.output) == {"stdout": "", "exit_code": 1, "errorMessage": "Command exited with code: 1"}
 
 
-def test_a_call_refused_by_policy_is_denied() -> None:
+def test_call_refused_by_policy_is_denied() -> None:
     refused = of(ToolResult, stream("shell-endings", WRITTEN))[1]
 
     assert (refused.status, refused.is_error) == ("denied", False)
     assert answer(refused.output) == {"errorMessage": "Tool execution denied by policy. Deletion is forbidden."}
 
 
-def test_a_command_in_the_background_outlives_its_turn() -> None:
+def test_background_command_outlives_its_turn() -> None:
     found = stream("shell-endings", WRITTEN)
     acknowledged, end = [one for one in of(ToolResult, found) if one.call_id.endswith("04000_0")]
 
@@ -233,7 +233,7 @@ def test_a_command_in_the_background_outlives_its_turn() -> None:
     assert found.index(end) > found.index(of(Turn, found)[-1])
 
 
-def test_a_command_stopped_by_a_timeout_is_cancelled_and_keeps_what_it_printed() -> None:
+def test_timed_out_command_is_cancelled_and_keeps_its_output() -> None:
     stopped = of(ToolResult, stream("shell-endings", WRITTEN))[3]
 
     assert stopped.status == "cancelled"
@@ -241,7 +241,7 @@ def test_a_command_stopped_by_a_timeout_is_cancelled_and_keeps_what_it_printed()
     assert stopped.output["errorMessage"].startswith("Command was automatically cancelled because")
 
 
-def test_an_error_says_what_the_model_was_told_and_shows_what_the_user_saw() -> None:
+def test_error_is_the_models_side_and_display_the_users() -> None:
     missing = results(stream("read-missing"))["read_file"]
 
     assert (missing.status, missing.is_error, missing.assistant_view) == ("failed", True, None)
@@ -249,7 +249,7 @@ def test_an_error_says_what_the_model_was_told_and_shows_what_the_user_saw() -> 
     assert missing.display == Display(origin="provider", text="File not found.")
 
 
-def test_a_tool_that_is_not_there_failed_and_its_error_is_not_its_output() -> None:
+def test_unknown_tool_fails_without_output() -> None:
     failed = results(stream("tool-unavailable"))["run_shell_command"]
 
     assert failed.status == "failed"
@@ -257,14 +257,14 @@ def test_a_tool_that_is_not_there_failed_and_its_error_is_not_its_output() -> No
     assert failed.display is None
 
 
-def test_a_sentence_about_a_result_is_not_the_result() -> None:
+def test_sentence_about_a_result_is_its_message() -> None:
     # google_web_search shows `Search results for "fixture page answer" returned.`
     found = results(stream("web"))["google_web_search"]
 
     assert answer(found.output) == {"message": 'Search results for "fixture page answer" returned.'}
 
 
-def test_results_are_tied_to_their_calls_by_id() -> None:
+def test_results_are_matched_by_id() -> None:
     found = stream("parallel-calls")
 
     assert [event.call_id for event in of(ToolCall, found)] == [event.call_id for event in of(ToolResult, found)]
@@ -294,21 +294,21 @@ def test_unicode_and_control_characters_are_kept() -> None:
     assert calls(found)["write_file"].input["content"] == "café 日本語 😀\ttab\n\x1b[31mred\x1b[0m\n"
 
 
-def test_mcp_tools_are_split_only_at_a_server_that_is_known() -> None:
+def test_mcp_name_is_split_only_at_a_known_server() -> None:
     assert calls(stream("mcp"))["mcp_fixture_change_title"].name == "mcp_fixture_change_title"
 
     known = calls(stream("mcp", mcp_servers=("fix", "fixture")))["mcp_fixture_change_title"]
     assert known.name == "mcp__fixture__change_title"
 
 
-def test_what_an_mcp_tool_shows_is_its_text() -> None:
+def test_mcp_output_is_its_text() -> None:
     found = results(stream("mcp"))
 
     assert answer(found["mcp_fixture_echo"].output) == {"value": "echo: hi there"}
     assert found["mcp_fixture_fail"].status == "failed"
 
 
-def test_a_result_of_an_unknown_call_takes_the_name_from_its_id() -> None:
+def test_unknown_call_takes_its_name_from_the_id() -> None:
     found = read("gemini-stream", result("run_shell_command__run_shell_command_1795293915501_0", output="hello"))
 
     (call,) = of(ToolCall, found)
@@ -322,7 +322,7 @@ def test_a_result_of_an_unknown_call_takes_the_name_from_its_id() -> None:
     assert nameless.name == "Unknown"
 
 
-def test_a_second_result_is_not_a_result() -> None:
+def test_second_result_is_skipped() -> None:
     lines = [INIT, PROMPT, use("a", "glob", pattern="*"), result("a"), result("a", output="again")]
 
     assert len(of(ToolResult, read("gemini-stream", *lines))) == 1

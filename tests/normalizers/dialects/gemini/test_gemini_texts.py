@@ -1,4 +1,4 @@
-"""What tools of Gemini CLI say in their texts. The older and rarer forms are those of the CLI's source."""
+"""Tests of the texts of Gemini CLI's tools. The older and rarer forms are from the CLI's source."""
 
 from typing import Any
 
@@ -42,13 +42,13 @@ CUT = (
         ("Output too large. …\nlast line\nExit Code: 2", {"stdout": "Output too large. …\nlast line", "exit_code": 2}),
     ],
 )
-def test_a_shell_result_is_read_as_far_as_it_is_stated(text: str, payload: dict[str, Any]) -> None:
+def test_shell_text_is_split_into_fields(text: str, payload: dict[str, Any]) -> None:
     value = read_text("Bash", text).value
 
     assert {key: item for key, item in value.items() if item is not None} == payload
 
 
-def test_what_the_shell_could_not_run_is_an_error_and_no_output() -> None:
+def test_spawn_failure_is_an_error_without_output() -> None:
     text = "Output: (empty)\nError: spawn bash ENOENT\nProcess Group PGID: 1"
 
     answer = read_text("Bash", text, "spawn bash ENOENT")
@@ -74,12 +74,12 @@ def test_what_the_shell_could_not_run_is_an_error_and_no_output() -> None:
         ("Command cancelled by user.", "Command cancelled by user.", None),
     ],
 )
-def test_a_stopped_command_is_cancelled(text: str, error: str, value: Any) -> None:
+def test_stopped_command_is_cancelled(text: str, error: str, value: Any) -> None:
     for answer in (read_text("Bash", text), read_shown_shell(text)):
         assert (answer.status, answer.error, answer.value) == ("cancelled", error, value)
 
 
-def test_a_command_ended_by_a_signal_failed() -> None:
+def test_command_killed_by_a_signal_failed() -> None:
     answer = read_shown_shell("Command terminated by signal: SIGKILL")
 
     assert (answer.status, answer.error, answer.value) == (
@@ -107,11 +107,11 @@ def test_a_command_ended_by_a_signal_failed() -> None:
         ("mcp__a__b", "text", "text"),
     ],
 )
-def test_texts_of_other_tools_are_taken_apart(name: str, text: str, value: Any) -> None:
+def test_texts_of_other_tools(name: str, text: str, value: Any) -> None:
     assert read_text(name, text).value == value
 
 
-def test_a_subagent_that_failed_says_so_only_in_words() -> None:
+def test_failed_subagent_is_known_by_its_text() -> None:
     answer = read_text("Task", "Subagent 'a' failed. Error: no model")
 
     assert (answer.status, answer.error) == ("failed", "no model")
@@ -125,7 +125,7 @@ def test_a_subagent_that_failed_says_so_only_in_words() -> None:
         "hi\n\n<hook_context>note</hook_context>",
     ],
 )
-def test_words_for_the_model_around_an_answer_are_taken_off(text: str) -> None:
+def test_unwrap_removes_tags_and_hook_notes(text: str) -> None:
     assert unwrap(text) == "hi"
 
 
@@ -139,7 +139,7 @@ def test_words_for_the_model_around_an_answer_are_taken_off(text: str) -> None:
         ("File not found: Tool execution denied by policy", "failed"),
     ],
 )
-def test_a_refusal_is_known_by_its_first_words(words: str, status: str) -> None:
+def test_refusal_is_known_by_its_first_words(words: str, status: str) -> None:
     shown = {"status": "error", "output": words, "error": {"type": "unknown", "message": words}}
     saved = {"status": "error", "result": [{"functionResponse": {"response": {"error": words}}}]}
 
@@ -147,7 +147,7 @@ def test_a_refusal_is_known_by_its_first_words(words: str, status: str) -> None:
         assert (answer.status, answer.error, answer.display) == (status, words, None)
 
 
-def test_words_about_an_error_are_not_the_content_of_a_file() -> None:
+def test_text_beside_an_error_is_not_file_content() -> None:
     response = {"output": "Error reading file", "error": "EACCES"}
     answer = read_call("Read", {"status": "error", "result": [{"functionResponse": {"response": response}}]})
 
@@ -164,11 +164,11 @@ def test_words_about_an_error_are_not_the_content_of_a_file() -> None:
         ([{"functionResponse": {"response": {}}}], None),
     ],
 )
-def test_results_of_any_form_are_read(result: Any, value: Any) -> None:
+def test_result_forms(result: Any, value: Any) -> None:
     assert read_call("tool", {"status": "success", "result": result}).value == value
 
 
-def test_names_are_in_ids_and_titles() -> None:
+def test_names_from_ids_and_titles() -> None:
     assert name_in_id("read_file__read_file_1795293911268_0") == "read_file"
     assert name_in_id("write_file-1700000000000-0123456789ab") == "write_file"
     assert name_in_id("toolu_01AbC") is None
