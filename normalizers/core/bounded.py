@@ -9,16 +9,17 @@ from typing import TypeVar
 
 __all__ = ["keep_newest", "make_room"]
 
+K = TypeVar("K")
 V = TypeVar("V")
 
 
-def make_room(table: dict[str, V], most: int) -> None:
+def make_room(table: dict[K, V], most: int) -> None:
     """Evict the oldest entries until one more fits into `most`."""
     while len(table) >= most:
         del table[next(iter(table))]
 
 
-def keep_newest(table: dict[str, V], most: int) -> None:
+def keep_newest(table: dict[K, V], most: int) -> None:
     """Evict the oldest entries of a table that holds more than `most`."""
     while len(table) > most:
         del table[next(iter(table))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["number", "record", "records", "string", "whole"]
+__all__ = ["first_string", "number", "record", "records", "string", "whole"]
 
 
 def record(value: Any) -> dict[str, Any]:
@@ -17,6 +17,11 @@ def records(value: Any) -> list[dict[str, Any]]:
 
 def string(value: Any) -> str | None:
     return value if isinstance(value, str) else None
+
+
+def first_string(value: dict[str, Any], *keys: str) -> str | None:
+    """The first non-empty string under the keys."""
+    return next((v for key in keys if (v := value.get(key)) and isinstance(v, str)), None)
 
 
 def whole(value: Any) -> int | None:

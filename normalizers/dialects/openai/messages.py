@@ -1,4 +1,4 @@
-"""Messages of Chat Completions, as servers answer with them and clients send them back: texts, thoughts, calls."""
+"""Messages of Chat Completions, as servers send them and clients send them back: texts, reasoning, calls."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from tooltap.normalizers.tools.payload import is_integer, nonblank, objects, strings
+from tooltap.normalizers.tools.payload import nonblank, strings
+from tooltap.normalizers.wire.values import first_string, number, record, records, whole
 
 __all__ = ["Msg", "ToolUse", "arguments_of", "digest_of", "result_ids", "text_of", "thought_of", "usage_of", "uses_of"]
 
@@ -25,53 +26,41 @@ class ToolUse(NamedTuple):
 
 
 def text_of(message: Msg) -> str:
-    """The text of a message; Mistral answers with parts, and a refusal takes the place of an answer."""
+    """The text of a message. Mistral sends parts; a refusal replaces the content."""
     content = message.get("content")
     if isinstance(content, str) and content:
         return content
-    texts = [part["text"] for part in objects(content) if part.get("type", "text") == "text" and _has_text(part)]
-    refusal = message.get("refusal")
-    return "".join(texts) or (refusal if isinstance(refusal, str) else "")
+    texts = _texts([part for part in records(content) if part.get("type", "text") == "text"])
+    return "".join(texts) or first_string(message, "refusal") or ""
 
 
 def thought_of(message: Msg) -> str:
     """The reasoning, which servers put in one of several places, or in two at once."""
-    for key in ("reasoning_content", "reasoning"):
-        if isinstance(message.get(key), str) and message[key]:
-            return str(message[key])
-    details = [part["text"] for part in objects(message.get("reasoning_details")) if _has_text(part)]
-    thinking = [part for one in objects(message.get("content")) for part in objects(one.get("thinking"))]
-    return "".join(details or [part["text"] for part in thinking if _has_text(part)])
+    if stated := first_string(message, "reasoning_content", "reasoning"):
+        return stated
+    thinking = [part for one in records(message.get("content")) for part in records(one.get("thinking"))]
+    return "".join(_texts(records(message.get("reasoning_details"))) or _texts(thinking))
 
 
-def _has_text(part: Msg) -> bool:
-    return isinstance(part.get("text"), str)
+def _texts(parts: list[Msg]) -> list[str]:
+    return [part["text"] for part in parts if isinstance(part.get("text"), str)]
 
 
 def uses_of(message: Msg) -> list[ToolUse]:
-    """The calls of a whole message, also the one of the time before there were several."""
-    entries = objects(message.get("tool_calls"))
-    legacy = message.get("function_call")
-    if not entries and isinstance(legacy, dict) and nonblank(legacy.get("name")):
+    """The calls of a whole message, and the `function_call` of the API before it had `tool_calls`."""
+    entries, legacy = records(message.get("tool_calls")), record(message.get("function_call"))
+    if not entries and nonblank(legacy.get("name")):
         entries = [{"type": "function", "function": legacy}]
     return [_use(entry) for entry in entries]
 
 
 def _use(entry: Msg) -> ToolUse:
     """A function, or a custom tool, which is called with text."""
-    function, custom = entry.get("function"), entry.get("custom")
-    if isinstance(custom, dict) and nonblank(custom.get("name")):
+    called, custom = record(entry.get("function")), record(entry.get("custom"))
+    arguments = called.get("arguments")
+    if nonblank(custom.get("name")):
         called, arguments = custom, custom.get("input")
-    else:
-        called = function if isinstance(function, dict) else {}
-        arguments = called.get("arguments")
-    name, call_id = called.get("name"), entry.get("id")
-    return ToolUse(
-        call_id if isinstance(call_id, str) and call_id else None,
-        name if isinstance(name, str) and name else None,
-        arguments,
-        entry,
-    )
+    return ToolUse(first_string(entry, "id"), first_string(called, "name"), arguments, entry)
 
 
 def arguments_of(stated: Any) -> Any:
@@ -93,34 +82,26 @@ def result_ids(message: Msg) -> list[str]:
 
 
 def digest_of(message: Msg) -> int:
-    """What makes a message the same when it is sent again; servers and clients add and drop everything else."""
+    """A CRC that stays the same when a message is sent again: servers and clients add and drop everything else."""
     names = [(use.id, use.name) for use in uses_of(message)]
     return zlib.crc32(msgspec.json.encode([message.get("role"), text_of(message), names, result_ids(message)]))
 
 
 def usage_of(usage: Msg) -> Msg | None:
-    """The fields of a usage event. The prompt includes what was cached; the total says whether reasoning is apart."""
-    prompt, output, total = (_count(usage, key) for key in ("prompt_tokens", "completion_tokens", "total_tokens"))
+    """The fields of a usage event. The prompt includes cached tokens; the total tells whether reasoning is separate."""
+    prompt, output, total = (whole(usage.get(key)) for key in ("prompt_tokens", "completion_tokens", "total_tokens"))
     if prompt is None and output is None:
         return None
-    inputs, outputs = (
-        details if isinstance(details := usage.get(key), dict) else {}
-        for key in ("prompt_tokens_details", "completion_tokens_details")
-    )
-    reasoning = _count(outputs, "reasoning_tokens")
+    inputs, outputs = record(usage.get("prompt_tokens_details")), record(usage.get("completion_tokens_details"))
+    reasoning = whole(outputs.get("reasoning_tokens"))
     if None not in (prompt, output, reasoning, total) and prompt + output + reasoning == total:  # type: ignore[operator]
         output = (output or 0) + (reasoning or 0)
-    read = _count(inputs, "cached_tokens")
-    cost = usage.get("cost")
+    cached = (inputs.get("cached_tokens"), usage.get("prompt_cache_hit_tokens"), usage.get("cached_tokens"))
     return {
         "input_tokens": prompt,
         "output_tokens": output,
-        "cache_read_tokens": read if read is not None else _count(usage, "prompt_cache_hit_tokens", "cached_tokens"),
-        "cache_write_tokens": _count(inputs, "cache_write_tokens"),
+        "cache_read_tokens": next((count for count in map(whole, cached) if count is not None), None),
+        "cache_write_tokens": whole(inputs.get("cache_write_tokens")),
         "reasoning_tokens": reasoning,
-        "cost_usd": float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None,
+        "cost_usd": number(usage.get("cost")),
     }
-
-
-def _count(usage: Msg, *keys: str) -> int | None:
-    return next((usage[key] for key in keys if is_integer(usage.get(key))), None)

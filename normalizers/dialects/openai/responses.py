@@ -1,10 +1,10 @@
-"""OpenAI's Responses API as it goes over the wire: requests, whole responses, and streamed events.
+"""The `openai-responses` dialect: OpenAI's Responses API as it goes over the wire.
 
-A line is a request body (`{"model", "input", …}`), a response (`{"object": "response", …}`), an error body, or an
-event (`{"type": "response.…", "sequence_number", …}`), with or without what frames server-sent events.
+A line is a request body (`{"model", "input", …}`), a response (`{"object": "response", …}`), an error body, or an event
+(`{"type": "response.…", "sequence_number", …}`), with or without the framing of server-sent events.
 
-A turn goes from the user's prompt over as many responses as it takes until one leaves no call for the client to run.
-Each item of a response comes up to four times (deltas, parts, the item, the whole response) and is told once, by its
+A turn lasts from the user's prompt over as many responses as it takes until one leaves no call for the client to run.
+An item of a response comes up to four times (deltas, parts, the item, the whole response) and is emitted once, by its
 place in the output: GitHub Copilot's server gives it another id each time.
 """
 
@@ -15,47 +15,44 @@ from typing import Any
 
 import msgspec
 
+from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.bodies import Bodies
-from tooltap.normalizers.core.calls import DUPLICATE_RESULT
-from tooltap.normalizers.core.calls_state import Call
-from tooltap.normalizers.core.parser import UNPARSED, WITH_EVENTS, Parser, skip
+from tooltap.normalizers.core.bounded import keep_newest
+from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import State
-from tooltap.normalizers.dialects.codex.text import Answer
 from tooltap.normalizers.dialects.openai.responses_items import (
     ItemCall,
+    PromptsState,
     answer_of,
     call_of,
+    first_new,
     is_answer,
     item_text,
+    new_prompts,
     own_answer,
     with_image,
 )
-from tooltap.normalizers.dialects.openai.responses_requests import PromptsState, first_new, new_prompts
-from tooltap.normalizers.tools.payload import objects
-from tooltap.normalizers.wire.values import whole
-from tooltap.protocol.events import Message, Notice, Reasoning, SessionEvent, Usage
-from tooltap.protocol.tapped import Direction
+from tooltap.normalizers.wire.decode import FRAMING
+from tooltap.normalizers.wire.values import number, record, records, string, whole
+from tooltap.protocol.events import Message, Reasoning, SessionEvent, Usage
 
 __all__ = ["OpenAIResponses"]
 
 MANY_ITEMS = 1_024
 """Items of one response that are told apart; further ones are read when the response is whole."""
 
-_ENDS = {
-    "response.completed": "completed",
-    "response.incomplete": "completed",
-    "response.failed": "failed",
-    "response.cancelled": "cancelled",
-}
 _OUTCOMES = {"completed": "completed", "incomplete": "completed", "failed": "failed", "cancelled": "cancelled"}
+"""Status of a response that has ended -> outcome of its turn."""
 _TEXT_DELTAS = {
-    "response.output_text.delta": ("assistant", "content_index"),
-    "response.refusal.delta": ("assistant", "content_index"),
-    "response.reasoning_summary_text.delta": ("reasoning", "summary_index"),
-    "response.reasoning_text.delta": ("reasoning", "content_index"),
+    "response.output_text.delta": ("assistant", "content_index", ""),
+    "response.refusal.delta": ("assistant", "content_index", ""),
+    "response.reasoning_summary_text.delta": ("reasoning", "summary_index", "s"),
+    "response.reasoning_text.delta": ("reasoning", "content_index", "r"),
 }
+"""Type -> (role, key of the block's number, mark of its block)."""
 _PIECE = re.compile(r"response\.[\w.]+\.(?:delta|done|added|partial_image)")
-"""A piece of an item that comes whole in `response.output_item.done`."""
+"""A part of an item that comes whole in `response.output_item.done`."""
 _PROGRESS = re.compile(
     r"response\.(?:queued|in_progress|\w+\.(?:in_progress|searching|interpreting|generating|completed|failed|incomplete))"
 )
@@ -64,137 +61,122 @@ _PROGRESS = re.compile(
 class ResponsesState(State, kw_only=True):
     model: str | None = None
     receiving: bool = False
-    """A response has begun whose end has not come."""
+    """A response has begun and not ended."""
     items: dict[str, str] = msgspec.field(default_factory=dict)
     """Of the response being received: place in the output -> the item's id when it was added."""
     told: dict[str, None] = msgspec.field(default_factory=dict)
-    """Places whose items are whole."""
+    """Places whose items are complete."""
     waiting: dict[str, None] = msgspec.field(default_factory=dict)
     """Calls of it that are for the client to run."""
     ended: str | None = None
     """Id of the last response that ended."""
     prompts: PromptsState = msgspec.field(default_factory=PromptsState)
     error: str | None = None
-    """An error was told that is not yet its turn's end."""
+    """Code of an error that was emitted, while its turn is open."""
 
 
 class OpenAIResponses(Parser):
     dialect = "openai-responses"
-    protocol = "openai"
-    default_provider = "openai"
-    SKIPS = frozenset(
-        {"blank", "lost", "framing", "partial", "progress", "history", "unchanged", "empty", "duplicate-result"}
-    )
-    state_type = ResponsesState
+    protocol = default_provider = "openai"
+    SKIPS = frozenset({FRAMING, "partial", "progress", "history", "unchanged", "empty"})
     DOCUMENTS = True
+    line = Lines("type")
+    state_type = ResponsesState
+    state: ResponsesState
 
-    def read(self, value: dict[str, Any], direction: Direction | None) -> str:
+    def read(self, value: Line) -> Skip:
+        """Bodies have no type, and the types of some events are known only by their form."""
         kind = value.get("type")
-        if kind == "response.create":
-            inner = value.get("response")
-            return self._request(inner if isinstance(inner, dict) else value)
-        if value.get("object") == "response":
+        if value.get("object") == "response" and kind != "response.create":
             return self._response(value)
-        if kind == "error" or (kind is None and isinstance(value.get("error"), dict)):
-            return self._error(value, is_body=kind is None)
-        if "input" in value and not isinstance(kind, str):
-            return self._request(value)
-        if isinstance(kind, str) and kind.startswith("response."):
-            return self._event(kind, value)
-        return self.unparsed("unknown-type", value)
+        if self.line.knows(kind):
+            return self.line.read(self, value)
+        if isinstance(kind, str):
+            is_piece, is_progress = _PIECE.fullmatch(kind), _PROGRESS.fullmatch(kind)
+            return "partial" if is_piece else "progress" if is_progress else self.unparsed("unknown-type", value)
+        if kind is None and isinstance(value.get("error"), dict):
+            self._error(value)
+            self._fail_turn()
+            self.state.error = None
+            return None
+        return self._request(value) if "input" in value else self.unparsed("unknown-type", value)
 
     def finish(self, reason: str) -> None:
-        if self.state.error is not None and self.turn is not None:
-            self._end_turn("failed", self.state.error)
+        self._fail_turn()
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
-    def _request(self, body: dict[str, Any]) -> str:
+    @line("response.create")
+    def _create(self, value: Line) -> Skip:
+        inner = value.get("response")
+        return self._request(inner if isinstance(inner, dict) else value)
+
+    def _request(self, body: Line) -> Skip:
         given = body.get("input")
-        items = [{"role": "user", "content": given}] if isinstance(given, str) else objects(given)
+        items = [{"role": "user", "content": given}] if isinstance(given, str) else records(given)
         calls = {call.id: (call, item) for item in items if (call := call_of(item)) is not None}
         new = first_new(items)
         events = len(self.items)
-        for number, item in enumerate(items):
+        for index, item in enumerate(items):
             if is_answer(item):
-                self._client_answer(item, calls if number >= new else {})
+                self._client_answer(item, calls if index >= new else {})
             elif item.get("type") == "mcp_approval_response":
                 self._approval(item)
         continues = body.get("previous_response_id") is not None
         prompts = new_prompts(items, new, self.state.prompts, continues=continues)
-        goes_on = self.state.error is None and len(self.items) > events
-        if prompts and self.turn is not None and not goes_on:  # what was running was broken off
+        has_answers = self.state.error is None and len(self.items) > events
+        if prompts and self.turn is not None and not has_answers:  # the user interrupted what was running
             self._end_turn("failed" if self.state.error else "cancelled", self.state.error)
         for prompt in prompts:
             self._prompt(prompt)
-        return WITH_EVENTS if len(self.items) > events else skip("history")
+        return None if len(self.items) > events else "history"
 
-    def _prompt(self, item: dict[str, Any]) -> None:
+    def _prompt(self, item: Line) -> None:
         bodies = Bodies(self)
         content = item.get("content")
         parts = [content] if isinstance(content, str) else bodies.take(content if isinstance(content, list) else [])
         if self.turn is None:
             self.start_turn()
-        texts = [text for part in parts if (text := item_text(part)) is not None]
-        message_id = item.get("id") if isinstance(item.get("id"), str) else None
-        self.emit(
-            Message, role="user", text="\n".join(texts), message_id=message_id, attachments=bodies.attachments or None
-        )
+        text = "\n".join(text for part in parts if (text := item_text(part)) is not None)
+        self.emit(Message, role="user", text=text, message_id=string(item.get("id")), attachments=bodies.attachments)
 
-    def _client_answer(self, item: dict[str, Any], known: dict[str, tuple[ItemCall, dict[str, Any]]]) -> str:
+    def _client_answer(self, item: Line, known: dict[str, tuple[ItemCall, Line]]) -> None:
+        """Read the client's result. `known`: the request's calls and their items, unless the result is history."""
         call_id = item.get("call_id") or item.get("id")
         if not isinstance(call_id, str):
-            return UNPARSED
+            return
         call, raw = known.get(call_id, (None, None))
         if self.calls.get(call_id) is None and call is not None:
             if self.calls.repeats(call_id, call.raw_name, call.value, name=call.name):
-                return DUPLICATE_RESULT
+                return
             self.ensure_turn()
             self.calls.open(call.id, call.raw_name, call.value, raw=raw, name=call.name)
-        if self.calls.get(call_id) is None:
-            return DUPLICATE_RESULT
-        return self._result(call_id, answer_of(item), item)
+        if self.calls.get(call_id) is not None:
+            self._result(call_id, answer_of(item), item, Bodies(self))
 
-    def _approval(self, item: dict[str, Any]) -> None:
+    def _approval(self, item: Line) -> None:
         request = item.get("approval_request_id")
         if isinstance(request, str) and self.permissions.is_pending(request):
-            reason = item.get("reason")
-            self.permissions.answer(
-                request,
-                "allowed" if item.get("approve") is True else "denied",
-                by="user",
-                message=reason if isinstance(reason, str) else None,
-            )
+            outcome = "allowed" if item.get("approve") is True else "denied"
+            self.permissions.answer(request, outcome, by="user", message=string(item.get("reason")))
 
     # -- responses ----------------------------------------------------------------------------------------------------
 
-    def _event(self, kind: str, value: dict[str, Any]) -> str:
-        response = value.get("response")
-        if kind == "response.created":
-            return self._begin_response(response if isinstance(response, dict) else {})
-        if kind in _ENDS:
-            response = response if isinstance(response, dict) else {}
-            return self._response({"status": kind.removeprefix("response."), **response})
-        if kind == "response.output_item.added":
-            return self._item(value, is_whole=False)
-        if kind == "response.output_item.done":
-            return self._item(value, is_whole=True)
-        if kind in _TEXT_DELTAS:
-            return self._delta(kind, value)
-        if _PIECE.fullmatch(kind):
-            return skip("partial")
-        if _PROGRESS.fullmatch(kind):
-            return skip("progress")
-        return self.unparsed("unknown-type", value)
+    @line("response.created")
+    def _created(self, value: Line) -> Skip:
+        return self._begin_response(record(value.get("response")))
 
-    def _begin_response(self, response: dict[str, Any]) -> str:
+    @line(*(f"response.{status}" for status in _OUTCOMES))
+    def _ended(self, value: Line) -> Skip:
+        return self._response({"status": value["type"].removeprefix("response."), **record(value.get("response"))})
+
+    def _begin_response(self, response: Line) -> Skip:
         state = self.state
         self._set_time(response.get("created_at"))
-        conversation = response.get("conversation")
-        if isinstance(conversation, dict) and isinstance(conversation.get("id"), str):
-            self.set_session(conversation["id"])
-        if state.error is not None and self.turn is not None:
-            self._end_turn("failed", state.error)
+        conversation = record(response.get("conversation")).get("id")
+        if isinstance(conversation, str):
+            self.set_session(conversation)
+        self._fail_turn()
         state.receiving, state.error = True, None
         state.items, state.told, state.waiting = {}, {}, {}
         model = response.get("model")
@@ -202,45 +184,42 @@ class OpenAIResponses(Parser):
             self.emit(SessionEvent, state="updated" if state.model else "started", model=model)
             state.model = model
         self.ensure_turn()
-        return WITH_EVENTS if self.items else skip("unchanged")
+        return None if self.items else "unchanged"
 
-    def _response(self, response: dict[str, Any]) -> str:
-        """A response as it stands: whole, unless it is one that is still being made."""
+    def _response(self, response: Line) -> Skip:
+        """Read a whole response; one that the server has not finished is only progress."""
         state = self.state
         outcome = _OUTCOMES.get(str(response.get("status")))
         if outcome is None:
-            return skip("progress")
-        response_id = response.get("id")
-        if isinstance(response_id, str) and response_id == state.ended:
-            return skip("unchanged")
+            return "progress"
+        response_id = string(response.get("id"))
+        if response_id is not None and response_id == state.ended:
+            return "unchanged"
         if not state.receiving:
             self._begin_response(response)
-        for index, item in enumerate(objects(response.get("output"))):
+        for index, item in enumerate(records(response.get("output"))):
             if str(index) not in state.told:
                 self._read_item(str(index), item, is_whole=True)
-        state.ended = response_id if isinstance(response_id, str) else None
+        state.ended = response_id
         self._set_time(response.get("completed_at"))
         self._end_response(response, outcome)
-        return WITH_EVENTS
+        return None
 
-    def _end_response(self, response: dict[str, Any], outcome: str) -> None:
-        state = self.state
-        details, error = response.get("incomplete_details"), response.get("error")
-        reason = response.get("status")
-        if isinstance(details, dict) and isinstance(details.get("reason"), str):
-            reason = details["reason"]
+    def _end_response(self, response: Line, outcome: str) -> None:
+        state, error = self.state, response.get("error")
+        reason = string(record(response.get("incomplete_details")).get("reason"))
+        reason = response.get("status") if reason is None else reason
         if isinstance(error, dict):
             reason = error.get("code") or error.get("type") or reason
             if state.error is None:
-                self._notice(error)
-        usage = _usage(response.get("usage"))
-        waits = outcome == "completed" and any(self.calls.get(call_id) is not None for call_id in state.waiting)
-        if waits:
+                self._error_notice(error)
+        usage = _usage(record(response.get("usage")))
+        if outcome == "completed" and any(self.calls.get(call_id) is not None for call_id in state.waiting):
             self.texts.flush_turn(self.session, str(self.turn))
             if usage:
                 self.emit(Usage, scope="step", **usage)
         else:
-            self._end_turn(outcome, reason if isinstance(reason, str) else None, usage)
+            self._end_turn(outcome, string(reason), usage)
         state.receiving = False
         state.items, state.told, state.waiting = {}, {}, {}
 
@@ -249,174 +228,135 @@ class OpenAIResponses(Parser):
         self.end_turn(outcome, reason=reason, synthetic=outcome == "cancelled" and reason is None, before=before)
         self.state.error = None
 
-    def _error(self, value: dict[str, Any], *, is_body: bool) -> str:
-        error = value["error"] if isinstance(value.get("error"), dict) else value
-        self._notice(error)
-        code = error.get("code") or error.get("type")
-        self.state.error = str(code or "error")
-        if is_body and self.turn is not None:
+    def _fail_turn(self) -> None:
+        """End the turn of an error after which nothing else came."""
+        if self.state.error is not None and self.turn is not None:
             self._end_turn("failed", self.state.error)
-        elif is_body:
-            self.state.error = None
-        return WITH_EVENTS
 
-    def _notice(self, error: dict[str, Any]) -> None:
-        text = error.get("message")
-        self.emit(
-            Notice,
-            level="error",
-            code="provider-error",
-            text=text if isinstance(text, str) else "",
-            data={key: error[key] for key in ("type", "code", "param") if isinstance(error.get(key), str)} or None,
-        )
+    @line("error")
+    def _error(self, value: Line) -> None:
+        error = value["error"] if isinstance(value.get("error"), dict) else value
+        self._error_notice(error)
+        self.state.error = str(error.get("code") or error.get("type") or "error")
 
-    def _set_time(self, seconds: Any) -> None:
-        if isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds < 10**11:
+    def _error_notice(self, error: Line) -> None:
+        data = {key: error[key] for key in ("type", "code", "param") if isinstance(error.get(key), str)}
+        self.notice("provider-error", string(error.get("message")), "error", data or None)
+
+    def _set_time(self, stated: Any) -> None:
+        seconds = number(stated)
+        if seconds is not None and 0 < seconds < 10**11:
             self.ts = round(seconds * 1000)
 
     # -- items of a response ------------------------------------------------------------------------------------------
 
-    def _item(self, value: dict[str, Any], *, is_whole: bool) -> str:
-        state = self.state
-        item, place = value.get("item"), str(value.get("output_index"))
-        if not isinstance(item, dict):
-            return self.unparsed("unknown-type", value)
+    @line("response.output_item.added", "response.output_item.done", item=dict)
+    def _item(self, value: Line) -> Skip:
+        state, item, place = self.state, value["item"], str(value.get("output_index"))
+        is_whole = value["type"] == "response.output_item.done"
         if place in state.told:
-            return skip("unchanged")
+            return "unchanged"
         if len(state.told) >= MANY_ITEMS:
-            return skip("partial")
+            return "partial"
         if place not in state.items and isinstance(item.get("id"), str):
             state.items[place] = item["id"]
-            if len(state.items) > MANY_ITEMS:
-                del state.items[next(iter(state.items))]
+            keep_newest(state.items, MANY_ITEMS)
         if is_whole:
             state.told[place] = None
         return self._read_item(place, item, is_whole=is_whole)
 
-    def _read_item(self, place: str, item: dict[str, Any], *, is_whole: bool) -> str:
+    def _read_item(self, place: str, item: Line, *, is_whole: bool) -> Skip:
         self.ensure_turn()
         events = len(self.items)
-        message_id = self.state.items.get(place) or (item["id"] if isinstance(item.get("id"), str) else None)
+        message_id = self.state.items.get(place) or string(item.get("id"))
         kind = item.get("type")
         if kind in ("message", "reasoning", "compaction", "mcp_list_tools", "mcp_approval_request") and not is_whole:
-            return skip("partial")
+            return "partial"
         if kind == "message":
             self._blocks(place, "assistant", item.get("content"), message_id, "")
         elif kind == "reasoning":
             self._blocks(place, "reasoning", item.get("summary"), message_id, "s")
             self._blocks(place, "reasoning", item.get("content"), message_id, "r")
         elif kind == "compaction":
-            self.emit(Notice, level="info", code="compaction", text="the conversation was compacted")
+            self.notice("compaction", "the conversation was compacted")
         elif kind == "mcp_list_tools":
-            self._servers_tools(item)
+            self._server_tools(item)
         elif is_answer(item):
-            return self._output_item(item) if is_whole else skip("partial")
+            return self._output_item(item) if is_whole else "partial"
         elif (call := call_of(item)) is not None:
             self._call(call, item, is_whole=is_whole)
         else:
             return self.unparsed("unknown-type", item)
-        return WITH_EVENTS if len(self.items) > events else skip("empty")
+        return None if len(self.items) > events else "empty"
 
     def _blocks(self, place: str, role: str, parts: Any, message_id: str | None, mark: str) -> None:
         for index, part in enumerate(parts if isinstance(parts, list) else []):
             self.texts.drop(f"{place}.{mark}{index}")
-            text = item_text(part)
-            if not text:
+            if not (text := item_text(part)):
                 continue
             if role == "reasoning":
                 self.emit(Reasoning, text=text, message_id=message_id, block=index)
             else:
                 self.emit(Message, role="assistant", text=text, message_id=message_id, block=index)
 
-    def _delta(self, kind: str, value: dict[str, Any]) -> str:
-        delta = value.get("delta")
-        if not isinstance(delta, str):
-            return self.unparsed("unknown-type", value)
-        role, key = _TEXT_DELTAS[kind]
+    @line(*_TEXT_DELTAS, delta=str)
+    def _delta(self, value: Line) -> Skip:
+        role, key, mark = _TEXT_DELTAS[value["type"]]
         place, block = str(value.get("output_index")), whole(value.get(key)) or 0
-        mark = "" if role == "assistant" else "s" if key == "summary_index" else "r"
+        message_id = self.state.items.get(place)
         self.ensure_turn()
-        self.texts.append(
-            role,
-            delta,
-            message_id=self.state.items.get(place),
-            block=block,
-            key=f"{place}.{mark}{block}",
-            preview=True,
-        )
-        return skip("partial") if not self.items else WITH_EVENTS
+        text_key = f"{place}.{mark}{block}"
+        self.texts.append(role, value["delta"], message_id=message_id, block=block, key=text_key, preview=True)
+        return None if self.items else "partial"
 
-    def _call(self, call: ItemCall, item: dict[str, Any], *, is_whole: bool) -> None:
-        known: Call | None = self.calls.get(call.id)
+    def _call(self, call: ItemCall, item: Line, *, is_whole: bool) -> None:
+        known = self.calls.get(call.id)
         value = call.value if is_whole else {}
         if known is None and self.calls.repeats(call.id, call.raw_name, value, name=call.name):
             return
         bodies = Bodies(self)
         item = bodies.take(with_image(item))
-        if not is_whole:
-            if known is None:
-                self.calls.open(call.id, call.raw_name, value, raw=item, name=call.name, status="pending")
-            return
         if known is None:
-            self.calls.open(call.id, call.raw_name, call.value, raw=item, name=call.name)
-        else:
-            status = None if known.status == "awaiting-permission" else "running"
-            self.calls.update(known, call.value, raw=item, name=call.name, status=status)
-        if item.get("type") == "mcp_approval_request":
-            if not self.permissions.is_pending(call.id):
-                self.permissions.ask(call.id, call_id=call.id)
-            self._wait_for(call.id)
+            status = "running" if is_whole else "pending"
+            self.calls.open(call.id, call.raw_name, value, raw=item, name=call.name, status=status)
+        elif is_whole:
+            changed = None if known.status == "awaiting-permission" else "running"
+            self.calls.update(known, value, raw=item, name=call.name, status=changed)
+        if not is_whole:
             return
-        answer = own_answer(item)
+        is_request = item.get("type") == "mcp_approval_request"
+        if is_request and not self.permissions.is_pending(call.id):
+            self.permissions.ask(call.id, call_id=call.id)
+        answer = None if is_request else own_answer(item)
         if answer is None:
-            self._wait_for(call.id)
+            self.state.waiting[call.id] = None
+            keep_newest(self.state.waiting, MANY_ITEMS)
         else:
             self._result(call.id, answer, item, bodies)
 
-    def _wait_for(self, call_id: str) -> None:
-        waiting = self.state.waiting
-        waiting[call_id] = None
-        if len(waiting) > MANY_ITEMS:
-            del waiting[next(iter(waiting))]
-
-    def _output_item(self, item: dict[str, Any]) -> str:
-        """What came of a call that OpenAI ran, in an item of its own; without an id it is the last call's."""
+    def _output_item(self, item: Line) -> Skip:
+        """Read the result of a call that OpenAI ran, in an item of its own; without an id it is the last call's."""
         call_id = item.get("call_id") or next(reversed(self.state.waiting), None)
         if not isinstance(call_id, str):
             return self.unparsed("no-call-id", item)
-        return self._result(call_id, answer_of(item), item)
+        return self._result(call_id, answer_of(item), item, Bodies(self))
 
-    def _result(self, call_id: str, answer: Answer, raw: dict[str, Any], bodies: Bodies | None = None) -> str:
-        bodies = bodies or Bodies(self)
-        value = bodies.take(answer.value)
-        return self.calls.result(
-            call_id,
-            value,
-            raw=bodies.take(raw),
-            status=answer.status,
-            error=answer.error,
-            duration_ms=answer.duration_ms,
-            attachments=bodies.attachments,
-        )
+    def _result(self, call_id: str, answer: Answer, raw: Line, bodies: Bodies) -> Skip:
+        value, raw = bodies.take(answer.value), bodies.take(raw)
+        return self.calls.answer(call_id, answer._replace(value=value, attachments=bodies.attachments), raw=raw)
 
-    def _servers_tools(self, item: dict[str, Any]) -> None:
+    def _server_tools(self, item: Line) -> None:
         server, error = item.get("server_label"), item.get("error")
-        if not isinstance(server, str):
-            return
-        self.emit(
-            SessionEvent, state="updated", mcp_servers=[{"name": server, "status": "failed" if error else "connected"}]
-        )
-        if error:
-            text = item_text(error) or str(error)
-            self.emit(Notice, level="warning", code="mcp-startup", text=text, data={"server": server})
+        if isinstance(server, str):
+            servers = [{"name": server, "status": "failed" if error else "connected"}]
+            self.emit(SessionEvent, state="updated", mcp_servers=servers)
+            if error:
+                self.notice("mcp-startup", item_text(error) or str(error), "warning", {"server": server})
 
 
-def _usage(usage: Any) -> dict[str, int]:
-    """Input tokens are the whole prompt already; reasoning is part of the output."""
-    if not isinstance(usage, dict):
-        return {}
-    inputs, outputs = usage.get("input_tokens_details"), usage.get("output_tokens_details")
-    inputs, outputs = (part if isinstance(part, dict) else {} for part in (inputs, outputs))
+def _usage(usage: Line) -> dict[str, int]:
+    """The fields of a usage event. Input tokens are the whole prompt already; reasoning is part of the output."""
+    inputs, outputs = record(usage.get("input_tokens_details")), record(usage.get("output_tokens_details"))
     counts = {
         "input_tokens": usage.get("input_tokens"),
         "output_tokens": usage.get("output_tokens"),

@@ -1,19 +1,34 @@
-"""Items of OpenAI's Responses API: what each says of a tool call, or of its result.
+"""Items of OpenAI's Responses API: the tool call or the result that an item is, and which items of a request are new.
 
-A call is an item (`function_call`, `shell_call`, `web_search_call`, …). What the client runs is answered by an item of
-its own (`<call>_output`) in the next request; what OpenAI runs has its result in the call's own item, or in an output
-item behind it.
+A call is an item (`function_call`, `shell_call`, `web_search_call`, …). The client answers the calls it runs with items
+of their own (`<call>_output`) in the next request; the result of a call that OpenAI runs is in the call's own item, or
+in an output item behind it. A request repeats the conversation, unless it names the response it continues.
 """
 
 from __future__ import annotations
 
+import zlib
 from typing import Any, NamedTuple
 
-from tooltap.normalizers.dialects.codex.text import Answer, read_answer
-from tooltap.normalizers.tools.payload import decode_json, objects
-from tooltap.normalizers.wire.values import whole
+import msgspec
 
-__all__ = ["ItemCall", "answer_of", "call_of", "is_answer", "item_text", "own_answer", "with_image"]
+from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.dialects.codex.text import read_answer
+from tooltap.normalizers.tools.payload import decode_json
+from tooltap.normalizers.wire.values import first_string, record, records, string, whole
+
+__all__ = [
+    "ItemCall",
+    "PromptsState",
+    "answer_of",
+    "call_of",
+    "first_new",
+    "is_answer",
+    "item_text",
+    "new_prompts",
+    "own_answer",
+    "with_image",
+]
 
 _ENVELOPE = frozenset({"id", "type", "status", "call_id"})
 _UNDONE = frozenset({"in_progress", "searching", "interpreting", "generating", "incomplete", "None"})
@@ -27,6 +42,7 @@ _NAMES = {
     "tool_search_call": "ToolSearch",
 }
 _CHANGES = {"create_file": "add", "update_file": "modify", "delete_file": "delete"}
+_CLIENT_ROLES = ("user", "system", "developer")
 
 
 class ItemCall(NamedTuple):
@@ -34,24 +50,23 @@ class ItemCall(NamedTuple):
     raw_name: str
     value: Any
     name: str | None
-    """Canonical, where the item's type says it."""
+    """The canonical name, where the item's type determines it."""
+
+
+# -- calls ------------------------------------------------------------------------------------------------------------
 
 
 def call_of(item: dict[str, Any]) -> ItemCall | None:
-    """The call an item is, if it is one."""
+    """The call that an item is, if it is one."""
     kind = str(item.get("type"))
-    if not (kind.endswith("_call") or kind == "mcp_approval_request"):
+    call_id = first_string(item, "approval_request_id", "call_id", "id")
+    if call_id is None or not (kind.endswith("_call") or kind == "mcp_approval_request"):
         return None
-    named = [item.get(key) for key in ("approval_request_id", "call_id", "id")]
-    call_id = next((one for one in named if isinstance(one, str) and one), None)
-    if call_id is None:
-        return None
-    name = item.get("name")
-    raw_name = name if isinstance(name, str) and name else kind
-    canonical = _NAMES.get(kind)
+    raw_name = first_string(item, "name") or kind
+    name = _NAMES.get(kind)
     if kind in ("mcp_call", "mcp_approval_request") and isinstance(item.get("server_label"), str):
-        canonical = f"mcp__{item['server_label']}__{raw_name}"
-    return ItemCall(call_id, raw_name, _value(kind, item), canonical)
+        name = f"mcp__{item['server_label']}__{raw_name}"
+    return ItemCall(call_id, raw_name, _value(kind, item), name)
 
 
 def _value(kind: str, item: dict[str, Any]) -> Any:
@@ -59,18 +74,18 @@ def _value(kind: str, item: dict[str, Any]) -> Any:
         return item.get("input")
     if "arguments" in item:
         return decode_json(item["arguments"])
+    action = item.get("action")
     if kind == "web_search_call":  # the sources are what it found
-        action = item.get("action")
         return {"action": {k: v for k, v in action.items() if k != "sources"}} if isinstance(action, dict) else None
     if kind == "apply_patch_call":
         return _patch(item.get("operation"))
-    if isinstance(action := item.get("action"), dict):
+    if isinstance(action, dict):
         return {key: value for key, value in action.items() if value not in ([], None)}
     return {key: value for key, value in item.items() if key not in _ENVELOPE | _RESULTS}
 
 
 def _patch(operation: Any) -> Any:
-    """An operation has one file's change; the `diff` of a new file is its lines, each behind a `+`."""
+    """An operation changes one file; the `diff` of a new file is its lines, each behind a `+`."""
     if not isinstance(operation, dict) or not isinstance(operation.get("path"), str):
         return operation
     kind, diff = operation.get("type"), operation.get("diff")
@@ -82,20 +97,22 @@ def _patch(operation: Any) -> Any:
     return {"changes": {operation["path"]: change}}
 
 
+# -- results ----------------------------------------------------------------------------------------------------------
+
+
 def own_answer(item: dict[str, Any]) -> Answer | None:
-    """The result in a call's own item, where OpenAI ran the tool and is done with it."""
-    kind, status = item.get("type"), item.get("status")
+    """The result in a call's own item, where OpenAI ran the tool and has finished."""
+    kind, status, error = item.get("type"), item.get("status"), item.get("error")
     if status == "failed" and kind not in ("shell_call", "local_shell_call", "apply_patch_call"):
-        error = item.get("error")
-        message = error.get("message") if isinstance(error, dict) else error
-        return Answer(None, "failed", message if isinstance(message, str) else None)
+        return Answer(None, "failed", string(error.get("message") if isinstance(error, dict) else error))
     if kind == "mcp_call":
-        return _mcp_answer(item)
+        if error:
+            return Answer(None, "failed", item_text(error) or str(error))
+        return Answer(decode_json(item["output"])) if item.get("output") is not None else None
     if str(status) in _UNDONE:
         return None
     if kind == "web_search_call":
-        action = item.get("action")
-        sources = action.get("sources") if isinstance(action, dict) else None
+        sources = record(item.get("action")).get("sources")
         return Answer({"results": sources} if isinstance(sources, list) else None)
     if kind == "file_search_call":
         return Answer({"matches": item["results"]} if isinstance(item.get("results"), list) else None)
@@ -107,18 +124,11 @@ def own_answer(item: dict[str, Any]) -> Answer | None:
 
 
 def with_image(item: dict[str, Any]) -> dict[str, Any]:
-    """The item with the picture it holds, if any, named as a body."""
+    """The item with the picture it holds, if any, under the keys of an output body."""
     if item.get("type") != "image_generation_call" or not isinstance(item.get("result"), str):
         return item
     rest = {key: value for key, value in item.items() if key != "result"}
     return {**rest, "data": item["result"], "mimeType": f"image/{item.get('output_format') or 'png'}"}
-
-
-def _mcp_answer(item: dict[str, Any]) -> Answer | None:
-    error = item.get("error")
-    if error:
-        return Answer(None, "failed", error if isinstance(error, str) else item_text(error) or str(error))
-    return Answer(decode_json(item["output"])) if item.get("output") is not None else None
 
 
 def is_answer(item: dict[str, Any]) -> bool:
@@ -126,21 +136,20 @@ def is_answer(item: dict[str, Any]) -> bool:
 
 
 def answer_of(item: dict[str, Any]) -> Answer:
-    """What an output item says came of its call."""
+    """The result in an output item."""
     output, kind = item.get("output"), item.get("type")
     if kind == "tool_search_output":
         return Answer({"tools": item.get("tools")})
     if kind == "shell_call_output" and isinstance(output, list):
-        return _shell_answer(objects(output))
-    answer = read_answer(output)
-    if item.get("status") == "failed" and answer.status == "completed":
-        text = output if isinstance(output, str) else None
-        return Answer(None if text else answer.value, "failed", text)
-    return answer
+        return _shell_answer(records(output))
+    read = read_answer(output)
+    if item.get("status") == "failed" and read.status == "completed":
+        return Answer(None if output and isinstance(output, str) else read.value, "failed", string(output))
+    return Answer(read.value, read.status, read.error, read.duration_ms)  # whatever it says of a session of Codex
 
 
 def _shell_answer(runs: list[dict[str, Any]]) -> Answer:
-    """One entry a command; the batch failed where one of them did."""
+    """The result of a batch, one entry for each command; the batch failed where one of them did."""
     outcomes = [run["outcome"] for run in runs if isinstance(run.get("outcome"), dict)]
     codes = [code for one in outcomes if (code := whole(one.get("exit_code"))) is not None]
     value: dict[str, Any] = {
@@ -150,11 +159,46 @@ def _shell_answer(runs: list[dict[str, Any]]) -> Answer:
     if codes:
         value["exit_code"] = next((code for code in codes if code), codes[-1])
     timed_out = any(one.get("type") == "timeout" for one in outcomes)
-    return Answer(value, "failed" if timed_out else "completed", "timeout" if timed_out else None)
+    return Answer(value, "failed", "timeout") if timed_out else Answer(value)
 
 
 def item_text(value: Any) -> str | None:
-    """The text of a content part, whatever it is called."""
+    """The text of a content part, under whichever key."""
     if not isinstance(value, dict):
-        return value if isinstance(value, str) else None
+        return string(value)
     return next((value[key] for key in ("text", "refusal", "message") if isinstance(value.get(key), str)), None)
+
+
+# -- requests ---------------------------------------------------------------------------------------------------------
+
+
+class PromptsState(msgspec.Struct):
+    """The user's messages of the last request."""
+
+    count: int = 0
+    crc: int = 0
+
+
+def first_new(items: list[dict[str, Any]]) -> int:
+    """Index of the first item since the model's last."""
+    for index in range(len(items) - 1, -1, -1):
+        item = items[index]
+        if not (is_answer(item) or item.get("role") in _CLIENT_ROLES or item.get("type") == "mcp_approval_response"):
+            return index + 1
+    return 0
+
+
+def new_prompts(items: list[dict[str, Any]], new: int, known: PromptsState, *, continues: bool) -> list[dict[str, Any]]:
+    """The user's messages that the last request did not hold; updates `known`. `new`: see `first_new`.
+
+    Where the messages of the last request do not begin this one, those since the model's last item are new."""
+    prompts = [(index, item) for index, item in enumerate(items) if item.get("role") == "user"]
+    crc, repeated = 0, 0
+    for count, (_, item) in enumerate(prompts, 1):
+        crc = zlib.crc32(msgspec.json.encode(item.get("content")), crc)
+        if (count, crc) == (known.count, known.crc) and not continues:
+            repeated = count
+    known.count, known.crc = len(prompts), crc
+    if repeated:
+        return [item for _, item in prompts[repeated:]]
+    return [item for index, item in prompts if index >= new]

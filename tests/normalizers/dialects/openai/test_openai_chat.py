@@ -1,4 +1,4 @@
-"""Chat Completions, requests and answers; the fixtures are written, in shapes that many hosts were seen to use."""
+"""Tests of the `openai-chat` dialect. Its fixtures are synthetic, in shapes that many hosts use."""
 
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,7 @@ def read_chat(*values: Any) -> list[Event]:
 # -- conversations ----------------------------------------------------------------------------------------------------
 
 
-def test_a_request_adds_only_what_is_new_to_the_conversation() -> None:
+def test_request_emits_only_new_messages() -> None:
     assert outline(chat("whole")) == [
         "turn started",
         "message user",
@@ -74,16 +74,16 @@ def test_a_request_adds_only_what_is_new_to_the_conversation() -> None:
     assert [one.text for one in of(Message, chat("whole"))] == ["How warm is it in Paris?", "18 degrees.", "Thanks."]
 
 
-def test_an_error_body_fails_the_turn() -> None:
+def test_error_body_fails_the_turn() -> None:
     (notice,) = of(Notice, chat("whole"))
 
     assert (notice.code, notice.text) == ("provider-error", "Rate limit reached")
     assert of(Turn, chat("whole"))[-1].reason == "rate_limit_exceeded"
 
 
-def test_what_a_first_request_already_holds_is_history() -> None:
-    told = {"role": "assistant", "content": "Hi."}
-    found = read_chat(request(user("Hello."), told, user("And?")), completion({"content": "So."}))
+def test_first_request_replays_its_history() -> None:
+    earlier = {"role": "assistant", "content": "Hi."}
+    found = read_chat(request(user("Hello."), earlier, user("And?")), completion({"content": "So."}))
 
     assert [(one.text, one.replay) for one in of(Message, found)] == [
         ("Hello.", True),
@@ -94,7 +94,7 @@ def test_what_a_first_request_already_holds_is_history() -> None:
     assert [turn.state for turn in of(Turn, found)] == ["started", "completed"]
 
 
-def test_requests_alone_tell_the_answers_they_repeat() -> None:
+def test_answers_are_read_from_requests_alone() -> None:
     called = {"role": "assistant", "content": None, "tool_calls": [use("c1", "bash", '{"command": "ls"}')]}
     found = read_chat(request(user("Go.")), request(user("Go."), called, result("c1", "a\n")))
 
@@ -103,7 +103,7 @@ def test_requests_alone_tell_the_answers_they_repeat() -> None:
     assert answer(answered.output) == {"stdout": "a\n"}
 
 
-def test_a_repeated_answer_may_come_in_two_messages() -> None:
+def test_repeated_answer_may_be_split_in_two_messages() -> None:
     said, called = {"role": "assistant", "content": "Look."}, {"role": "assistant", "tool_calls": [use("c1")]}
     found = read_chat(
         request(user("Go.")),
@@ -132,7 +132,7 @@ def test_deltas_become_one_text_and_whole_calls() -> None:
     assert [turn.state for turn in of(Turn, found)] == ["started", "completed"]
 
 
-def test_framing_and_blank_lines_are_accounted_for() -> None:
+def test_framing_and_blank_lines_are_counted() -> None:
     stats = statistics("openai-chat", recording("streamed"))
 
     assert stats.unparsed == 0
@@ -152,13 +152,13 @@ def test_framing_and_blank_lines_are_accounted_for() -> None:
         pytest.param([{"index": 0, **use("a", arguments={"n": 1})}], id="arguments-as-object"),
     ],
 )
-def test_deltas_that_lack_something_find_their_call(deltas: list[dict[str, Any]]) -> None:
+def test_incomplete_deltas_find_their_call(deltas: list[dict[str, Any]]) -> None:
     found = read_chat(*(chunk(tool_calls=[delta]) for delta in deltas), chunk("tool_calls"))
 
     assert [(one.call_id, one.name, one.input["n"]) for one in of(ToolCall, found)] == [("a", "look", 1)]
 
 
-def test_a_new_id_at_a_used_index_is_another_call() -> None:
+def test_new_id_at_a_used_index_is_another_call() -> None:
     found = read_chat(
         chunk(tool_calls=[{"index": 0, **use("a", arguments='{"n":1}')}]),
         chunk(tool_calls=[{"index": 0, **use("b", arguments='{"n":2}')}]),
@@ -168,8 +168,8 @@ def test_a_new_id_at_a_used_index_is_another_call() -> None:
     assert [(one.call_id, one.input["n"]) for one in of(ToolCall, found)] == [("a", 1), ("b", 2)]
 
 
-def test_a_request_that_comes_again_is_a_retry_until_it_is_answered() -> None:
-    """Recordings of OpenRouter have it after errors, where it is one, and after answers, where it asks for another."""
+def test_repeated_request_is_a_retry_until_answered() -> None:
+    """Recordings of OpenRouter have both: after errors it is a retry, after answers it requests another one."""
     error = {"error": {"message": "overloaded", "code": 503}}
     asked, answered = request(user("Go.")), completion({"content": "Done."})
 
@@ -184,7 +184,7 @@ def test_a_request_that_comes_again_is_a_retry_until_it_is_answered() -> None:
     ]
 
 
-def test_an_id_that_is_used_again_is_another_call() -> None:
+def test_reused_id_is_another_call() -> None:
     def round_of(text: str) -> list[dict[str, Any]]:
         called = {"role": "assistant", "tool_calls": [use("0")]}
         answered = request(user(text), called, result("0", text))
@@ -196,7 +196,7 @@ def test_an_id_that_is_used_again_is_another_call() -> None:
     assert [(one.call_id, one.output["value"]) for one in of(ToolResult, found)] == [("0", "One."), ("t2/0", "Two.")]
 
 
-def test_calls_without_an_id_and_of_the_time_before_there_were_several() -> None:
+def test_legacy_function_call_without_id() -> None:
     legacy = {"content": None, "function_call": {"name": "look", "arguments": "None"}}
     found = read_chat(
         request(user("Go.")),
@@ -208,8 +208,8 @@ def test_calls_without_an_id_and_of_the_time_before_there_were_several() -> None
     assert [(one.call_id, one.output["value"]) for one in of(ToolResult, found)] == [("call-1", "x")]
 
 
-def test_an_agents_tools_have_their_canonical_names() -> None:
-    """Both calls have the id `call_1` on the wire; the first result names its call in a list."""
+def test_agent_tools_have_canonical_names() -> None:
+    """Both calls have the id `call_1` on the wire. The first result names its call in a list."""
     found = chat("agent")
 
     assert [(one.call_id, one.name) for one in of(ToolCall, found)] == [("call_1", "Bash"), ("t1/call_1", "Read")]
@@ -219,14 +219,14 @@ def test_an_agents_tools_have_their_canonical_names() -> None:
     assert [turn.state for turn in of(Turn, found)] == ["started", "completed"]
 
 
-def test_results_that_name_their_calls_in_a_list() -> None:
+def test_result_may_name_its_calls_in_a_list() -> None:
     answered = {"role": "tool", "tool_call_ids": ["c1"], "content": "x"}
     called = {"role": "assistant", "tool_calls": [use("c1")]}
 
     assert [one.call_id for one in of(ToolResult, read_chat(request(user("Go."), called, answered)))] == ["c1"]
 
 
-def test_answers_in_parts() -> None:
+def test_answer_in_parts() -> None:
     """Mistral thinks in parts of the content."""
     thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}
     found = read_chat(completion({"content": [thinking, {"type": "text", "text": "4"}], "tool_calls": []}))
@@ -235,29 +235,29 @@ def test_answers_in_parts() -> None:
     assert [one.text for one in of(Message, found)] == ["4"]
 
 
-def test_an_answer_cut_off_is_not_lost() -> None:
+def test_truncated_answer_is_emitted() -> None:
     found = read_chat(chunk(content="Half a"), chunk(tool_calls=[{"index": 0, **use("a", arguments='{"n":')}]))
 
     assert [one.text for one in of(Message, found)] == ["Half a"]
     assert [one.status for one in of(ToolResult, found)] == ["interrupted"]
 
 
-def test_usage_comes_once_per_answer_and_says_what_was_cached() -> None:
-    """Line 2 states 40 prompt tokens, 30 of them cached; line 4 a total with 7 reasoning tokens beside the 5."""
+def test_usage_is_emitted_once_per_answer() -> None:
+    """Line 2 states 40 prompt tokens, 30 of them cached; line 4 a total that adds 7 reasoning tokens to the 5."""
     first, second = of(Usage, chat("whole"))
 
     assert (first.scope, first.input_tokens, first.output_tokens, first.cache_read_tokens) == ("step", 40, 10, 30)
     assert (second.input_tokens, second.output_tokens, second.reasoning_tokens) == (60, 12, 7)
 
 
-def test_a_host_may_repeat_its_figures_with_every_chunk() -> None:
+def test_usage_of_every_chunk_is_emitted_once() -> None:
     usage = [{**chunk(content="x"), "usage": {"prompt_tokens": 3, "completion_tokens": n}} for n in (1, 2)]
     found = read_chat(*usage, {**chunk("stop"), "usage": {"prompt_tokens": 3, "completion_tokens": 3}})
 
     assert [(one.input_tokens, one.output_tokens) for one in of(Usage, found)] == [(3, 3)]
 
 
-def test_messages_alone_are_read() -> None:
+def test_bare_messages_are_read() -> None:
     called = {"role": "assistant", "content": "Look.", "tool_calls": [use("c1")]}
     lines = (user("Go."), called, result("c1"), {"role": "assistant", "content": "Done."})
 

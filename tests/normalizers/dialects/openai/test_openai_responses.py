@@ -1,4 +1,4 @@
-"""OpenAI's Responses API: requests, whole responses, streamed events."""
+"""Tests of the `openai-responses` dialect: requests, whole responses, streamed events."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def ends(events: list[Any]) -> dict[str, tuple[str, str]]:
 # -- whole files --------------------------------------------------------------------------------------------------
 
 
-def test_a_turn_goes_over_as_many_responses_as_its_calls_take() -> None:
+def test_turn_lasts_over_the_responses_of_its_calls() -> None:
     events = recorded("streamed")
 
     assert turns(events) == [("started", None), ("completed", "completed"), ("started", None), ("cancelled", None)]
@@ -92,7 +92,7 @@ def test_a_turn_goes_over_as_many_responses_as_its_calls_take() -> None:
     assert [event.input_tokens for event in events if isinstance(event, Usage)] == [1200, 1500]
 
 
-def test_what_comes_four_times_is_told_once() -> None:
+def test_repeated_items_are_emitted_once() -> None:
     events = recorded("streamed")
 
     assert texts(events, "user") == ["Run the failing command.", "Thanks."]
@@ -103,13 +103,13 @@ def test_what_comes_four_times_is_told_once() -> None:
     ]
 
 
-def test_text_that_breaks_off_is_told_as_inferred() -> None:
+def test_incomplete_text_is_synthetic() -> None:
     last = [event for event in recorded("streamed") if isinstance(event, Message)][-1]
 
     assert (last.text, last.synthetic, last.message_id) == ("You are welcome", True, "msg_03")
 
 
-def test_a_streamed_call_is_told_at_once_and_its_arguments_when_they_are_whole() -> None:
+def test_streamed_call_is_updated_with_its_arguments() -> None:
     about = [event for event in recorded("streamed") if getattr(event, "call_id", None) == "call_S5a"]
 
     assert [type(event).__name__ for event in about] == ["ToolCall", "ToolUpdate", "ToolResult"]
@@ -124,7 +124,7 @@ def test_a_streamed_call_is_told_at_once_and_its_arguments_when_they_are_whole()
     assert about[2].output["_raw"]["type"] == "function_call_output"
 
 
-def test_tools_that_openai_runs_have_their_results_in_the_response() -> None:
+def test_hosted_tools_have_results_in_the_response() -> None:
     events = recorded("hosted-tools")
 
     assert ends(events) == {
@@ -148,7 +148,7 @@ def test_tools_that_openai_runs_have_their_results_in_the_response() -> None:
     assert texts(events, "assistant") == ["Done: https://zip1.example/a1", "I left the second alone."]
 
 
-def test_a_picture_is_kept_aside() -> None:
+def test_image_is_an_output_body() -> None:
     about = [
         one for one in recorded("hosted-tools") if isinstance(one, ToolCall | ToolResult) and one.call_id == "ig_01"
     ]
@@ -166,7 +166,7 @@ def test_a_picture_is_kept_aside() -> None:
     assert "iVBORw0KGgo" not in repr(about)
 
 
-def test_an_approval_and_the_call_it_is_for_are_one_call() -> None:
+def test_approval_request_and_its_call_are_one_call() -> None:
     events = recorded("hosted-tools")
 
     asked = [event.call_id for event in events if isinstance(event, PermissionRequest)]
@@ -176,7 +176,7 @@ def test_an_approval_and_the_call_it_is_for_are_one_call() -> None:
     assert [event.call_id for event in events if isinstance(event, ToolCall)][:3] == ["mcpr_01", "mcpr_02", "mcp_02"]
 
 
-def test_calls_for_the_client_are_answered_in_the_next_request() -> None:
+def test_client_tools_have_results_in_the_next_request() -> None:
     events = recorded("client-tools")
 
     assert ends(events) == {
@@ -191,7 +191,7 @@ def test_calls_for_the_client_are_answered_in_the_next_request() -> None:
     assert turns(events) == [("started", None), ("completed", "max_output_tokens")]
 
 
-def test_an_error_is_told_once_and_fails_its_turn() -> None:
+def test_error_is_emitted_once_and_fails_the_turn() -> None:
     events = recorded("errors")
 
     assert [event.data for event in events if isinstance(event, Notice)] == [
@@ -208,7 +208,7 @@ def test_an_error_is_told_once_and_fails_its_turn() -> None:
     assert texts(events, "user") == ["Hello?", "Still there?"]
 
 
-def test_items_are_known_by_their_place_where_ids_change() -> None:
+def test_items_are_known_by_place_where_ids_change() -> None:
     events = recorded("ids-change")
 
     assert texts(events, "assistant") == ["There are **3**."]
@@ -218,7 +218,7 @@ def test_items_are_known_by_their_place_where_ids_change() -> None:
 # -- single lines -------------------------------------------------------------------------------------------------
 
 
-def test_history_is_not_repeated() -> None:
+def test_history_is_skipped() -> None:
     first, second = request(user("a")), request(user("a"), said("b"), user("c"))
 
     events, classes = run(first, response(said("b")), second, second)
@@ -227,7 +227,7 @@ def test_history_is_not_repeated() -> None:
     assert classes[-1] == "skipped.history"
 
 
-def test_the_same_prompt_again_is_a_new_one() -> None:
+def test_same_prompt_again_is_new() -> None:
     again = request(user("go on"), said("b"), user("go on"))
 
     assert texts(run(request(user("go on")), response(said("b")), again)[0], "user") == ["go on", "go on"]
@@ -235,7 +235,7 @@ def test_the_same_prompt_again_is_a_new_one() -> None:
     assert texts(run(request(user("go on")), response(said("b")), continued)[0], "user") == ["go on", "go on"]
 
 
-def test_a_conversation_tapped_in_the_middle_begins_with_what_is_new() -> None:
+def test_conversation_tapped_in_the_middle_starts_at_new_items() -> None:
     history = [user("a"), function_call("old"), function_output("old"), said("b"), user("c"), function_call("new")]
 
     events, _ = run(request(*history, function_output("new")))
@@ -244,7 +244,7 @@ def test_a_conversation_tapped_in_the_middle_begins_with_what_is_new() -> None:
     assert texts(events, "user") == []
 
 
-def test_parallel_calls_answered_one_by_one_keep_their_results() -> None:
+def test_parallel_calls_have_their_own_results() -> None:
     calls = [function_call("a"), function_call("b")]
     answers = [calls[0], function_output("a"), calls[1], function_output("b")]
 
@@ -253,7 +253,7 @@ def test_parallel_calls_answered_one_by_one_keep_their_results() -> None:
     assert ends(events) == {"a": ("Bash", "completed"), "b": ("Bash", "completed")}
 
 
-def test_a_new_prompt_breaks_off_calls_that_wait() -> None:
+def test_new_prompt_interrupts_waiting_calls() -> None:
     later = request(user("x"), function_call("a"), user("stop"))
 
     events, _ = run(request(user("x")), response(function_call("a")), later)
@@ -262,7 +262,7 @@ def test_a_new_prompt_breaks_off_calls_that_wait() -> None:
     assert turns(events)[:3] == [("started", None), ("cancelled", None), ("started", None)]
 
 
-def test_a_response_polled_until_it_is_done_is_told_once() -> None:
+def test_polled_response_is_emitted_once() -> None:
     done = response(said("b"), id="r")
 
     events, classes = run(response(id="r", status="queued"), response(id="r", status="in_progress"), done, done)
@@ -271,13 +271,13 @@ def test_a_response_polled_until_it_is_done_is_told_once() -> None:
     assert classes == ["skipped.progress", "skipped.progress", "withEvents", "skipped.unchanged"]
 
 
-def test_a_conversation_names_the_session() -> None:
+def test_conversation_names_the_session() -> None:
     events, _ = run(response(said("b"), conversation={"id": "conv_1"}))
 
     assert {event.session for event in events if isinstance(event, Message)} == {"conv_1"}
 
 
-def test_new_kinds_of_calls_pass_through() -> None:
+def test_unknown_kind_of_call_passes_through() -> None:
     item = {"type": "teleport_call", "call_id": "t", "id": "tp_1", "action": {"to": "moon"}, "status": "completed"}
     answer = {"type": "teleport_call_output", "call_id": "t", "output": "arrived"}
 
@@ -287,7 +287,7 @@ def test_new_kinds_of_calls_pass_through() -> None:
     assert ends(events) == {"t": ("teleport_call", "completed")}
 
 
-def test_what_is_no_event_of_the_api_is_unparsed() -> None:
+def test_unknown_lines_are_unparsed() -> None:
     events, classes = run({"type": "response.teleported", "response": {}}, {"hello": 1}, response({"type": "dream"}))
 
     assert classes[:2] == ["unparsed", "unparsed"]
@@ -303,7 +303,7 @@ def test_what_is_no_event_of_the_api_is_unparsed() -> None:
         {"object": "chat.completion", "choices": []},
     ],
 )
-def test_relatives_are_not_taken_for_it(value: dict[str, Any]) -> None:
+def test_similar_formats_are_not_recognised(value: dict[str, Any]) -> None:
     normalizer = StreamNormalizer(Context(stream="s"))
     normalizer.feed(orjson.dumps(value))
 
