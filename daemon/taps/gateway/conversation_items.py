@@ -11,8 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
-from tooltap.normalizers.dialects.openai.calls import PendingCall, collect
-from tooltap.normalizers.dialects.openai.messages import digest_of, text_of, uses_of
+from tooltap.normalizers.dialects.openai.messages import PendingCall, collect, digest_of, text_of, uses_of
 from tooltap.normalizers.dialects.openai.responses_items import is_answer, item_text
 from tooltap.normalizers.tools.payload import objects
 

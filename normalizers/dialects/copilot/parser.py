@@ -1,13 +1,14 @@
 """The `copilot-json` dialect: `copilot --output-format json`.
 
-Learned from Copilot CLI 1.0.102. Every line has `type`, `data`, `id` and `timestamp`, a subagent's line also `agentId`;
-the last line, `result`, is flat, and the first to name the session. What Copilot calls a turn is one request to the
-model with its tools. Our turn goes from the user's message to `assistant.idle`.
+Learned from Copilot CLI 1.0.102; types that are not in recordings are from the session events of GitHub's Copilot SDK.
+Every line has `type`, `data`, `id` and `timestamp`, a subagent's line also `agentId`; the last line, `result`, is flat,
+and the first to name the session. What Copilot calls a turn is one request to the model with its tools. Our turn lasts
+from the user's message to `assistant.idle`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -21,7 +22,6 @@ from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.running import Running, RunningState
 from tooltap.normalizers.core.state import State
 from tooltap.normalizers.dialects.copilot.results import read_result
-from tooltap.normalizers.dialects.copilot.tables import DENIED_BY, NOTICES, SKIPPED
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import record, records, string, whole
 from tooltap.protocol.events import Message, OutputRef, Reasoning, SessionEvent, Usage
@@ -30,6 +30,64 @@ __all__ = ["CopilotJson"]
 
 MANY_AGENTS = 1_024
 MANY_SERVERS = 256
+
+
+class NoticeOf(NamedTuple):
+    level: str
+    code: str
+    key: str
+    """The key of its text."""
+    keys: tuple[str, ...] | None = None
+    """What its data has of the line's; None: all of it."""
+    outcome: str | None = None
+    """How the open turn will end, now that this has happened."""
+
+
+_SKIPPED = {
+    "partial": "assistant.message_start assistant.streaming_delta assistant.tool_call_delta"
+    " tool.execution_partial_result",
+    "step": "assistant.turn_start assistant.turn_end",
+    "model-call": "model.call_start model.call_final_result",
+    "background-tasks": "session.background_tasks_changed",
+    "mcp-startup": "session.mcp_server_tools_loaded",
+    "catalogue": "session.skills_loaded session.extensions_loaded session.custom_agents_updated",
+    "subagent-setup": "subagent.configured subagent.selected subagent.deselected",
+    "hook-start": "hook.start",
+    "queue": "pending_messages.modified command.queued command.execute command.completed",
+    "prompt-context": "system.message skill.invoked",
+    "workspace": "session.context_changed session.workspace_file_changed session.plan_changed",
+    "compaction-start": "session.compaction_start",
+}
+"""Reason -> types of lines that carry no event."""
+
+_REQUEST_KEYS = ("statusCode", "retryAttempt", "failureKind", "errorType")
+
+_NOTICES = {
+    "abort": NoticeOf("warning", "interrupt", "reason", (), "cancelled"),
+    "assistant.intent": NoticeOf("info", "intent", "intent"),
+    "assistant.turn_retry": NoticeOf("warning", "retry", "reason", ()),
+    # One request failed; Copilot may try it again.
+    "model.call_failure": NoticeOf("warning", "provider-error", "errorMessage", _REQUEST_KEYS),
+    "session.compaction_complete": NoticeOf("info", "compaction", "summaryContent"),
+    "session.error": NoticeOf("error", "provider-error", "message", ("errorType", "statusCode"), "failed"),
+    "session.handoff": NoticeOf("info", "handoff", "summary"),
+    "session.mode_changed": NoticeOf("info", "config", "newMode"),
+    "session.shutdown": NoticeOf("info", "shutdown", "shutdownType"),
+    "session.snapshot_rewind": NoticeOf("info", "rewound", "upToEventId"),
+    "session.task_complete": NoticeOf("info", "task-complete", "summary"),
+    "session.truncation": NoticeOf("info", "compaction", "performedBy"),
+    "session.warning": NoticeOf("warning", "warning", "message"),
+    "system.notification": NoticeOf("info", "notification", "content"),
+}
+
+_DENIED_BY = {
+    "denied-by-rules": "policy",
+    "denied-by-content-exclusion-policy": "policy",
+    "denied-by-permission-request-hook": "hook",
+    "denied-interactively-by-user": "user",
+    "denied-no-approval-rule-and-could-not-request-from-user": "policy",
+}
+"""Kind of a denied permission -> who denied it."""
 
 
 class CopilotState(State, kw_only=True):
@@ -48,7 +106,7 @@ class CopilotJson(Parser):
     dialect = "copilot-json"
     protocol = default_provider = "copilot"
     SKIPS = frozenset({"empty", "unchanged"})
-    line = Lines("type", skip=SKIPPED)
+    line = Lines("type", skip={kind: reason for reason, kinds in _SKIPPED.items() for kind in kinds.split()})
     state_type = CopilotState
     state: CopilotState
 
@@ -143,9 +201,9 @@ class CopilotJson(Parser):
 
     # -- notices and usage --------------------------------------------------------------------------------------
 
-    @line(*NOTICES)
+    @line(*_NOTICES)
     def _notice(self, value: Line, data: Line) -> None:
-        level, code, key, keys, outcome = NOTICES[value["type"]]
+        level, code, key, keys, outcome = _NOTICES[value["type"]]
         self.state.outcome = outcome or self.state.outcome
         self.notice(code, string(data.get(key)), level, data if keys is None else _stated(data, *keys) or None)
 
@@ -314,7 +372,7 @@ class CopilotJson(Parser):
         if value["type"] == "permission.completed":
             kind = string(record(data.get("result")).get("kind")) or ""
             outcome = "allowed" if kind.startswith("approved") else "denied"
-            self.permissions.answer(permission_id, outcome, by=DENIED_BY.get(kind))
+            self.permissions.answer(permission_id, outcome, by=_DENIED_BY.get(kind))
         else:
             request = record(data.get("permissionRequest"))
             call_id = string(request.get("toolCallId"))

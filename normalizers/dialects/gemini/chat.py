@@ -23,8 +23,7 @@ from tooltap.normalizers.core.calls import UNKNOWN_TOOL
 from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser, best
 from tooltap.normalizers.core.state import State
-from tooltap.normalizers.dialects.gemini.results import mcp_name, read_call, read_response
-from tooltap.normalizers.dialects.gemini.texts import parts_of, text_of
+from tooltap.normalizers.dialects.gemini.results import mcp_name, parts_of, read_call, read_response, text_of
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import record, records, string, whole
@@ -260,7 +259,7 @@ class GeminiChat(Parser):
         outcome = self._calls(calls, parts)
         if not emitted.tokens and isinstance(message.get("tokens"), dict):
             emitted.tokens = True
-            self._usage(message["tokens"])
+            self.emit(Usage, scope="step", **_usage(message["tokens"]))
         if len(self.items) == events:
             return outcome
         self.state.outcome = "completed" if emitted.chars and not calls else "cancelled"
@@ -270,19 +269,6 @@ class GeminiChat(Parser):
         self.ensure_turn()
         self.emit(kind, message_id=message["id"], block=emitted.blocks, **fields)
         emitted.blocks += 1
-
-    def _usage(self, tokens: Line) -> None:
-        """What one request used. `input` is the prompt without what the API's own tools add to it (`tool`), `output`
-        the answer without its thoughts; `total` is the sum of the four."""
-        prompt, tool, answer, thoughts = (whole(tokens.get(key)) for key in ("input", "tool", "output", "thoughts"))
-        self.emit(
-            Usage,
-            scope="step",
-            input_tokens=_sum(prompt, tool),
-            output_tokens=_sum(answer, thoughts),
-            cache_read_tokens=whole(tokens.get("cached")),
-            reasoning_tokens=thoughts,
-        )
 
     def _end_turn(self, outcome: str, *, reason: str | None = None, synthetic: bool = True) -> None:
         if self.turn is not None:
@@ -383,6 +369,17 @@ def _crc(text: str) -> int:
     return zlib.crc32(text.encode())
 
 
+def _usage(tokens: Line) -> dict[str, int | None]:
+    """What one request used. `input` is the prompt without what the API's own tools add to it (`tool`), `output` the
+    answer without its thoughts; `total` is the sum of the four."""
+    prompt, tool, answer, thoughts = (whole(tokens.get(key)) for key in ("input", "tool", "output", "thoughts"))
+    return {
+        "input_tokens": _sum(prompt, tool),
+        "output_tokens": _sum(answer, thoughts),
+        "cache_read_tokens": whole(tokens.get("cached")),
+        "reasoning_tokens": thoughts,
+    }
+
+
 def _sum(*counts: int | None) -> int | None:
-    stated = [count for count in counts if count is not None]
-    return sum(stated) if stated else None
+    return sum(count or 0 for count in counts) if any(count is not None for count in counts) else None

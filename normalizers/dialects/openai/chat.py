@@ -17,11 +17,12 @@ from tooltap.normalizers.core.calls import UNKNOWN_TOOL
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.parser import Parser, best
 from tooltap.normalizers.core.state import State
-from tooltap.normalizers.dialects.openai.calls import PendingCall, collect
 from tooltap.normalizers.dialects.openai.messages import (
     Msg,
+    PendingCall,
     ToolUse,
     arguments_of,
+    collect,
     digest_of,
     result_ids,
     text_of,

@@ -26,10 +26,9 @@ from tooltap.normalizers.dialects.openai.responses_items import (
     PromptsState,
     answer_of,
     call_of,
-    first_new,
     is_answer,
     item_text,
-    new_prompts,
+    news_of,
     own_answer,
     with_image,
 )
@@ -87,7 +86,10 @@ class OpenAIResponses(Parser):
     def read(self, value: Line) -> Skip:
         """Bodies have no type, and the types of some events are known only by their form."""
         kind = value.get("type")
-        if value.get("object") == "response" and kind != "response.create":
+        if kind == "response.create":
+            inner = value.get("response")
+            return self._request(inner if isinstance(inner, dict) else value)
+        if value.get("object") == "response":
             return self._response(value)
         if self.line.knows(kind):
             return self.line.read(self, value)
@@ -106,24 +108,18 @@ class OpenAIResponses(Parser):
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
-    @line("response.create")
-    def _create(self, value: Line) -> Skip:
-        inner = value.get("response")
-        return self._request(inner if isinstance(inner, dict) else value)
-
     def _request(self, body: Line) -> Skip:
         given = body.get("input")
         items = [{"role": "user", "content": given}] if isinstance(given, str) else records(given)
         calls = {call.id: (call, item) for item in items if (call := call_of(item)) is not None}
-        new = first_new(items)
+        continues = body.get("previous_response_id") is not None
+        new, prompts = news_of(items, self.state.prompts, continues=continues)
         events = len(self.items)
         for index, item in enumerate(items):
             if is_answer(item):
                 self._client_answer(item, calls if index >= new else {})
             elif item.get("type") == "mcp_approval_response":
                 self._approval(item)
-        continues = body.get("previous_response_id") is not None
-        prompts = new_prompts(items, new, self.state.prompts, continues=continues)
         has_answers = self.state.error is None and len(self.items) > events
         if prompts and self.turn is not None and not has_answers:  # the user interrupted what was running
             self._end_turn("failed" if self.state.error else "cancelled", self.state.error)
@@ -273,10 +269,10 @@ class OpenAIResponses(Parser):
         if kind in ("message", "reasoning", "compaction", "mcp_list_tools", "mcp_approval_request") and not is_whole:
             return "partial"
         if kind == "message":
-            self._blocks(place, "assistant", item.get("content"), message_id, "")
+            self._blocks(place, "", item.get("content"), message_id)
         elif kind == "reasoning":
-            self._blocks(place, "reasoning", item.get("summary"), message_id, "s")
-            self._blocks(place, "reasoning", item.get("content"), message_id, "r")
+            self._blocks(place, "s", item.get("summary"), message_id)
+            self._blocks(place, "r", item.get("content"), message_id)
         elif kind == "compaction":
             self.notice("compaction", "the conversation was compacted")
         elif kind == "mcp_list_tools":
@@ -289,15 +285,13 @@ class OpenAIResponses(Parser):
             return self.unparsed("unknown-type", item)
         return None if len(self.items) > events else "empty"
 
-    def _blocks(self, place: str, role: str, parts: Any, message_id: str | None, mark: str) -> None:
+    def _blocks(self, place: str, mark: str, parts: Any, message_id: str | None) -> None:
+        """Emit the parts of a message, or with a mark those of a reasoning item."""
         for index, part in enumerate(parts if isinstance(parts, list) else []):
             self.texts.drop(f"{place}.{mark}{index}")
-            if not (text := item_text(part)):
-                continue
-            if role == "reasoning":
-                self.emit(Reasoning, text=text, message_id=message_id, block=index)
-            else:
-                self.emit(Message, role="assistant", text=text, message_id=message_id, block=index)
+            if text := item_text(part):
+                kind, fields = (Reasoning, {}) if mark else (Message, {"role": "assistant"})
+                self.emit(kind, text=text, message_id=message_id, block=index, **fields)
 
     @line(*_TEXT_DELTAS, delta=str)
     def _delta(self, value: Line) -> Skip:

@@ -22,10 +22,9 @@ __all__ = [
     "PromptsState",
     "answer_of",
     "call_of",
-    "first_new",
     "is_answer",
     "item_text",
-    "new_prompts",
+    "news_of",
     "own_answer",
     "with_image",
 ]
@@ -179,19 +178,12 @@ class PromptsState(msgspec.Struct):
     crc: int = 0
 
 
-def first_new(items: list[dict[str, Any]]) -> int:
-    """Index of the first item since the model's last."""
-    for index in range(len(items) - 1, -1, -1):
-        item = items[index]
-        if not (is_answer(item) or item.get("role") in _CLIENT_ROLES or item.get("type") == "mcp_approval_response"):
-            return index + 1
-    return 0
+def news_of(items: list[dict[str, Any]], known: PromptsState, *, continues: bool) -> tuple[int, list[dict[str, Any]]]:
+    """Index of a request's first item since the model's last, and the user's messages that are new; updates `known`.
 
-
-def new_prompts(items: list[dict[str, Any]], new: int, known: PromptsState, *, continues: bool) -> list[dict[str, Any]]:
-    """The user's messages that the last request did not hold; updates `known`. `new`: see `first_new`.
-
-    Where the messages of the last request do not begin this one, those since the model's last item are new."""
+    New are those that the last request did not hold. Where its messages do not begin this one, or this one continues a
+    response, those since the model's last item are new."""
+    new = next((index + 1 for index in range(len(items) - 1, -1, -1) if not _is_of_client(items[index])), 0)
     prompts = [(index, item) for index, item in enumerate(items) if item.get("role") == "user"]
     crc, repeated = 0, 0
     for count, (_, item) in enumerate(prompts, 1):
@@ -200,5 +192,9 @@ def new_prompts(items: list[dict[str, Any]], new: int, known: PromptsState, *, c
             repeated = count
     known.count, known.crc = len(prompts), crc
     if repeated:
-        return [item for _, item in prompts[repeated:]]
-    return [item for index, item in prompts if index >= new]
+        return new, [item for _, item in prompts[repeated:]]
+    return new, [item for index, item in prompts if index >= new]
+
+
+def _is_of_client(item: dict[str, Any]) -> bool:
+    return is_answer(item) or item.get("role") in _CLIENT_ROLES or item.get("type") == "mcp_approval_response"

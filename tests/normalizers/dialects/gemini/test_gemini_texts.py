@@ -4,8 +4,15 @@ from typing import Any
 
 import pytest
 
-from tooltap.normalizers.dialects.gemini.results import mcp_name, name_in_id, read_call, read_shown
-from tooltap.normalizers.dialects.gemini.texts import read_shown_shell, read_text, unwrap
+from tooltap.normalizers.dialects.gemini.results import (
+    mcp_name,
+    name_in_id,
+    read_call,
+    read_shown,
+    read_shown_shell,
+    read_text,
+    unwrap,
+)
 
 TAIL = "Signal: 0\nBackground PIDs: (none)\nProcess Group PGID: 88536"
 CUT = (
