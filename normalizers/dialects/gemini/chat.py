@@ -33,7 +33,7 @@ __all__ = ["GeminiChat"]
 
 _SNAPSHOT = "<state_snapshot>"
 _HARNESS = ("<session_context>", "<hook_context>", _SNAPSHOT)
-"""How texts begin that are among the user's parts, but that no user wrote."""
+"""First words of texts among the user's parts that the user did not write."""
 _AFTER_SNAPSHOT = "Got it. Thanks for the additional context!"
 """What the CLI has the model answer to a summary of the history (`chatCompressionService.ts`)."""
 _NOTES = (
@@ -41,7 +41,7 @@ _NOTES = (
     ("Chat history compressed", "compaction"),
     ("Context compressed", "compaction"),
 )
-"""How notes of the CLI to its user begin -> code of the notice."""
+"""First words of the CLI's notes to its user -> code of the notice."""
 _CODES = {"info": "info", "warning": "warning", "error": "provider-error"}
 _FINISHED = ("success", "error", "cancelled")
 _BEFORE_IT_RUNS = {"awaiting_approval": "awaiting-permission", "scheduled": "pending", "validating": "pending"}
@@ -135,7 +135,7 @@ class GeminiChat(Parser):
         return best([self._history(value), outcome])
 
     def _news(self, value: Line) -> dict[str, Any]:
-        """What differs from the session's last events; a subagent's chat says nothing about its session."""
+        """What differs from the session's last events; a subagent's chat does not describe the session."""
         if self.state.agent is not None:
             return {}
         stated = {"title": value.get("summary"), "model": value.get("model")}
@@ -203,7 +203,7 @@ class GeminiChat(Parser):
 
     @message("error", "info", "warning")
     def _note(self, message: Line, emitted: Emitted) -> Skip:
-        """What the CLI told its user, not the model."""
+        """Read a note of the CLI to its user, which the model does not see."""
         emitted.gone = True
         text = _new_text(message, emitted)
         if not text:

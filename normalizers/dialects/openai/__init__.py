@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from tooltap.normalizers.core.dialect import Dialect
+from tooltap.normalizers.core.dialect import Agent, Dialect
+from tooltap.normalizers.wire.values import record, records
 
 __all__ = ["DIALECTS", "PRODUCT"]
+
+_EVENT_KEYS = frozenset({"response", "item", "output_index", "item_id"})
+_REQUEST_KEYS = frozenset(
+    {"instructions", "tools", "store", "stream", "include", "reasoning", "text", "previous_response_id"}
+)
+_CHAT_OBJECTS = ("chat.completion", "chat.completion.chunk")
 
 
 def _is_openai_chat(value: dict[str, Any]) -> bool:
     choices = value.get("choices")
     if isinstance(choices, list):
-        if value.get("object") in ("chat.completion", "chat.completion.chunk"):
-            return True
-        first = choices[0] if choices else None
-        return isinstance(first, dict) and any(isinstance(first.get(key), dict) for key in ("delta", "message"))
-    messages = value.get("messages")
-    return (
-        isinstance(messages, list)
-        and isinstance(value.get("model"), str)
-        and any(isinstance(message, dict) and isinstance(message.get("role"), str) for message in messages)
-    )
+        first = record(choices[0]) if choices else {}
+        is_choice = any(isinstance(first.get(key), dict) for key in ("delta", "message"))
+        return is_choice or value.get("object") in _CHAT_OBJECTS
+    has_roles = any(isinstance(message.get("role"), str) for message in records(value.get("messages")))
+    return has_roles and isinstance(value.get("model"), str)
 
 
 def _is_openai_responses(value: dict[str, Any]) -> bool:
@@ -30,20 +32,12 @@ def _is_openai_responses(value: dict[str, Any]) -> bool:
         if "event_id" in value:  # the realtime API has events of the same names
             return False
         if kind.startswith("response."):
-            return kind == "response.create" or not value.keys().isdisjoint(_RESPONSES_EVENT_KEYS)
+            return kind == "response.create" or not value.keys().isdisjoint(_EVENT_KEYS)
         return kind == "error" and "sequence_number" in value
     if value.get("object") == "response":
         return isinstance(value.get("output"), list)
-    # Requests for embeddings have a model and an input, too, and nothing else of these.
-    return value.keys() >= {"model", "input"} and not value.keys().isdisjoint(_RESPONSES_REQUEST_KEYS)
-
-
-_RESPONSES_EVENT_KEYS = frozenset({"response", "item", "output_index", "item_id"})
-
-
-_RESPONSES_REQUEST_KEYS = frozenset(
-    {"instructions", "tools", "store", "stream", "include", "reasoning", "text", "previous_response_id"}
-)
+    # Requests for embeddings also have a model and an input, but no other of these keys.
+    return value.keys() >= {"model", "input"} and not value.keys().isdisjoint(_REQUEST_KEYS)
 
 
 PRODUCT = "OpenAI-compatible servers"
@@ -51,7 +45,7 @@ PRODUCT = "OpenAI-compatible servers"
 DIALECTS = (
     Dialect(
         "openai-chat",
-        "chat:OpenaiChat",
+        "chat:OpenAIChat",
         _is_openai_chat,
         reads="Chat Completions of OpenAI-compatible servers, whole and streamed",
         tapped_with="`tooltap gateway openai --upstream URL`",

@@ -34,7 +34,7 @@ from tooltap.normalizers.wire.decode import FRAMING
 from tooltap.normalizers.wire.values import first_string, record, records, string
 from tooltap.protocol.events import Message, Reasoning, Usage
 
-__all__ = ["OpenaiChat"]
+__all__ = ["OpenAIChat"]
 
 HISTORY = 65_536
 """Messages of a conversation that are recognised when they come again."""
@@ -72,7 +72,7 @@ class ChatState(State, kw_only=True):
     """Our id for the newest call without one."""
 
 
-class OpenaiChat(Parser):
+class OpenAIChat(Parser):
     dialect = "openai-chat"
     protocol = default_provider = "openai"
     SKIPS = frozenset({"empty", "history", "repeated", FRAMING})

@@ -39,7 +39,7 @@ from tooltap.protocol.events import Message, Reasoning, SessionEvent, Usage
 __all__ = ["OpenAIResponses"]
 
 MANY_ITEMS = 1_024
-"""Items of one response that are told apart; further ones are read when the response is whole."""
+"""Items of one response that are tracked by their place; further ones are read when the response is whole."""
 
 _OUTCOMES = {"completed": "completed", "incomplete": "completed", "failed": "failed", "cancelled": "cancelled"}
 """Status of a response that has ended -> outcome of its turn."""
@@ -49,7 +49,7 @@ _TEXT_DELTAS = {
     "response.reasoning_summary_text.delta": ("reasoning", "summary_index", "s"),
     "response.reasoning_text.delta": ("reasoning", "content_index", "r"),
 }
-"""Type -> (role, key of the block's number, mark of its block)."""
+"""Type -> (role, key of the block's index, mark of the block)."""
 _PIECE = re.compile(r"response\.[\w.]+\.(?:delta|done|added|partial_image)")
 """A part of an item that comes whole in `response.output_item.done`."""
 _PROGRESS = re.compile(
@@ -142,9 +142,8 @@ class OpenAIResponses(Parser):
         if not isinstance(call_id, str):
             return
         call, raw = known.get(call_id, (None, None))
-        if self.calls.get(call_id) is None and call is not None:
-            if self.calls.repeats(call_id, call.raw_name, call.value, name=call.name):
-                return
+        is_new = call is not None and self.calls.get(call_id) is None
+        if call is not None and is_new and not self.calls.repeats(call_id, call.raw_name, call.value, name=call.name):
             self.ensure_turn()
             self.calls.open(call.id, call.raw_name, call.value, raw=raw, name=call.name)
         if self.calls.get(call_id) is not None:

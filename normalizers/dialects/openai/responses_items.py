@@ -52,9 +52,6 @@ class ItemCall(NamedTuple):
     """The canonical name, where the item's type determines it."""
 
 
-# -- calls ------------------------------------------------------------------------------------------------------------
-
-
 def call_of(item: dict[str, Any]) -> ItemCall | None:
     """The call that an item is, if it is one."""
     kind = str(item.get("type"))
@@ -94,9 +91,6 @@ def _patch(operation: Any) -> Any:
     elif isinstance(diff, str):
         change["diff"] = diff
     return {"changes": {operation["path"]: change}}
-
-
-# -- results ----------------------------------------------------------------------------------------------------------
 
 
 def own_answer(item: dict[str, Any]) -> Answer | None:
@@ -144,7 +138,7 @@ def answer_of(item: dict[str, Any]) -> Answer:
     read = read_answer(output)
     if item.get("status") == "failed" and read.status == "completed":
         return Answer(None if output and isinstance(output, str) else read.value, "failed", string(output))
-    return Answer(read.value, read.status, read.error, read.duration_ms)  # whatever it says of a session of Codex
+    return Answer(read.value, read.status, read.error, read.duration_ms)  # final, though Codex may run a session on
 
 
 def _shell_answer(runs: list[dict[str, Any]]) -> Answer:
@@ -166,9 +160,6 @@ def item_text(value: Any) -> str | None:
     if not isinstance(value, dict):
         return string(value)
     return next((value[key] for key in ("text", "refusal", "message") if isinstance(value.get(key), str)), None)
-
-
-# -- requests ---------------------------------------------------------------------------------------------------------
 
 
 class PromptsState(msgspec.Struct):
