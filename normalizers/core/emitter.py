@@ -18,7 +18,7 @@ from tooltap.normalizers.core.permissions import Permissions
 from tooltap.normalizers.core.state import OpenTurn, State
 from tooltap.normalizers.core.texts import Texts
 from tooltap.normalizers.core.writer import Writer
-from tooltap.protocol.events import Event, Notice, OutputRef, SessionEvent, Turn, Unparsed
+from tooltap.protocol.events import Event, Message, Notice, OutputRef, Reasoning, SessionEvent, Turn, Unparsed
 
 __all__ = ["Emitter"]
 
@@ -61,6 +61,13 @@ class Emitter(Writer):
     def notice(self, code: str, text: str | None, level: str = "info", data: Any = None) -> None:
         """Emit something the agent reports beside the conversation. `level`: info, warning or error."""
         self.emit(Notice, level=level, code=code, text=text or "", data=data)
+
+    def emit_text(self, role: str, text: str, **fields: Any) -> None:
+        """Emit a whole message, or reasoning where that is the `role`."""
+        if role == "reasoning":
+            self.emit(Reasoning, text=text, **fields)
+        else:
+            self.emit(Message, role=role, text=text, **fields)
 
     # -- sessions -----------------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from tooltap.normalizers.core.state import State
 from tooltap.normalizers.dialects.copilot.results import read_result
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import record, records, string, whole
-from tooltap.protocol.events import Message, OutputRef, Reasoning, SessionEvent, Usage
+from tooltap.protocol.events import Message, OutputRef, SessionEvent, Usage
 
 __all__ = ["CopilotJson"]
 
@@ -266,23 +266,22 @@ class CopilotJson(Parser):
     @line("assistant.reasoning")
     def _reasoning(self, value: Line, data: Line) -> Skip:
         self.ensure_turn()
-        return self._emit_reasoning(data.get("content"), string(data.get("reasoningId")))
+        return self._block("reasoning", data.get("content"), string(data.get("reasoningId")))
 
-    def _emit_reasoning(self, text: Any, message_id: str | None) -> Skip:
-        self.texts.drop(f"reasoning\n{message_id}")
+    def _block(self, role: str, text: Any, message_id: str | None) -> Skip:
+        """Emit a whole block in place of what its deltas brought."""
+        self.texts.drop(f"{role}\n{message_id}")
         if not isinstance(text, str) or not text:
             return "empty"
-        self.emit(Reasoning, text=text, message_id=message_id)
+        self.emit_text(role, text, message_id=message_id)
         return None
 
     @line("assistant.message")
     def _assistant(self, value: Line, data: Line) -> Skip:
         self.ensure_turn()
         message_id = string(data.get("messageId"))
-        self._emit_reasoning(data.get("reasoningText"), message_id)
-        self.texts.drop(f"assistant\n{message_id}")
-        if text := string(data.get("content")):
-            self.emit(Message, role="assistant", text=text, message_id=message_id)
+        self._block("reasoning", data.get("reasoningText"), message_id)
+        self._block("assistant", data.get("content"), message_id)
         for request in records(data.get("toolRequests")):
             self._show(request, request.get("name"), "pending")
         return None if self.items else "empty"

@@ -27,7 +27,7 @@ from tooltap.normalizers.dialects.gemini.results import mcp_name, parts_of, read
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import record, records, string, whole
-from tooltap.protocol.events import Message, Reasoning, SessionEvent, Usage
+from tooltap.protocol.events import Message, SessionEvent, Usage
 
 __all__ = ["GeminiChat"]
 
@@ -251,10 +251,11 @@ class GeminiChat(Parser):
         for thought in thoughts[emitted.thoughts :]:
             words = [thought.get(key) for key in ("subject", "description", "text")]
             text = "\n".join(word for word in words if isinstance(word, str) and word)
-            self._block(Reasoning, message, emitted, text=text, ts=milliseconds(thought.get("timestamp")) or self.ts)
+            ts = milliseconds(thought.get("timestamp")) or self.ts
+            self._block("reasoning", text, message, emitted, ts=ts)
         emitted.thoughts = max(emitted.thoughts, len(thoughts))
         if text := _new_text(message, emitted):
-            self._block(Message, message, emitted, text=text, role="assistant")
+            self._block("assistant", text, message, emitted, ts=self.ts)
         calls = records(message.get("toolCalls"))
         outcome = self._calls(calls, parts)
         if not emitted.tokens and isinstance(message.get("tokens"), dict):
@@ -265,9 +266,9 @@ class GeminiChat(Parser):
         self.state.outcome = "completed" if emitted.chars and not calls else "cancelled"
         return None
 
-    def _block(self, kind: type[Message | Reasoning], message: Line, emitted: Emitted, **fields: Any) -> None:
+    def _block(self, role: str, text: str, message: Line, emitted: Emitted, *, ts: int | None) -> None:
         self.ensure_turn()
-        self.emit(kind, message_id=message["id"], block=emitted.blocks, **fields)
+        self.emit_text(role, text, message_id=message["id"], block=emitted.blocks, ts=ts)
         emitted.blocks += 1
 
     def _end_turn(self, outcome: str, *, reason: str | None = None, synthetic: bool = True) -> None:

@@ -26,13 +26,13 @@ from tooltap.normalizers.dialects.openai.messages import (
     digest_of,
     result_ids,
     text_of,
-    thought_of,
+    texts_of,
     usage_of,
     uses_of,
 )
 from tooltap.normalizers.wire.decode import FRAMING
 from tooltap.normalizers.wire.values import first_string, record, records, string
-from tooltap.protocol.events import Message, Reasoning, Usage
+from tooltap.protocol.events import Message, Usage
 
 __all__ = ["OpenAIChat"]
 
@@ -137,14 +137,13 @@ class OpenAIChat(Parser):
         if role != "assistant" or digest_of(message) in self.state.said:
             return "history"
         uses = uses_of(message)
-        if not uses and not text_of(message) and not thought_of(message):
+        known = [self.calls.is_known(use.id or self.state.nameless) for use in uses]
+        if all(known) and (known or not texts_of(message)):
             return "history"
-        if uses and all(self.calls.is_known(use.id or self.state.nameless) for use in uses):
-            return "history"
-        self._ensure_live_turn()
+        if not self.replay:
+            self.ensure_turn()
         self._emit_texts(message, None)
-        for use in uses:
-            self._open_call(use)
+        self._open_calls(uses)
         if not uses and not self.replay and self.turn is not None:
             self.end_turn("completed")
         return None
@@ -161,7 +160,8 @@ class OpenAIChat(Parser):
     def _result(self, message: Msg) -> Skip:
         """Read the client's result. Old servers give calls no id, so a result without one is the newest call's."""
         raw = Bodies(self).take(message)
-        self._ensure_live_turn()
+        if not self.replay:
+            self.ensure_turn()
         outcome: Skip = "history"
         for stated in result_ids(message) or [""]:
             call_id = stated or self.state.nameless or "unknown"
@@ -171,18 +171,15 @@ class OpenAIChat(Parser):
                 outcome = None
         return outcome
 
-    def _ensure_live_turn(self) -> None:
-        if not self.replay:
-            self.ensure_turn()
-
-    def _open_call(self, use: ToolUse) -> None:
-        """Emit a call that was not emitted before. Servers use ids again: a later line means the newest call."""
+    def _open_calls(self, uses: list[ToolUse]) -> None:
+        """Emit new calls. Servers use ids again: later lines mean the newest call of an id."""
         state = self.state
-        state.call_count += 1
-        if not use.id:
-            state.nameless = f"call-{state.call_count}"
-        value = arguments_of(use.arguments)
-        self.calls.open(use.id or state.nameless, use.name or UNKNOWN_TOOL, value, raw=use.raw)
+        for use in uses:
+            state.call_count += 1
+            if not use.id:
+                state.nameless = f"call-{state.call_count}"
+            value = arguments_of(use.arguments)
+            self.calls.open(use.id or state.nameless, use.name or UNKNOWN_TOOL, value, raw=use.raw)
 
     # -- completions ----------------------------------------------------------------------------------------------
 
@@ -224,8 +221,7 @@ class OpenAIChat(Parser):
             self.state.answered = True
             is_news = self._emit_texts(message, completion.id)
             uses = uses_of(message)
-            for use in uses:
-                self._open_call(use)
+            self._open_calls(uses)
             completion.calls += len(uses)
             self._remember(text_of(message), uses)
         elif isinstance(delta, dict):
@@ -236,25 +232,21 @@ class OpenAIChat(Parser):
         return is_news or completion.calls > 0
 
     def _delta(self, delta: Msg, completion: Completion, key: str) -> bool:
-        thought, text = thought_of(delta), text_of(delta)
-        if thought:
-            self.texts.append("reasoning", thought, message_id=completion.id or None, key=key)
-        if text:
-            self.texts.append("assistant", text, message_id=completion.id or None, key=key)
+        texts = texts_of(delta)
+        for role, text in texts:
+            self.texts.append(role, text, message_id=completion.id or None, key=key)
         entries, legacy = records(delta.get("tool_calls")), delta.get("function_call")
         if not entries and isinstance(legacy, dict):
             entries = [{"index": 0, "function": legacy}]
         for entry in entries:
             collect(completion.pending, entry, self.context.limits.call_bytes // 4)
-        return bool(thought or text or entries)
+        return bool(texts or entries)
 
     def _emit_texts(self, message: Msg, completion_id: str | None) -> bool:
-        thought, text = thought_of(message), text_of(message)
-        if thought:
-            self.emit(Reasoning, text=thought, message_id=completion_id or None)
-        if text:
-            self.emit(Message, role="assistant", text=text, message_id=completion_id or None)
-        return bool(thought or text)
+        texts = texts_of(message)
+        for role, text in texts:
+            self.emit_text(role, text, message_id=completion_id or None)
+        return bool(texts)
 
     def _end_completion(self) -> None:
         """Emit the calls and the usage of the completion, and end the turn unless tools are to be called."""
@@ -265,8 +257,7 @@ class OpenAIChat(Parser):
         texts = [text.buffer.head for text in self.state.texts.open.values() if text.role == "assistant"]
         self.texts.flush_turn(self.session, self.turn or "")
         uses = [call.as_use() for call in completion.pending if call.id or call.name or call.arguments]
-        for use in uses:
-            self._open_call(use)
+        self._open_calls(uses)
         self._remember("".join(texts), uses)
         usage = {"scope": "step", **completion.usage} if completion.usage is not None else None
         finish = completion.finish

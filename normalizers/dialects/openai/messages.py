@@ -21,7 +21,7 @@ __all__ = [
     "digest_of",
     "result_ids",
     "text_of",
-    "thought_of",
+    "texts_of",
     "usage_of",
     "uses_of",
 ]
@@ -65,7 +65,13 @@ def text_of(message: Msg) -> str:
     return "".join(texts) or first_string(message, "refusal") or ""
 
 
-def thought_of(message: Msg) -> str:
+def texts_of(message: Msg) -> list[tuple[str, str]]:
+    """(role, text) of the reasoning and of the text, where the message has them."""
+    texts = (("reasoning", _reasoning_of(message)), ("assistant", text_of(message)))
+    return [(role, text) for role, text in texts if text]
+
+
+def _reasoning_of(message: Msg) -> str:
     """The reasoning, which servers put in one of several places, or in two at once."""
     if stated := first_string(message, "reasoning_content", "reasoning"):
         return stated

@@ -34,7 +34,7 @@ from tooltap.normalizers.dialects.openai.responses_items import (
 )
 from tooltap.normalizers.wire.decode import FRAMING
 from tooltap.normalizers.wire.values import number, record, records, string, whole
-from tooltap.protocol.events import Message, Reasoning, SessionEvent, Usage
+from tooltap.protocol.events import Message, SessionEvent, Usage
 
 __all__ = ["OpenAIResponses"]
 
@@ -289,8 +289,7 @@ class OpenAIResponses(Parser):
         for index, part in enumerate(parts if isinstance(parts, list) else []):
             self.texts.drop(f"{place}.{mark}{index}")
             if text := item_text(part):
-                kind, fields = (Reasoning, {}) if mark else (Message, {"role": "assistant"})
-                self.emit(kind, text=text, message_id=message_id, block=index, **fields)
+                self.emit_text("reasoning" if mark else "assistant", text, message_id=message_id, block=index)
 
     @line(*_TEXT_DELTAS, delta=str)
     def _delta(self, value: Line) -> Skip:
