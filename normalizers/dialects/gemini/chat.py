@@ -161,7 +161,7 @@ class GeminiChat(Parser):
                 one.gone = True
         else:
             outcomes.append(self._forget(gone))
-        return best(["unchanged", *outcomes][::-1])
+        return best([*reversed(outcomes), "unchanged"])
 
     def _patch(self, changes: Line) -> Skip:
         """Messages that were masked, reordered or removed, to save room; only a removal becomes an event."""
@@ -287,7 +287,7 @@ class GeminiChat(Parser):
         calls = calls + [call for call in called if isinstance(call.get("id"), str) and call["id"] not in listed]
         outcomes = [self._call(call) for call in calls]
         outcomes += [self._result(call) for call in calls if call.get("status") in _FINISHED or call.get("result")]
-        return best(["unchanged", *outcomes][::-1])
+        return best([*reversed(outcomes), "unchanged"])
 
     def _call(self, call: Line) -> Skip:
         call_id, name, args = call.get("id"), call.get("name"), call.get("args")
@@ -339,7 +339,7 @@ class GeminiChat(Parser):
             name = self.calls.name_of(call_id) or canonical_name(raw_name, {}, call_id)
             value = [{"functionResponse": response}, *(pictures if response is responses[-1] else ())]
             outcomes.append(self._answer(call_id, name, read_response, value, raw_name))
-        return best(outcomes[::-1])
+        return best([*reversed(outcomes)])
 
     def _is_answered(self, call_id: str) -> bool:
         call = self.calls.get(call_id)
