@@ -200,7 +200,7 @@ class Daemon:
         self.journal.on_commit = self.hub.publish
         await self.journal.suspend_all()
         self._rewriter = Rewriter(
-            config.rewriting, config.stream, tasks, lambda stream, outputs: self._streams.show(stream, outputs)
+            config.rewriting, config.stream, tasks, lambda stream, outputs: self._streams.add_view(stream, outputs)
         )
         self._streams = Streams(
             self.journal,

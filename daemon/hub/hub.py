@@ -73,7 +73,7 @@ class Hub:
         self.subscriptions.discard(subscription)
         self.partials_wanted = any(one.selection.partials for one in self.subscriptions)
         if not self.subscriptions:
-            self.journal.rest()
+            self.journal.stop_listening()
 
     def join(self, subscription: Member) -> None:
         """Deliver everything published from now on, after `latest`, to `subscription`."""

@@ -165,9 +165,9 @@ class IngestConnection:
             self._send(Done(**msgspec.structs.asdict(statistics)))
         return statistics
 
-    async def show(self, outputs: Sequence[Output]) -> bool:
+    async def add_view(self, outputs: Sequence[Output]) -> bool:
         """Commit a view of an earlier result; False if it could not be committed."""
-        self.live.show(outputs)
+        self.live.add_view(outputs)
         return await self._settle()
 
     async def suspend(self) -> None:

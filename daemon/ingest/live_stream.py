@@ -135,7 +135,7 @@ class LiveStream:
         self._record(TailRecord("lost", t=t, lines=lost.lines, size=lost.bytes, reason=lost.reason))
         self._touch(t)
 
-    def show(self, outputs: Sequence[Output]) -> None:
+    def add_view(self, outputs: Sequence[Output]) -> None:
         """Add a view of an earlier result. It results from no line, so the stream does not change otherwise."""
         self._outputs += outputs
         self._has_views = True

@@ -43,7 +43,7 @@ from tooltap.traces.recording.writer import TraceWriter
 
 __all__ = ["Streams"]
 
-SHOW_ATTEMPTS = 3
+VIEW_ATTEMPTS = 3
 
 
 class Streams:
@@ -123,14 +123,14 @@ class Streams:
                 raise FrameError("not-found", f"there is no stream {stream!r}")
             return await self._close(stored, "end")
 
-    async def show(self, stream: str, outputs: Sequence[Output]) -> None:
+    async def add_view(self, stream: str, outputs: Sequence[Output]) -> None:
         """Journal a view of one of the stream's results, whoever owns the stream. Does nothing if the stream was
         deleted. Raises `JournalError`."""
         async with self._lock(stream):
             owner = self.connections.get(stream)
-            if owner is not None and await owner.show(outputs):
+            if owner is not None and await owner.add_view(outputs):
                 return
-            for _ in range(SHOW_ATTEMPTS):
+            for _ in range(VIEW_ATTEMPTS):
                 stored = await self._journal.load_stream(stream)
                 if stored is None:
                     return

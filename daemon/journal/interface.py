@@ -197,7 +197,7 @@ class Journal(ABC):
         called or will not be called; it covers all that was committed before this call. Raises `JournalError`."""
 
     @abstractmethod
-    def rest(self) -> None:
+    def stop_listening(self) -> None:
         """No subscription is left: `on_commit` need not be called until the next `listen`."""
 
     @abstractmethod

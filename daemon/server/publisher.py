@@ -19,9 +19,9 @@ RECEIVE_BYTES = 65_536
 
 async def serve_publisher(streams: Streams, connection: Connection, request: Ingest) -> None:
     """Serve until the publisher leaves or loses its stream. Raises `FrameError` and `JournalError`."""
-    answers = _Answers(connection)
+    outgoing = _Outgoing(connection)
     try:
-        ingest = await streams.open(request, answers.send)
+        ingest = await streams.open(request, outgoing.send)
     except FrameError as error:
         error.fatal = True  # the client sends lines next, which cannot be read as frames
         raise
@@ -33,7 +33,7 @@ async def serve_publisher(streams: Streams, connection: Connection, request: Ing
         await ingest.finish()
 
 
-class _Answers:
+class _Outgoing:
     """A publisher need not read its acks. Only the last that it has not taken is retained: it implies the others."""
 
     def __init__(self, connection: Connection) -> None:

@@ -72,7 +72,7 @@ class Requests:
         self._statistics = statistics
         self._end_stream = end_stream
 
-    async def answer(self, request: Request) -> Reply:
+    async def reply_to(self, request: Request) -> Reply:
         try:
             return Reply(id=request.id, ok=True, result=await self._result(request))
         except FrameError as error:

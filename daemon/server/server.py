@@ -122,7 +122,7 @@ class Server:
                     subscription = await self._handle(connection, frame, subscription)
                 except FrameError as error:
                     await connection.drain()
-                    connection.send(_answer_to(error))
+                    connection.send(_reply_to(error))
                     if error.fatal:
                         return
             if subscription is not None:  # the client sends nothing more, but still reads
@@ -158,7 +158,7 @@ class Server:
             if isinstance(frame, StoreRequest):
                 reply = await self._requests.store(frame, connection.receive)
             else:
-                reply = await self._requests.answer(frame)
+                reply = await self._requests.reply_to(frame)
             await connection.drain()
             connection.send(reply)
         return subscription
@@ -175,7 +175,7 @@ class Server:
         )
 
 
-def _answer_to(error: FrameError) -> ErrorFrame | Reply:
+def _reply_to(error: FrameError) -> ErrorFrame | Reply:
     if error.request_id is not None:
         return failure(error.request_id, error.code, str(error))
     return ErrorFrame(code=error.code, message=str(error))

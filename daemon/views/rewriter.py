@@ -30,20 +30,20 @@ _log = get_logger("rewriter")
 
 
 class Rewriter:
-    """`show` commits a view of one of a stream's results. `bounds` may be replaced at any time."""
+    """`add_view` commits a view of one of a stream's results. `bounds` may be replaced at any time."""
 
     def __init__(
         self,
         bounds: Rewriting,
         limits: Limits,
         tasks: TaskGroup,
-        show: Callable[[str, Sequence[Output]], Awaitable[None]],
+        add_view: Callable[[str, Sequence[Output]], Awaitable[None]],
         clock: Clock = wall_clock,
     ) -> None:
         self.bounds = bounds
         self._limits = limits
         self._tasks = tasks
-        self._show = show
+        self._add_view = add_view
         self._clock = clock
         self._processes = RewriteProcesses()
         self._waiting: deque[Rewrite] = deque()
@@ -119,7 +119,7 @@ class Rewriter:
         if text.strip() in ("", one.text.strip()):
             raise RewriteError("it answers only what the model saw")
         display = Display(origin="rewriter", text=text, mime_type=one.mime_type)
-        await self._show(one.result.stream, with_display(_update(one.result, self._clock()), display, self._limits))
+        await self._add_view(one.result.stream, with_display(_update(one.result, self._clock()), display, self._limits))
         self._shown += 1
 
     def _without_view(self, one: Rewrite, error: RewriteError) -> None:

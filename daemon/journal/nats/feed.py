@@ -1,8 +1,8 @@
 """A feed of everything that daemons commit: every message of the journal once, in order, from a given one on.
 
 The server pushes the messages. A push consumer may skip messages (it was lost with its server, or the client was too
-slow), so each sequence is compared with the one before, and missing messages are read. A consumer that shows no sign of
-life, or belongs to an earlier connection, is replaced.
+slow), so each sequence is compared with the one before, and missing messages are read. A consumer without heartbeats,
+or one that belongs to an earlier connection, is replaced.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Feed:
     async def _run(self) -> None:
         while True:
             try:
-                await self._link.insist(self._follow, patience=None)
+                await self._link.retry(self._follow, timeout=None)
             except JournalError as error:
                 _log.warning("cannot follow the commits of other daemons", error=str(error))
                 await asyncio.sleep(HEARTBEAT)

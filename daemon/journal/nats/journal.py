@@ -55,10 +55,10 @@ from tooltap.daemon.journal.nats.load import advance, load
 from tooltap.daemon.journal.nats.log import Log
 from tooltap.daemon.journal.nats.message import (
     EVENTS_A_MESSAGE,
-    Group,
-    decode_group,
+    CommitPart,
+    decode_part,
     encode_commit,
-    encode_group,
+    encode_part,
     end_of,
     events_of,
 )
@@ -80,8 +80,8 @@ __all__ = ["NatsJournal"]
 MESSAGE_BYTES = 1_048_576
 """Longest message, if the server's `max_payload` allows it. A read returns whole messages."""
 STREAMS_IN_MEMORY = 4_096
-CLOSING_TURN, RETENTION_TURN = 5, 300
-"""Seconds for which one daemon alone closes abandoned streams, or deletes old ones."""
+CLOSING_LEASE, RETENTION_LEASE = 5, 300
+"""Seconds for which one daemon alone closes abandoned streams, or deletes old events."""
 CLOSE_TIMEOUT = 2.0
 """Seconds that a shutdown waits for a server that is away."""
 
@@ -125,7 +125,7 @@ class NatsJournal(Journal):
         link = await Link.open(place)
         try:
             journal = cls(link, clock)
-            await link.insist(journal._set_up, patience=place.options.connect_timeout)
+            await link.retry(journal._set_up, timeout=place.options.connect_timeout)
         except BaseException:
             await link.close()
             raise
@@ -155,7 +155,7 @@ class NatsJournal(Journal):
     async def close(self) -> None:
         if self._state_task is None:
             return
-        self.rest()
+        self.stop_listening()
         self._state_task.cancel()
         self._state_task = None
         with anyio.CancelScope(shield=True):
@@ -180,13 +180,13 @@ class NatsJournal(Journal):
         commit_id = f"{self._daemon}/{self._commits}"
         restarts = commit.snapshot is not None or not row.row.since
         limit = min(MESSAGE_BYTES, self._link.max_payload)
-        groups = encode_commit(commit, commit_id, 0 if restarts else row.row.since, limit)
+        parts = encode_commit(commit, commit_id, 0 if restarts else row.row.since, limit)
         expected = commit.info.position if tip is None else tip.message
-        if self._feed is not None and len(groups) == 1:
+        if self._feed is not None and len(parts) == 1:
             self._own[commit_id] = commit
         failpoint("before-commit")
         try:
-            last = await self._store(stream, groups, expected)
+            last = await self._store(stream, parts, expected)
         except BaseException:
             self._own.pop(commit_id, None)
             self._states.pop(stream, None)
@@ -200,26 +200,26 @@ class NatsJournal(Journal):
         if len(self._chains) > STREAMS_IN_MEMORY:
             self._chains.popitem(last=False)
         self._count(commit.info)
-        first = last - len(groups) + 1
-        self._apply(row, commit, first, groups)
+        first = last - len(parts) + 1
+        self._apply(row, commit, first, parts)
         self._latest = max(self._latest, end_of(last))
 
-    async def _store(self, stream: str, groups: list[Group], expected: int) -> int:
+    async def _store(self, stream: str, parts: list[CommitPart], expected: int) -> int:
         """Store the messages and return the sequence of the last. Waits while the server is away. Raises
         `StreamConflictError`."""
         subject = self._log.subject(stream)
-        messages = [encode_group(group) for group in groups]
+        messages = [encode_part(part) for part in parts]
 
         async def store() -> int:
             try:
                 return await self._link.publish(subject, messages, expected=expected)
             except FencedError:
                 last = await self._log.last(stream)
-                if last is not None and decode_group(last.data).commit == groups[0].commit:
+                if last is not None and decode_part(last.data).commit == parts[0].commit:
                     return last.seq  # it was stored, and the answer was lost
             raise StreamConflictError(f"another daemon has resumed stream {stream}")
 
-        return await self._link.insist(store, patience=None)
+        return await self._link.retry(store, timeout=None)
 
     def _count(self, info: StreamInfo) -> None:
         """Remember the stream's state. Of too many, an ended stream is forgotten."""
@@ -240,14 +240,14 @@ class NatsJournal(Journal):
             self._rows.popitem(last=False)
         return row
 
-    def _apply(self, own: OwnRow, commit: Commit, first: int, groups: list[Group]) -> None:
+    def _apply(self, own: OwnRow, commit: Commit, first: int, parts: list[CommitPart]) -> None:
         """Bring the row up to a commit that was stored from message `first` on."""
         produced = iter([one.event for one in commit.outputs if isinstance(one, Produced) and not _partial(one)])
-        seqs = [stored.seq for part, group in enumerate(groups) for stored in events_of(first + part, group.events)]
+        seqs = [stored.seq for index, part in enumerate(parts) for stored in events_of(first + index, part.events)]
         self._events += len(seqs)
         if own.row.message < first:  # else it was loaded after the commit was stored
             own.projection.apply_all(zip(seqs, produced, strict=True))
-            advance(own, first, groups[-1], commit.info)
+            advance(own, first, parts[-1], commit.info)
         self._state.change(own)
 
     async def suspend_all(self) -> int:
@@ -258,51 +258,51 @@ class NatsJournal(Journal):
         own = [one.row.info for one in self._rows.values()]
         left = set[str]()
         for stream in [one.stream for one in own if one.state != "ended" and one.updated <= before]:
-            if await self._link.insist(self._is_own, stream):
+            if await self._link.retry(self._is_own, stream):
                 left.add(stream)
-        if await self._link.insist(self._state.turn, "closing", CLOSING_TURN):
-            rows = await self._link.insist(self._state.rows)
+        if await self._link.retry(self._state.take_lease, "closing", CLOSING_LEASE):
+            rows = await self._link.retry(self._state.rows)
             left |= {row.info.stream for row in rows if row.info.state == "suspended" and row.info.updated <= before}
         return sorted(left)
 
     async def _is_own(self, stream: str) -> bool:
         """Whether this daemon was the last to commit to the stream."""
         last = await self._log.last(stream)
-        return last is not None and decode_group(last.data).commit.startswith(f"{self._daemon}/")
+        return last is not None and decode_part(last.data).commit.startswith(f"{self._daemon}/")
 
     async def expire(self, before: int, max_bytes: int | None = None) -> int:
         forget_before = min(before, self._clock() - REMEMBER_STREAMS_MS)
 
-        async def take_turn() -> int:
-            if not await self._state.turn("retention", RETENTION_TURN):
+        async def expire_with_lease() -> int:
+            if not await self._state.take_lease("retention", RETENTION_LEASE):
                 return 0
             return await self._retention.expire(before, forget_before, max_bytes)
 
-        expired = await self._link.insist(take_turn)
-        await self._link.insist(self._refresh)
+        expired = await self._link.retry(expire_with_lease)
+        await self._link.retry(self._refresh)
         return expired
 
     async def remove_session(self, session: str) -> int:
-        removed = await self._link.insist(self._retention.remove_session, session)
-        await self._link.insist(self._refresh)
+        removed = await self._link.retry(self._retention.remove_session, session)
+        await self._link.retry(self._refresh)
         return removed
 
     # -- the commits of all daemons ------------------------------------------------------------------------------
 
     async def listen(self) -> int:
         while True:
-            last = await self._link.insist(self._refresh)
+            last = await self._link.retry(self._refresh)
             if self._feed is None:
                 log = self._log
                 self._feed = Feed(self._link, log.stream, log.everything, last, self._deliver)
                 break
             if self._feed.last >= last:
                 break
-            await self._link.insist(self._feed.fill, last)
+            await self._link.retry(self._feed.fill, last)
         self._latest = max(self._latest, end_of(self._feed.last) if self._feed.last else 0)
         return end_of(self._feed.last) if self._feed.last else 0
 
-    def rest(self) -> None:
+    def stop_listening(self) -> None:
         if self._feed is not None:
             self._feed.stop()
             self._feed = None
@@ -310,9 +310,9 @@ class NatsJournal(Journal):
 
     def _deliver(self, message: StoredMessage) -> None:
         self._latest = max(self._latest, end_of(message.seq))
-        group = decode_group(message.data)
-        stored = events_of(message.seq, group.events)
-        own = self._own.pop(group.commit, None)
+        part = decode_part(message.data)
+        stored = events_of(message.seq, part.events)
+        own = self._own.pop(part.commit, None)
         if own is not None:
             seqs = iter(stored)
             committed = Committed(
@@ -344,7 +344,7 @@ class NatsJournal(Journal):
         end = self._latest if up_to is None else min(up_to, self._latest)
         events, searched, contiguous = await read(self._link, self._log, after, end, wanted, max_bytes)
         if not contiguous:  # events may have been deleted: the caller compares with `expired`
-            await self._link.insist(self._refresh)
+            await self._link.retry(self._refresh)
         return events, searched
 
     async def read_back(
@@ -352,13 +352,13 @@ class NatsJournal(Journal):
     ) -> tuple[list[StoredEvent], int]:
         self._reads += 1
         if before > self._latest:  # other daemons may have committed since
-            await self._link.insist(self._refresh)
+            await self._link.retry(self._refresh)
         end = min(before, self._latest + 1)
         return await read_back(self._link, self._log, end, self.oldest, wanted, limit, max_bytes)
 
     async def event(self, seq: int) -> StoredEvent | None:
         message = await self._log.message(seq // EVENTS_A_MESSAGE)
-        events = [] if message is None else decode_group(message.data).events
+        events = [] if message is None else decode_part(message.data).events
         index = seq % EVENTS_A_MESSAGE
         return StoredEvent(seq, events[index]) if index < len(events) else None
 
@@ -373,8 +373,8 @@ class NatsJournal(Journal):
         return loaded.stored
 
     async def streams(self, state: StreamState | None = None, limit: int | None = None) -> list[StreamInfo]:
-        await self._link.insist(self._refresh)  # for `oldest`, `latest` and `bytes` in `stats`
-        rows = await self._link.insist(self._state.rows)
+        await self._link.retry(self._refresh)  # for `oldest`, `latest` and `bytes` in `stats`
+        rows = await self._link.retry(self._state.rows)
         return [row.info for row in rows if state in (None, row.info.state)][:limit]
 
     async def count_streams(self, *states: StreamState) -> int:
@@ -382,11 +382,11 @@ class NatsJournal(Journal):
         return sum(state in states for state in self._states.values())
 
     async def streams_of(self, session: str) -> list[StreamInfo]:
-        rows = await self._link.insist(self._state.rows)
+        rows = await self._link.retry(self._state.rows)
         return [row.info for row in rows if session in row.sessions]
 
     async def sessions(self, *, limit: int = 100, before: int | None = None) -> list[dict[str, Any]]:
-        rows = await self._link.insist(self._state.rows)
+        rows = await self._link.retry(self._state.rows)
         return await asyncio.to_thread(sessions_of, rows, limit, before)
 
     async def open_calls(
@@ -395,7 +395,7 @@ class NatsJournal(Journal):
         if stream is not None and (own := self._rows.get(stream)) is not None:
             rows = [own.row]
         else:
-            rows = await self._link.insist(self._state.rows)
+            rows = await self._link.retry(self._state.rows)
         return open_calls_of(rows, session, stream)
 
     async def output(

@@ -1,8 +1,8 @@
 """One connection to NATS that lasts as long as the daemon, and what a journal asks of JetStream through it.
 
 Every request has a time limit, because a server that is killed leaves requests unanswered forever. A request without an
-answer may have been carried out (`AwayError`). `insist` repeats it once the server is back. So everything passed to
-`insist` must be safe to repeat: reads are, and a publish is because `expected` fences it. The server stores the
+answer may have been carried out (`AwayError`). `retry` repeats it once the server is back. So everything passed to
+`retry` must be safe to repeat: reads are, and a publish is because `expected` fences it. The server stores the
 messages only if the last message of their subject is the expected one. When a repeated publish is refused
 (`FencedError`), either it was stored the first time, or another daemon was faster; the caller finds out by reading the
 last message (`journal.py`, `state.py`).
@@ -38,7 +38,7 @@ RECONNECT_WAIT = 0.2
 RETRY_FIRST, RETRY_MOST = 0.05, 1.0
 """Seconds."""
 NO_ANSWER = "no answer in time"
-READ_PATIENCE = 15.0
+READ_TIMEOUT = 15.0
 """Seconds that a read waits for a server that is away."""
 OLDEST_SERVER = (2, 12)
 BATCH_MESSAGES = 1_000
@@ -73,7 +73,7 @@ class StoredMessage(NamedTuple):
 
 
 class Link:
-    """Created by `open`. Calls raise `AwayError` and `RefusedError`; `insist` repeats a call until it is answered."""
+    """Created by `open`. Calls raise `AwayError` and `RefusedError`; `retry` repeats a call until it is answered."""
 
     def __init__(self, place: NatsPlace) -> None:
         self.place = place
@@ -113,17 +113,15 @@ class Link:
 
     async def close(self) -> None:
         self._closed.set()
-        self._ready.set()  # wakes `insist`, which sees `_closed`
+        self._ready.set()  # wakes `retry`, which sees `_closed`
         if self._reopening is not None:
             self._reopening.cancel()
         with suppress(OSError):  # the server went away at this moment
             await self._client.close()
 
-    async def insist(
-        self, ask: Callable[..., Awaitable[T]], *arguments: Any, patience: float | None = READ_PATIENCE
-    ) -> T:
-        """Repeat a call until it is answered. Raises `JournalError` after `patience` seconds (None: never)."""
-        deadline = None if patience is None else asyncio.get_running_loop().time() + patience
+    async def retry(self, ask: Callable[..., Awaitable[T]], *arguments: Any, timeout: float | None = READ_TIMEOUT) -> T:
+        """Repeat a call until it is answered. Raises `JournalError` after `timeout` seconds (None: never)."""
+        deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
         wait = RETRY_FIRST
         while not self._closed.is_set():
             try:

@@ -15,7 +15,7 @@ import msgspec
 from tooltap.daemon.journal.interface import StoredStream, StreamInfo, TailRecord
 from tooltap.daemon.journal.nats.link import Link
 from tooltap.daemon.journal.nats.log import CommitMessages, Log
-from tooltap.daemon.journal.nats.message import Group, decode_group, events_of, read_rest
+from tooltap.daemon.journal.nats.message import CommitPart, decode_part, events_of, read_rest
 from tooltap.daemon.journal.nats.rows import Row, read_event
 from tooltap.daemon.journal.nats.state import OwnRow, State
 
@@ -33,17 +33,17 @@ class Loaded(msgspec.Struct):
 
 async def load(link: Link, log: Log, state: State, stream: str) -> Loaded | None:
     """None for an unknown stream. Waits while the server is away. Raises `JournalError`."""
-    found = await link.insist(state.get, stream, patience=None)
-    last = await link.insist(log.last, stream, patience=None)
+    found = await link.retry(state.get, stream, timeout=None)
+    last = await link.retry(log.last, stream, timeout=None)
     if last is None:
         if found is None:
             return None
         found.row.since = found.row.message = 0
         return Loaded(OwnRow(found.row, found.entry), _stored(found.row, 0, _Parser()), 0, False)
-    group = decode_group(last.data)
-    row = Row(info=group.stream_info()) if found is None or found.row.expired else found.row
+    part = decode_part(last.data)
+    row = Row(info=part.stream_info()) if found is None or found.row.expired else found.row
     own = OwnRow(row, 0 if found is None else found.entry)
-    since = group.since or last.seq - group.part
+    since = part.since or last.seq - part.index
     known = row.message
     parser = _Parser()
     async for commit in log.commits(stream, min(since, known + 1)):
@@ -54,11 +54,11 @@ async def load(link: Link, log: Log, state: State, stream: str) -> Loaded | None
     return Loaded(own, _stored(row, row.message, parser), row.message, row.message > known)
 
 
-def advance(own: OwnRow, first: int, last: Group, info: StreamInfo) -> None:
+def advance(own: OwnRow, first: int, last: CommitPart, info: StreamInfo) -> None:
     """Record in the row that it includes the commit whose first message is `first`."""
     row = own.row
     row.info, row.expired = info, False
-    row.message = first + last.part
+    row.message = first + last.index
     row.since = last.since or first
     row.owner = last.commit.partition("/")[0]
     if info.state == "ended":
@@ -79,14 +79,14 @@ class _Parser:
         rest, _ = read_rest(commit.rest)
         if rest.snapshot is not None:
             self.snapshot, self.tail = rest.snapshot, []
-            self.snapshot_lines = commit.groups[-1].stream_info().lines
+            self.snapshot_lines = commit.parts[-1].stream_info().lines
         self.tail += rest.tail
 
 
 def _project(own: OwnRow, commit: CommitMessages) -> None:
-    stored = [one for part, group in enumerate(commit.groups) for one in events_of(commit.first + part, group.events)]
+    stored = [one for index, part in enumerate(commit.parts) for one in events_of(commit.first + index, part.events)]
     own.projection.apply_all((one.seq, event) for one in stored if (event := read_event(one)) is not None)
-    advance(own, commit.first, commit.groups[-1], commit.groups[-1].stream_info())
+    advance(own, commit.first, commit.parts[-1], commit.parts[-1].stream_info())
 
 
 def _stored(row: Row, position: int, parser: _Parser) -> StoredStream:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 from tooltap.daemon.journal.nats.link import Link, StoredMessage
-from tooltap.daemon.journal.nats.message import Group, decode_group, token
+from tooltap.daemon.journal.nats.message import CommitPart, decode_part, token
 
 __all__ = ["CommitMessages", "Log"]
 
@@ -24,15 +24,15 @@ class CommitMessages(NamedTuple):
     first: int
     last: int
     """Sequences of its first and last message."""
-    groups: list[Group]
+    parts: list[CommitPart]
 
     @property
     def rest(self) -> bytes:
-        return b"".join([group.rest for group in self.groups])
+        return b"".join([part.rest for part in self.parts])
 
     @property
     def part_bytes(self) -> int:
-        return len(self.groups[0].rest)
+        return len(self.parts[0].rest)
 
 
 class Log:
@@ -55,7 +55,7 @@ class Log:
 
     async def message(self, seq: int) -> StoredMessage | None:
         """Raises `JournalError`."""
-        found = await self._link.insist(self._link.next, self.stream, seq, self.everything)
+        found = await self._link.retry(self._link.next, self.stream, seq, self.everything)
         return found if found is not None and found.seq == seq else None
 
     async def last(self, stream: str) -> StoredMessage | None:
@@ -65,14 +65,14 @@ class Log:
     async def commits(self, stream: str, first: int) -> AsyncIterator[CommitMessages]:
         """A stream's commits from message `first` on. A commit whose first messages were deleted is skipped. Raises
         `JournalError`."""
-        groups: list[Group] = []
-        while found := await self._link.insist(self.after, first, LAST, stream, BATCH_BYTES):
+        parts: list[CommitPart] = []
+        while found := await self._link.retry(self.after, first, LAST, stream, BATCH_BYTES):
             for message in found:
-                group = decode_group(message.data)
-                if group.part == len(groups):
-                    groups.append(group)
-                if group.is_last:
-                    if len(groups) == group.parts:
-                        yield CommitMessages(message.seq - group.part, message.seq, groups)
-                    groups = []
+                part = decode_part(message.data)
+                if part.index == len(parts):
+                    parts.append(part)
+                if part.is_last:
+                    if len(parts) == part.count:
+                        yield CommitMessages(message.seq - part.index, message.seq, parts)
+                    parts = []
             first = found[-1].seq + 1

@@ -23,12 +23,12 @@ from tooltap.normalizers.stream.bounds import Produced
 
 __all__ = [
     "EVENTS_A_MESSAGE",
-    "Group",
+    "CommitPart",
     "BodyChunk",
     "Rest",
-    "decode_group",
+    "decode_part",
     "encode_commit",
-    "encode_group",
+    "encode_part",
     "end_of",
     "events_of",
     "read_rest",
@@ -42,13 +42,13 @@ EVENT_BYTES = 8
 """Bytes that an event needs in addition to its body."""
 
 
-class Group(msgspec.Struct, array_like=True):
-    """One message."""
+class CommitPart(msgspec.Struct, array_like=True):
+    """One message: part `index` of the `count` parts of a commit."""
 
     commit: str
     """`<daemon>/<number>`: a daemon recognises its own commits by it."""
-    part: int
-    parts: int
+    index: int
+    count: int
     since: int
     """Sequence of the message from which the stream's parser can be rebuilt; 0: the first part of this commit."""
     events: list[bytes]
@@ -58,7 +58,7 @@ class Group(msgspec.Struct, array_like=True):
 
     @property
     def is_last(self) -> bool:
-        return self.part == self.parts - 1
+        return self.index == self.count - 1
 
     def stream_info(self) -> StreamInfo:
         return _info_decoder.decode(self.info)
@@ -78,7 +78,7 @@ class Rest(msgspec.Struct, array_like=True):
     chunks: list[BodyChunk]
 
 
-_group_decoder = msgspec.msgpack.Decoder(Group)
+_part_decoder = msgspec.msgpack.Decoder(CommitPart)
 _info_decoder = msgspec.msgpack.Decoder(StreamInfo)
 _rest_decoder = msgspec.msgpack.Decoder(Rest)
 _encode = msgspec.msgpack.encode
@@ -100,15 +100,15 @@ def events_of(message: int, events: Iterable[bytes]) -> list[StoredEvent]:
     return [StoredEvent(first + index, body) for index, body in enumerate(events)]
 
 
-def decode_group(data: bytes) -> Group:
-    return _group_decoder.decode(data)
+def decode_part(data: bytes) -> CommitPart:
+    return _part_decoder.decode(data)
 
 
-def encode_group(group: Group) -> bytes:
-    return _encode(group)
+def encode_part(part: CommitPart) -> bytes:
+    return _encode(part)
 
 
-def encode_commit(commit: Commit, commit_id: str, since: int, max_bytes: int) -> list[Group]:
+def encode_commit(commit: Commit, commit_id: str, since: int, max_bytes: int) -> list[CommitPart]:
     """The commit's messages, each at most `max_bytes` long. Raises `JournalError` for an event that does not fit."""
     info = _encode(commit.info)
     room = max_bytes - ENVELOPE_BYTES - len(info)
@@ -131,12 +131,12 @@ def encode_commit(commit: Commit, commit_id: str, since: int, max_bytes: int) ->
         contents.append((rest[cut:], events))
         cut = len(rest)
     nothing = msgspec.Raw(_encode(None))
-    groups = [
-        Group(commit_id, part, len(contents), since, events, of_rest, nothing)
-        for part, (of_rest, events) in enumerate(contents)
+    parts = [
+        CommitPart(commit_id, index, len(contents), since, events, of_rest, nothing)
+        for index, (of_rest, events) in enumerate(contents)
     ]
-    groups[-1].info = msgspec.Raw(info)
-    return groups
+    parts[-1].info = msgspec.Raw(info)
+    return parts
 
 
 def _rest(commit: Commit) -> bytes:

@@ -13,7 +13,7 @@ import msgspec
 
 from tooltap.daemon.journal.interface import OutputSlice
 from tooltap.daemon.journal.nats.log import CommitMessages, Log
-from tooltap.daemon.journal.nats.message import decode_group, read_rest
+from tooltap.daemon.journal.nats.message import decode_part, read_rest
 from tooltap.daemon.journal.slices import MAX_SLICE, whole_lines
 
 __all__ = ["Outputs"]
@@ -105,7 +105,7 @@ class Outputs:
             if message is None:
                 return None
             before = part * place.part_bytes
-            found.append(decode_group(message.data).rest[max(start - before, 0) : end - before])
+            found.append(decode_part(message.data).rest[max(start - before, 0) : end - before])
         return b"".join(found)
 
     async def _lines(self, body: Body, offset: int, count: int) -> bytes | None:

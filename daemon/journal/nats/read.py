@@ -11,7 +11,7 @@ from collections import deque
 from tooltap.daemon.journal.interface import StoredEvent
 from tooltap.daemon.journal.nats.link import Link
 from tooltap.daemon.journal.nats.log import Log
-from tooltap.daemon.journal.nats.message import EVENTS_A_MESSAGE, decode_group, end_of, events_of
+from tooltap.daemon.journal.nats.message import EVENTS_A_MESSAGE, decode_part, end_of, events_of
 from tooltap.daemon.journal.nats.rows import matches
 from tooltap.protocol.filters import Filter
 
@@ -37,13 +37,13 @@ async def read(
     wanted = None if wanted == Filter() else wanted
     contiguous = wanted is None
     while after < end and not events:
-        found = await link.insist(log.after, max(first, 1), last, stream, 2 * max_bytes)
+        found = await link.retry(log.after, max(first, 1), last, stream, 2 * max_bytes)
         if not found:
             return events, end, False
         size = 0
         for message in found:
             contiguous = contiguous and message.seq == max(first, 1)
-            for stored in events_of(message.seq, decode_group(message.data).events):
+            for stored in events_of(message.seq, decode_part(message.data).events):
                 if after < stored.seq <= end and matches(wanted, stored):
                     events.append(stored)
                     size += len(stored.body)
@@ -65,9 +65,9 @@ async def read_back(
         first = max(last - window + 1, oldest // EVENTS_A_MESSAGE)
         newest = _Newest(limit, max_bytes)
         position = first
-        while found := await link.insist(log.after, max(position, 1), last, _only_stream(wanted), 2 * max_bytes):
+        while found := await link.retry(log.after, max(position, 1), last, _only_stream(wanted), 2 * max_bytes):
             for message in found:
-                for stored in events_of(message.seq, decode_group(message.data).events):
+                for stored in events_of(message.seq, decode_part(message.data).events):
                     if stored.seq < before and matches(wanted, stored):
                         newest.add(stored)
             position = found[-1].seq + 1

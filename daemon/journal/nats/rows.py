@@ -35,7 +35,7 @@ class Row(msgspec.Struct, kw_only=True, omit_defaults=True):
     message: int = 0
     """Sequence of the last message that it includes."""
     since: int = 0
-    """As in `Group`, but never 0 once there was a message."""
+    """As in `CommitPart`, but never 0 once there was a message."""
     owner: str = ""
     """The daemon that committed last."""
     expired: bool = False

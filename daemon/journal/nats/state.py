@@ -1,8 +1,8 @@
 """What daemons that share a journal know of its streams and of each other, in a second JetStream stream.
 
 Rows (`rows.py`) are written behind the commits, at most once a second per stream, so that a commit costs one message.
-Each daemon writes a sign of life that the server deletes after a while. Work that one daemon alone should do is taken
-in turns, through a key that expires too. The stream retains one value per key.
+Each daemon writes a heartbeat that the server deletes after a while. For work that one daemon alone should do, a daemon
+takes a lease: a key that expires too. The stream retains one value per key.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tooltap.daemon.system.logs import get_logger
 __all__ = ["OwnRow", "State", "StoredRow", "open_calls_of", "sessions_of"]
 
 WRITE_PERIOD = 1.0
-SIGN_OF_LIFE = 60
+HEARTBEAT_PERIOD = 60
 DEAD_AFTER = 180
 """Seconds."""
 READ_BYTES = 1_048_576
@@ -122,7 +122,7 @@ class State:
 
     # -- the daemons --------------------------------------------------------------------------------------------
 
-    async def sign_of_life(self) -> None:
+    async def send_heartbeat(self) -> None:
         await self._link.publish(f"{self._name}.daemon.{self._daemon}", [b""], seconds=DEAD_AFTER)
 
     async def alive(self) -> set[str]:
@@ -133,8 +133,8 @@ class State:
             first = found[-1].seq + 1
         return alive
 
-    async def turn(self, work: str, seconds: int) -> bool:
-        """Whether it is this daemon's turn to do the work. If so, no other daemon gets a turn for `seconds`."""
+    async def take_lease(self, work: str, seconds: int) -> bool:
+        """Whether this daemon may do the work now. If so, no other daemon may for `seconds`."""
         subject = f"{self._name}.meta.{work}"
         me = self._daemon.encode()
         try:
@@ -163,16 +163,16 @@ class State:
             return
 
     async def run(self) -> None:
-        """Write rows and signs of life until cancelled."""
-        signs = 0.0
+        """Write rows and heartbeats until cancelled."""
+        next_heartbeat = 0.0
         clock = asyncio.get_running_loop().time
         while True:
             await asyncio.sleep(WRITE_PERIOD)
             try:
                 await self.write()
-                if clock() >= signs:
-                    await self.sign_of_life()
-                    signs = clock() + SIGN_OF_LIFE
+                if clock() >= next_heartbeat:
+                    await self.send_heartbeat()
+                    next_heartbeat = clock() + HEARTBEAT_PERIOD
             except AwayError:
                 continue
             except JournalError as error:

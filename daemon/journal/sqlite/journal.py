@@ -112,7 +112,7 @@ class SqliteJournal(Journal):
     async def listen(self) -> int:
         return self._latest
 
-    def rest(self) -> None:
+    def stop_listening(self) -> None:
         """Nothing to stop: no other daemon commits to this file."""
 
     async def suspend_all(self) -> int:
@@ -186,45 +186,45 @@ class SqliteJournal(Journal):
     ) -> tuple[list[StoredEvent], int]:
         self._reads += 1
         end = self._latest if up_to is None else min(up_to, self._latest)
-        return await self._look(reader.read, after, end, wanted, max_bytes)
+        return await self._query(reader.read, after, end, wanted, max_bytes)
 
     async def read_back(
         self, before: int, wanted: Filter | None = None, *, limit: int, max_bytes: int = 262_144
     ) -> tuple[list[StoredEvent], int]:
         self._reads += 1
         end = min(before, self._latest + 1)
-        return await self._look(reader.read_back, end, self.oldest, wanted, limit, max_bytes)
+        return await self._query(reader.read_back, end, self.oldest, wanted, limit, max_bytes)
 
     async def event(self, seq: int) -> StoredEvent | None:
-        return await self._look(reader.read_event, seq)
+        return await self._query(reader.read_event, seq)
 
     async def load_stream(self, stream: str) -> StoredStream | None:
-        return await self._look(reader.load_stream, stream)
+        return await self._query(reader.load_stream, stream)
 
     async def streams(self, state: StreamState | None = None, limit: int | None = None) -> list[StreamInfo]:
-        return await self._look(reader.streams, state, limit)
+        return await self._query(reader.streams, state, limit)
 
     async def count_streams(self, *states: StreamState) -> int:
-        return await self._look(reader.count_streams, states)
+        return await self._query(reader.count_streams, states)
 
     async def streams_of(self, session: str) -> list[StreamInfo]:
-        return await self._look(reader.streams_of, session)
+        return await self._query(reader.streams_of, session)
 
     async def sessions(self, *, limit: int = 100, before: int | None = None) -> list[dict[str, Any]]:
-        return await self._look(reader.sessions, limit, before)
+        return await self._query(reader.sessions, limit, before)
 
     async def open_calls(
         self, session: str | None = None, stream: str | None = None
     ) -> dict[str, list[dict[str, Any]]]:
-        return await self._look(reader.open_calls, session, stream)
+        return await self._query(reader.open_calls, session, stream)
 
     async def output(
         self, output_id: str, offset: int, length: int, unit: Literal["bytes", "lines"]
     ) -> OutputSlice | None:
-        return await self._look(reader.read_output, output_id, offset, length, unit)
+        return await self._query(reader.read_output, output_id, offset, length, unit)
 
-    async def _look(self, function: Callable[..., T], *arguments: Any) -> T:
-        def look() -> T:
+    async def _query(self, function: Callable[..., T], *arguments: Any) -> T:
+        def query() -> T:
             connection = self._readers.get()
             try:
                 return function(connection, *arguments)
@@ -234,7 +234,7 @@ class SqliteJournal(Journal):
                 self._readers.put(connection)
 
         self._check_open()
-        return await asyncio.get_running_loop().run_in_executor(self._pool, look)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, query)
 
     def _check_open(self) -> None:
         if self._closed:

@@ -108,7 +108,7 @@ class _Api:
         return Response(exposition(await self._services.statistics()), media_type=CONTENT_TYPE)
 
     async def _ask(self, request: frames.Request) -> Response:
-        reply = await self._services.requests.answer(request)
+        reply = await self._services.requests.reply_to(request)
         if reply.error is not None:
             return error_response(status_of(reply.error.code), reply.error.code, reply.error.message)
         return json_response(reply.result)

@@ -69,7 +69,7 @@ def pretty(value: Any) -> str:
 
 
 async def _view(services: Services, seq: int, view: View) -> dict[str, Any]:
-    reply = await services.requests.answer(EventRequest(id=None, seq=seq, view=view))
+    reply = await services.requests.reply_to(EventRequest(id=None, seq=seq, view=view))
     if reply.error is not None:
         raise WebError(status_of(reply.error.code), reply.error.code, reply.error.message)
     event: dict[str, Any] = reply.result["event"]

@@ -49,7 +49,7 @@ def texts(events: list[StoredEvent]) -> list[str]:
 
 
 async def everything(journal: NatsJournal, after: int = 0) -> list[StoredEvent]:
-    await journal._link.insist(journal._refresh)
+    await journal._link.retry(journal._refresh)
     events: list[StoredEvent] = []
     while after < journal.latest:
         found, after = await journal.read(after)
@@ -132,7 +132,7 @@ async def test_daemon_without_subscribers_has_no_consumer(nats_place: NatsPlace)
         await until(lambda: texts(published.events) == ["b"])
         assert published.events[0].seq > told == (await everything(one))[0].seq | (EVENTS_A_MESSAGE - 1)
 
-        other.rest()
+        other.stop_listening()
         await until(lambda: _is_zero(consumers))
         await one.commit(commit(message("c"), base=2))
         assert await other.listen() > (await everything(one))[-1].seq
@@ -178,7 +178,7 @@ async def test_stream_of_two_daemons_has_one_row(nats_place: NatsPlace) -> None:
 async def test_streams_of_a_dead_daemon_are_abandoned(nats_place: NatsPlace) -> None:
     async with opened(nats_place) as other:
         async with opened(nats_place) as one:
-            await one._state.sign_of_life()
+            await one._state.send_heartbeat()
             await one.commit(commit(message("a"), updated=5))
             await one._state.write()
             assert [(info.stream, info.state) for info in await other.streams()] == [("s", "open")]
@@ -325,7 +325,7 @@ async def test_read_fails_while_the_server_is_away(tmp_path: Path, monkeypatch: 
         async with opened(parse_nats_url(server.url)) as journal:
             await journal.commit(commit(message("a")))
             server.kill()
-            monkeypatch.setattr(journal._link.insist.__func__, "__kwdefaults__", {"patience": 0.2})  # type: ignore[attr-defined]
+            monkeypatch.setattr(journal._link.retry.__func__, "__kwdefaults__", {"timeout": 0.2})  # type: ignore[attr-defined]
             with pytest.raises(JournalError, match=r"the journal nats://127.0.0.1:\d+/tooltap cannot be reached"):
                 await journal.read(0)
             with pytest.raises(JournalError, match="cannot be reached"):
