@@ -136,12 +136,14 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     shutdown_timeout: Seconds = 2.0
     """How long a shutdown waits for received lines to be committed and for clients to read."""
     stream: Limits = Limits()
-    """Bounds of each stream's parser."""
+    """Bounds of each stream's parser: see `Limits` in `normalizers/core/items.py`."""
     follow: Follow = Follow()
+    """See `taps/follow/settings.py`."""
     web: Web = Web()
     tools: dict[str, ToolRule] = {}
     """How results are shown to the user, by the tool's canonical name; `"*"`: for every tool."""
     rewriting: Rewriting = Rewriting()
+    """Bounds of the commands that make views: see `views/rules.py`."""
 
     @property
     def socket_path(self) -> Path:
