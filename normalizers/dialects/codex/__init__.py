@@ -1,66 +1,16 @@
-"""Codex: `exec`, the two servers, and the session files it keeps."""
+"""Codex: `exec`, the two servers, and the session files it stores."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from tooltap.normalizers.core.dialect import Agent, Dialect, Store
+from tooltap.normalizers.core.lines import Line
+from tooltap.normalizers.wire.values import record
 
 __all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
 
-
-def _is_codex_mcp(value: dict[str, Any]) -> bool:
-    method = value.get("method")
-    params = value.get("params")
-    if isinstance(method, str):
-        if method == "codex/event" or method.startswith("codex/event/"):
-            return True
-        if method == "elicitation/create":
-            return isinstance(params, dict) and "codex_elicitation" in params
-        name = params.get("name") if isinstance(params, dict) else None
-        return method == "tools/call" and name in ("codex", "codex-reply")
-    result = value.get("result")
-    info = result.get("serverInfo") if isinstance(result, dict) else None
-    return isinstance(info, dict) and info.get("name") == "codex-mcp-server"
-
-
 _APP_SERVER_METHODS = ("account/", "item/", "mcpServer/", "remoteControl/", "serverRequest/", "thread/", "turn/")
-
-
-def _is_codex_app_server(value: dict[str, Any]) -> bool:
-    method = value.get("method")
-    params = value.get("params")
-    if isinstance(method, str):
-        if method.startswith(_APP_SERVER_METHODS) or method == "configWarning":
-            return True
-        if not isinstance(params, dict):
-            return False
-        if method == "initialize":  # MCP says its version, ACP the client's capabilities under another name
-            return "clientInfo" in params and not {"protocolVersion", "clientCapabilities"} & set(params)
-        return method == "error" and "willRetry" in params
-    result = value.get("result")
-    if not isinstance(result, dict) or "id" not in value:
-        return False
-    told = result.get("thread", result.get("turn"))
-    return {"userAgent", "codexHome"} <= set(result) or (isinstance(told, dict) and "id" in told)
-
-
-def _is_codex_exec(value: dict[str, Any]) -> bool:
-    kind = value.get("type")
-    if kind in ("item.started", "item.updated", "item.completed"):
-        item = value.get("item")
-        return isinstance(item, dict) and "id" in item and ("type" in item or "item_type" in item)
-    if kind == "thread.started":
-        return "thread_id" in value
-    if kind == "turn.started":
-        return set(value) <= {"type", "turn_id"}
-    if kind in ("turn.completed", "turn.failed"):
-        return "usage" in value or isinstance(value.get("error"), dict)
-    msg = value.get("msg")  # to 0.41
-    return set(value) == {"id", "msg"} and isinstance(msg, dict) and isinstance(msg.get("type"), str)
-
-
 _ROLLOUT_LINES = (
     "compacted",
     "event_msg",
@@ -74,7 +24,47 @@ _ROLLOUT_LINES = (
 )
 
 
-def _is_codex_rollout(value: dict[str, Any]) -> bool:
+def _is_exec(value: Line) -> bool:
+    match value.get("type"):
+        case "item.started" | "item.updated" | "item.completed":
+            item = record(value.get("item"))
+            return "id" in item and ("type" in item or "item_type" in item)
+        case "thread.started":
+            return "thread_id" in value
+        case "turn.started":
+            return set(value) <= {"type", "turn_id"}
+        case "turn.completed" | "turn.failed":
+            return "usage" in value or isinstance(value.get("error"), dict)
+    return set(value) == {"id", "msg"} and isinstance(record(value["msg"]).get("type"), str)  # to 0.41
+
+
+def _is_mcp(value: Line) -> bool:
+    method, params = value.get("method"), record(value.get("params"))
+    match method:
+        case "elicitation/create":
+            return "codex_elicitation" in params
+        case "tools/call":
+            return params.get("name") in ("codex", "codex-reply")
+        case str():
+            return method == "codex/event" or method.startswith("codex/event/")
+    return record(record(value.get("result")).get("serverInfo")).get("name") == "codex-mcp-server"
+
+
+def _is_app_server(value: Line) -> bool:
+    method, params, result = value.get("method"), value.get("params"), value.get("result")
+    if isinstance(method, str):
+        if method.startswith(_APP_SERVER_METHODS) or method == "configWarning":
+            return True
+        if method == "initialize" and isinstance(params, dict):
+            # MCP states its version, ACP the client's capabilities under another name.
+            return "clientInfo" in params and not {"protocolVersion", "clientCapabilities"} & set(params)
+        return method == "error" and "willRetry" in record(params)
+    if not isinstance(result, dict) or "id" not in value:
+        return False
+    return {"userAgent", "codexHome"} <= set(result) or "id" in record(result.get("thread", result.get("turn")))
+
+
+def _is_rollout(value: Line) -> bool:
     if value.get("type") in _ROLLOUT_LINES:
         return isinstance(value.get("payload"), dict)
     return {"id", "timestamp", "instructions"} <= set(value) and "type" not in value  # to 0.31
@@ -86,7 +76,7 @@ DIALECTS = (
     Dialect(
         "codex-exec",
         "exec:CodexExec",
-        _is_codex_exec,
+        _is_exec,
         reads="`codex exec --json`",
         tapped_with="`tooltap run -- codex exec --json …`",
         arrives="streams blocks",
@@ -98,7 +88,7 @@ DIALECTS = (
     Dialect(
         "codex-mcp",
         "mcp:CodexMcp",
-        _is_codex_mcp,
+        _is_mcp,
         reads="`codex mcp-server`: `codex/event` notifications and approvals",
         tapped_with="`tooltap proxy -- codex mcp-server`",
         arrives="streams text",
@@ -109,7 +99,7 @@ DIALECTS = (
     Dialect(
         "codex-app-server",
         "app_server:CodexAppServer",
-        _is_codex_app_server,
+        _is_app_server,
         reads="`codex app-server`: JSON-RPC, both directions",
         tapped_with="`tooltap proxy -- codex app-server`",
         arrives="streams text",
@@ -120,7 +110,7 @@ DIALECTS = (
     Dialect(
         "codex-rollout",
         "rollout:CodexRollout",
-        _is_codex_rollout,
+        _is_rollout,
         reads="the session files that Codex stores under `~/.codex/sessions`",
         tapped_with="`tooltap serve --follow codex`",
         arrives="streams blocks",

@@ -1,31 +1,29 @@
-"""`codex app-server`: JSON-RPC without `jsonrpc` between Codex and a client such as an editor, protocol version 2.
+"""The `codex-app-server` dialect: `codex app-server`, between Codex and a client such as an editor, protocol version 2.
 
-The agent's notifications are the core's events in other words (`codex_notifications.py`); its requests ask the client
-for approvals and answers. Threads that a subagent runs in are told over the same connection: they belong to the session
-of the thread that spawned them, whose call is their parent.
+JSON-RPC without `jsonrpc`. The agent's notifications are the core's events in other words (`notifications.py`); its
+requests ask the client for approvals and answers. The threads that subagents run in share the connection: they belong
+to the session of the thread that spawned them, whose call is their parent.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
-from tooltap.normalizers.core.parser import WITH_EVENTS, skip
-from tooltap.normalizers.dialects.codex.base import CODEX_SKIPS, CodexParser
-from tooltap.normalizers.dialects.codex.items import snake, snake_keys
-from tooltap.normalizers.dialects.codex.notices import codex_mode
-from tooltap.normalizers.dialects.codex.notifications import core_event, skip_reason
-from tooltap.normalizers.dialects.codex.state import CodexState, Msg, details, object_of, text_of
+from tooltap.normalizers.core.bounded import make_room
+from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.dialects.codex.items import mode_of, nonempty, snake, snake_keys
+from tooltap.normalizers.dialects.codex.notifications import SKIPPED, core_event, skip_by_prefix
+from tooltap.normalizers.dialects.codex.parser import CodexParser
+from tooltap.normalizers.dialects.codex.state import CodexState
 from tooltap.normalizers.tools.payload import strings
-from tooltap.protocol.events import Notice, SessionEvent
-from tooltap.protocol.tapped import Direction
+from tooltap.normalizers.wire.values import first_string, record
+from tooltap.protocol.events import SessionEvent
 
 __all__ = ["CodexAppServer"]
 
 MANY_CHILDREN = 512
 
-_ASKED = {
+_QUESTIONS = {
     "applyPatchApproval": "apply_patch_approval_request",
     "execCommandApproval": "exec_approval_request",
     "item/commandExecution/requestApproval": "exec_approval_request",
@@ -37,7 +35,7 @@ _ASKED = {
 """The agent's requests that a person answers -> the core's event."""
 
 _CALLED = ("account/chatgptAuthTokens/refresh", "attestation/generate", "currentTime/read", "item/tool/call")
-"""The agent's requests that the client's program answers; what a tool of the client's gave, its item says."""
+"""The agent's requests that the client's program answers; the result of a tool of the client's is in its item."""
 
 _ANSWER_KEYS = ("decision", "action", "answers", "permissions")
 
@@ -53,46 +51,50 @@ class Child(msgspec.Struct):
 
 class CodexAppServerState(CodexState, kw_only=True):
     children: dict[str, Child] = msgspec.field(default_factory=dict)
-    """Thread -> where it belongs."""
+    """Thread -> the session and call it belongs to."""
     asked: dict[str, str] = msgspec.field(default_factory=dict)
     """JSON-RPC id of a request to the client -> id of the permission it asks for."""
 
 
 class CodexAppServer(CodexParser):
     dialect = "codex-app-server"
-    SKIPS = CODEX_SKIPS | {
+    SKIPS = CodexParser.SKIPS | {
         "request",  # of the client
-        "answer",  # to a request that says nothing of what the agent does
-        "handshake",
-        "resolved",  # a request to the client was answered
+        "answer",  # to a request that is about nothing the agent does
         "status",  # a thread is active or idle
-        "rate-limits",  # how much of the limits is used; reaching one is told
-        "client",  # the client's account, files, windows
+        "rate-limits",  # how much of the limits is used; reaching one is reported
     }
+    line = Lines("method", skip=SKIPPED)
+    """Notifications that the core has no event for. The methods get the parameters."""
     state_type = CodexAppServerState
+    state: CodexAppServerState
 
-    def read(self, value: dict[str, Any], direction: Direction | None) -> str:
-        self.event_turn = None
+    def enter(self, value: Line) -> None:
+        super().enter(value)
         emitted = value.get("emittedAtMs")
         if isinstance(emitted, int):
             self.ts = emitted
-        method = value.get("method")
-        params = object_of(value, "params")
+
+    def read(self, value: Line) -> Skip:
+        self.enter(value)
+        method, params = value.get("method"), record(value.get("params"))
         if not isinstance(method, str):
-            line_class = self._read_answer(value, direction)
-        elif "id" not in value:
-            line_class = self._read_notification(method, params)
-        elif method in _ASKED and direction != "in":
-            line_class = self._read_question(str(value["id"]), method, params)
-        else:
-            line_class = self._read_request(method, params)
-        return line_class if line_class is not None else self.unparsed("unknown-type", value)
+            return self._answer(value)
+        if "id" not in value:
+            return self._notification(method, params, value)
+        if method in _QUESTIONS and self.direction != "in":
+            return self._question(method, params, value)
+        if method in _CLIENT_NOTICES:
+            self._scope(params)
+            self.notice(_CLIENT_NOTICES[method], method)
+            return None
+        return "client" if method in _CALLED else "request"
 
-    # -- whose line it is -----------------------------------------------------------------------------------------
+    # -- threads --------------------------------------------------------------------------------------------------
 
-    def _scope(self, params: Msg) -> None:
-        self.event_turn = text_of(params, "turnId")
-        thread_id = text_of(params, "threadId", "conversationId")
+    def _scope(self, params: Line) -> None:
+        self.event_turn = first_string(params, "turnId")
+        thread_id = first_string(params, "threadId", "conversationId")
         if thread_id is None:
             return
         child = self.state.children.get(thread_id)
@@ -101,166 +103,141 @@ class CodexAppServer(CodexParser):
             self.agent, self.parent = thread_id, child.call_id
 
     def _add_child(self, thread_id: str, session: str, call_id: str | None = None) -> None:
-        children: dict[str, Child] = self.state.children
+        children = self.state.children
         known = children.pop(thread_id, None)
-        while len(children) >= MANY_CHILDREN:
-            del children[next(iter(children))]
+        make_room(children, MANY_CHILDREN)
         if known is not None:
             session, call_id = known.session, known.call_id or call_id
         children[thread_id] = Child(session, call_id)
 
-    def _find_children(self, method: str, params: Msg) -> None:
-        """Threads this line shows to be subagents': one that works for another's turn, or was spawned by a call."""
-        turn, item, thread = (object_of(params, key) for key in ("turn", "item", "thread"))
-        root_turn = text_of(turn, "rootTurnId")
-        thread_id = text_of(params, "threadId")
-        if method == "turn/started" and thread_id is not None and root_turn != turn.get("id"):
+    def _find_child(self, params: Line) -> None:
+        """Recognise the thread of a subagent when it or its turn starts: it names its parent, or works for its turn."""
+        turn, thread = record(params.get("turn")), record(params.get("thread"))
+        root_turn, thread_id = first_string(turn, "rootTurnId"), first_string(params, "threadId")
+        if thread_id is not None and root_turn != turn.get("id"):
             root = next((one for one in self.state.turns if one.id == root_turn), None)
             if root is not None and root.session != thread_id:
                 self._add_child(thread_id, root.session)
-        parent, own_id = text_of(thread, "parentThreadId"), text_of(thread, "id")
+        parent, own_id = first_string(thread, "parentThreadId"), first_string(thread, "id")
         if parent is not None and own_id is not None:
             grandparent = self.state.children.get(parent)
             self._add_child(own_id, parent if grandparent is None else grandparent.session)
+
+    def _find_spawned(self, item: Line) -> None:
+        """Recognise the threads that a call spawned."""
         spawned = strings(item.get("receiverThreadIds")) if snake(str(item.get("tool"))) == "spawn_agent" else []
         if item.get("type") == "subAgentActivity" and item.get("kind") == "started":
             spawned = strings([item.get("agentThreadId")])
         for child in spawned:
-            self._add_child(child, self.session, text_of(item, "id"))
+            self._add_child(child, self.session, first_string(item, "id"))
 
-    # -- the agent's side -----------------------------------------------------------------------------------------
+    # -- the agent's notifications --------------------------------------------------------------------------------
 
-    def _read_notification(self, method: str, params: Msg) -> str | None:
-        if method.startswith("codex/event"):  # older versions say everything in the core's words, too
-            self._scope(params)
-            self.event_turn = text_of(params, "id")
-            return self.read_event(object_of(params, "msg"))
-        if method == "thread/started":
-            self._find_children(method, params)
-            return self._thread_told(object_of(params, "thread"), {})
-        if method == "turn/started":
-            self._find_children(method, params)
+    def _notification(self, method: str, params: Line, value: Line) -> Skip:
+        if method in ("thread/started", "turn/started"):
+            self._find_child(params)
         self._scope(params)
-        match method:
-            case "initialized":
-                return skip("handshake")
-            case "thread/status/changed":
-                return self._status(object_of(params, "status"))
-            case "thread/closed":
-                return self._closed()
-            case "configWarning":
-                return self._config_warning(params)
-            case "item/commandExecution/outputDelta":
-                return self._printed(params)
-            case "item/mcpToolCall/progress":
-                return self._progress(params)
+        if method.startswith("codex/event"):  # older versions send everything as the core's events, too
+            self.event_turn = first_string(params, "id")
+            return self.read_event(record(params.get("msg")), value)
+        if self.line.knows(method):
+            return self.line.read(self, {**params, "method": method})
         event = core_event(method, params)
         if event is None:
-            reason = skip_reason(method)
-            return skip(reason) if reason is not None else None
-        line_class = self.read_event(event)
-        self._find_children(method, params)
-        if method == "account/rateLimits/updated" and line_class == skip("no-usage"):
-            return skip("rate-limits")
-        return line_class
+            return skip_by_prefix(method) or self.unparsed("unknown-type", value)
+        skip = self.read_event(event, value)
+        self._find_spawned(record(params.get("item")))
+        return "rate-limits" if skip == "no-usage" and method == "account/rateLimits/updated" else skip
 
-    def _status(self, status: Msg) -> str:
-        if status.get("type") != "systemError":
-            return skip("status")
-        self.emit(Notice, level="warning", code="thread-status", text="systemError")
-        return WITH_EVENTS
+    @line("thread/started")
+    def _thread_started(self, params: Line) -> Skip:
+        return self._show_thread(record(params.get("thread")), {})
 
-    def _closed(self) -> str:
+    @line("thread/status/changed")
+    def _status(self, params: Line) -> Skip:
+        if record(params.get("status")).get("type") != "systemError":
+            return "status"
+        self.notice("thread-status", "systemError", "warning")
+        return None
+
+    @line("thread/closed")
+    def _closed(self, params: Line) -> Skip:
         if self.agent is not None:
-            return skip("housekeeping")
+            return "housekeeping"
         self.emit(SessionEvent, state="ended")
-        return WITH_EVENTS
+        return None
 
-    def _config_warning(self, params: Msg) -> str:
-        text = text_of(params, "summary") or "configWarning"
-        self.emit(Notice, level="warning", code="config", text=text, data=details(params, "details", "path") or None)
-        return WITH_EVENTS
+    @line("configWarning")
+    def _config_warning(self, params: Line) -> None:
+        text = first_string(params, "summary") or "configWarning"
+        self.notice("config", text, "warning", nonempty(params, "details", "path") or None)
 
-    def _printed(self, params: Msg) -> str:
-        call = self.calls.get(text_of(params, "itemId") or "")
-        delta = text_of(params, "delta")
+    @line("item/commandExecution/outputDelta")
+    def _printed(self, params: Line) -> Skip:
+        call = self.calls.get(first_string(params, "itemId") or "")
+        delta = first_string(params, "delta")
         if call is not None and delta is not None:
             self.running.append(call, "stdout", delta.encode())
-        return skip("partial")
+        return "partial"
 
-    def _progress(self, params: Msg) -> str:
-        call = self.calls.get(text_of(params, "itemId") or "")
+    @line("item/mcpToolCall/progress")
+    def _progress(self, params: Line) -> Skip:
+        call = self.calls.get(first_string(params, "itemId") or "")
         if call is None:
-            return skip("duplicate-call")
-        self.calls.update(call, progress={"text": text_of(params, "message") or "", "data": {}})
-        return WITH_EVENTS
+            return "duplicate-call"
+        self.calls.update(call, progress={"text": first_string(params, "message") or "", "data": {}})
+        return None
 
-    def _thread_told(self, thread: Msg, settings: Msg) -> str:
-        """By the answer to the client's request, and by a notification; the answer says more."""
-        thread_id = text_of(thread, "id")
+    def _show_thread(self, thread: Line, settings: Line) -> Skip:
+        """Read a thread from the answer to the client's request, or from a notification, which has no settings."""
+        thread_id = first_string(thread, "id")
         if thread_id is None:
-            return skip("answer")
+            return "answer"
         self._scope({"threadId": thread_id})
-        sandbox = object_of(settings, "sandbox")
-        told = {
-            "cwd": text_of(settings, "cwd") or text_of(thread, "cwd"),
-            "model": text_of(settings, "model") or text_of(thread, "model"),
-            "mode": codex_mode(
-                {
-                    "approval_policy": settings.get("approvalPolicy"),
-                    "sandbox_policy": snake(text_of(sandbox, "type") or "").replace("_", "-") or None,
-                }
-            ),
+        sandbox = snake(first_string(record(settings.get("sandbox")), "type") or "").replace("_", "-") or None
+        shown = {
+            "cwd": first_string(settings, "cwd") or first_string(thread, "cwd"),
+            "model": first_string(settings, "model") or first_string(thread, "model"),
+            "mode": mode_of({"approval_policy": settings.get("approvalPolicy"), "sandbox_policy": sandbox}),
         }
         if self.thread.settings:
-            return self.notices.settings(**told)
-        self.state.cwd = told["cwd"] or self.state.cwd
-        self.thread.settings = {key: value for key, value in told.items() if value is not None}
+            return self.change_settings(**shown)
+        self.state.cwd = shown["cwd"] or self.state.cwd
+        self.thread.settings = {key: value for key, value in shown.items() if value is not None}
         state = "resumed" if thread.get("turns") else "started"
-        version, title = text_of(thread, "cliVersion"), text_of(thread, "name")
-        self.emit(SessionEvent, state=state, title=title, agent_version=version, **told)
-        return WITH_EVENTS
+        version, title = first_string(thread, "cliVersion"), first_string(thread, "name")
+        self.emit(SessionEvent, state=state, title=title, agent_version=version, **shown)
+        return None
 
     # -- requests and answers -------------------------------------------------------------------------------------
 
-    def _read_question(self, request_id: str, method: str, params: Msg) -> str | None:
+    def _question(self, method: str, params: Line, value: Line) -> Skip:
         self._scope(params)
-        asked: dict[str, str] = self.state.asked
-        while len(asked) >= self.context.limits.open_permissions:
-            del asked[next(iter(asked))]
-        asked[request_id] = request_id
-        event = {"call_id": params.get("itemId"), **snake_keys(params), "type": _ASKED[method]}
-        if method == "mcpServer/elicitation/request":
-            event = {**event, "call_id": self._mcp_call(params), "request": snake_keys(params), "id": request_id}
-        else:
-            event = {**event, "parsed_cmd": params.get("commandActions"), "approval_id": request_id}
-            event["available_decisions"] = params.get("availableDecisions")  # what they are called is the wire's
-        return self.read_event(event)
-
-    def _mcp_call(self, params: Msg) -> str | None:
-        """The call an MCP server's tool is asked about: the wire gives its name alone, so there must be just one."""
-        name = f"mcp__{params.get('serverName')}__{object_of(params, '_meta').get('tool_name')}"
-        calls = [call for call in self.state.calls.open.values() if call.raw_name == name and call.agent == self.agent]
-        return str(calls[0].id) if len(calls) == 1 else None
-
-    def _read_request(self, method: str, params: Msg) -> str:
-        if method in _CLIENT_NOTICES:
-            self._scope(params)
-            self.emit(Notice, level="info", code=_CLIENT_NOTICES[method], text=method)
-            return WITH_EVENTS
-        return skip("client" if method in _CALLED else "request")
-
-    def _read_answer(self, value: Msg, direction: Direction | None) -> str | None:
-        if "id" not in value or not ("result" in value or "error" in value):
-            return None
         request_id = str(value["id"])
-        result = object_of(value, "result")
-        if direction == "in" or (direction is None and any(key in result for key in _ANSWER_KEYS)):
-            permission_id = self.state.asked.pop(request_id, None)
-            return self.approvals.answer(permission_id, value) if permission_id is not None else skip("answer")
-        if error := text_of(object_of(value, "error"), "message"):
-            self.emit(Notice, level="error", code="provider-error", text=error)
-            return WITH_EVENTS
-        if "userAgent" in result:
-            return skip("handshake")
-        return self._thread_told(object_of(result, "thread"), result)
+        make_room(self.state.asked, self.context.limits.open_permissions)
+        self.state.asked[request_id] = request_id
+        event = {"call_id": params.get("itemId"), **snake_keys(params), "type": _QUESTIONS[method]}
+        if method == "mcpServer/elicitation/request":
+            event.update(call_id=self._mcp_call(params), request=snake_keys(params), id=request_id)
+        else:
+            event.update(parsed_cmd=params.get("commandActions"), approval_id=request_id)
+            event["available_decisions"] = params.get("availableDecisions")  # values, not in snake case
+        return self.read_event(event, value)
+
+    def _mcp_call(self, params: Line) -> str | None:
+        """The call an MCP server's tool is asked about: the wire has only the tool's name, so it must be the only
+        one."""
+        name = f"mcp__{params.get('serverName')}__{record(params.get('_meta')).get('tool_name')}"
+        calls = [call for call in self.state.calls.open.values() if call.raw_name == name and call.agent == self.agent]
+        return calls[0].id if len(calls) == 1 else None
+
+    def _answer(self, value: Line) -> Skip:
+        if "id" not in value or not ("result" in value or "error" in value):
+            return self.unparsed("unknown-type", value)
+        result = record(value.get("result"))
+        if self.direction == "in" or (self.direction is None and any(key in result for key in _ANSWER_KEYS)):
+            return self.approvals.answer(self.state.asked, value)
+        if error := first_string(record(value.get("error")), "message"):
+            self.notice("provider-error", error, "error")
+            return None
+        return "handshake" if "userAgent" in result else self._show_thread(record(result.get("thread")), result)

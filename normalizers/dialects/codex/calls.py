@@ -1,283 +1,346 @@
-"""Codex's tool calls: opened by whichever line shows them first, ended by the first that has their result.
+"""Codex's tool calls: commands, patches, MCP, the client's own tools, searches, images, plans, other agents.
 
-`function_call` says what the model asked for, `exec_command_begin` and its like what is being run, `exec_command_end`
-what came of it, `function_call_output` what the model was told; in 0.120 some commands have only the last. Here are the
-lines that all tools have, commands, and patches; `codex_tools.py` has the rest.
+`function_call` is what the model asks for, `exec_command_begin` and its like what is being run, `exec_command_end` the
+result, `function_call_output` what the model gets; in 0.120 some commands have only the last. Turn items arrive here as
+events (`items.as_event`).
 """
 
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable
+from typing import Any
 
+from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.bodies import Bodies
 from tooltap.normalizers.core.calls import DUPLICATE_RESULT, UNKNOWN_TOOL
-from tooltap.normalizers.core.parser import WITH_EVENTS, skip
-from tooltap.normalizers.dialects.codex.state import (
-    ITEM,
-    CodexReader,
-    Handler,
-    Handlers,
-    Msg,
-    call_id_of,
-    details,
-    duration_of,
-    item_of,
-    object_of,
-    text_of,
-    type_word,
-)
-from tooltap.normalizers.dialects.codex.text import Answer, read_answer
-from tooltap.normalizers.tools.payload import decode_json
-from tooltap.normalizers.tools.views import printed
-from tooltap.protocol.events import Attachment
+from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.dialects.codex.emitter import CodexEmitter
+from tooltap.normalizers.dialects.codex.items import OWN, call_id_of, duration_of, nonempty, own_object, raw_name_of
+from tooltap.normalizers.dialects.codex.text import read_answer
+from tooltap.normalizers.tools.payload import blocks_text, decode_json
+from tooltap.normalizers.tools.views import by_structure, printed
+from tooltap.normalizers.wire.values import first_string, record
 
-if TYPE_CHECKING:
-    from tooltap.normalizers.dialects.codex.base import CodexParser
-
-__all__ = ["CodexCalls", "as_event"]
+__all__ = ["CodexCalls"]
 
 _STATUS = {"completed": "completed", "failed": "failed", "declined": "denied"}
 _SCRIPT = "exec"
 """The tool of code mode: JavaScript, from which tools are called."""
-_TOLD_TWICE = ("Bash", "SendMessage", "Task", "TaskOutput", "TaskStop", "resume_agent")
-"""Calls of which the model's arguments and what is run each say something; the arguments are kept until then."""
+_MERGED = ("Bash", "SendMessage", "Task", "TaskOutput", "TaskStop", "resume_agent")
+"""Calls whose input is the model's arguments together with what is run; the arguments are remembered until then."""
+_AGENT_TOOLS = {
+    "collab_agent_interaction": "send_input",
+    "collab_agent_spawn": "spawn_agent",
+    "collab_agent_tool_call": "collab_agent_tool_call",  # the item, which states the tool in `tool`
+    "collab_close": "close_agent",
+    "collab_resume": "resume_agent",
+    "collab_waiting": "wait_agent",
+}
+"""Event without `_begin` or `_end` -> the tool as the model calls it."""
+_AGENT_INPUT = ("tool", "prompt", "model", "reasoning_effort", "receiver_thread_id", "receiver_thread_ids")
+_AGENT_OUTPUT = ("status", "statuses", "agents_states", "agent_statuses", "new_thread_id", "new_agent_nickname")
 _EXEC_KEYS = ("command", "cwd", "parsed_cmd", "source", "process_id", "interaction_input")
 
 
-def as_event(read: Handler) -> Handler:
-    """Read a turn item by what reads the older events, which say `call_id` and paths that are no URLs."""
+class CodexCalls:
+    events, raw_items = Lines(), Lines()
 
-    def read_item(reader: Any, item: Msg) -> str:
-        paths = {key: item[key].removeprefix("file://") for key in ("cwd", "path") if isinstance(item.get(key), str)}
-        return read(reader, {ITEM: item_of(item), **item, **paths, "call_id": item.get("id")})
+    def __init__(self, emitter: CodexEmitter) -> None:
+        self._emitter = emitter
+        self._calls = emitter.calls
 
-    return read_item
+    # -- what the model calls, and what it gets -------------------------------------------------------------------
 
-
-class CodexCalls(CodexReader):
-    def __init__(self, parser: CodexParser) -> None:
-        self._parser = parser
-
-    # -- what all tools have --------------------------------------------------------------------------------------
-
-    def called(
-        self,
-        call_id: str,
-        raw_name: str,
-        value: Any,
-        raw: Msg,
-        *,
-        name: str | None = None,
-        by_model: bool = False,
-    ) -> str:
-        """A line that shows a call: open it, or tell what is new of it."""
-        calls = self._parser.calls
-        call = calls.get(call_id)
-        way = self._parser.begins
-        is_told = calls.is_done(call_id)
-        if is_told and way and way == calls.source_of(call_id):
-            is_told = calls.repeats(call_id, raw_name, value, name=name)
-        if call is None and is_told:
-            return skip("duplicate-call")
-        if call is None:
-            self._parser.before_content()
-            if not by_model:
-                self._parser.parent = self._script() or self._parser.parent
-            calls.open(call_id, raw_name, value, raw=item_of(raw), name=name, source=way)
-            return WITH_EVENTS
-        says_more = bool(value) and calls.update(call, value, raw=item_of(raw), name=name)
-        return WITH_EVENTS if says_more else skip("duplicate-call")
-
-    def ended(
-        self,
-        call_id: str,
-        answer: Answer,
-        raw: Any,
-        *,
-        raw_name: str = UNKNOWN_TOOL,
-        attachments: list[Attachment] | None = None,
-    ) -> str:
-        """A line that has a call's result."""
-        parser = self._parser
-        value, outputs = answer.value, None
-        is_question = parser.calls.name_of(call_id) == "AskUserQuestion" and isinstance(value, dict)
-        parser.approvals.settle(call_id, answer.status, value.get("answers") if is_question else None)
-        if answer.running is None:
-            so_far, bodies = parser.running.take(call_id)
-            if value is None and so_far:  # broken off: what it printed before is all there is
-                value, outputs = so_far, bodies
-        return parser.calls.result(
-            call_id,
-            value,
-            raw=item_of(raw),
-            raw_name=raw_name,
-            status=answer.status,
-            error=answer.error,
-            duration_ms=answer.duration_ms,
-            attachments=attachments,
-            display=answer.display,
-            is_async=answer.running is not None,
-            outputs=outputs,
-        )
-
-    def _script(self) -> str | None:
-        """The running script, of which a call is that the model did not make."""
-        script = self._parser.thread.script
-        return script if script is not None and self._parser.calls.get(script) is not None else None
-
-    def _function_call(self, item: Msg) -> str:
-        name = text_of(item, "name") or UNKNOWN_TOOL
-        namespace = text_of(item, "namespace") or ""
-        value = decode_json(item.get("arguments"))
+    @raw_items("function_call")
+    def _function_call(self, item: Line) -> Skip:
+        name = first_string(item, "name") or UNKNOWN_TOOL
+        namespace = first_string(item, "namespace") or ""
         if namespace.startswith("mcp__"):
             name = f"{namespace}__{name}"
         if name == "update_plan":
-            self._parser.thread.plan_call = text_of(item, "call_id")
-        return self._called_by_model(item, name, value)
+            self._emitter.thread.plan_call = first_string(item, "call_id")
+        return self._called(item, name, decode_json(item.get("arguments")))
 
-    def _custom_call(self, item: Msg) -> str:
-        return self._called_by_model(item, text_of(item, "name") or UNKNOWN_TOOL, {"input": item.get("input")})
+    @raw_items("custom_tool_call")
+    def _custom_call(self, item: Line) -> Skip:
+        return self._called(item, first_string(item, "name") or UNKNOWN_TOOL, {"input": item.get("input")})
 
-    def _local_shell_call(self, item: Msg) -> str:
-        action = object_of(item, "action")
-        value = details(action, "command", "timeout_ms", "working_directory", "env", "user")
-        return self._called_by_model(item, "local_shell", value)
+    @raw_items("local_shell_call")
+    def _local_shell_call(self, item: Line) -> Skip:
+        action = record(item.get("action"))
+        value = nonempty(action, "command", "timeout_ms", "working_directory", "env", "user")
+        return self._called(item, "local_shell", value)
 
-    def _called_by_model(self, item: Msg, name: str, value: Any) -> str:
-        call_id = text_of(item, "call_id", "id") or self._parser.made_up_id("call")
-        line_class = self.called(call_id, name, value, item, by_model=True)
+    def _called(self, item: Line, name: str, value: Any) -> Skip:
+        call_id = first_string(item, "call_id", "id") or self._emitter.synthetic_id("call")
+        skip = self._emitter.show_call(item, name, value, call_id=call_id, by_model=True)
         if name == _SCRIPT:
-            self._parser.thread.script = self._parser.calls.id_of(call_id)
-        call = self._parser.calls.get(call_id)
-        if call is not None and call.name in _TOLD_TWICE and isinstance(value, dict):
-            self._parser.calls.remember(call, value)
-        return line_class
+            self._emitter.thread.script = self._calls.id_of(call_id)
+        call = self._calls.get(call_id)
+        if call is not None and call.name in _MERGED and isinstance(value, dict):
+            self._calls.remember(call, value)
+        return skip
 
-    def _output(self, item: Msg) -> str:
+    @raw_items("custom_tool_call_output", "function_call_output")
+    def _output(self, item: Line) -> Skip:
         call_id = call_id_of(item)
-        call = self._parser.calls.get(call_id)
-        if self._parser.calls.is_over(call_id) or (call is not None and call.acknowledged):
+        call = self._calls.get(call_id)
+        if self._calls.is_over(call_id) or (call is not None and call.acknowledged):
             return DUPLICATE_RESULT
-        bodies = Bodies(self._parser)
+        bodies = Bodies(self._emitter)
         raw = bodies.take(item)
-        answer = read_answer(raw.get("output"))
-        if call is None or call.name != "Bash":
-            answer = answer._replace(running=None)  # `write_stdin` is answered, whatever it typed into
+        answer = read_answer(raw.get("output"))._replace(attachments=bodies.attachments)
+        if call is None or call.name != "Bash":  # the result of `write_stdin` is final, whatever runs on
+            answer = answer._replace(is_async=False)
         if call is not None and call.name == "Patch":
             answer = _patch_answer(answer)
-        name = text_of(item, "name") or UNKNOWN_TOOL
-        return self.ended(call_id, answer, raw, raw_name=name, attachments=bodies.attachments)
+        name = first_string(item, "name") or UNKNOWN_TOOL
+        return self._emitter.answer_call(raw, answer, raw_name=name)
 
     # -- commands -------------------------------------------------------------------------------------------------
 
-    def exec_begin(self, msg: Msg) -> str:
-        call_id = call_id_of(msg)
-        line_class = self._exec_called(call_id, msg)
-        return WITH_EVENTS if self._parser.approvals.settle(call_id, "running") else line_class
+    @events("exec_command_begin")
+    def begin_command(self, msg: Line) -> Skip:
+        skip = self._show_command(msg)
+        return None if self._emitter.settle(call_id_of(msg), "running") else skip
 
-    def _exec_called(self, call_id: str, msg: Msg) -> str:
-        """What the model asked for, and what became of it: where and how it is being run."""
-        calls = self._parser.calls
-        call = calls.get(call_id)
-        value = {**(call.memory if call is not None else {}), **details(msg, *_EXEC_KEYS)}
-        line_class = self.called(call_id, type_word(msg, "exec_command"), value, msg)
-        if (call := calls.get(call_id)) is not None:
-            calls.remember(call, value)
-        return line_class
-
-    def _exec_end(self, msg: Msg) -> str:
+    def _show_command(self, msg: Line) -> Skip:
+        """Merge the model's arguments with where and how the command is run."""
         call_id = call_id_of(msg)
-        self._exec_called(call_id, msg)
+        call = self._calls.get(call_id)
+        value = {**(call.memory if call is not None else {}), **nonempty(msg, *_EXEC_KEYS)}
+        skip = self._emitter.show_call(msg, raw_name_of(msg, "exec_command"), value)
+        if (call := self._calls.get(call_id)) is not None:
+            self._calls.remember(call, value)
+        return skip
+
+    @events("exec_command_end")
+    def _end_command(self, msg: Line) -> Skip:
+        self._show_command(msg)
         value = {key: msg[key] for key in ("stdout", "stderr", "exit_code") if msg.get(key) is not None}
         merged = msg.get("aggregated_output")
         if "stdout" not in value and merged is not None:
             value["stdout"] = merged
-        for key in ("aggregated_output", "formatted_output"):  # the latter is what the model saw
+        for key in ("aggregated_output", "formatted_output"):  # the model gets `formatted_output`
             if msg.get(key) not in (None, value.get("stdout")):
                 value[key] = msg[key]
         status = _STATUS.get(str(msg.get("status")), "completed")
-        error = text_of(msg, "formatted_output", "aggregated_output", "stderr") if status == "denied" else None
+        error = first_string(msg, "formatted_output", "aggregated_output", "stderr") if status == "denied" else None
         answer = Answer(value, status, error, duration_ms=duration_of(msg), display=printed(msg))
-        return self.ended(call_id, answer, msg)
+        return self._emitter.answer_call(msg, answer)
 
-    def _output_delta(self, msg: Msg) -> str:
-        call = self._parser.calls.get(call_id_of(msg))
-        if call is not None:  # after the end there is nothing to preview: a stopped command may go on printing
+    @events("exec_command_output_delta")
+    def _output_delta(self, msg: Line) -> Skip:
+        call = self._calls.get(call_id_of(msg))
+        if call is not None:  # a stopped command may print after its end, when there is nothing to preview
             try:
                 data = base64.b64decode(str(msg.get("chunk", "")), validate=True)
             except ValueError:
                 data = b""
-            self._parser.running.append(call, str(msg.get("stream", "stdout")), data)
-        return skip("partial")
+            self._emitter.running.append(call, str(msg.get("stream", "stdout")), data)
+        return "partial"
 
-    def _terminal_interaction(self, msg: Msg) -> str:
-        """Typed into a running command, by a `write_stdin` call or by the user."""
-        call = self._parser.calls.get(call_id_of(msg))
+    @events("terminal_interaction")
+    def _terminal_interaction(self, msg: Line) -> Skip:
+        """Input for a running command, from a `write_stdin` call or from the user."""
+        call = self._calls.get(call_id_of(msg))
         if call is None:
-            return skip("duplicate-call")
-        self._parser.calls.update(call, progress={"data": details(msg, "stdin", "process_id")})
-        return WITH_EVENTS
+            return "duplicate-call"
+        self._calls.update(call, progress={"data": nonempty(msg, "stdin", "process_id")})
+        return None
 
     # -- patches --------------------------------------------------------------------------------------------------
 
-    def patch_begin(self, msg: Msg) -> str:
-        call_id = call_id_of(msg)
-        value = details(msg, "auto_approved", "changes")
-        line_class = self.called(call_id, type_word(msg, "patch_apply"), value, msg, name="Patch")
-        if (call := self._parser.calls.get(call_id)) is not None:
-            self._parser.calls.remember(call, {"begun": True})
-        return line_class
+    @events("patch_apply_begin", "patch_apply_updated")
+    def begin_patch(self, msg: Line) -> Skip:
+        value = nonempty(msg, "auto_approved", "changes")
+        skip = self._emitter.show_call(msg, raw_name_of(msg, "patch_apply"), value, name="Patch")
+        if (call := self._calls.get(call_id_of(msg))) is not None:
+            self._calls.remember(call, {"begun": True})
+        return skip
 
-    def _patch_end(self, msg: Msg) -> str:
-        call_id = call_id_of(msg)
-        call = self._parser.calls.get(call_id)
-        if call is None or not call.memory:  # rollouts keep no begin
-            self.patch_begin(msg)
+    @events("patch_apply_end")
+    def _end_patch(self, msg: Line) -> Skip:
+        call = self._calls.get(call_id_of(msg))
+        if call is None or not call.memory:  # rollouts do not hold the beginning
+            self.begin_patch(msg)
         status = _STATUS.get(str(msg.get("status")), "completed")
         success = msg.get("success")
         if success is None:
             success = status == "completed"
         elif not success and status == "completed":
             status = "failed"
-        value = {**details(msg, "stdout", "stderr"), "success": success}
-        error = (text_of(value, "stderr", "stdout") or text_of(msg, "error")) if status != "completed" else None
-        return self.ended(call_id, Answer(value, status, error), msg)
+        value = {**nonempty(msg, "stdout", "stderr"), "success": success}
+        error = first_string(value, "stderr", "stdout") or first_string(msg, "error")
+        error = error if status != "completed" else None
+        return self._emitter.answer_call(msg, Answer(value, status, error))
 
-    # -- what reads what -------------------------------------------------------------------------------------------
+    # -- MCP and the client's own tools ---------------------------------------------------------------------------
 
-    EVENTS: ClassVar[Handlers] = {
-        "exec_command_begin": exec_begin,
-        "exec_command_end": _exec_end,
-        "exec_command_output_delta": _output_delta,
-        "patch_apply_begin": patch_begin,
-        "patch_apply_end": _patch_end,
-        "patch_apply_updated": patch_begin,
-        "terminal_interaction": _terminal_interaction,
-    }
-    STARTS: ClassVar[Handlers] = {
-        "CommandExecution": as_event(exec_begin),
-        "FileChange": as_event(patch_begin),
-    }
-    ENDS: ClassVar[Handlers] = {
-        "CommandExecution": as_event(_exec_end),
-        "FileChange": as_event(_patch_end),
-    }
-    RAW_ITEMS: ClassVar[Handlers] = {
-        "custom_tool_call": _custom_call,
-        "custom_tool_call_output": _output,
-        "function_call": _function_call,
-        "function_call_output": _output,
-        "local_shell_call": _local_shell_call,
-    }
+    @events("mcp_tool_call_begin")
+    def _begin_mcp(self, msg: Line) -> Skip:
+        call = record(msg.get("invocation")) or msg
+        name = f"mcp__{call.get('server')}__{call.get('tool')}"
+        return self._emitter.show_call(msg, name, call.get("arguments") or {})
+
+    @events("mcp_tool_call_end")
+    def _end_mcp(self, msg: Line) -> Skip:
+        return self._end(msg, self._begin_mcp, _mcp_answer)
+
+    @events("dynamic_tool_call_request", "dynamic_tool_call_begin")
+    def _begin_dynamic(self, msg: Line) -> Skip:
+        return self._emitter.show_call(msg, first_string(msg, "tool") or UNKNOWN_TOOL, msg.get("arguments"))
+
+    @events("dynamic_tool_call_response", "dynamic_tool_call_end")
+    def _end_dynamic(self, msg: Line) -> Skip:
+        return self._end(msg, self._begin_dynamic, _dynamic_answer)
+
+    def _end(self, msg: Line, begin: Callable[[Line], Skip], read: Callable[[Line], Answer]) -> Skip:
+        """Read the end of a call, which has its input once more and may hold pictures."""
+        if self._calls.is_over(call_id_of(msg)):
+            return DUPLICATE_RESULT
+        begin(msg)
+        bodies = Bodies(self._emitter)
+        raw = bodies.take(msg)
+        return self._emitter.answer_call(raw, read(raw)._replace(attachments=bodies.attachments))
+
+    # -- searches -------------------------------------------------------------------------------------------------
+
+    @events("web_search_begin")
+    def _begin_web_search(self, msg: Line) -> Skip:
+        return self._emitter.show_call(msg, raw_name_of(msg, "web_search"), nonempty(msg, "query", "action"))
+
+    @events("web_search_end")
+    def _end_web_search(self, msg: Line) -> Skip:
+        if self._calls.is_over(call_id_of(msg)):
+            return DUPLICATE_RESULT
+        self._begin_web_search(msg)
+        self._emitter.thread.searches += 1
+        return self._emitter.answer_call(msg, Answer())
+
+    @raw_items("web_search_call")
+    def _raw_web_search(self, item: Line) -> Skip:
+        """Without an id (0.120) it repeats a search that has ended, unless none has."""
+        thread = self._emitter.thread
+        call_id = first_string(item, "call_id", "id")
+        if call_id is None and thread.searches:
+            thread.searches -= 1
+            return DUPLICATE_RESULT
+        call_id = call_id or self._emitter.synthetic_id("web_search")
+        if self._calls.is_over(call_id):
+            return DUPLICATE_RESULT
+        self._emitter.show_call(item, "web_search", nonempty(item, "query", "action"), call_id=call_id)
+        return self._emitter.answer_call(item, Answer(status=_status(item)), call_id=call_id)
+
+    @raw_items("tool_search_call")
+    def _tool_search(self, item: Line) -> Skip:
+        return self._emitter.show_call(item, "tool_search", item.get("arguments"))
+
+    @raw_items("tool_search_output")
+    def _tool_search_output(self, item: Line) -> Skip:
+        return self._emitter.answer_call(item, Answer(nonempty(item, "tools")), raw_name="tool_search")
+
+    # -- images ---------------------------------------------------------------------------------------------------
+
+    @events("view_image_begin")
+    def _begin_view(self, msg: Line) -> Skip:
+        return self._emitter.show_call(msg, raw_name_of(msg, "view_image"), nonempty(msg, "path"))
+
+    @events("view_image_tool_call", "view_image_end")
+    def _view_image(self, msg: Line) -> Skip:
+        """The image is attached. What the model sees follows as the output of the model's call, if it made one."""
+        call_id = call_id_of(msg)
+        call = self._calls.get(call_id)
+        skip = self._begin_view(msg)
+        if self._calls.is_over(call_id) or (call is not None and call.raw_name == "view_image"):
+            return skip
+        return self._emitter.answer_call(msg, Answer())
+
+    @events("image_generation_begin")
+    def _begin_image(self, msg: Line) -> Skip:
+        prompt = first_string(msg, "revised_prompt")
+        value = {} if prompt is None else {"prompt": prompt}
+        return self._emitter.show_call(msg, raw_name_of(msg, "image_generation"), value, name="image_generation")
+
+    @events("image_generation_end")
+    @raw_items("image_generation_call")
+    def _end_image(self, msg: Line) -> Skip:
+        call_id = call_id_of(msg)
+        if self._calls.is_over(call_id):
+            return DUPLICATE_RESULT
+        self._begin_image({key: value for key, value in msg.items() if key not in ("result", OWN)})
+        bodies = Bodies(self._emitter)
+        image = bodies.take({"data": msg.get("result"), "mimeType": "image/png"})
+        answer = Answer(nonempty(msg, "saved_path"), _status(msg), attachments=bodies.attachments)
+        return self._emitter.answer_call({**own_object(msg), "result": image}, answer, call_id=call_id)
+
+    # -- plans ----------------------------------------------------------------------------------------------------
+
+    @events("plan_update")
+    def _plan_update(self, msg: Line) -> Skip:
+        """The plan of the running `update_plan` call; some streams have no such calls, only this."""
+        value = nonempty(msg, "explanation", "plan")
+        call = self._calls.get(self._emitter.thread.plan_call or "")
+        if call is not None:
+            return self._emitter.show_call(msg, call.raw_name, value, call_id=call.id)
+        self._emitter.before_content()
+        return self._emitter.add_synthetic_call("plan", "update_plan", value, raw=msg)
+
+    # -- other agents ---------------------------------------------------------------------------------------------
+
+    @events(*(f"{event}_begin" for event in _AGENT_TOOLS))
+    def _begin_agent(self, msg: Line) -> Skip:
+        call = self._calls.get(call_id_of(msg))
+        arguments = call.memory if call is not None else {}
+        raw_name = raw_name_of(msg, _AGENT_TOOLS[msg["type"].removesuffix("_begin").removesuffix("_end")])
+        return self._emitter.show_call(msg, raw_name, {**arguments, **nonempty(msg, *_AGENT_INPUT)})
+
+    @events(*(f"{event}_end" for event in _AGENT_TOOLS))
+    def _end_agent(self, msg: Line) -> Skip:
+        call_id = call_id_of(msg)
+        if self._calls.is_over(call_id):
+            return DUPLICATE_RESULT
+        call = self._calls.get(call_id)
+        skip = self._begin_agent(msg)
+        value = nonempty(msg, *_AGENT_OUTPUT)
+        if call is not None and call.memory and value == {"status": "completed"}:
+            return skip  # 0.169: the output that the model gets follows
+        return self._emitter.answer_call(msg, Answer(value, _status(msg)))
+
+
+def _status(value: Line) -> str:
+    return "failed" if value.get("status") == "failed" else "completed"
 
 
 def _patch_answer(answer: Answer) -> Answer:
-    """What `apply_patch` answers states an exit code, as a command does."""
+    """The answer of `apply_patch`, which states an exit code like a command's."""
     value = answer.value
     if not isinstance(value, dict) or not isinstance(value.get("exit_code"), int):
         return answer
     if value["exit_code"] == 0:
         return answer._replace(value={**value, "success": True})
-    value = {"exit_code": value["exit_code"], "success": False}
-    return answer._replace(value=value, status="failed", error=answer.value["stdout"])
+    failed = {"exit_code": value["exit_code"], "success": False}
+    return answer._replace(value=failed, status="failed", error=value["stdout"])
+
+
+def _mcp_answer(msg: Line) -> Answer:
+    result = record(msg.get("result"))
+    value = record(result.get("Ok")) or ({} if "Err" in result else result)
+    error = first_string(result, "Err") or first_string(record(msg.get("error")), "message")
+    error = error or first_string(msg, "error")
+    failed = value.get("isError") is True or msg.get("status") == "failed"
+    if error is None and failed:
+        error = blocks_text(value.get("content"))
+    status = "completed" if error is None else read_answer(error).status
+    if status == "completed" and (error is not None or failed):
+        status = "failed"
+    value, display = by_structure(value)
+    return Answer(value, status, error, duration_of(msg), display)
+
+
+def _dynamic_answer(msg: Line) -> Answer:
+    parts = msg.get("content_items")
+    value = {"content": parts} if isinstance(parts, list) else msg.get("result")
+    status = "failed" if msg.get("success") is False else _status(msg)
+    return Answer(value, status, first_string(msg, "error"), duration_of(msg))

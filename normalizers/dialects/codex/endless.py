@@ -60,24 +60,24 @@ def codex_app_server() -> Iterator[Any]:
     for n in itertools.count():
         where = {"threadId": f"thread{n // 5}", "turnId": f"turn{n}"}
 
-        def told(method: str, where: dict[str, str] = where, **params: Any) -> dict[str, Any]:
+        def notify(method: str, where: dict[str, str] = where, **params: Any) -> dict[str, Any]:
             return {"method": method, "params": {**where, **params}}
 
         yield {"id": f"q{n}", "method": "turn/start", "params": {**where, "input": [{"type": "text", "text": TEXT}]}}
-        yield told("turn/started", turn={"id": f"turn{n}", "rootTurnId": f"turn{n - n % 5}"})
+        yield notify("turn/started", turn={"id": f"turn{n}", "rootTurnId": f"turn{n - n % 5}"})
         command = {"type": "commandExecution", "id": f"c{n}", "command": f"{n} {TEXT}"}
-        yield told("item/started", item=command)
-        yield told("item/commandExecution/outputDelta", itemId=f"c{n}", delta=TEXT * 10)
-        yield told("item/agentMessage/delta", itemId=f"m{n}", delta=TEXT)
+        yield notify("item/started", item=command)
+        yield notify("item/commandExecution/outputDelta", itemId=f"c{n}", delta=TEXT * 10)
+        yield notify("item/agentMessage/delta", itemId=f"m{n}", delta=TEXT)
         spawn = {"type": "collabAgentToolCall", "id": f"s{n}", "tool": "spawnAgent", "receiverThreadIds": [f"new{n}"]}
-        yield told("item/completed", item=spawn)
-        yield told("item/completed", item={"type": "agentMessage", "id": f"m{n}", "text": f"{n} {TEXT}"})
-        yield told("turn/diff/updated", diff=f"diff --git a/{n} b/{n}\n{TEXT * 100}")
-        yield told("turn/plan/updated", plan=[{"step": f"{n} {TEXT}", "status": "pending"}])
+        yield notify("item/completed", item=spawn)
+        yield notify("item/completed", item={"type": "agentMessage", "id": f"m{n}", "text": f"{n} {TEXT}"})
+        yield notify("turn/diff/updated", diff=f"diff --git a/{n} b/{n}\n{TEXT * 100}")
+        yield notify("turn/plan/updated", plan=[{"step": f"{n} {TEXT}", "status": "pending"}])
         asked = {**where, "itemId": f"c{n}", "command": TEXT}
         yield {"id": n, "method": "item/commandExecution/requestApproval", "params": asked}
         if n % 3 == 0:
-            yield told("turn/completed", turn={"id": f"turn{n}", "status": "completed"})
+            yield notify("turn/completed", turn={"id": f"turn{n}", "status": "completed"})
 
 
 def codex_rollout() -> Iterator[Any]:

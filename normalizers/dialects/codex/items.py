@@ -1,8 +1,9 @@
-"""Thread items: what a turn is made of, as `codex exec --json` and the app-server tell it.
+"""The objects inside Codex's lines: events, turn items and response items, and what to read from any of them.
 
-They are the core's own turn items in other words: `command_execution` or `commandExecution` for `CommandExecution`,
-keys in snake or camel case, texts under other keys. Here they are put into the core's, so that one set of readers reads
-all.
+`codex exec --json` and the app-server print the core's own turn items in other words: `command_execution` or
+`commandExecution` for `CommandExecution`, keys in snake or camel case, texts under other keys. `core_item` translates
+them into the core's words, and `as_event` a call's item into those of the older events, so that one set of readers
+reads all of them.
 """
 
 from __future__ import annotations
@@ -11,12 +12,30 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from tooltap.normalizers.dialects.codex.state import ITEM, Msg, text_of
+from tooltap.normalizers.core.lines import Line
+from tooltap.normalizers.wire.values import first_string, record, string, whole
 
-__all__ = ["core_item", "snake", "snake_keys"]
+__all__ = [
+    "CALL_ITEMS",
+    "OWN",
+    "as_event",
+    "call_id_of",
+    "core_item",
+    "duration_of",
+    "mode_of",
+    "nonempty",
+    "own_object",
+    "raw_name_of",
+    "snake",
+    "snake_keys",
+    "token_counts",
+]
+
+OWN = "<item>"
+"""The key under which a translated object holds the provider's own."""
 
 NAMES = 1_024
-"""Names whose form is remembered, …"""
+"""How many names are cached, …"""
 LONGEST_NAME = 64
 """… and how long they may be. Codex's have 40 characters at most, and come with every line."""
 
@@ -37,7 +56,22 @@ _KEYS = {
 }
 """Key in snake case -> the core's."""
 
+CALL_ITEMS = {
+    "CollabAgentToolCall": "collab_agent_tool_call",
+    "CommandExecution": "exec_command",
+    "DynamicToolCall": "dynamic_tool_call",
+    "FileChange": "patch_apply",
+    "ImageGeneration": "image_generation",
+    "ImageView": "view_image",
+    "McpToolCall": "mcp_tool_call",
+    "WebSearch": "web_search",
+}
+"""Type of a turn item that is a call -> the older events, without `_begin` or `_end`."""
+
 _PART_TYPES = {"image": "image", "localImage": "local_image", "local_image": "local_image"}
+
+
+# -- translations -------------------------------------------------------------------------------------------------
 
 
 def snake(word: str) -> str:
@@ -54,7 +88,7 @@ _snake_name = lru_cache(NAMES)(_snake)
 
 
 def snake_keys(value: Any) -> Any:
-    """An object of the app-server's with the core's keys, all the way down."""
+    """An object of the app-server with the core's keys, at every depth."""
     if isinstance(value, list):
         return [snake_keys(one) for one in value]
     if not isinstance(value, dict):
@@ -62,12 +96,11 @@ def snake_keys(value: Any) -> Any:
     return {snake(key): snake_keys(one) for key, one in value.items()}
 
 
-def core_item(item: Msg) -> Msg:
-    """The item as the core would tell it; the item itself is kept under `ITEM`."""
-    word = snake(text_of(item, "item_type", "type") or "")
+def core_item(item: Line) -> Line:
+    """A turn item in the core's words."""
+    word = snake(first_string(item, "item_type", "type") or "")
     kind = _TYPES.get(word) or word.title().replace("_", "")
-    keys = map(snake, item)
-    core: Msg = {_KEYS.get(key, key): value for key, value in zip(keys, item.values(), strict=True)}
+    core: Line = {_KEYS.get(name := snake(key), name): value for key, value in item.items()}
     if kind == "AgentMessage":
         core["content"] = [core.get("text")]
     elif kind == "Reasoning":
@@ -75,7 +108,7 @@ def core_item(item: Msg) -> Msg:
         core["raw_content"] = core.get("content")
     elif kind == "UserMessage":
         core["content"] = [_part(part) for part in core["content"]] if isinstance(core.get("content"), list) else []
-    return {**core, "type": kind, ITEM: item}
+    return {**core, "type": kind, OWN: item}
 
 
 def _part(part: Any) -> Any:
@@ -84,3 +117,65 @@ def _part(part: Any) -> Any:
         return part
     core = {**part, "type": kind}
     return {**core, "image_url": core.pop("url")} if "url" in core else core
+
+
+def as_event(item: Line, phase: str) -> Line:
+    """The turn item of a call as the older event of its `begin` or `end`: with `call_id`, and paths instead of URLs."""
+    paths = {
+        key: path.removeprefix("file://") for key in ("cwd", "path") if (path := string(item.get(key))) is not None
+    }
+    kind = f"{CALL_ITEMS[item['type']]}_{phase}"
+    return {OWN: own_object(item), **item, **paths, "type": kind, "call_id": item.get("id")}
+
+
+def own_object(value: Line) -> Any:
+    """The provider's own object of one that may have been translated."""
+    return value.get(OWN, value)
+
+
+# -- reading any object -------------------------------------------------------------------------------------------
+
+
+def call_id_of(value: Line) -> str:
+    """The id of the call an object is about; `unknown` where the object has none."""
+    return first_string(value, "call_id", "callId", "id") or "unknown"
+
+
+def raw_name_of(value: Line, event_name: str) -> str:
+    """A raw name for a tool that has none on the wire: the type of the item, or `event_name` in an event."""
+    return first_string(record(value.get(OWN)), "type", "item_type") or event_name
+
+
+def duration_of(value: Line) -> int | None:
+    """Milliseconds: a number of them, or Rust's `Duration`, `{secs, nanos}`."""
+    if (stated := whole(value.get("duration_ms"))) is not None:
+        return stated
+    duration = record(value.get("duration"))
+    secs, nanos = whole(duration.get("secs")), whole(duration.get("nanos"))
+    return None if secs is None or nanos is None else round(secs * 1000 + nanos / 1e6)
+
+
+def nonempty(value: Line, *keys: str) -> Line:
+    """The members under these keys, without null and what is empty."""
+    return {key: value[key] for key in keys if value.get(key) not in (None, "", [], {})}
+
+
+def mode_of(msg: Line) -> str | None:
+    """How free the agent is: `<approval policy>/<sandbox>`, as far as they are stated."""
+    policy = msg.get("approval_policy")
+    sandbox = msg.get("sandbox_policy")
+    words = [
+        next(iter(policy), None) if isinstance(policy, dict) else policy,
+        sandbox.get("type") if isinstance(sandbox, dict) else sandbox,
+    ]
+    return "/".join(word for word in words if isinstance(word, str)) or None
+
+
+def token_counts(usage: Line) -> dict[str, int | None]:
+    return {
+        "input_tokens": whole(usage.get("input_tokens")),
+        "output_tokens": whole(usage.get("output_tokens")),
+        "cache_read_tokens": whole(usage.get("cached_input_tokens")),
+        "cache_write_tokens": whole(usage.get("cache_write_input_tokens")),
+        "reasoning_tokens": whole(usage.get("reasoning_output_tokens")),
+    }

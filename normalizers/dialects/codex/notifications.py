@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tooltap.normalizers.dialects.codex.items import core_item, snake, snake_keys
-from tooltap.normalizers.dialects.codex.state import Msg, details, object_of
+from tooltap.normalizers.core.lines import Line
+from tooltap.normalizers.dialects.codex.items import core_item, nonempty, snake, snake_keys
+from tooltap.normalizers.wire.values import record
 
-__all__ = ["core_event", "skip_reason"]
+__all__ = ["SKIPPED", "core_event", "skip_by_prefix"]
 
-_SAME = {
+_RENAMED = {
     "deprecationNotice": "deprecation_notice",
     "guardianWarning": "guardian_warning",
     "hook/completed": "hook_completed",
@@ -29,57 +30,48 @@ _SAME = {
 }
 """Method -> the core's event, whose keys are the same in snake case."""
 
-_SKIPPED = {
+SKIPPED = {
+    "initialized": "handshake",
     "item/autoApprovalReview/started": "started",
     "item/fileChange/outputDelta": "partial",
-    "serverRequest/resolved": "resolved",
+    "serverRequest/resolved": "resolved",  # a request to the client was answered
     "thread/settings/updated": "housekeeping",
     "turn/moderationMetadata": "housekeeping",
+    # the client's account, files, windows
     **dict.fromkeys(("app/list/updated", "fs/changed", "skills/changed", "windows/worldWritableWarning"), "client"),
 }
-"""Methods that say nothing of what the agent does -> why."""
+"""Method of a notification about nothing the agent does -> the reason to skip it."""
 
-_SKIPPED_BEGINNINGS = {
-    "account/": "client",
-    "command/exec/": "client",
-    "externalAgentConfig/": "client",
-    "fuzzyFileSearch/": "client",
-    "mcpServer/oauthLogin/": "client",
-    "model/": "client",
-    "process/": "client",
-    "project/": "client",
-    "remoteControl/": "client",
-    "thread/": "housekeeping",
-    "windowsSandbox/": "client",
-}
-
-
-def skip_reason(method: str) -> str | None:
-    """Why a notification that is no event is passed over; None where it is not known."""
-    if method in _SKIPPED:
-        return _SKIPPED[method]
-    return next((reason for start, reason in _SKIPPED_BEGINNINGS.items() if method.startswith(start)), None)
+_CLIENTS = (
+    "account/",
+    "command/exec/",
+    "externalAgentConfig/",
+    "fuzzyFileSearch/",
+    "mcpServer/oauthLogin/",
+    "model/",
+    "process/",
+    "project/",
+    "remoteControl/",
+    "windowsSandbox/",
+)
 
 
-def core_event(method: str, params: Msg) -> Msg | None:
-    """The event a notification stands for; None where the core has none."""
-    if method in _SAME:
-        return {**snake_keys(params), "type": _SAME[method]}
-    make = _MADE.get(method)
-    return make(params) if make is not None else None
+def skip_by_prefix(method: str) -> str | None:
+    """The reason to skip a notification that is not an event, by the beginning of its method; None if it is unknown."""
+    return "client" if method.startswith(_CLIENTS) else "housekeeping" if method.startswith("thread/") else None
 
 
-def _item(kind: str) -> Callable[[Msg], Msg]:
-    return lambda params: {"type": kind, "item": core_item(object_of(params, "item"))}
+def core_event(method: str, params: Line) -> Line | None:
+    """The event that a notification stands for; None where the core has none."""
+    if method in _RENAMED:
+        return {**snake_keys(params), "type": _RENAMED[method]}
+    translate = _TRANSLATED.get(method)
+    return translate(params) if translate is not None else None
 
 
-def _turn_started(params: Msg) -> Msg:
-    return {"type": "task_started", "turn_id": object_of(params, "turn").get("id")}
-
-
-def _turn_completed(params: Msg) -> Msg:
-    turn = snake_keys(object_of(params, "turn"))
-    event = {"turn_id": turn.get("id"), **details(turn, "duration_ms", "error")}
+def _turn_completed(params: Line) -> Line:
+    turn = snake_keys(record(params.get("turn")))
+    event = {"turn_id": turn.get("id"), **nonempty(turn, "duration_ms", "error")}
     if turn.get("status") == "interrupted":
         return {**event, "type": "turn_aborted", "reason": "interrupted"}
     if turn.get("status") == "failed":
@@ -87,26 +79,15 @@ def _turn_completed(params: Msg) -> Msg:
     return {**event, "type": "task_complete"}
 
 
-def _error(params: Msg) -> Msg:
-    event = {**snake_keys(object_of(params, "error")), "type": "stream_error" if params.get("willRetry") else "error"}
+def _error(params: Line) -> Line:
+    kind = "stream_error" if params.get("willRetry") else "error"
+    event = {**snake_keys(record(params.get("error"))), "type": kind}
     info = event.get("codex_error_info")
     return {**event, "codex_error_info": snake(info)} if isinstance(info, str) else event
 
 
-def _diff(params: Msg) -> Msg:
-    return {"type": "turn_diff", "unified_diff": params.get("diff")}
-
-
-def _patch_updated(params: Msg) -> Msg:
-    return {"type": "patch_apply_updated", "call_id": params.get("itemId"), "changes": params.get("changes")}
-
-
-def _interaction(params: Msg) -> Msg:
-    return {**snake_keys(params), "type": "terminal_interaction", "call_id": params.get("itemId")}
-
-
-def _token_usage(params: Msg) -> Msg:
-    usage = snake_keys(object_of(params, "tokenUsage"))
+def _token_usage(params: Line) -> Line:
+    usage = snake_keys(record(params.get("tokenUsage")))
     info = {
         "total_token_usage": usage.get("total"),
         "last_token_usage": usage.get("last"),
@@ -115,30 +96,34 @@ def _token_usage(params: Msg) -> Msg:
     return {"type": "token_count", "info": info}
 
 
-def _rate_limits(params: Msg) -> Msg:
-    return {"type": "token_count", "rate_limits": snake_keys(params.get("rateLimits"))}
-
-
-def _mcp_startup(params: Msg) -> Msg:
+def _mcp_startup(params: Line) -> Line:
     status = {"state": params.get("status"), "error": params.get("error")}
     return {"type": "mcp_startup_update", "server": params.get("name"), "status": status}
 
 
-def _raw_item(params: Msg) -> Msg:
-    return {"type": "raw_response_item", "item": params.get("item")}
-
-
-_MADE: dict[str, Callable[[Msg], Any]] = {
-    "account/rateLimits/updated": _rate_limits,
+_TRANSLATED: dict[str, Callable[[Line], Any]] = {
+    "account/rateLimits/updated": lambda params: {
+        "type": "token_count",
+        "rate_limits": snake_keys(params.get("rateLimits")),
+    },
     "error": _error,
-    "item/commandExecution/terminalInteraction": _interaction,
-    "item/completed": _item("item_completed"),
-    "item/fileChange/patchUpdated": _patch_updated,
-    "item/started": _item("item_started"),
+    "item/commandExecution/terminalInteraction": lambda params: {
+        **snake_keys(params),
+        "type": "terminal_interaction",
+        "call_id": params.get("itemId"),
+    },
+    "item/completed": lambda params: {"type": "item_completed", "item": core_item(record(params.get("item")))},
+    "item/fileChange/patchUpdated": lambda params: {
+        "type": "patch_apply_updated",
+        "call_id": params.get("itemId"),
+        "changes": params.get("changes"),
+    },
+    "item/started": lambda params: {"type": "item_started", "item": core_item(record(params.get("item")))},
     "mcpServer/startupStatus/updated": _mcp_startup,
-    "rawResponseItem/completed": _raw_item,
+    "rawResponseItem/completed": lambda params: {"type": "raw_response_item", "item": params.get("item")},
     "thread/tokenUsage/updated": _token_usage,
     "turn/completed": _turn_completed,
-    "turn/diff/updated": _diff,
-    "turn/started": _turn_started,
+    "turn/diff/updated": lambda params: {"type": "turn_diff", "unified_diff": params.get("diff")},
+    "turn/started": lambda params: {"type": "task_started", "turn_id": record(params.get("turn")).get("id")},
 }
+"""Method -> what makes the core's event of the parameters, where more than names differ."""

@@ -1,32 +1,20 @@
-"""What a Codex tool answered, out of the text its model was given.
+"""What a Codex tool answered, read from the text that the model gets.
 
-Codex hands results to the model as text, and how that text states an exit code changed with nearly every generation of
-its shell tool: JSON (`shell`, to 0.58), `Exit code:` (`shell_command`, 0.63 to 0.79; `apply_patch` since 0.142),
-`Process exited with code` (`exec_command`, since 0.114). What was refused or could not run is plain words in all of
-them. Newer versions give lists of content parts, the first of which may be such a header alone.
+How that text states an exit code changed with nearly every generation of the shell tool: JSON (`shell`, to 0.58),
+`Exit code:` (`shell_command`, 0.63 to 0.79; `apply_patch` since 0.142), `Process exited with code` (`exec_command`,
+since 0.114). All of them report in plain words what was refused or could not run. Newer versions send lists of content
+parts, and the first part may be such a header alone.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
+from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.tools.payload import decode_json
-from tooltap.protocol.events import Display
 
-__all__ = ["Answer", "read_answer"]
-
-
-class Answer(NamedTuple):
-    value: Any
-    """For the tool's family: text, `{stdout, exit_code}`, `{content: blocks}` or what a JSON text describes."""
-    status: str = "completed"
-    error: str | None = None
-    """The words of a refusal or failure; they are not in `value`."""
-    running: str | None = None
-    """Id of the session in which the command still runs: the answer only acknowledges it."""
-    duration_ms: int | None = None
-    display: Display | None = None
+__all__ = ["read_answer"]
 
 
 _HEADER = re.compile(
@@ -51,11 +39,13 @@ _WORDS = [
         (r"\w+ is unavailable in \w+ mode", "failed"),
     )
 ]
-"""How texts begin that are no output: the words of Codex 0.46 to 0.169."""
+"""The first words of texts that are not output -> status (Codex 0.46 to 0.169)."""
 
 
 def read_answer(output: Any) -> Answer:
-    """Read `function_call_output.output`: text, content parts, or `{content, success}`."""
+    """Read `function_call_output.output`: text, content parts, or `{content, success}`.
+
+    `is_async`: the text names a session in which the command still runs."""
     if isinstance(output, str):
         decoded = decode_json(output)
         return _read_text(output) if isinstance(decoded, str) else _read_decoded(decoded)
@@ -73,7 +63,7 @@ def _read_text(text: str) -> Answer:
         code = header["code"]
         return Answer(
             value=rest if code is None else {"stdout": rest, "exit_code": int(code)},
-            running=header["session"],
+            is_async=header["session"] is not None,
             duration_ms=_milliseconds(header["seconds"]),
         )
     if text.startswith(_SANDBOX):

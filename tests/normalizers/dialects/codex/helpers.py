@@ -1,4 +1,4 @@
-"""What the tests of Codex's dialects share: fixtures as events, and lines made by hand."""
+"""What the tests of Codex's dialects share: events of fixtures, and builders of lines."""
 
 import base64
 from pathlib import Path
@@ -23,7 +23,7 @@ def recording(name: str) -> list[Line]:
 
 
 def agents_side(lines: list[Line]) -> list[Line]:
-    """What a tap on the agent's output alone would see, where no line says its direction."""
+    """The lines that a tap on the agent's output alone receives, without directions."""
     return [Line(line.data, line.t) for line in lines if line.direction != "in"]
 
 
@@ -44,12 +44,12 @@ def statistics(lines: list[Line], dialect: str = "codex-mcp") -> Statistics:
 
 
 def plain(*made: dict[str, Any]) -> list[Line]:
-    """Objects as lines of an output or a file."""
+    """Objects as lines without directions."""
     return [Line(orjson.dumps(one)) for one in made]
 
 
-def sniffed(line: bytes) -> str | None:
-    """What one line alone is taken for, whatever the order of its keys."""
+def recognised(line: bytes) -> str | None:
+    """The dialect that a single line is recognised as, in any order of its keys."""
     value = orjson.loads(line)
     shuffled = dict(reversed(value.items())) if isinstance(value, dict) else value
     assert recognise(value) == recognise(shuffled)
@@ -57,12 +57,12 @@ def sniffed(line: bytes) -> str | None:
 
 
 def lines(*made: dict[str, Any]) -> list[Line]:
-    """JSON-RPC messages as tapped lines; a request or answer of the client's has `dir`."""
+    """JSON-RPC messages as tapped lines; the client's requests and answers have `dir`."""
     return [Line(orjson.dumps({"jsonrpc": "2.0", **one}), None, one.pop("dir", "out")) for one in made]
 
 
 def read(*made: dict[str, Any]) -> list[Event]:
-    """The events of messages made by hand."""
+    """The events of JSON-RPC messages."""
     found = normalize("codex-mcp", lines(*made), Context(stream="s"))
     check_events(found)
     return found
@@ -102,7 +102,7 @@ def ends(found: list[Event]) -> list[tuple[str, str]]:
     return [(result.call_id, result.status) for result in results(found)]
 
 
-def piece(call_id: str, data: bytes, stream: str = "stdout") -> dict[str, Any]:
+def delta(call_id: str, data: bytes, stream: str = "stdout") -> dict[str, Any]:
     chunk = base64.b64encode(data).decode()
     return event("exec_command_output_delta", call_id=call_id, stream=stream, chunk=chunk)
 
@@ -115,5 +115,5 @@ def end(call_id: str, **more: Any) -> dict[str, Any]:
     return event("exec_command_end", call_id=call_id, **more)
 
 
-def told(call_id: str, output: Any) -> dict[str, Any]:
+def answered(call_id: str, output: Any) -> dict[str, Any]:
     return raw("function_call_output", call_id=call_id, output=output)

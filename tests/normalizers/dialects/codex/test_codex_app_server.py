@@ -1,4 +1,4 @@
-"""`codex app-server` as recorded, both sides and the agent's alone, and what no recording has made by hand."""
+"""`codex app-server`: recordings, with both sides and with the agent's alone, and written lines."""
 
 from pathlib import Path
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.normalizers.dialects.codex.helpers import agents_side, calls, results, sniffed, statistics
+from tests.normalizers.dialects.codex.helpers import agents_side, calls, recognised, results, statistics
 from tests.normalizers.reading import answer, of
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.stream.contract import Line, check_recording, check_survives, normalize, read_recording
@@ -47,20 +47,20 @@ def read(*made: dict[str, Any]) -> list[Event]:
     return check_recording("codex-app-server", lines(*made), Context(stream="s"))
 
 
-def told(method: str, **params: Any) -> dict[str, Any]:
+def notify(method: str, **params: Any) -> dict[str, Any]:
     return {"method": method, "params": {**BOTH, **params}}
 
 
 def item(state: str, kind: str, **keys: Any) -> dict[str, Any]:
-    return told(f"item/{state}", item={"type": kind, **keys})
+    return notify(f"item/{state}", item={"type": kind, **keys})
 
 
 def started(thread: str = "a", turn: str = "1", root: str | None = None) -> dict[str, Any]:
-    return told("turn/started", threadId=thread, turn={"id": turn, "rootTurnId": root or turn})
+    return notify("turn/started", threadId=thread, turn={"id": turn, "rootTurnId": root or turn})
 
 
 def completed(status: str = "completed", thread: str = "a", turn: str = "1") -> dict[str, Any]:
-    return told("turn/completed", threadId=thread, turn={"id": turn, "status": status, "error": None})
+    return notify("turn/completed", threadId=thread, turn={"id": turn, "status": status, "error": None})
 
 
 def said(found: list[Event]) -> list[tuple[str, str]]:
@@ -68,12 +68,12 @@ def said(found: list[Event]) -> list[tuple[str, str]]:
 
 
 def shown(result: ToolResult) -> tuple[str, str, dict[str, Any]]:
-    """A result without `content`, whose pictures lie under ids of lines."""
+    """A result without `content`, whose pictures have ids that depend on line numbers."""
     return result.call_id, result.status, {**answer(result.output), "content": None}
 
 
 @pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
-def test_the_contract_holds_and_every_line_is_understood(path: Path) -> None:
+def test_recordings_are_fully_parsed(path: Path) -> None:
     recorded = read_recording(path.read_bytes())
 
     check_recording("codex-app-server", recorded)
@@ -82,7 +82,7 @@ def test_the_contract_holds_and_every_line_is_understood(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
-def test_the_agents_side_alone_says_the_same_of_messages_calls_and_results(path: Path) -> None:
+def test_agents_side_alone_yields_same_content(path: Path) -> None:
     recorded = read_recording(path.read_bytes())
     whole = normalize("codex-app-server", recorded, Context(stream="s"))
 
@@ -99,18 +99,18 @@ def test_the_agents_side_alone_says_the_same_of_messages_calls_and_results(path:
 
 
 @pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
-def test_each_line_alone_tells_the_dialect_except_answers_and_the_end_of_the_handshake(path: Path) -> None:
+def test_single_line_is_recognised(path: Path) -> None:
     values = [orjson.loads(line) for line in path.read_bytes().splitlines()]
-    told_by = [(value["line"], sniffed(orjson.dumps(value["line"]))) for value in values]
+    dialects = [(value["line"], recognised(orjson.dumps(value["line"]))) for value in values]
 
-    assert {found for line, found in told_by if line.get("method") not in (None, "initialized")} == {"codex-app-server"}
-    assert {found for _, found in told_by} <= {"codex-app-server", None}
+    assert {name for line, name in dialects if line.get("method") not in (None, "initialized")} == {"codex-app-server"}
+    assert {name for _, name in dialects} <= {"codex-app-server", None}
 
 
 # -- sessions and threads ---------------------------------------------------------------------------------------------
 
 
-def test_a_session_says_once_where_and_how_it_runs() -> None:
+def test_session_start_is_emitted_once() -> None:
     session = [one for one in of(SessionEvent, events("shell-fails")) if one.alias is None]
 
     (one,) = session
@@ -118,7 +118,7 @@ def test_a_session_says_once_where_and_how_it_runs() -> None:
     assert one.agent_version == "0.169.0"
 
 
-def test_a_subagents_thread_is_an_agent_of_the_session_that_spawned_it() -> None:
+def test_subagent_thread_belongs_to_spawning_session() -> None:
     found = events("subagent")
 
     root, child = "01a1ffda-4bd9-78f1-91b6-72c607fefd3f", "01a1ffda-4c82-70e3-8ffc-18dbd22797c4"
@@ -137,7 +137,7 @@ def test_a_subagents_thread_is_an_agent_of_the_session_that_spawned_it() -> None
     ]
 
 
-def test_turns_of_a_session_and_its_subagent_overlap_and_keep_their_own_calls() -> None:
+def test_overlapping_turns_keep_their_calls() -> None:
     found = events("subagent")
 
     turns = [(one.agent is not None, one.turn, one.state) for one in of(Turn, found)]
@@ -150,10 +150,10 @@ def test_turns_of_a_session_and_its_subagent_overlap_and_keep_their_own_calls() 
     assert (wait.line, wait.status, wait.synthetic) == (47, "completed", False)
 
 
-def test_a_thread_that_works_for_anothers_turn_is_its_subagents_before_the_spawning_call_says_so() -> None:
+def test_root_turn_identifies_subagent_thread() -> None:
     found = read(
         started(), item("started", "collabAgentToolCall", id="s", tool="spawnAgent", receiverThreadIds=[]),
-        started("b", "2", root="1"), told("item/agentMessage/delta", threadId="b", turnId="2", itemId="m", delta="x"),
+        started("b", "2", root="1"), notify("item/agentMessage/delta", threadId="b", turnId="2", itemId="m", delta="x"),
         item("completed", "collabAgentToolCall", id="s", tool="spawnAgent", receiverThreadIds=["b"]),
         completed("completed", "b", "2"), completed(),
     )  # fmt: skip
@@ -165,7 +165,7 @@ def test_a_thread_that_works_for_anothers_turn_is_its_subagents_before_the_spawn
     assert [(one.text, one.agent, one.turn) for one in of(Message, found)] == [("x", "b", "2")]
 
 
-def test_threads_of_the_client_are_sessions_of_their_own() -> None:
+def test_client_threads_are_separate_sessions() -> None:
     found = read(started("a", "1"), started("b", "2"), completed("completed", "a", "1"), completed("failed", "b", "2"))
 
     assert [(one.session, one.turn, one.state) for one in of(Turn, found)] == [
@@ -176,7 +176,7 @@ def test_threads_of_the_client_are_sessions_of_their_own() -> None:
 # -- calls ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_failing_command_is_called_by_its_items_type_and_states_its_code() -> None:
+def test_failing_command_has_item_type_and_exit_code() -> None:
     found = events("shell-fails")
 
     (call,), (result,) = calls(found), results(found)
@@ -186,7 +186,7 @@ def test_a_failing_command_is_called_by_its_items_type_and_states_its_code() -> 
     assert (result.status, result.output["exit_code"], result.output["_raw"]["exitCode"]) == ("failed", 3, 3)
 
 
-def test_a_refused_command_is_asked_for_denied_and_never_run() -> None:
+def test_refused_command_is_denied() -> None:
     found = events("command-denied")
 
     (request,), (response,), (result,) = of(PermissionRequest, found), of(PermissionResponse, found), results(found)
@@ -200,7 +200,7 @@ def test_a_refused_command_is_asked_for_denied_and_never_run() -> None:
     assert (result.status, result.is_error) == ("denied", False)
 
 
-def test_a_patch_is_approved_applied_and_the_turns_diff_comes_once_before_its_end() -> None:
+def test_patch_is_approved_and_turn_diff_is_emitted_once() -> None:
     found = events("patch-approved")
 
     patch, diff = calls(found)
@@ -214,7 +214,7 @@ def test_a_patch_is_approved_applied_and_the_turns_diff_comes_once_before_its_en
     assert [type(one).__name__ for one in found[-3:]] == ["ToolCall", "ToolResult", "Turn"]
 
 
-def test_the_question_about_an_mcp_tool_belongs_to_the_one_open_call_of_that_name() -> None:
+def test_mcp_approval_finds_call_by_name() -> None:
     found = events("mcp-approved")
 
     asked = [(one.call_id, one.name, one.type, one.input) for one in of(PermissionRequest, found)]
@@ -228,7 +228,7 @@ def test_the_question_about_an_mcp_tool_belongs_to_the_one_open_call_of_that_nam
     assert [one.mime_type for one in results(found)[3].attachments or []] == ["image/png"]
 
 
-def test_what_a_stopped_command_printed_is_its_result() -> None:
+def test_stopped_command_keeps_printed_output() -> None:
     found = events("interrupted")
 
     (result,) = results(found)
@@ -238,7 +238,7 @@ def test_what_a_stopped_command_printed_is_its_result() -> None:
     assert [(one.state, one.reason) for one in of(Turn, found)] == [("started", None), ("cancelled", "interrupted")]
 
 
-def test_output_is_previewed_as_it_comes() -> None:
+def test_output_deltas_are_partial_updates() -> None:
     normalizer = StreamNormalizer(Context(stream="s", partials=True), "codex-app-server")
 
     outputs = [out for one in recording("interrupted") for out in normalizer.feed(one.data, one.t, one.direction)]
@@ -248,7 +248,7 @@ def test_output_is_previewed_as_it_comes() -> None:
     assert chunks == [(22, "tick 2\n", 0), (23, "tick 3\n", 7), (24, "tick 4\n", 14)]
 
 
-def test_a_plan_has_no_call_on_the_wire_and_gets_one_each_time() -> None:
+def test_each_plan_gets_synthetic_call() -> None:
     found = calls(events("plan"))
 
     assert [(one.call_id, one.name, one.synthetic, one.line) for one in found] == [
@@ -257,7 +257,7 @@ def test_a_plan_has_no_call_on_the_wire_and_gets_one_each_time() -> None:
     assert [todo["status"] for todo in found[1].input["todos"]] == ["completed", "in_progress", "pending"]
 
 
-def test_pictures_and_searches_begin_and_end_as_items() -> None:
+def test_image_and_search_items_are_calls() -> None:
     (view,), (search,) = calls(events("picture")), calls(events("web-search"))
 
     assert (view.name, view.input["file_path"], view.line) == ("Read", "/tmp/ws/logo.png", 17)
@@ -265,10 +265,10 @@ def test_pictures_and_searches_begin_and_end_as_items() -> None:
     assert [(one.line, one.status) for one in results(events("picture"))] == [(18, "completed")]
 
 
-def test_a_tool_that_reports_its_progress_is_updated() -> None:
+def test_progress_updates_call() -> None:
     found = read(
         started(), item("started", "mcpToolCall", id="c", server="s", tool="t", arguments={}),
-        told("item/mcpToolCall/progress", itemId="c", message="half"),
+        notify("item/mcpToolCall/progress", itemId="c", message="half"),
     )  # fmt: skip
 
     assert [one.progress for one in of(ToolUpdate, found)] == [{"text": "half", "data": {}}]
@@ -277,7 +277,7 @@ def test_a_tool_that_reports_its_progress_is_updated() -> None:
 # -- questions --------------------------------------------------------------------------------------------------------
 
 
-def test_a_question_is_answered_by_the_client() -> None:
+def test_client_answers_question() -> None:
     """`ToolRequestUserInputResponse` of the vendor's schema (codex-rs/app-server-protocol/src/protocol/v2)."""
     questions = [{"id": "db", "header": "Database", "question": "Which?", "options": None}]
     ask = {"id": 5, "method": "item/tool/requestUserInput", "params": {**BOTH, "itemId": "c", "questions": questions}}
@@ -290,7 +290,7 @@ def test_a_question_is_answered_by_the_client() -> None:
 
 
 @pytest.mark.parametrize(("granted", "outcome"), [({"network": {"enabled": True}}, "allowed"), ({}, "denied")])
-def test_wider_permissions_are_granted_or_not(granted: dict[str, Any], outcome: str) -> None:
+def test_permission_request_outcomes(granted: dict[str, Any], outcome: str) -> None:
     """`PermissionsRequestApprovalResponse` of the vendor's schema: what is granted, nothing if refused."""
     params = {**BOTH, "itemId": "c", "permissions": {"network": {"enabled": True}}, "reason": "to fetch"}
     found = read(
@@ -304,7 +304,7 @@ def test_wider_permissions_are_granted_or_not(granted: dict[str, Any], outcome: 
 # -- messages, usage, notices -----------------------------------------------------------------------------------------
 
 
-def test_each_message_is_said_once_with_the_agents_own_time() -> None:
+def test_messages_are_emitted_once_with_agent_time() -> None:
     found = of(Message, events("command-denied"))
 
     assert said([*found]) == [
@@ -315,9 +315,9 @@ def test_each_message_is_said_once_with_the_agents_own_time() -> None:
     assert (found[1].message_id, found[1].ts) == ("msg_415bdf1b8b0445e3b869aea2", 1795294668205)
 
 
-def test_reasoning_comes_whole_after_its_deltas() -> None:
+def test_reasoning_follows_its_deltas() -> None:
     found = read(
-        started(), told("item/reasoning/summaryTextDelta", itemId="r", delta="Let me", summaryIndex=0),
+        started(), notify("item/reasoning/summaryTextDelta", itemId="r", delta="Let me", summaryIndex=0),
         item("completed", "reasoning", id="r", summary=["Let me think."], content=[]), completed(),
     )  # fmt: skip
 
@@ -326,7 +326,7 @@ def test_reasoning_comes_whole_after_its_deltas() -> None:
     ]
 
 
-def test_tokens_are_the_sessions() -> None:
+def test_usage_is_session_total() -> None:
     found = of(Usage, events("command-denied"))
 
     assert [(one.scope, one.input_tokens, one.context_used, one.context_size) for one in found] == [
@@ -335,7 +335,7 @@ def test_tokens_are_the_sessions() -> None:
     ]
 
 
-def test_an_error_that_will_be_retried_is_no_failure_and_the_last_one_is_told_once() -> None:
+def test_retried_errors_do_not_fail_turn() -> None:
     found = events("retries")
 
     assert [(one.level, one.code) for one in of(Notice, found) if one.code != "config"] == [
@@ -349,16 +349,16 @@ def test_an_error_that_will_be_retried_is_no_failure_and_the_last_one_is_told_on
     ]
 
 
-def test_limits_and_servers_are_told_of_when_they_fail() -> None:
+def test_rate_limits_and_mcp_failures_are_notices() -> None:
     def limits(reached: str | None) -> dict[str, Any]:
-        return told("account/rateLimits/updated", rateLimits={"limitId": "codex", "rateLimitReachedType": reached})
+        return notify("account/rateLimits/updated", rateLimits={"limitId": "codex", "rateLimitReachedType": reached})
 
     def server(status: str, error: str | None) -> dict[str, Any]:
-        return told("mcpServer/startupStatus/updated", name="fixture", status=status, error=error)
+        return notify("mcpServer/startupStatus/updated", name="fixture", status=status, error=error)
 
     made = [
         limits(None), limits("primary"), limits("primary"), server("starting", None), server("failed", "no such file"),
-        told("thread/status/changed", status={"type": "systemError"}), told("thread/status/changed", status={}),
+        notify("thread/status/changed", status={"type": "systemError"}), notify("thread/status/changed", status={}),
     ]  # fmt: skip
 
     assert [(one.code, one.text) for one in of(Notice, read(*made))] == [
@@ -368,26 +368,26 @@ def test_limits_and_servers_are_told_of_when_they_fail() -> None:
     assert skipped == {"rate-limits": 2, "mcp-startup": 1, "status": 1}
 
 
-def test_a_refused_request_is_an_error() -> None:
+def test_refused_request_is_error_notice() -> None:
     found = read({"id": 3, "error": {"code": -32001, "message": "Server overloaded; retry later."}})
 
     assert [(one.level, one.text) for one in of(Notice, found)] == [("error", "Server overloaded; retry later.")]
 
 
-def test_an_unknown_notification_is_shown() -> None:
-    assert statistics(lines(told("item/hologram/rotated")), "codex-app-server").unparsed == 1
+def test_unknown_notification_is_unparsed() -> None:
+    assert statistics(lines(notify("item/hologram/rotated")), "codex-app-server").unparsed == 1
 
 
-def test_garbage_is_survived() -> None:
+def test_malformed_lines_do_not_raise() -> None:
     check_survives(
         "codex-app-server",
         lines(
             {"method": "item/started"}, {"method": "item/completed", "params": {"item": {"type": None}}},
             {"method": 5}, {"id": [], "result": {"thread": {"id": 4}}}, {"id": 1, "result": {"decision": {}}},
-            {"id": 1, "method": "mcpServer/elicitation/request"}, told("turn/started", turn=[]),
+            {"id": 1, "method": "mcpServer/elicitation/request"}, notify("turn/started", turn=[]),
             item("completed", "userMessage", id="u", content=[{"type": []}, {"type": "image", "url": 3}]),
-            told("turn/completed"), told("error"), told("turn/plan/updated", plan=3), told("turn/diff/updated"),
-            told("account/rateLimits/updated", rateLimits=[1]), told("thread/tokenUsage/updated", tokenUsage=None),
+            notify("turn/completed"), notify("error"), notify("turn/plan/updated", plan=3), notify("turn/diff/updated"),
+            notify("account/rateLimits/updated", rateLimits=[1]), notify("thread/tokenUsage/updated", tokenUsage=None),
             item("completed", "collabAgentToolCall", id="x", tool=["spawnAgent"], receiverThreadIds=[{}, None]),
             {"emittedAtMs": "soon", "method": "thread/started", "params": {"thread": {"id": "b", "turns": 4}}}, {},
         ),

@@ -1,11 +1,11 @@
-"""`codex exec --json` as recorded, and its older generations made by hand."""
+"""`codex exec --json`: recordings, and written lines of its older generations."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.normalizers.dialects.codex.helpers import calls, plain, results, sniffed, statistics
+from tests.normalizers.dialects.codex.helpers import calls, plain, recognised, results, statistics
 from tests.normalizers.reading import answer, of
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.stream.contract import Line, check_recording, check_survives, normalize, read_recording
@@ -45,7 +45,7 @@ def turns(found: list[Event]) -> list[tuple[str | None, str, bool]]:
 
 
 @pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
-def test_the_contract_holds_and_every_line_is_understood(path: Path) -> None:
+def test_recordings_are_fully_parsed(path: Path) -> None:
     lines = read_recording(path.read_bytes())
 
     check_recording("codex-exec", lines)
@@ -54,17 +54,17 @@ def test_the_contract_holds_and_every_line_is_understood(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
-def test_each_line_alone_tells_the_dialect_except_errors_which_others_print_alike(path: Path) -> None:
+def test_single_line_is_recognised_unless_error(path: Path) -> None:
     lines = path.read_bytes().splitlines()
 
-    assert {sniffed(line) for line in lines if b'"type":"error"' not in line} == {"codex-exec"}
-    assert {sniffed(line) for line in lines if b'"type":"error"' in line} <= {None}
+    assert {recognised(line) for line in lines if b'"type":"error"' not in line} == {"codex-exec"}
+    assert {recognised(line) for line in lines if b'"type":"error"' in line} <= {None}
 
 
 # -- tools ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_failing_command_is_one_call_with_the_providers_item_and_one_failed_result() -> None:
+def test_failing_command_is_one_call_and_result() -> None:
     found = events("shell-fails")
 
     (call,), (result,) = calls(found), results(found)
@@ -84,7 +84,7 @@ def test_a_failing_command_is_one_call_with_the_providers_item_and_one_failed_re
     assert answer(result.output) == {"stdout": "partial output\nboom: something broke\n", "exit_code": 3}
 
 
-def test_the_first_six_events_of_a_run_are_session_turn_call_result_message_usage() -> None:
+def test_run_emits_events_in_order() -> None:
     found = events("shell-fails")
 
     kinds = ["SessionEvent", "Turn", "ToolCall", "ToolResult", "Message", "Usage", "Turn"]
@@ -94,7 +94,7 @@ def test_the_first_six_events_of_a_run_are_session_turn_call_result_message_usag
     assert (usage.cache_write_tokens, usage.reasoning_tokens) == (0, 14)
 
 
-def test_a_patch_has_paths_and_kinds_and_no_texts() -> None:
+def test_patch_has_paths_and_kinds_only() -> None:
     (call,) = calls(events("patch"))
 
     assert call.name == "Patch"
@@ -105,7 +105,7 @@ def test_a_patch_has_paths_and_kinds_and_no_texts() -> None:
     }
 
 
-def test_a_to_do_list_is_one_call_that_is_updated_until_its_turn_ends() -> None:
+def test_todo_list_is_one_call_with_updates() -> None:
     found = events("plan")
 
     (call,), updates, (result,) = calls(found), of(ToolUpdate, found), results(found)
@@ -119,7 +119,7 @@ def test_a_to_do_list_is_one_call_that_is_updated_until_its_turn_ends() -> None:
     assert (call.name, call.line, [one.line for one in updates], result.line) == ("TodoWrite", 4, [6, 8], 10)
 
 
-def test_of_two_ids_in_one_item_the_last_is_its_id_and_the_lines_count_as_repaired() -> None:
+def test_duplicate_id_key_is_repaired() -> None:
     (call,) = calls(events("web-search"))
 
     assert (call.call_id, call.name, call.input["query"]) == (
@@ -130,7 +130,7 @@ def test_of_two_ids_in_one_item_the_last_is_its_id_and_the_lines_count_as_repair
     assert statistics(recording("web-search"), "codex-exec").repaired == 2
 
 
-def test_an_mcp_tool_that_policy_refused_is_denied() -> None:
+def test_mcp_tool_refused_by_policy_is_denied() -> None:
     found = events("mcp")
 
     echo, title = calls(found)[:2]
@@ -140,7 +140,7 @@ def test_an_mcp_tool_that_policy_refused_is_denied() -> None:
     assert results(found)[1].output["errorMessage"] == words
 
 
-def test_a_subagent_is_a_task_that_is_waited_for_and_closed() -> None:
+def test_subagent_is_task_output_and_stop() -> None:
     found = events("subagent")
 
     assert [call.name for call in calls(found)] == ["Task", "TaskOutput", "TaskStop"]
@@ -149,7 +149,7 @@ def test_a_subagent_is_a_task_that_is_waited_for_and_closed() -> None:
     assert state == {"status": "completed", "message": "greet is defined at src/app.py line 4."}
 
 
-def test_reasoning_and_messages_stand_between_the_calls_as_they_came() -> None:
+def test_texts_keep_their_order() -> None:
     found = events("reasoning-edit")
 
     texts = [(type(one).__name__, one.message_id) for one in found if isinstance(one, Reasoning | Message)]
@@ -164,7 +164,7 @@ def test_reasoning_and_messages_stand_between_the_calls_as_they_came() -> None:
     ]
 
 
-def test_a_run_that_was_broken_off_leaves_a_call_interrupted_and_a_turn_cancelled() -> None:
+def test_aborted_run_interrupts_call_and_cancels_turn() -> None:
     found = events("interrupted")
 
     (result,) = results(found)
@@ -172,7 +172,7 @@ def test_a_run_that_was_broken_off_leaves_a_call_interrupted_and_a_turn_cancelle
     assert turns(found) == [("t1", "started", False), ("t1", "cancelled", True)]
 
 
-def test_what_a_command_printed_before_it_was_broken_off_is_its_result() -> None:
+def test_interrupted_command_keeps_printed_output() -> None:
     found = read(
         STARTED, command("started", "item_0", "slow"), command("updated", "item_0", "slow", "a\n"),
         command("updated", "item_0", "slow", "a\nb\n"),
@@ -182,7 +182,7 @@ def test_what_a_command_printed_before_it_was_broken_off_is_its_result() -> None
     assert (result.status, answer(result.output)) == ("interrupted", {"stdout": "a\nb\n"})
 
 
-def test_output_so_far_is_previewed_by_what_is_new_of_it() -> None:
+def test_cumulative_output_becomes_chunks() -> None:
     normalizer = StreamNormalizer(Context(stream="s", partials=True), "codex-exec")
     lines = plain(
         STARTED, command("started", "item_0", "slow"), command("updated", "item_0", "slow", "a\n"),
@@ -196,14 +196,14 @@ def test_output_so_far_is_previewed_by_what_is_new_of_it() -> None:
 
 
 @pytest.mark.parametrize("kind", ["file_change", "command_execution", "web_search", "todo_list", "mcp_tool_call"])
-def test_an_item_that_is_completed_without_having_started_is_a_call_and_its_result(kind: str) -> None:
+def test_completed_item_without_start_is_call_and_result(kind: str) -> None:
     found = read(STARTED, item("completed", "item_0", kind, server="s", tool="t", status="completed"), COMPLETED)
 
     assert [call.call_id for call in calls(found)] == ["item_0"]
     assert [(result.call_id, result.status) for result in results(found)] == [("item_0", "completed")]
 
 
-def test_an_unknown_item_is_shown_and_not_guessed_at() -> None:
+def test_unknown_item_is_unparsed() -> None:
     lines = plain(STARTED, item("completed", "item_0", "hologram", text="?"))
 
     assert statistics(lines, "codex-exec").unparsed == 1
@@ -212,7 +212,7 @@ def test_an_unknown_item_is_shown_and_not_guessed_at() -> None:
 # -- turns and sessions -----------------------------------------------------------------------------------------------
 
 
-def test_item_ids_that_start_again_are_told_apart_by_their_turn() -> None:
+def test_repeated_item_ids_get_turn_prefix() -> None:
     found = read(
         {"type": "thread.started", "thread_id": "a"}, STARTED, command("completed", "item_0", "one", "1", 0), COMPLETED,
         STARTED, command("started", "item_0", "two"), command("completed", "item_0", "two", "2", 0), COMPLETED,
@@ -225,7 +225,7 @@ def test_item_ids_that_start_again_are_told_apart_by_their_turn() -> None:
     assert [call.session for call in calls(found)] == ["a", "a", "b", "b"]
 
 
-def test_a_result_after_the_end_of_its_turn_takes_the_place_of_ours() -> None:
+def test_late_result_replaces_synthetic_one() -> None:
     found = read(STARTED, command("started", "item_0", "x"), COMPLETED, command("completed", "item_0", "x", "late", 0))
 
     ours, real = results(found)
@@ -233,7 +233,7 @@ def test_a_result_after_the_end_of_its_turn_takes_the_place_of_ours() -> None:
     assert len(of(Turn, found)) == 2
 
 
-def test_a_thread_that_starts_again_is_resumed_and_ends_the_turn_that_was_left() -> None:
+def test_restarted_thread_is_resumed() -> None:
     thread = {"type": "thread.started", "thread_id": "a"}
 
     found = read(thread, STARTED, thread, STARTED, COMPLETED)
@@ -247,13 +247,13 @@ def test_a_thread_that_starts_again_is_resumed_and_ends_the_turn_that_was_left()
     ]
 
 
-def test_a_stream_tapped_from_the_middle_has_a_turn_all_the_same() -> None:
+def test_mid_stream_content_opens_synthetic_turn() -> None:
     found = read(item("completed", "item_7", "agent_message", text="hi"), COMPLETED)
 
     assert turns(found) == [("t1", "started", True), ("t1", "completed", False)]
 
 
-def test_an_error_that_fails_its_turn_is_one_notice() -> None:
+def test_error_and_failed_turn_yield_one_notice() -> None:
     found = events("api-error")
 
     (notice,) = of(Notice, found)
@@ -262,7 +262,7 @@ def test_an_error_that_fails_its_turn_is_one_notice() -> None:
     assert turns(found) == [("t1", "started", False), ("t1", "failed", False)]
 
 
-def test_a_retry_is_no_failure() -> None:
+def test_retry_does_not_fail_turn() -> None:
     assert [(notice.level, notice.code) for notice in of(Notice, events("retries"))] == [
         ("warning", "retry"),
         ("error", "provider-error"),
@@ -272,7 +272,7 @@ def test_a_retry_is_no_failure() -> None:
 # -- older generations ------------------------------------------------------------------------------------------------
 
 
-def test_items_with_an_item_type_are_read_alike() -> None:
+def test_item_type_generation_is_read() -> None:
     """Codex 0.42, as in banteg/takopi, tests/fixtures/codex_exec_json_all_formats.jsonl."""
     found = read(
         {"type": "session.created", "session_id": "a"}, STARTED,
@@ -287,7 +287,7 @@ def test_items_with_an_item_type_are_read_alike() -> None:
     assert calls(found)[0].input["_happy"]["rawToolName"] == "command_execution"
 
 
-def test_the_cores_own_events_are_read_after_settings_and_prompt() -> None:
+def test_core_events_generation_is_read() -> None:
     """The output of Codex to 0.41 (codex-rs/exec/src/event_processor_with_json_output.rs)."""
     found = read(
         {"workdir": "/ws", "model": "gpt-5", "provider": "openai", "approval": "never", "sandbox": "read-only"},
@@ -311,7 +311,7 @@ def test_the_cores_own_events_are_read_after_settings_and_prompt() -> None:
     assert turns(found) == [("0", "started", False), ("0", "completed", False)]
 
 
-def test_garbage_is_survived() -> None:
+def test_malformed_lines_do_not_raise() -> None:
     check_survives(
         "codex-exec",
         plain(

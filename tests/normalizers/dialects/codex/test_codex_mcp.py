@@ -1,4 +1,4 @@
-"""`codex mcp-server` as recorded: what its lines state is what the events say, once."""
+"""`codex mcp-server`: recordings. Each thing is reported by several lines and emitted once."""
 
 from pathlib import Path
 
@@ -47,14 +47,14 @@ def kinds(found: list[Event], line: int) -> list[str]:
 
 
 @pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
-def test_every_line_is_understood(path: Path) -> None:
+def test_recordings_are_fully_parsed(path: Path) -> None:
     stats = statistics(read_recording(path.read_bytes()))
 
     assert stats.unparsed == 0
 
 
 @pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
-def test_the_agents_side_alone_says_the_same_of_messages_calls_and_results(path: Path) -> None:
+def test_agents_side_alone_yields_same_content(path: Path) -> None:
     lines = read_recording(path.read_bytes())
     whole = normalize("codex-mcp", lines, Context(stream="s"))
 
@@ -73,7 +73,7 @@ def test_the_agents_side_alone_says_the_same_of_messages_calls_and_results(path:
 # -- sessions, turns, messages ----------------------------------------------------------------------------------------
 
 
-def test_a_session_says_where_and_how_it_runs_and_what_runs_it() -> None:
+def test_session_start_has_cwd_model_and_version() -> None:
     (session,) = of(SessionEvent, events("two-turns"))
 
     assert (session.state, session.session) == ("started", "01a1ffe4-397b-7750-b2a9-211578d3d7e7")
@@ -82,7 +82,7 @@ def test_a_session_says_where_and_how_it_runs_and_what_runs_it() -> None:
     assert session.alias is None
 
 
-def test_turns_are_the_providers_and_last_as_long_as_it_says() -> None:
+def test_turns_have_provider_ids_and_durations() -> None:
     found = events("two-turns")
 
     assert turns(found) == [
@@ -94,7 +94,7 @@ def test_turns_are_the_providers_and_last_as_long_as_it_says() -> None:
     assert [turn.duration_ms for turn in of(Turn, found)] == [None, 114, None, 284]
 
 
-def test_each_message_is_said_once_though_the_wire_says_it_three_times() -> None:
+def test_each_message_is_emitted_once() -> None:
     found = events("two-turns")
 
     assert said(found) == [
@@ -109,13 +109,13 @@ def test_each_message_is_said_once_though_the_wire_says_it_three_times() -> None
     assert (second.message_id, second.line) == ("msg_a0823c8baf9243028b4e2125", 24)
 
 
-def test_messages_with_the_same_words_are_as_many_as_there_were() -> None:
+def test_repeated_texts_are_separate_messages() -> None:
     texts = [text for role, text in said(events("plan")) if role == "assistant"]
 
     assert texts == ["Updating the plan."] * 3 + ["Plan complete."]
 
 
-def test_reasoning_is_said_once() -> None:
+def test_reasoning_is_emitted_once() -> None:
     found = of(Reasoning, events("reasoning-edit"))
 
     assert [(one.text, one.block) for one in found] == [
@@ -127,7 +127,7 @@ def test_reasoning_is_said_once() -> None:
     assert found[0].message_id == "rs_fa7103a3b99d416a88fdf3d4"
 
 
-def test_lines_that_say_nothing_new_are_counted_by_why() -> None:
+def test_skipped_lines_are_counted_by_reason() -> None:
     stats = statistics(recording("two-turns"))
 
     assert stats.lines == 65
@@ -146,7 +146,7 @@ def test_lines_that_say_nothing_new_are_counted_by_why() -> None:
     }
 
 
-def test_usage_is_the_sessions_total_and_only_told_when_it_changed() -> None:
+def test_usage_is_emitted_when_total_changes() -> None:
     usage = of(Usage, events("two-turns"))
 
     assert [(one.scope, one.input_tokens, one.output_tokens) for one in usage] == [
@@ -162,7 +162,7 @@ def test_usage_is_the_sessions_total_and_only_told_when_it_changed() -> None:
 # -- commands ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_command_is_opened_by_the_model_updated_when_it_runs_and_ended_by_its_own_report() -> None:
+def test_command_is_opened_updated_and_ended() -> None:
     found = events("two-turns")
     (call,), (result,) = calls(found), results(found)
     (update,) = of(ToolUpdate, found)
@@ -180,18 +180,18 @@ def test_a_command_is_opened_by_the_model_updated_when_it_runs_and_ended_by_its_
     assert result.turn == "01a1ffe4-3a71-7fa1-aeb2-9841274ed7db"
 
 
-def test_parallel_commands_keep_their_results_and_one_has_only_what_the_model_was_told() -> None:
+def test_parallel_commands_keep_their_results() -> None:
     found = events("parallel")
     read_app, read_util, git = results(found)
 
     assert [one.call_id for one in calls(found)] == [read_app.call_id, read_util.call_id, git.call_id]
     assert read_util.output["stdout"] == "def add(a, b):\n    return a + b\n"
-    # No `exec_command_end` came; the text says the code, and does not tell the streams apart.
+    # There is no `exec_command_end`; the text states the exit code, and both streams are merged in it.
     assert answer(git.output) == {"stdout": "?? .codex\ndone\n", "exit_code": 0}
     assert (git.line, git.duration_ms) == (40, 910)
 
 
-def test_long_output_is_whole_beside_what_the_model_saw_of_it() -> None:
+def test_long_output_is_complete_beside_model_view() -> None:
     (result,) = results(events("long-output"))
 
     assert result.output["stdout"].startswith("line 000001: the quick brown fox")
@@ -199,7 +199,7 @@ def test_long_output_is_whole_beside_what_the_model_saw_of_it() -> None:
     assert "aggregated_output" not in result.output  # equal to stdout
 
 
-def test_terminal_escapes_and_unicode_stay_as_printed() -> None:
+def test_escapes_and_unicode_are_preserved() -> None:
     command, patch, _ = results(events("unicode"))
 
     assert "\x1b[31mred\x1b[0m" in command.output["stdout"]
@@ -207,7 +207,7 @@ def test_terminal_escapes_and_unicode_stay_as_printed() -> None:
     assert patch.output["stdout"] == "Success. Updated the following files:\nA docs/ünïcöde 😀.txt\n"
 
 
-def test_an_interrupted_command_keeps_what_it_had_printed_and_what_comes_later_is_too_late() -> None:
+def test_interrupted_command_ignores_late_output() -> None:
     found = events("interrupted")
     (result,) = results(found)
 
@@ -222,7 +222,7 @@ def test_an_interrupted_command_keeps_what_it_had_printed_and_what_comes_later_i
     assert found[-1].line == 33
 
 
-def test_pieces_of_output_are_previews_with_their_place() -> None:
+def test_output_deltas_are_chunks_with_offsets() -> None:
     normalizer = StreamNormalizer(Context(stream="s", partials=True), "codex-mcp")
     found = [
         output.event
@@ -247,7 +247,7 @@ def test_pieces_of_output_are_previews_with_their_place() -> None:
 # -- patches and plans ------------------------------------------------------------------------------------------------
 
 
-def test_a_patch_is_what_the_model_wrote_then_what_is_applied() -> None:
+def test_patch_input_is_replaced_by_applied_changes() -> None:
     found = events("patch-approved")
     call, update, result = calls(found)[0], of(ToolUpdate, found)[0], results(found)[0]
 
@@ -264,7 +264,7 @@ def test_a_patch_is_what_the_model_wrote_then_what_is_applied() -> None:
     }
 
 
-def test_an_edit_has_its_old_and_new_text() -> None:
+def test_edit_has_old_and_new_text() -> None:
     patch = next(call for call in calls(events("reasoning-edit")) if call.name == "Patch")
 
     assert patch.input["changes"]["src/app.py"]["modify"] == {
@@ -273,7 +273,7 @@ def test_an_edit_has_its_old_and_new_text() -> None:
     }
 
 
-def test_a_turns_diff_is_one_call_between_its_last_line_and_its_end() -> None:
+def test_turn_diff_is_one_synthetic_call() -> None:
     found = events("patch-approved")
     diff = next(call for call in calls(found) if call.name == "Diff")
 
@@ -283,7 +283,7 @@ def test_a_turns_diff_is_one_call_between_its_last_line_and_its_end() -> None:
     assert statistics(recording("patch-approved")).skipped["unchanged"] == 3  # two diffs, one token count
 
 
-def test_a_plan_update_belongs_to_the_call_that_makes_it() -> None:
+def test_plan_update_belongs_to_its_call() -> None:
     found = events("plan")
 
     assert [call.name for call in calls(found)] == ["TodoWrite"] * 3
@@ -295,7 +295,7 @@ def test_a_plan_update_belongs_to_the_call_that_makes_it() -> None:
 # -- other tools ------------------------------------------------------------------------------------------------------
 
 
-def test_a_web_search_is_one_call_though_five_lines_tell_of_it() -> None:
+def test_web_search_lines_are_one_call() -> None:
     found = events("web-search")
     (call,), (result,) = calls(found), results(found)
 
@@ -308,7 +308,7 @@ def test_a_web_search_is_one_call_though_five_lines_tell_of_it() -> None:
     assert statistics(recording("web-search")).skipped["duplicate-result"] == 2
 
 
-def test_an_mcp_tool_has_its_servers_name_and_answer() -> None:
+def test_mcp_tool_has_server_name_and_output() -> None:
     found = events("mcp-approval-open")
     echo, title = calls(found)
 
@@ -316,7 +316,7 @@ def test_an_mcp_tool_has_its_servers_name_and_answer() -> None:
     assert (results(found)[0].call_id, results(found)[0].output["text"]) == (echo.call_id, "echo: hi there")
 
 
-def test_a_question_that_cannot_be_asked_fails() -> None:
+def test_unavailable_question_fails() -> None:
     found = events("question-unavailable")
     (call,), (result,) = calls(found), results(found)
 
@@ -330,7 +330,7 @@ def test_a_question_that_cannot_be_asked_fails() -> None:
 # -- approvals --------------------------------------------------------------------------------------------------------
 
 
-def test_an_approval_is_asked_for_once_and_its_answer_finds_it() -> None:
+def test_approval_is_requested_and_answered_once() -> None:
     found = events("command-denied")
     (request,), (response,) = of(PermissionRequest, found), of(PermissionResponse, found)
 
@@ -347,7 +347,7 @@ def test_an_approval_is_asked_for_once_and_its_answer_finds_it() -> None:
     assert (response.option_id, response.line) == ("denied", 29)
 
 
-def test_a_refused_command_is_denied_in_the_providers_words() -> None:
+def test_refused_command_has_provider_error() -> None:
     (result,) = results(events("command-denied"))
 
     assert (result.status, result.is_error) == ("denied", False)
@@ -355,7 +355,7 @@ def test_a_refused_command_is_denied_in_the_providers_words() -> None:
     assert answer(result.output) == {"errorMessage": words + '{ message: "Rejected(\\"rejected by user\\")" }'}
 
 
-def test_without_the_clients_side_the_calls_course_shows_the_answer() -> None:
+def test_missing_answer_is_inferred_from_call() -> None:
     def outcome(name: str) -> tuple[str, bool, int]:
         found = normalize("codex-mcp", agents_side(recording(name)), Context(stream="s"))
         (response,) = of(PermissionResponse, found)
@@ -366,7 +366,7 @@ def test_without_the_clients_side_the_calls_course_shows_the_answer() -> None:
     assert outcome("command-denied") == ("denied", True, 26)  # it was rejected
 
 
-def test_an_mcp_tool_that_waits_for_approval_when_the_stream_ends_is_interrupted() -> None:
+def test_unanswered_mcp_approval_interrupts_call() -> None:
     found = events("mcp-approval-open")
     (request,), (response,) = of(PermissionRequest, found), of(PermissionResponse, found)
     result = results(found)[-1]
@@ -382,7 +382,7 @@ def test_an_mcp_tool_that_waits_for_approval_when_the_stream_ends_is_interrupted
 # -- errors -----------------------------------------------------------------------------------------------------------
 
 
-def test_an_error_fails_the_turn_whose_answer_is_the_last_that_comes() -> None:
+def test_error_result_fails_turn() -> None:
     found = events("api-error")
     (notice,) = of(Notice, found)
 
@@ -393,16 +393,16 @@ def test_an_error_fails_the_turn_whose_answer_is_the_last_that_comes() -> None:
 
 
 @pytest.mark.parametrize("name", ["command-denied", "patch-approved"])
-def test_the_whole_of_a_small_recording(name: str, snapshot: SnapshotAssertion) -> None:
+def test_all_events_of_small_recording(name: str, snapshot: SnapshotAssertion) -> None:
     found = [event for event in events(name) if not isinstance(event, Message | Usage)]
 
     assert [show(event) for event in found] == snapshot
 
 
 def show(event: Event) -> str:
-    told = {
+    shown = {
         key: value
         for key in ("call_id", "name", "state", "status", "outcome", "turn", "synthetic")
         if (value := getattr(event, key, None))
     }
-    return f"{event.line} {type(event).__name__} " + " ".join(f"{key}={value}" for key, value in told.items())
+    return f"{event.line} {type(event).__name__} " + " ".join(f"{key}={value}" for key, value in shown.items())

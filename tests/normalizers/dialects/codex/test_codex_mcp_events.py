@@ -1,4 +1,4 @@
-"""Events of Codex that no recording holds: older and newer versions, failures, sessions side by side.
+"""Events of Codex that are in no recording: older and newer versions, failures, parallel sessions.
 
 Shapes are those of Codex's `EventMsg`, `TurnItem` and `ResponseItem` (codex-rs/protocol, 0.46 to 0.169).
 """
@@ -10,6 +10,7 @@ import pytest
 from tests.normalizers.dialects.codex.helpers import (
     PNG,
     THREAD,
+    answered,
     calls,
     completed,
     event,
@@ -21,7 +22,6 @@ from tests.normalizers.dialects.codex.helpers import (
     said,
     started,
     statistics,
-    told,
 )
 from tests.normalizers.reading import of
 from tooltap.normalizers.core.items import Context
@@ -41,7 +41,7 @@ from tooltap.protocol.events import (
 # -- messages in other versions ---------------------------------------------------------------------------------------
 
 
-def test_a_version_without_items_says_its_messages_in_events_alone() -> None:
+def test_messages_as_events_only() -> None:
     found = read(
         started(),
         event("user_message", message="hi"),
@@ -58,7 +58,7 @@ def test_a_version_without_items_says_its_messages_in_events_alone() -> None:
     assert [one.text for one in of(Reasoning, found)] == ["**Planning**"]
 
 
-def test_deltas_whose_full_form_never_comes_are_emitted_once_when_their_turn_ends() -> None:
+def test_unfinished_deltas_are_emitted_at_turn_end() -> None:
     delta: dict[str, Any] = {"thread_id": THREAD, "turn_id": "2", "item_id": "msg_1"}
     found = read(
         started(),
@@ -74,7 +74,7 @@ def test_deltas_whose_full_form_never_comes_are_emitted_once_when_their_turn_end
     assert statistics(lines(started(), event("agent_message_delta", delta="x"))).skipped == {"partial": 1}
 
 
-def test_reasoning_in_several_parts_is_one_event_each_and_what_only_the_raw_item_has_is_kept() -> None:
+def test_reasoning_blocks_are_separate_events() -> None:
     found = read(
         started(),
         item("completed", "Reasoning", id="rs_1", summary_text=["one", "two"], raw_content=[]),
@@ -92,7 +92,7 @@ def test_reasoning_in_several_parts_is_one_event_each_and_what_only_the_raw_item
     ]
 
 
-def test_a_raw_message_that_still_holds_its_citations_is_no_second_message() -> None:
+def test_raw_message_with_citations_is_duplicate() -> None:
     found = read(
         started(),
         item("completed", "AgentMessage", id="msg_1", content=[{"type": "Text", "text": "See it."}]),
@@ -104,14 +104,14 @@ def test_a_raw_message_that_still_holds_its_citations_is_no_second_message() -> 
     assert said(found) == [("assistant", "See it.", False)]
 
 
-def test_the_last_message_counts_where_no_other_line_of_the_turn_was_seen() -> None:
+def test_last_message_is_used_when_turn_was_not_seen() -> None:
     found = read(completed(last_agent_message="Done."))
 
     assert said(found) == [("assistant", "Done.", False)]
     assert [(turn.state, turn.synthetic) for turn in of(Turn, found)] == [("started", True), ("completed", False)]
 
 
-def test_pictures_of_a_prompt_are_attachments() -> None:
+def test_prompt_images_are_attachments() -> None:
     content = [
         {"type": "text", "text": "what is this?"},
         {"type": "image", "image_url": f"data:image/png;base64,{PNG}"},
@@ -135,14 +135,14 @@ def prompt(text: str, request: int = 2, **arguments: Any) -> dict[str, Any]:
     return {"dir": "in", "id": request, "method": "tools/call", "params": params}
 
 
-def test_a_prompt_the_agent_does_not_repeat_comes_before_what_it_says() -> None:
+def test_unrepeated_prompt_precedes_content() -> None:
     found = read(prompt("go"), started(), event("agent_message", message="gone"), completed())
 
     assert said(found) == [("user", "go", True), ("assistant", "gone", False)]
     assert [type(one).__name__ for one in found] == ["Turn", "Message", "Message", "Turn"]
 
 
-def test_a_request_that_starts_nothing_is_a_failed_turn_with_its_prompt() -> None:
+def test_failed_request_is_failed_turn_with_prompt() -> None:
     refused = {"id": 2, "result": {"content": [{"type": "text", "text": "Failed to start"}], "isError": True}}
 
     found = read(prompt("go"), refused)
@@ -156,14 +156,14 @@ def test_a_request_that_starts_nothing_is_a_failed_turn_with_its_prompt() -> Non
     "refused",
     [{"id": 2, "error": {"code": -32602, "message": "no"}}, {"id": 2, "result": {"error": "no"}}],
 )
-def test_errors_of_json_rpc_and_of_older_versions_fail_the_turn_too(refused: dict[str, Any]) -> None:
+def test_json_rpc_and_legacy_errors_fail_turn(refused: dict[str, Any]) -> None:
     found = read(started(), refused)
 
     assert [one.text for one in of(Notice, found)] == ["no"]
     assert [turn.state for turn in of(Turn, found)] == ["started", "failed"]
 
 
-def test_a_turn_has_one_end_whatever_comes_after_its_error() -> None:
+def test_turn_ends_once_after_error() -> None:
     found = read(
         started(),
         event("error", message="boom", codex_error_info={"http_connection_failed": {"http_status_code": 500}}),
@@ -182,7 +182,7 @@ def test_a_turn_has_one_end_whatever_comes_after_its_error() -> None:
     ]
 
 
-def test_an_error_between_turns_fails_none() -> None:
+def test_error_between_turns_fails_none() -> None:
     found = read(event("error", turn="", message="no such model"), started(), completed())
 
     assert [turn.state for turn in of(Turn, found)] == ["started", "completed"]
@@ -191,7 +191,7 @@ def test_an_error_between_turns_fails_none() -> None:
 # -- sessions ---------------------------------------------------------------------------------------------------------
 
 
-def test_older_versions_name_type_and_session_elsewhere() -> None:
+def test_type_in_method_and_conversation_id_are_read() -> None:
     def old(kind: str, **keys: Any) -> dict[str, Any]:
         params = {"id": "0", "msg": {"type": kind, **keys}, "conversationId": "c1"}
         return {"method": f"codex/event/{kind}", "params": params}
@@ -202,7 +202,7 @@ def test_older_versions_name_type_and_session_elsewhere() -> None:
     assert [(turn.turn, turn.state) for turn in of(Turn, found)] == [("0", "started"), ("0", "completed")]
 
 
-def test_sessions_side_by_side_keep_their_turns_calls_and_usage_apart_though_turn_ids_repeat() -> None:
+def test_parallel_sessions_stay_separate() -> None:
     def of_thread(thread: str) -> list[dict[str, Any]]:
         keys: dict[str, Any] = {"thread": thread, "turn": "0", "request": 0}
         total = {"total_token_usage": {"input_tokens": 5, "output_tokens": 1}}
@@ -221,7 +221,7 @@ def test_sessions_side_by_side_keep_their_turns_calls_and_usage_apart_though_tur
     assert [(one.session, one.call_id, one.line) for one in results(found)] == [("a", "call_a", 7), ("b", "call_b", 8)]
 
 
-def test_a_session_changes_its_name_and_model_and_ends() -> None:
+def test_session_updates_and_end() -> None:
     found = read(
         event("session_configured", turn="", session_id=THREAD, model="m", cwd="/ws", approval_policy="never"),
         event("thread_name_updated", thread_id=THREAD, thread_name="Greetings"),
@@ -240,13 +240,13 @@ def test_a_session_changes_its_name_and_model_and_ends() -> None:
 # -- questions and approvals ------------------------------------------------------------------------------------------
 
 
-def test_a_question_is_asked_and_answered() -> None:
+def test_question_is_asked_and_answered() -> None:
     questions = [{"id": "db", "question": "Which database?"}]
     found = read(
         started(),
         raw("function_call", name="request_user_input", call_id="c1", arguments='{"questions": []}'),
         event("request_user_input", call_id="c1", questions=questions),
-        told("c1", '{"answers": {"db": {"answers": ["SQLite"]}}}'),
+        answered("c1", '{"answers": {"db": {"answers": ["SQLite"]}}}'),
     )
     (request,), (response,), (result,) = of(PermissionRequest, found), of(PermissionResponse, found), results(found)
 
@@ -276,7 +276,7 @@ DENY = {"network_policy_amendment": {"host": "x", "action": "deny"}}
         ({"error": {"code": 1, "message": "no"}}, "denied", None),
     ],
 )
-def test_a_clients_answer(given: dict[str, Any], outcome: str, option: str | None) -> None:
+def test_client_answer_outcomes(given: dict[str, Any], outcome: str, option: str | None) -> None:
     found = read(
         started(),
         elicitation(codex_elicitation="exec-approval", codex_call_id="c1", codex_command=["ls"]),
@@ -289,7 +289,7 @@ def test_a_clients_answer(given: dict[str, Any], outcome: str, option: str | Non
     assert (response.permission_id, response.outcome, response.option_id) == ("c1", outcome, option)
 
 
-def test_an_elicitation_that_is_no_approval_is_one() -> None:
+def test_elicitation_without_approval() -> None:
     (request,) = of(PermissionRequest, read(started(), elicitation(7)))
 
     assert (request.type, request.permission_id, request.call_id) == ("elicitation", "7", None)
@@ -309,19 +309,19 @@ def test_an_elicitation_that_is_no_approval_is_one() -> None:
         ("hook_completed", {"run": {"event_name": "stop", "status": "blocked"}}, "warning", "hook", "stop"),
     ],
 )
-def test_what_is_only_to_be_noticed(kind: str, keys: dict[str, Any], level: str, code: str, text: str) -> None:
+def test_events_that_become_notices(kind: str, keys: dict[str, Any], level: str, code: str, text: str) -> None:
     (notice,) = of(Notice, read(event(kind, **keys)))
 
     assert (notice.level, notice.code, notice.text) == (level, code, text)
 
 
-def test_a_compaction_is_noticed_once() -> None:
+def test_compaction_is_one_notice() -> None:
     compacted = (item("completed", "ContextCompaction", id="x"), event("context_compacted"))
 
     assert [one.code for one in of(Notice, read(started(), *compacted, *compacted))] == ["compaction"] * 2
 
 
-def test_a_server_that_does_not_start_is_told_once() -> None:
+def test_failed_server_is_one_notice() -> None:
     found = read(
         event("mcp_startup_update", turn="", server="a", status={"state": "ready"}),
         event("mcp_startup_update", turn="", server="b", status={"state": "failed", "error": "no such file"}),
@@ -333,7 +333,7 @@ def test_a_server_that_does_not_start_is_told_once() -> None:
     ]
 
 
-def test_a_limit_is_told_when_it_is_reached() -> None:
+def test_reached_limit_is_one_notice() -> None:
     reached = {"limit_id": "codex", "rate_limit_reached_type": "rate_limit_reached"}
     made = [event("token_count", info=None, rate_limits=limits) for limits in ({"limit_id": "codex"}, reached, reached)]
 
@@ -342,7 +342,7 @@ def test_a_limit_is_told_when_it_is_reached() -> None:
     assert statistics(lines(*made)).skipped == {"no-usage": 2}
 
 
-def test_what_is_not_known_is_shown_and_not_skipped() -> None:
+def test_unknown_lines_are_unparsed() -> None:
     made = [
         event("brand_new_event", x=1),
         item("completed", "BrandNewItem", id="x"),

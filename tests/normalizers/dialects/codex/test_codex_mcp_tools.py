@@ -1,4 +1,4 @@
-"""Tools in events of Codex that no recording holds; shapes as in `test_codex_mcp_events.py`."""
+"""Codex's tools in events that are in no recording; shapes as in `test_codex_mcp_events.py`."""
 
 from typing import Any
 
@@ -8,20 +8,20 @@ from tests.normalizers.dialects.codex.helpers import (
     ONE_SECOND,
     PNG,
     THREAD,
+    answered,
     begin,
     calls,
     completed,
+    delta,
     end,
     ends,
     event,
     item,
     lines,
-    piece,
     raw,
     read,
     results,
     started,
-    told,
 )
 from tests.normalizers.reading import answer, of
 from tooltap.normalizers.core.items import Context, OutputPiece
@@ -31,17 +31,17 @@ from tooltap.protocol.events import ToolUpdate
 # -- commands ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_command_that_goes_on_in_the_background_ends_when_it_does() -> None:
+def test_background_command_ends_with_final_result() -> None:
     running = "Chunk ID: a\nWall time: 1.0006 seconds\nProcess running with session ID 92193\nOutput:\nbg 1\n"
     exited = "Chunk ID: b\nWall time: 2.9 seconds\nProcess exited with code 0\nOutput:\nbg 2\n"
     found = read(
         started(),
         raw("function_call", name="exec_command", call_id="c1", arguments='{"cmd": "slow"}'),
         begin("c1", "slow"),
-        told("c1", running),
+        answered("c1", running),
         raw("function_call", name="write_stdin", call_id="c2", arguments='{"session_id": 92193, "chars": "y"}'),
         event("terminal_interaction", call_id="c1", process_id="92193", stdin="y"),
-        told("c2", exited),
+        answered("c2", exited),
         completed(),
         end("c1", stdout="bg 1\nbg 2\n", stderr="", exit_code=0, duration={"secs": 3, "nanos": 900_260_626}),
     )
@@ -55,23 +55,33 @@ def test_a_command_that_goes_on_in_the_background_ends_when_it_does() -> None:
     ]
 
 
-def test_a_result_that_comes_after_its_turn_replaces_the_one_we_made_up() -> None:
+def test_late_result_replaces_synthetic_one() -> None:
     found = read(
         started(),
         begin("c1", "ls"),
-        piece("c1", b"a.py\n"),
+        delta("c1", b"a.py\n"),
         completed(),
         end("c1", stdout="a.py\nb.py\n", exit_code=0),
         end("c1", stdout="a.py\nb.py\n", exit_code=0),
     )
-    made_up, real = results(found)
+    inferred, real = results(found)
 
-    assert (made_up.status, made_up.synthetic, answer(made_up.output)) == ("interrupted", True, {"stdout": "a.py\n"})
-    assert (real.replaces, real.output["stdout"], real.turn) == (made_up.id, "a.py\nb.py\n", "2")
+    assert (inferred.status, inferred.synthetic, answer(inferred.output)) == (
+        "interrupted",
+        True,
+        {"stdout": "a.py\n"},
+    )
+    assert (real.replaces, real.output["stdout"], real.turn) == (inferred.id, "a.py\nb.py\n", "2")
 
 
-def test_pieces_may_part_a_character_and_may_be_no_text() -> None:
-    made = [started(), begin("c1", "x"), piece("c1", b"caf\xc3"), piece("c1", b"\xa9\xff"), piece("c1", b"!", "stderr")]
+def test_output_deltas_may_split_characters() -> None:
+    made = [
+        started(),
+        begin("c1", "x"),
+        delta("c1", b"caf\xc3"),
+        delta("c1", b"\xa9\xff"),
+        delta("c1", b"!", "stderr"),
+    ]
     normalizer = StreamNormalizer(Context(stream="s", partials=True), "codex-mcp")
     found = [
         output.event
@@ -88,8 +98,13 @@ def test_pieces_may_part_a_character_and_may_be_no_text() -> None:
     ]
 
 
-def test_output_of_a_broken_off_command_is_whole_however_long_it_was() -> None:
-    made = [started(), begin("c1", "x"), *(piece("c1", b"x" * 40_000) for _ in range(3)), told("c1", "aborted by user")]
+def test_long_output_of_interrupted_command_is_complete() -> None:
+    made = [
+        started(),
+        begin("c1", "x"),
+        *(delta("c1", b"x" * 40_000) for _ in range(3)),
+        answered("c1", "aborted by user"),
+    ]
     normalizer = StreamNormalizer(Context(stream="s"), "codex-mcp")
     outputs = [output for line in lines(*made) for output in normalizer.feed(line.data)]
 
@@ -101,7 +116,7 @@ def test_output_of_a_broken_off_command_is_whole_however_long_it_was() -> None:
     assert len(result.output["stdout"]) == 65_536
 
 
-def test_a_declined_command_is_denied() -> None:
+def test_declined_command_is_denied() -> None:
     said_no = "exec command rejected by user"
     found = read(
         started(),
@@ -114,7 +129,7 @@ def test_a_declined_command_is_denied() -> None:
     assert (result.status, result.output["errorMessage"]) == ("denied", said_no)
 
 
-def test_commands_as_items_are_the_same_calls() -> None:
+def test_command_items_merge_with_events() -> None:
     running = {"id": "c1", "command": ["/bin/bash", "-lc", "ls"], "cwd": "file:///ws", "source": "agent"}
     found = read(
         started(),
@@ -131,7 +146,7 @@ def test_commands_as_items_are_the_same_calls() -> None:
     assert of(ToolUpdate, found) == []
 
 
-def test_a_local_shell_call_is_a_command_too() -> None:
+def test_local_shell_call_is_command() -> None:
     action = {"type": "exec", "command": ["bash", "-lc", "ls"], "working_directory": "/ws"}
 
     (call,) = calls(read(started(), raw("local_shell_call", call_id="c1", status="completed", action=action)))
@@ -144,7 +159,7 @@ def test_a_local_shell_call_is_a_command_too() -> None:
 CHANGES = {"/ws/a.py": {"type": "add", "content": "x\n"}}
 
 
-def test_a_shell_command_that_turns_out_to_be_a_patch_becomes_one() -> None:
+def test_shell_command_becomes_patch() -> None:
     found = read(
         started(),
         raw("function_call", name="shell", call_id="c1", arguments='{"command": ["apply_patch", "…"]}'),
@@ -168,16 +183,16 @@ def test_a_shell_command_that_turns_out_to_be_a_patch_becomes_one() -> None:
         ("patch rejected by user", "denied", {"errorMessage": "patch rejected by user"}),
     ],
 )
-def test_a_patch_that_only_the_model_is_told_of(output: str, status: str, expected: dict[str, Any]) -> None:
+def test_patch_result_from_model_output(output: str, status: str, expected: dict[str, Any]) -> None:
     call = raw("custom_tool_call", name="apply_patch", call_id="c1", input="*** Begin Patch\n*** End Patch")
 
-    (result,) = results(read(started(), call, told("c1", output)))
+    (result,) = results(read(started(), call, answered("c1", output)))
 
     assert result.status == status
     assert expected.items() <= answer(result.output).items()
 
 
-def test_a_declined_file_change_is_denied() -> None:
+def test_declined_file_change_is_denied() -> None:
     change = {"id": "c1", "changes": CHANGES}
     found = read(
         started(),
@@ -188,7 +203,7 @@ def test_a_declined_file_change_is_denied() -> None:
     assert ends(found) == [("c1", "denied")]
 
 
-def test_only_the_last_diff_of_a_turn_counts_and_a_long_one_is_kept_aside() -> None:
+def test_last_turn_diff_counts_and_long_one_is_output_body() -> None:
     long = "diff --git a/x b/x\n" + "+x\n" * 40_000
     outputs: list[Any] = []
     normalizer = StreamNormalizer(Context(stream="s"), "codex-mcp")
@@ -205,7 +220,7 @@ def test_only_the_last_diff_of_a_turn_counts_and_a_long_one_is_kept_aside() -> N
     assert long.startswith(call.input["unified_diff"])
 
 
-def test_a_turn_whose_changes_were_undone_has_no_diff() -> None:
+def test_undone_changes_have_no_diff() -> None:
     diffs = [event("turn_diff", unified_diff=diff) for diff in ("@@", "")]
 
     found = read(started(), *diffs, completed())
@@ -216,7 +231,7 @@ def test_a_turn_whose_changes_were_undone_has_no_diff() -> None:
 # -- other tools ------------------------------------------------------------------------------------------------------
 
 
-def test_a_plan_without_a_call_is_a_call_of_its_own() -> None:
+def test_plan_without_call_is_synthetic_call() -> None:
     plan = [{"step": "Read", "status": "completed"}]
     found = read(started(), event("plan_update", plan=plan), event("plan_update", plan=plan), completed())
 
@@ -236,7 +251,7 @@ def test_a_plan_without_a_call_is_a_call_of_its_own() -> None:
         ({"Err": "user rejected MCP tool call"}, "denied", {"errorMessage": "user rejected MCP tool call"}),
     ],
 )
-def test_an_mcp_tools_end(result: dict[str, Any], status: str, expected: dict[str, Any]) -> None:
+def test_mcp_tool_results(result: dict[str, Any], status: str, expected: dict[str, Any]) -> None:
     invocation = {"server": "fixture", "tool": "echo", "arguments": {"text": "hi"}}
     found = read(
         started(),
@@ -250,7 +265,7 @@ def test_an_mcp_tools_end(result: dict[str, Any], status: str, expected: dict[st
     assert expected.items() <= answer(ended.output).items()
 
 
-def test_an_mcp_tool_as_item_and_in_a_namespace_is_the_same_tool_and_its_picture_an_attachment() -> None:
+def test_mcp_item_merges_with_namespaced_call() -> None:
     content = [{"type": "image", "data": PNG, "mimeType": "image/png"}, {"type": "text", "text": "a picture"}]
     found = read(
         started(),
@@ -265,7 +280,7 @@ def test_an_mcp_tool_as_item_and_in_a_namespace_is_the_same_tool_and_its_picture
             status="completed",
             result={"content": content, "isError": False},
         ),
-        told("c1", [{"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"}]),
+        answered("c1", [{"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"}]),
     )
     (call,), (result,) = calls(found), results(found)
 
@@ -276,9 +291,9 @@ def test_an_mcp_tool_as_item_and_in_a_namespace_is_the_same_tool_and_its_picture
     assert PNG not in str(result.output)
 
 
-def test_a_viewed_image_is_read_and_what_the_model_sees_is_its_result() -> None:
+def test_viewed_image_is_read_call() -> None:
     path = "/ws/logo.png"
-    shown = told("c1", [{"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"}])
+    shown = answered("c1", [{"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"}])
     whole = read(
         started(),
         raw("function_call", name="view_image", call_id="c1", arguments='{"path": "logo.png"}'),
@@ -293,7 +308,7 @@ def test_a_viewed_image_is_read_and_what_the_model_sees_is_its_result() -> None:
     assert ends(alone) == [("c1", "completed")]
 
 
-def test_a_search_that_only_the_raw_item_tells_of_is_a_call() -> None:
+def test_raw_web_search_is_call() -> None:
     search = {"type": "search", "query": "tapir"}
     found = read(started(), raw("web_search_call", status="completed", action=search), completed())
 
@@ -301,7 +316,7 @@ def test_a_search_that_only_the_raw_item_tells_of_is_a_call() -> None:
     assert ends(found) == [("web_search-1", "completed")]
 
 
-def test_another_agent_is_a_task() -> None:
+def test_spawned_agent_is_task() -> None:
     sender: dict[str, Any] = {"call_id": "c1", "sender_thread_id": THREAD}
     found = read(
         started(),

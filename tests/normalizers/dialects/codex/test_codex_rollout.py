@@ -1,4 +1,4 @@
-"""Codex's rollouts as recorded, and what only older versions wrote made by hand."""
+"""Codex's rollouts: recordings, and written lines of older versions."""
 
 from pathlib import Path
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.normalizers.dialects.codex.helpers import calls, plain, results, sniffed, statistics
+from tests.normalizers.dialects.codex.helpers import calls, plain, recognised, results, statistics
 from tests.normalizers.reading import answer, of
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.stream.contract import Line, check_recording, check_survives, normalize, read_recording
@@ -41,7 +41,7 @@ def api(kind: str, **keys: Any) -> dict[str, Any]:
 
 
 def shell(call_id: str, output: str) -> list[dict[str, Any]]:
-    """A call of `shell` and what came of it (0.40)."""
+    """A call of `shell` and its output (0.40)."""
     arguments = '{"command": ["bash", "-lc", "ls"]}'
     return [
         api("function_call", name="shell", arguments=arguments, call_id=call_id),
@@ -58,7 +58,7 @@ def turns(found: list[Event]) -> list[tuple[str | None, str, bool]]:
 
 
 @pytest.mark.parametrize("path", ALL, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_the_contract_holds_and_every_line_is_understood(path: Path) -> None:
+def test_recordings_are_fully_parsed(path: Path) -> None:
     lines = read_recording(path.read_bytes())
 
     check_recording("codex-rollout", lines)
@@ -67,14 +67,14 @@ def test_the_contract_holds_and_every_line_is_understood(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ALL, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_each_line_alone_tells_the_dialect(path: Path) -> None:
-    assert {sniffed(one) for one in path.read_bytes().splitlines()} == {"codex-rollout"}
+def test_single_line_is_recognised(path: Path) -> None:
+    assert {recognised(one) for one in path.read_bytes().splitlines()} == {"codex-rollout"}
 
 
 # -- sessions and threads ---------------------------------------------------------------------------------------------
 
 
-def test_the_first_lines_say_where_and_how_the_session_runs_and_each_thing_once() -> None:
+def test_session_settings_are_emitted_once() -> None:
     found = of(SessionEvent, events("0.169/background-shell"))
 
     assert [(one.state, one.cwd, one.agent_version, one.model, one.mode) for one in found] == [
@@ -87,7 +87,7 @@ def test_the_first_lines_say_where_and_how_the_session_runs_and_each_thing_once(
 
 
 @pytest.mark.parametrize("name", ["0.169/subagent", "0.120/subagent"])
-def test_a_subagents_file_belongs_to_the_session_of_its_parent(name: str) -> None:
+def test_subagent_file_belongs_to_parent_session(name: str) -> None:
     path = FIXTURES / f"codex-{name}.jsonl"
     meta = orjson.loads(path.read_bytes().splitlines()[0])["payload"]
 
@@ -101,7 +101,7 @@ def test_a_subagents_file_belongs_to_the_session_of_its_parent(name: str) -> Non
     ]
 
 
-def test_the_parents_history_at_the_head_of_a_subagents_file_is_replayed() -> None:
+def test_parent_history_is_replay() -> None:
     found = events("0.169/subagent-with-history")
 
     assert {one.line for one in found if one.replay} == {3, 11, 13, 14}
@@ -112,7 +112,7 @@ def test_the_parents_history_at_the_head_of_a_subagents_file_is_replayed() -> No
     assert said(own) == [("assistant", "Subagent finished.")]
 
 
-def test_a_session_that_was_gone_on_with_says_so() -> None:
+def test_continued_session_is_resumed() -> None:
     meta = line("session_meta", id="a", cwd="/ws", cli_version="0.42.0")
 
     assert [one.state for one in of(SessionEvent, read(meta, meta))] == ["started", "resumed"]
@@ -121,14 +121,14 @@ def test_a_session_that_was_gone_on_with_says_so() -> None:
 # -- calls ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_exit_code_is_read_out_of_the_text() -> None:
+def test_exit_code_is_read_from_text() -> None:
     (result,) = results(events("0.120/shell-fails"))
 
     assert (result.status, result.is_error, result.duration_ms) == ("failed", True, 0)
     assert answer(result.output) == {"stdout": "boom: something broke\npartial output\n", "exit_code": 3}
 
 
-def test_a_command_in_code_mode_has_the_script_as_parent_and_the_script_is_a_call_of_its_own() -> None:
+def test_script_is_parent_of_its_commands() -> None:
     found = events("0.169/code-mode")
 
     script, app, util = calls(found)
@@ -146,7 +146,7 @@ def test_a_command_in_code_mode_has_the_script_as_parent_and_the_script_is_a_cal
     assert results(found)[2].line == 18
 
 
-def test_a_command_that_runs_on_is_acknowledged_and_ends_later() -> None:
+def test_background_command_is_acknowledged_then_ends() -> None:
     first, last, typed = results(events("0.169/background-shell"))
 
     assert (first.line, first.async_, answer(first.output)) == (12, True, {"stdout": "bg 1\nbg 2\n"})
@@ -154,7 +154,7 @@ def test_a_command_that_runs_on_is_acknowledged_and_ends_later() -> None:
     assert (typed.name, typed.output["stdout"]) == ("write_stdin", "bg 3\nbg 4\n")
 
 
-def test_a_patch_with_three_files_says_what_it_changes_and_when_applied_with_what_the_files_held() -> None:
+def test_patch_gets_file_contents_when_applied() -> None:
     found = events("0.169/patch")
 
     (call,), (update,), (result,) = calls(found), of(ToolUpdate, found), results(found)
@@ -168,7 +168,7 @@ def test_a_patch_with_three_files_says_what_it_changes_and_when_applied_with_wha
     assert (result.line, result.status) == (12, "completed")
 
 
-def test_tools_of_mcp_servers_are_named_by_server_and_tool() -> None:
+def test_mcp_tools_are_named_by_server_and_tool() -> None:
     found = events("0.169/mcp-approved")
 
     assert [(one.name, one.status) for one in results(found)] == [
@@ -182,7 +182,7 @@ def test_tools_of_mcp_servers_are_named_by_server_and_tool() -> None:
     assert picture.mime_type == "image/png"
 
 
-def test_an_agent_that_is_spawned_tells_its_thread_while_the_call_runs() -> None:
+def test_spawned_agent_reports_thread_as_progress() -> None:
     found = events("0.169/spawns")
 
     spawn, wait = calls(found)
@@ -192,7 +192,7 @@ def test_an_agent_that_is_spawned_tells_its_thread_while_the_call_runs() -> None
     assert [(one.code, one.text) for one in of(Notice, found)] == [("subagent", "completed")]
 
 
-def test_waiting_for_agents_keeps_what_the_model_asked_for_and_was_told() -> None:
+def test_waiting_call_keeps_arguments_and_output() -> None:
     found = events("0.169/spawns")
     wait = calls(found)[1]
     (asked,) = (one.input for one in of(ToolUpdate, found) if one.call_id == wait.call_id and one.input is not None)
@@ -206,13 +206,13 @@ def test_waiting_for_agents_keeps_what_the_model_asked_for_and_was_told() -> Non
     )
 
 
-def test_a_search_is_a_call_and_its_result_though_it_has_no_id() -> None:
+def test_search_without_id_is_call_and_result() -> None:
     (call,), (result,) = calls(events("0.120/web-search")), results(events("0.120/web-search"))
 
     assert (call.name, call.input["query"], call.line, result.line) == ("WebSearch", "fixture page answer", 9, 9)
 
 
-def test_a_picture_that_was_looked_at_is_kept_aside() -> None:
+def test_viewed_picture_is_output_body() -> None:
     (result,) = results(events("0.169/picture"))
 
     assert [(one.mime_type, one.bytes) for one in result.attachments or []] == [("image/png", 70)]
@@ -220,14 +220,14 @@ def test_a_picture_that_was_looked_at_is_kept_aside() -> None:
 
 
 @pytest.mark.parametrize("version", ["0.169", "0.120"])
-def test_what_was_stopped_is_cancelled_with_its_turn(version: str) -> None:
+def test_stopped_call_is_cancelled_with_turn(version: str) -> None:
     found = events(f"{version}/interrupted")
 
     assert [(one.status, one.synthetic) for one in results(found)] == [("cancelled", False)]
     assert [(one.state, one.reason) for one in of(Turn, found)] == [("started", None), ("cancelled", "interrupted")]
 
 
-def test_what_policy_refused_is_denied() -> None:
+def test_call_refused_by_policy_is_denied() -> None:
     (result,) = results(events("0.120/command-denied"))
 
     assert result.status == "denied"
@@ -237,7 +237,7 @@ def test_what_policy_refused_is_denied() -> None:
 # -- messages, turns, usage -------------------------------------------------------------------------------------------
 
 
-def test_each_message_is_said_once_though_the_file_says_it_twice() -> None:
+def test_each_message_is_emitted_once() -> None:
     assert said(events("0.120/plan")) == [
         ("user", "[[S8]] Make a plan with three steps and work through it."),
         *[("assistant", "Updating the plan.")] * 3,
@@ -245,7 +245,7 @@ def test_each_message_is_said_once_though_the_file_says_it_twice() -> None:
     ]
 
 
-def test_tokens_are_the_sessions_and_told_when_they_change() -> None:
+def test_usage_is_emitted_when_total_changes() -> None:
     found = of(Usage, events("0.120/plan"))
 
     assert [(one.scope, one.input_tokens, one.output_tokens) for one in found] == [
@@ -253,7 +253,7 @@ def test_tokens_are_the_sessions_and_told_when_they_change() -> None:
     ]
 
 
-def test_a_turn_that_ends_in_an_error_failed() -> None:
+def test_error_fails_turn() -> None:
     found = events("0.169/api-error")
 
     (notice,) = of(Notice, found)
@@ -262,7 +262,7 @@ def test_a_turn_that_ends_in_an_error_failed() -> None:
     assert [(one.state, one.reason) for one in of(Turn, found)] == [("started", None), ("failed", "other")]
 
 
-def test_where_turns_are_not_told_a_prompt_begins_one_and_ends_the_one_before() -> None:
+def test_prompt_starts_turn_without_turn_lines() -> None:
     """Codex 0.40, as in jnarowski/agentcmd, packages/agent-cli-sdk/tests/fixtures/codex/full."""
     output = '{"output": "a\\n", "metadata": {"exit_code": 1, "duration_seconds": 0.2}}'
     found = read(
@@ -282,7 +282,7 @@ def test_where_turns_are_not_told_a_prompt_begins_one_and_ends_the_one_before() 
     assert [(one.status, one.output.get("exit_code")) for one in results(found)] == [("failed", 1), ("denied", None)]
 
 
-def test_history_that_was_compacted_is_told_once() -> None:
+def test_compaction_is_one_notice() -> None:
     found = read(
         event("task_started", turn_id="1"), line("compacted", message="", replacement_history=[]),
         event("item_completed", item={"type": "ContextCompaction", "id": "x"}), event("context_compacted"),
@@ -291,7 +291,7 @@ def test_history_that_was_compacted_is_told_once() -> None:
     assert [one.code for one in of(Notice, found)] == ["compaction"]
 
 
-def test_the_oldest_rollouts_are_api_items_after_a_line_that_says_who_they_are() -> None:
+def test_oldest_rollouts_are_api_items() -> None:
     """To 0.31 (codex-rs/core/src/rollout.rs): no `payload`."""
     found = read(
         {"id": "a", "timestamp": "2025-08-01T10:00:00.000Z", "instructions": None, "git": {}},
@@ -308,7 +308,7 @@ def test_the_oldest_rollouts_are_api_items_after_a_line_that_says_who_they_are()
     assert [(one.name, one.output["exit_code"]) for one in results(found)] == [("Bash", 0)]
 
 
-def test_garbage_is_survived() -> None:
+def test_malformed_lines_do_not_raise() -> None:
     check_survives(
         "codex-rollout",
         plain(

@@ -1,10 +1,11 @@
-"""The texts in which Codex tells its model what a tool answered, of every generation."""
+"""The texts that Codex's model gets as the output of a tool, of every generation."""
 
 from typing import Any
 
 import pytest
 
-from tooltap.normalizers.dialects.codex.text import Answer, read_answer
+from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.dialects.codex.text import read_answer
 
 
 @pytest.mark.parametrize(
@@ -28,7 +29,7 @@ from tooltap.normalizers.dialects.codex.text import Answer, read_answer
         ),
         (
             "Chunk ID: e99c32\nWall time: 1.0006 seconds\nProcess running with session ID 92193\nOutput:\nbg 1\n",
-            Answer("bg 1\n", running="92193", duration_ms=1001),
+            Answer("bg 1\n", is_async=True, duration_ms=1001),
         ),
         ("Plan updated", Answer("Plan updated")),
         ("Output:\nof a tool that begins like this", Answer("Output:\nof a tool that begins like this")),
@@ -38,7 +39,7 @@ from tooltap.normalizers.dialects.codex.text import Answer, read_answer
         (None, Answer(None)),
     ],
 )
-def test_what_a_text_states(output: Any, expected: Answer) -> None:
+def test_known_texts(output: Any, expected: Answer) -> None:
     assert read_answer(output) == expected
 
 
@@ -60,11 +61,11 @@ def test_what_a_text_states(output: Any, expected: Answer) -> None:
         ("request_user_input is unavailable in Default mode", "failed"),
     ],
 )
-def test_words_that_are_no_output(text: str, status: str) -> None:
+def test_error_texts(text: str, status: str) -> None:
     assert read_answer(text) == Answer(None, status, text)
 
 
-def test_a_command_stopped_by_the_sandbox_ran_and_failed() -> None:
+def test_sandbox_failure_has_output_and_error() -> None:
     text = (
         "failed in sandbox MacosSeatbelt with execution error: sandbox denied exec error, "
         "exit code: 1, stdout: a, b, stderr: /bin/ps: Operation not permitted\n"
@@ -78,7 +79,7 @@ def test_a_command_stopped_by_the_sandbox_ran_and_failed() -> None:
     assert read_answer("failed in sandbox X") == Answer(None, "failed", "failed in sandbox X")
 
 
-def test_parts_lose_the_header_that_stands_before_them() -> None:
+def test_header_part_is_dropped() -> None:
     header = {"type": "input_text", "text": "Wall time: 0.0053 seconds\nOutput:"}
     image = {"type": "input_image", "image_url": "https://x/y.png"}
 
@@ -90,11 +91,11 @@ def test_parts_lose_the_header_that_stands_before_them() -> None:
     assert read_answer([header, {"type": "input_text", "text": words}]) == Answer(None, "denied", words, duration_ms=5)
 
 
-def test_a_payload_that_says_it_failed_has() -> None:
+def test_success_flag_sets_status() -> None:
     assert read_answer({"content": "no", "success": False}) == Answer("no", "failed")
     assert read_answer({"content": "yes", "success": True}) == Answer("yes")
 
 
-def test_a_hostile_text_takes_no_time() -> None:
+def test_hostile_text_is_read_in_linear_time() -> None:
     for text in ("Chunk ID: " * 200_000, "failed in sandbox " + ", exit code: 1, stdout: " * 100_000):
         assert read_answer(text).value in (text, None)

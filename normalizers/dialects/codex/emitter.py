@@ -1,0 +1,192 @@
+"""What the readers of Codex's lines emit with: threads, turns, and calls and texts that several lines report.
+
+The rules for calls: the first line that shows a call opens it, and the first that has its result ends it. A line that
+only repeats what another reported emits nothing.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.core.bounded import make_room
+from tooltap.normalizers.core.calls import UNKNOWN_TOOL
+from tooltap.normalizers.core.calls_state import Call
+from tooltap.normalizers.core.emitter import Emitter
+from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.core.lines import Line, Skip
+from tooltap.normalizers.core.running import Running
+from tooltap.normalizers.core.state import State
+from tooltap.normalizers.dialects.codex.items import call_id_of, own_object
+from tooltap.normalizers.dialects.codex.state import CodexState, Said, Thread
+from tooltap.protocol.events import OutputRef
+
+__all__ = ["CodexEmitter"]
+
+MANY_THREADS = 32
+"""Each may hold a diff of `string_bytes`; the one used longest ago is evicted first."""
+MANY_TEXTS = 256
+"""Texts of one turn whose other forms may still arrive."""
+
+
+class CodexEmitter(Emitter):
+    protocol = default_provider = "codex"
+    state_type = CodexState
+    state: CodexState
+
+    def __init__(self, context: Context, state: State | None = None) -> None:
+        super().__init__(context, state)
+        self.event_turn: str | None = None
+        """The turn the line says it belongs to. Scope of the line, like `session`: dialects set it for each."""
+        self.begins = ""
+        """The form in which the object being read begins a call: `item`, `event` or `model`; empty if it is not the
+        beginning of one. One call may begin in all three forms."""
+        self.running = Running(self, self.state.running)
+
+    @property
+    def thread(self) -> Thread:
+        """What is remembered of the thread the line belongs to: a session's, or a subagent's own."""
+        threads = self.state.threads
+        key = self.agent or self.session
+        thread = threads.pop(key, None)
+        if thread is None:
+            thread = Thread()
+            make_room(threads, MANY_THREADS)
+        threads[key] = thread
+        return thread
+
+    def synthetic_id(self, kind: str) -> str:
+        """An id for a call that has none on the wire: `plan-1`, `plan-2`, …"""
+        counts = self.state.made_up
+        counts[kind] = counts.get(kind, 0) + 1
+        return f"{kind}-{counts[kind]}"
+
+    # -- turns ----------------------------------------------------------------------------------------------------
+
+    def before_content(self, *, prompt: bool = False) -> None:
+        """Prepare for a message or call, which may be the first line that is seen of its turn."""
+        if self.turn is None and self.event_turn is not None and self.event_turn != self.thread.ended:
+            self.start_turn(self.event_turn, synthetic=True)
+
+    def end_codex_turn(
+        self,
+        outcome: str,
+        *,
+        turn_id: str | None = None,
+        reason: str | None = None,
+        duration_ms: int | None = None,
+        synthetic: bool = False,
+    ) -> Skip:
+        """End the turn, unless it has ended before."""
+        thread = self.thread
+        turn_id = turn_id or self.event_turn or self.turn
+        if turn_id is None or turn_id == thread.ended:
+            return "turn-over"
+        self.end_turn(outcome, turn_id=turn_id, reason=reason, duration_ms=duration_ms, synthetic=synthetic)
+        thread.ended, thread.failed, thread.plan_call = turn_id, None, None
+        thread.receiving = {}
+        return None
+
+    def before_turn_end(self) -> None:
+        """Emit the turn's diff."""
+        diff, self.thread.diff = self.thread.diff, None
+        if diff is None or not diff.chars:
+            return
+        ref = diff.ref("text/x-diff")
+        outputs = {"/input/unified_diff": ref} if ref is not None else None
+        self.add_synthetic_call("diff", "turn_diff", {"unified_diff": diff.head}, outputs=outputs)
+
+    # -- calls ----------------------------------------------------------------------------------------------------
+
+    def show_call(
+        self,
+        value: Line,
+        raw_name: str,
+        arguments: Any,
+        *,
+        name: str | None = None,
+        call_id: str | None = None,
+        by_model: bool = False,
+    ) -> Skip:
+        """Read an object that shows a call: open the call, or emit what the object changes of it.
+
+        `call_id`: where the object's own does not name it; `by_model`: the model itself makes the call, not its script.
+        """
+        calls, begins, raw = self.calls, self.begins, own_object(value)
+        call_id = call_id or call_id_of(value)
+        call = calls.get(call_id)
+        if call is not None:
+            changed = bool(arguments) and calls.update(call, arguments, raw=raw, name=name)
+            return None if changed else "duplicate-call"
+        if calls.is_done(call_id):
+            begins_again = begins and begins == calls.source_of(call_id)
+            if not begins_again or calls.repeats(call_id, raw_name, arguments, name=name):
+                return "duplicate-call"
+        self.before_content()
+        if not by_model:
+            self.parent = self._running_script() or self.parent
+        calls.open(call_id, raw_name, arguments, raw=raw, name=name, source=begins)
+        return None
+
+    def answer_call(
+        self, value: Line, answer: Answer, *, call_id: str | None = None, raw_name: str = UNKNOWN_TOOL
+    ) -> Skip:
+        """Read an object that has a call's result."""
+        call_id = call_id or call_id_of(value)
+        is_question = self.calls.name_of(call_id) == "AskUserQuestion" and isinstance(answer.value, dict)
+        self.settle(call_id, answer.status, answer.value.get("answers") if is_question else None)
+        if not answer.is_async:
+            printed, outputs = self.running.take(call_id)
+            if answer.value is None and printed:  # stopped: what it printed before is its output
+                answer = answer._replace(value=printed, outputs=outputs)
+        return self.calls.answer(call_id, answer, raw=own_object(value), raw_name=raw_name)
+
+    def add_synthetic_call(
+        self, kind: str, raw_name: str, value: Line, *, raw: Line | None = None, outputs: dict[str, Any] | None = None
+    ) -> Skip:
+        """Emit a call and its result for what is not a call on the wire."""
+        call_id = self.synthetic_id(kind)
+        self.calls.open(call_id, raw_name, value, raw=raw or value, synthetic=True, outputs=outputs)
+        return self.calls.answer(call_id, Answer(), raw=None, synthetic=True)
+
+    def settle(self, call_id: str, status: str, answers: Any = None) -> bool:
+        """Answer the pending requests about a call that runs, or ended with this status; returns whether any were.
+
+        A client that only listens to the agent does not see the answer itself."""
+        pending = self.state.permissions.pending
+        asked = [permission_id for permission_id, one in pending.items() if one.call_id == call_id]
+        if status == "cancelled":  # nobody answered; the end of the turn emits that
+            return False
+        outcome = "answered" if answers is not None else "denied" if status == "denied" else "allowed"
+        for permission_id in asked:
+            self.permissions.answer(permission_id, outcome, answers=answers, synthetic=True)
+        return bool(asked)
+
+    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
+        return self.running.take(call.id)
+
+    def _running_script(self) -> str | None:
+        """The script (code mode) that makes the calls which the model does not make."""
+        script = self.thread.script
+        return script if script is not None and self.calls.get(script) is not None else None
+
+    # -- texts ----------------------------------------------------------------------------------------------------
+
+    def is_new(self, role: str, text: str, form: str) -> bool:
+        """Whether no other form of this text was emitted; remembers that it has arrived in this one.
+
+        A raw item may still hold what was taken out of the message (citations): it then repeats the oldest text of its
+        role that has not come raw."""
+        digest = zlib.crc32(text.encode())
+        said = self.thread.said
+        waiting = [one for one in said if one.role == role and form not in one.forms]
+        repeated = next((one for one in waiting if one.digest == digest), None)
+        if repeated is None and form == "raw" and waiting:
+            repeated = waiting[0]
+        if repeated is not None:
+            repeated.forms.append(form)
+            return False
+        said.append(Said(role, digest, [form]))
+        del said[:-MANY_TEXTS]
+        return True

@@ -1,0 +1,341 @@
+"""What the dialects of Codex share: reading its events (`EventMsg`), turn items and response items.
+
+Codex reports most things two or three times: as a turn item (`item_started`, `item_completed`), as the older event that
+is derived from it (`agent_message`, `exec_command_end`), and as the model's raw response item. Which of them a stream
+has differs by version, by tool and even by result, so all are read: calls are merged by call id, texts by content.
+
+Turns, sessions, usage and notices are read here; calls, approvals and messages by helpers, which bring tables of the
+objects they read. A dialect derives from `CodexParser`, sets the scope of a line, and passes the object inside to
+`read_event` or `read_raw_item`.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.parser import Parser
+from tooltap.normalizers.core.state import State
+from tooltap.normalizers.core.text_buffer import TextBuffer
+from tooltap.normalizers.dialects.codex.approvals import CodexApprovals
+from tooltap.normalizers.dialects.codex.calls import CodexCalls
+from tooltap.normalizers.dialects.codex.emitter import CodexEmitter
+from tooltap.normalizers.dialects.codex.items import CALL_ITEMS, as_event, mode_of, nonempty, token_counts
+from tooltap.normalizers.dialects.codex.messages import CodexMessages
+from tooltap.normalizers.wire.values import first_string, record, records, whole
+from tooltap.protocol.events import SessionEvent, Usage
+
+__all__ = ["CodexParser"]
+
+MANY_SERVERS = 64
+
+_HARMLESS_ERRORS = ("thread_rollback_failed", "active_turn_not_steerable")
+"""Errors (`codex_error_info`) after which the turn continues."""
+
+_NOTICES = {
+    "background_event": ("background", "info"),
+    "deprecation_notice": ("deprecation", "warning"),
+    "entered_review_mode": ("review", "info"),
+    "exited_review_mode": ("review", "info"),
+    "guardian_assessment": ("guardian", "info"),
+    "guardian_warning": ("guardian", "warning"),
+    "stream_error": ("retry", "warning"),
+    "thread_rolled_back": ("rewound", "info"),
+    "undo_completed": ("undo", "info"),
+    "undo_started": ("undo", "info"),
+    "warning": ("warning", "warning"),
+}
+"""Event -> code and level of its notice. The text is what the event states, else the event's type."""
+
+
+class CodexParser(CodexEmitter, Parser):
+    SKIPS = frozenset(
+        {
+            "partial",  # a delta; its full form follows
+            "started",  # a message of which only the id is known
+            "duplicate",  # a text or notice that another line reported
+            "duplicate-call",
+            "duplicate-request",  # a permission that another line asked for
+            "prompt-context",  # developer texts, the environment, the prompt as the model gets it
+            "empty",  # reasoning that is only there encrypted
+            "unchanged",  # token counts, diffs and settings that are as they were
+            "no-usage",
+            "turn-over",  # the end of a turn that has ended
+            "mcp-startup",
+        }
+    )
+    events = Lines(
+        skip={
+            "agent_reasoning_section_break": "partial",
+            "hook_started": "started",
+            # answers to a client's questions about tools, skills, history
+            "conversation_path": "query",
+            "get_history_entry_response": "query",
+            "list_custom_prompts_response": "query",
+            "list_skills_response": "query",
+            "mcp_list_tools_response": "query",
+            "realtime_conversation_list_voices_response": "query",
+            # nothing the agent did
+            "realtime_conversation_closed": "housekeeping",
+            "realtime_conversation_realtime": "housekeeping",
+            "realtime_conversation_sdp": "housekeeping",
+            "realtime_conversation_started": "housekeeping",
+            "skills_update_available": "housekeeping",
+        },
+        _calls=CodexCalls.events,
+        approvals=CodexApprovals.events,
+        messages=CodexMessages.events,
+    )
+    completed_items = Lines(
+        skip={"HookPrompt": "prompt-context", "Sleep": "housekeeping"}, messages=CodexMessages.items
+    )
+    """Completed turn items that are not calls."""
+    raw_items = Lines(
+        skip={
+            "compaction": "housekeeping",
+            "compaction_summary": "housekeeping",
+            "compaction_trigger": "housekeeping",
+            "context_compaction": "housekeeping",
+            "ghost_snapshot": "housekeeping",
+            "other": "housekeeping",
+            "additional_tools": "prompt-context",
+            "agent_message": "prompt-context",  # what another agent said, as the model gets it
+        },
+        _calls=CodexCalls.raw_items,
+        messages=CodexMessages.raw_items,
+    )
+
+    def __init__(self, context: Context, state: State | None = None) -> None:
+        super().__init__(context, state)
+        self._calls = CodexCalls(self)
+        self.approvals = CodexApprovals(self, self._calls)
+        self.messages = CodexMessages(self)
+
+    # -- reading --------------------------------------------------------------------------------------------------
+
+    def enter(self, value: Line) -> None:
+        self.event_turn = None
+
+    def read_event(self, msg: Line, line: Line) -> Skip:
+        """Read one event of a line."""
+        self.event_turn = first_string(msg, "turn_id") or self.event_turn
+        kind, item = str(msg.get("type")), record(msg.get("item"))
+        self.begins = "item" if kind == "item_started" else "event" if kind.endswith("_begin") else ""
+        if kind == "raw_response_item":
+            return self.read_raw_item(item, line)
+        if kind in ("item_started", "item_completed"):
+            return self._turn_item(item, kind == "item_completed", line)
+        return self.events.read(self, msg, line=line)
+
+    def _turn_item(self, item: Line, is_complete: bool, line: Line) -> Skip:
+        kind = item.get("type")
+        if str(kind) in CALL_ITEMS:
+            return self.events.read(self, as_event(item, "end" if is_complete else "begin"))
+        if not is_complete and self.completed_items.knows(kind):
+            return "started"
+        return self.completed_items.read(self, item, line=line)
+
+    def read_raw_item(self, item: Line, line: Line) -> Skip:
+        """Read one item of the model's API, as the agent got it or sends it back."""
+        self.begins = "model"
+        return self.raw_items.read(self, item, line=line)
+
+    def finish(self, reason: str) -> None:
+        for turn in list(self.state.turns):
+            self.session, self.agent = turn.session, turn.agent
+            failed = self.thread.failed
+            self.end_codex_turn("failed" if failed else "cancelled", turn_id=turn.id, reason=failed, synthetic=True)
+
+    # -- turns ----------------------------------------------------------------------------------------------------
+
+    @events("task_started", "turn_started")
+    def _turn_started(self, msg: Line) -> Skip:
+        if any(turn.id == self.event_turn and turn.session == self.session for turn in self.state.turns):
+            return "started"
+        thread = self.thread
+        if thread.failed is not None and self.turn is not None:
+            # An error is the last event of its turn for `codex mcp-server`, which then stops listening.
+            self.end_codex_turn("failed", turn_id=self.turn, reason=thread.failed, synthetic=True)
+        thread.said, thread.ended, thread.failed = [], None, None
+        self.start_turn(self.event_turn)
+        return None
+
+    @events("task_complete", "turn_complete")
+    def _turn_complete(self, msg: Line) -> Skip:
+        self.messages.last_message(msg)
+        if (error := record(msg.get("error"))) and self.thread.failed is None:  # rollouts since 0.169
+            self._error(error)
+        failed = self.thread.failed
+        outcome = "completed" if failed is None else "failed"
+        return self.end_codex_turn(outcome, reason=failed, duration_ms=whole(msg.get("duration_ms")))
+
+    @events("turn_aborted")
+    def _turn_aborted(self, msg: Line) -> Skip:
+        reason, duration = first_string(msg, "reason"), whole(msg.get("duration_ms"))
+        return self.end_codex_turn("cancelled", reason=reason, duration_ms=duration)
+
+    @events("turn_diff")
+    def _turn_diff(self, msg: Line) -> Skip:
+        """Sent after every change, and at the end: only the last one counts."""
+        diff = first_string(msg, "unified_diff") or ""
+        thread = self.thread
+        digest = zlib.crc32(diff.encode())
+        if thread.diff is not None and thread.diff_digest == digest:
+            return "unchanged"
+        thread.diff, thread.diff_digest = TextBuffer(), digest
+        thread.diff.append(diff, self, "text/x-diff")
+        return None
+
+    # -- sessions -------------------------------------------------------------------------------------------------
+
+    @events("session_configured")
+    def _session_configured(self, msg: Line) -> None:
+        state = self.state
+        cwd = first_string(msg, "cwd")
+        state.cwd = cwd or state.cwd
+        self.emit(
+            SessionEvent,
+            state="resumed" if msg.get("initial_messages") else "started",
+            cwd=cwd,
+            model=first_string(msg, "model"),
+            mode=mode_of(msg),
+            title=first_string(msg, "thread_name"),
+            agent_version=state.agent_version,
+        )
+
+    def change_settings(self, **settings: str | None) -> Skip:
+        """Emit those settings of the session that are new."""
+        known = self.thread.settings
+        new = {key: value for key, value in settings.items() if value is not None and known.get(key) != value}
+        if not new:
+            return "unchanged"
+        known |= new
+        self.emit(SessionEvent, state="updated", **new)
+        return None
+
+    @events("thread_name_updated")
+    def _thread_name(self, msg: Line) -> Skip:
+        title = first_string(msg, "thread_name")
+        if title is None:
+            return "unchanged"
+        self.emit(SessionEvent, state="updated", title=title)
+        return None
+
+    @events("model_reroute")
+    def _model_reroute(self, msg: Line) -> None:
+        self.emit(SessionEvent, state="updated", model=first_string(msg, "to_model"))
+
+    @events("shutdown_complete")
+    def _shutdown(self, msg: Line) -> None:
+        self.emit(SessionEvent, state="ended")
+
+    # -- usage ----------------------------------------------------------------------------------------------------
+
+    @events("token_count")
+    def _token_count(self, msg: Line) -> Skip:
+        """Sent with the session's total, and again when nothing but the rate limits may have changed."""
+        limit_reached = self._rate_limits(record(msg.get("rate_limits")))
+        info = record(msg.get("info"))
+        if not info:
+            return None if limit_reached else "no-usage"
+        figures = {
+            **token_counts(record(info.get("total_token_usage"))),
+            # Codex's own measure of what the context holds: all tokens of the last request.
+            "context_used": whole(record(info.get("last_token_usage")).get("total_tokens")),
+            "context_size": whole(info.get("model_context_window")),
+        }
+        thread = self.thread
+        if thread.usage == list(figures.values()):
+            return None if limit_reached else "unchanged"
+        thread.usage = list(figures.values())
+        self.emit(Usage, scope="session", **figures)
+        return None
+
+    def _rate_limits(self, limits: Line) -> bool:
+        reached = first_string(limits, "rate_limit_reached_type")
+        thread = self.thread
+        if reached == thread.rate_limit:
+            return False
+        thread.rate_limit = reached
+        if reached is not None:
+            self.notice("rate-limit", reached, "warning", limits)
+        return reached is not None
+
+    # -- notices --------------------------------------------------------------------------------------------------
+
+    @events(*_NOTICES)
+    def _notice_event(self, msg: Line) -> None:
+        self._notice(msg, *_NOTICES[msg["type"]])
+
+    @completed_items("EnteredReviewMode", "ExitedReviewMode")
+    def _review(self, item: Line) -> None:
+        self._notice(item, "review")
+
+    @events("error")
+    def _error(self, msg: Line) -> None:
+        info = msg.get("codex_error_info")
+        reason = next(iter(info), None) if isinstance(info, dict) else info
+        if reason not in _HARMLESS_ERRORS:
+            self.thread.failed = reason if isinstance(reason, str) else "error"
+        self._notice(msg, "provider-error", "error")
+
+    def _notice(self, msg: Line, code: str, level: str = "info") -> None:
+        text = first_string(msg, "message", "summary", "user_facing_hint") or str(msg.get("type"))
+        data = {key: value for key, value in msg.items() if key not in ("type", "message") and value is not None}
+        self.notice(code, text, level, data or None)
+
+    @events("hook_completed")
+    def _hook(self, msg: Line) -> None:
+        run = record(msg.get("run"))
+        level = "warning" if run.get("status") in ("failed", "blocked", "stopped") else "info"
+        self.notice("hook", first_string(run, "status_message", "event_name") or "hook", level, run)
+
+    @events("mcp_startup_update")
+    def _mcp_startup_update(self, msg: Line) -> Skip:
+        status = record(msg.get("status"))
+        failed = status.get("state") == "failed"
+        return self._mcp_failure(msg.get("server"), status.get("error")) if failed else "mcp-startup"
+
+    @events("mcp_startup_complete")
+    def _mcp_startup_complete(self, msg: Line) -> Skip:
+        """Repeats the updates; each failure is reported once."""
+        failures = [self._mcp_failure(one.get("server"), one.get("error")) for one in records(msg.get("failed"))]
+        return None if None in failures else "mcp-startup"
+
+    def _mcp_failure(self, server: Any, error: Any) -> Skip:
+        failures = self.thread.mcp_failures
+        if str(server) in failures:
+            return "mcp-startup"
+        failures.append(str(server))
+        del failures[:-MANY_SERVERS]
+        text = error if isinstance(error, str) else "failed"
+        self.notice("mcp-startup", text, "warning", {"server": str(server)})
+        return None
+
+    @completed_items("SubAgentActivity")
+    def _agent_activity(self, item: Line) -> None:
+        """Progress of a subagent; `id` is that of the call that started it."""
+        call = self.calls.get(first_string(item, "id") or "")
+        data = nonempty(item, "kind", "agent_path", "agent_thread_id")
+        text = first_string(item, "kind") or "active"
+        if call is not None:
+            self.calls.update(call, progress={"text": text, "data": data})
+        else:
+            self.notice("subagent", text, data=data)
+
+    @events("context_compacted")
+    def _compacted_event(self, msg: Line) -> Skip:
+        return self.compacted("event")
+
+    @completed_items("ContextCompaction")
+    def _compacted_item(self, item: Line) -> Skip:
+        return self.compacted("item")
+
+    def compacted(self, form: str) -> Skip:
+        """Emit a compaction of the history, unless another form of it was read."""
+        if not self.is_new("compaction", "", form):
+            return "duplicate"
+        self.notice("compaction", "context_compacted")
+        return None
