@@ -1,4 +1,4 @@
-"""Runs `tooltap`: as a child process, as a user does, or, where many small questions are asked, in this process."""
+"""Runs `tooltap` as a child process or, which is faster, in this process."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ DEMO = Path(__file__).parent.parent.parent / "cli" / "static" / "demo"
 CLAUDE = DEMO / "claude-code.jsonl"
 """Lines as Claude Code printed them."""
 CODEX = DEMO / "codex.jsonl"
-"""Tapped lines, both directions."""
+"""Tapped lines of both directions."""
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """Ours, without what would change the commands."""
+    """The environment of the tests, without variables that affect the commands."""
     dropped = ("TOOLTAP_SOCKET", "NO_COLOR", "HAPPIER_STACK_TOOL_TRACE")
     return {name: value for name, value in os.environ.items() if name not in dropped} | changes
 
 
 def tooltap(*arguments: object, stdin: bytes = b"", **changes: str) -> subprocess.CompletedProcess[bytes]:
-    """Run to the end. `changes`: of the environment."""
+    """Run the command to its end. `changes`: environment variables."""
     command = [*COMMAND, *map(str, arguments)]
     return subprocess.run(
         command, input=stdin, capture_output=True, timeout=TIMEOUT, env=environment(**changes), check=False
@@ -41,7 +41,7 @@ def tooltap(*arguments: object, stdin: bytes = b"", **changes: str) -> subproces
 
 
 def here(*arguments: object, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    """The same as `tooltap` without the cost of a process: the whole command, from `sys.argv` to the exit code."""
+    """Like `tooltap`, but without a process: the whole command from `sys.argv` to the exit code."""
     command = ["tooltap", *map(str, arguments)]
     with tempfile.TemporaryFile() as given, open(os.dup(0), "rb") as usual_input:
         given.write(stdin)
@@ -59,13 +59,13 @@ def here(*arguments: object, stdin: bytes = b"") -> subprocess.CompletedProcess[
 
 
 class Child:
-    """A running command, spoken to over unbuffered pipes."""
+    """A running command with unbuffered pipes."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.process = process
 
     def line(self) -> bytes:
-        """The next line of its output."""
+        """Read the next line of its output."""
         assert self.process.stdout is not None
         return self.process.stdout.readline()
 
@@ -74,7 +74,7 @@ class Child:
         return self.process.stderr.readline()
 
     def leave(self) -> None:
-        """Read no more of its output."""
+        """Close the pipe of its output."""
         assert self.process.stdout is not None
         self.process.stdout.close()
 
@@ -90,14 +90,14 @@ class Child:
         self.process.wait(TIMEOUT)
 
     def end(self) -> tuple[int, bytes, bytes]:
-        """Close its input and wait for its end: exit code, the rest of its output, standard error."""
+        """Close its input, wait for its end, and return exit code, remaining output and standard error."""
         output, errors = self.process.communicate(timeout=TIMEOUT)
         return self.process.returncode, output, errors
 
 
 @contextmanager
 def start(*arguments: object, env: dict[str, str] | None = None, **options: Any) -> Iterator[Child]:
-    """A command, with all three streams piped unless `options` say otherwise; killed in the end."""
+    """Start a command with all three streams piped unless `options` say otherwise. It is killed at the end."""
     streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "bufsize": 0}
     command = [*COMMAND, *map(str, arguments)]
     with subprocess.Popen(command, env=env or environment(), **{**streams, **options}) as process:
@@ -109,7 +109,7 @@ def start(*arguments: object, env: dict[str, str] | None = None, **options: Any)
 
 @contextmanager
 def serving(socket: Path, folder: Path, *options: object, **changes: str) -> Iterator[Child]:
-    """`tooltap serve`, ready to be talked to. `changes`: of the environment."""
+    """Start `tooltap serve` and wait until it is ready. `changes`: environment variables."""
     arguments = ["serve", "--socket", socket, "--journal", f"sqlite:{folder / 'journal.db'}", *options]
     with start(*arguments, env=environment(**changes)) as daemon:
         while b"listening" not in (line := daemon.log_line()):
@@ -118,7 +118,7 @@ def serving(socket: Path, folder: Path, *options: object, **changes: str) -> Ite
 
 
 def sentence(finished: subprocess.CompletedProcess[bytes]) -> str:
-    """What went wrong, which must be one line without a traceback."""
+    """The error message, which must be one line without a traceback."""
     text = finished.stderr.decode()
     assert text.startswith("tooltap: "), text
     assert text.count("\n") == 1, text

@@ -1,4 +1,4 @@
-"""A daemon for the commands to talk to."""
+"""A daemon for the commands."""
 
 from __future__ import annotations
 

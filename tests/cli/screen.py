@@ -1,4 +1,4 @@
-"""A terminal with a program at it."""
+"""A pseudo-terminal with a program."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Screen", "started"]
 
 
 class Screen:
-    """The other side of a terminal that a program was started at."""
+    """The controlling side of a program's terminal."""
 
     def __init__(self, terminal: int, pid: int) -> None:
         self.shown = b""
@@ -22,7 +22,7 @@ class Screen:
         self._pid = pid
 
     def resize(self, rows: int, columns: int) -> None:
-        """Whoever is in the foreground gets SIGWINCH."""
+        """Resize; the foreground process gets SIGWINCH."""
         fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("4H", rows, columns, 0, 0))
 
     def type(self, text: bytes) -> None:
@@ -39,14 +39,14 @@ class Screen:
         try:
             while data := os.read(self._terminal, 1024):
                 self.shown += data
-        except OSError:  # how Linux says that the other side of a terminal is closed
+        except OSError:  # on Linux: the other side of the terminal is closed
             pass
         return os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
 
 
 @contextmanager
 def started(command: list[str], env: dict[str, str], *, size: tuple[int, int] = (24, 80)) -> Iterator[Screen]:
-    """A program at a terminal of its own."""
+    """Start a program in its own terminal."""
     pid, terminal = pty.fork()
     if pid == 0:
         fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("4H", *size, 0, 0))

@@ -1,4 +1,4 @@
-"""The help of every command ends with examples: commands that exist, with options and arguments that they take."""
+"""The help of every command ends with valid examples."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tooltap.cli.main import tooltap
 from tooltap.normalizers.core.agents import missing_flags
 
 WIDTH = 88
-"""Characters of an example, which no terminal should have to break."""
+"""Maximum length of an example, so that terminals need not wrap it."""
 ASSIGNMENT = re.compile(r"[A-Z_]+=.*")
 
 
@@ -40,7 +40,7 @@ def examples(path: str) -> tuple[str, ...]:
 
 
 def calls(example: str) -> Iterator[list[str]]:
-    """The arguments of each `tooltap` in a line of a shell, with patterns of files expanded."""
+    """The arguments of each `tooltap` in a shell line, with file patterns expanded."""
     lexer = shlex.shlex(example, posix=True, punctuation_chars="|<>();")
     lexer.whitespace_split = True
     words: list[list[str]] = [[]]
@@ -62,7 +62,7 @@ def calls(example: str) -> Iterator[list[str]]:
 
 @pytest.fixture
 def recordings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the examples name is there."""
+    """The files and folders that the examples name."""
     for folder in ("recordings", "traces", "fixtures", "baselines", "docs"):
         (tmp_path / folder).mkdir()
     for file in ("claude.jsonl", "trace.jsonl", "recordings/claude.jsonl", "traces/one.jsonl", "tooltap.toml"):
@@ -90,7 +90,7 @@ def test_help_ends_with_examples(path: str) -> None:
 @pytest.mark.usefixtures("recordings")
 @pytest.mark.parametrize("example", sorted({one for path in COMMANDS for one in examples(path)}))
 def test_every_example_parses(example: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is parsed in earnest; only what the commands do is left out."""
+    """Each example is really parsed; only the callbacks are replaced."""
     done: list[dict[str, object]] = []
     for command in COMMANDS.values():
         monkeypatch.setattr(command, "callback", lambda **given: done.append(given))

@@ -1,4 +1,4 @@
-"""What all commands share: help, errors in one sentence, exit codes, closed pipes, interruptions."""
+"""Behaviour of all commands: help, errors in one sentence, exit codes, closed pipes, interrupts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_help_starts_with_summary(name: str) -> None:
 
 
 def test_help_imports_nothing_heavy() -> None:
-    """What makes the command start at once."""
+    """This keeps the start of the command fast."""
     program = (
         "import sys; sys.argv = ['tooltap', '--help']\n"
         "from tooltap.cli.main import main\n"

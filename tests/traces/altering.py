@@ -1,4 +1,4 @@
-"""Alters recorded streams the way providers have done it."""
+"""Alters recorded streams as providers have altered their formats."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FIXTURES = ROOT / "tests" / "fixtures"
 
 
 def altered(target: Path, source: Path, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> Path:
-    """A copy in which `change` has been made to each line of the agent; None drops the line."""
+    """Write a copy with `change` applied to each line of the agent. A result of None drops the line."""
     lines = []
     for line in source.read_bytes().splitlines():
         value = orjson.loads(line)
@@ -32,7 +32,7 @@ def altered(target: Path, source: Path, change: Callable[[dict[str, Any]], dict[
 
 
 def objects(value: Any) -> Iterator[dict[str, Any]]:
-    """All objects in a value, itself included."""
+    """All objects in a value, including the value itself."""
     if isinstance(value, dict):
         yield value
     for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
@@ -40,7 +40,7 @@ def objects(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def rename(old: str, new: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """Of a key, wherever it is."""
+    """A change that renames a key at any depth."""
 
     def change(line: dict[str, Any]) -> dict[str, Any]:
         for one in objects(line):
@@ -52,7 +52,7 @@ def rename(old: str, new: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
 
 
 def replaced(key: str, by: Callable[[Any], Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """Another value for a key, wherever it is."""
+    """A change that replaces the value of a key at any depth."""
 
     def change(line: dict[str, Any]) -> dict[str, Any]:
         for one in objects(line):

@@ -1,4 +1,4 @@
-"""`tooltap baseline`: recorded, checked, and the baselines that come with the package."""
+"""`tooltap baseline`, and the packaged baselines."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tooltap.traces.drift.baselines import PACKAGED, Baseline, BaselineError, lo
 CODEX = FIXTURES / "codex-exec" / "codex-0.169"
 SHELL = CODEX / "shell-fails.jsonl"
 BYTES = 250_000
-"""All baselines of the package together."""
+"""Maximum size of all packaged baselines."""
 
 
 @pytest.fixture
 def recorded(tmp_path: Path) -> Path:
-    """Baselines of one scenario."""
+    """A folder with a baseline of one scenario."""
     finished = here("baseline", "record", SHELL, "--agent-version", "0.169.0", "--out", tmp_path / "baselines")
     assert finished.returncode == 0
     return tmp_path / "baselines"

@@ -1,4 +1,4 @@
-"""Which examples are kept: different ones, telling ones, and always the same ones."""
+"""Examples are chosen for variety and information, and deterministically."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def example(number: int = 0, version: str | None = "1.0", dialect: str = "acp", 
     )
 
 
-TELLING: dict[str, dict[str, Any]] = {
+INFORMATIVE: dict[str, dict[str, Any]] = {
     "synthetic: not stated by the agent": {"synthetic": True},
     "a replay of the agent": {"replay": True},
     "a payload with a value": {"output": {"ok": True}},
@@ -52,16 +52,16 @@ TELLING: dict[str, dict[str, Any]] = {
 
 
 def test_every_rule_has_a_case() -> None:
-    assert [rule.what for rule in RULES] == list(TELLING)
+    assert [rule.what for rule in RULES] == list(INFORMATIVE)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.what)
 def test_rule_changes_score(rule: Any) -> None:
-    plain, telling = event(), event(**TELLING[rule.what])
+    plain, informative = event(), event(**INFORMATIVE[rule.what])
 
-    assert rule.holds(telling)
+    assert rule.holds(informative)
     assert not rule.holds(plain)
-    assert (score(telling) > score(plain)) == (rule.points > 0)
+    assert (score(informative) > score(plain)) == (rule.points > 0)
 
 
 def test_more_keys_score_higher_up_to_a_limit() -> None:

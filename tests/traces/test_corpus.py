@@ -1,4 +1,4 @@
-"""The accounting over a folder of streams says what became of every line, and fails where something is wrong."""
+"""The corpus check reports the class of every line, and fails if something is wrong."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CALL = '{"type":"tool_use","id":"c1","name":"Bash","input":{"command":"ls"}}'
 
 
 def corpus(folder: Path, rows: list[dict[str, Any]] | None) -> tuple[int, str, str]:
-    """Exit code, report, errors."""
+    """Run the check, and return exit code, report and errors."""
     if rows is not None:
         (folder / "manifest.json").write_text(json.dumps(rows))
     command = [sys.executable, "-m", "tooltap.traces.checks.corpus", str(folder)]
@@ -26,7 +26,7 @@ def corpus(folder: Path, rows: list[dict[str, Any]] | None) -> tuple[int, str, s
 
 def test_every_fixture_has_no_problem(tmp_path: Path) -> None:
     rows = [
-        {"file": str(path), "dialect": path.parts[-3], "scenario": "what else a manifest says is ignored"}
+        {"file": str(path), "dialect": path.parts[-3], "scenario": "other keys of a manifest are ignored"}
         for path in sorted(FIXTURES.rglob("*.jsonl"))
     ]
     code, report, errors = corpus(tmp_path, rows)
@@ -36,7 +36,7 @@ def test_every_fixture_has_no_problem(tmp_path: Path) -> None:
 
 
 def test_report_counts(tmp_path: Path) -> None:
-    """Two calls on one line, a blank line, text that is no JSON; nobody answers the calls."""
+    """Two calls on one line, a blank line, and text that is not JSON; the calls have no results."""
     other = CALL.replace("c1", "c2").replace("Bash", "resume_agent")
     (tmp_path / "a.jsonl").write_text(CALLS % f"{CALL},{other}" + "\nnope\n")
     rows = [{"file": "a.jsonl", "dialect": "claude-stream"}, {"file": "a.jsonl"}, {"file": "a.jsonl", "dialect": "hal"}]

@@ -1,4 +1,4 @@
-"""`tooltap drift` over recorded streams: quiet where nothing has changed, and precise where something has."""
+"""`tooltap drift` over recorded streams: silent if nothing has changed, and precise if something has."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def wrap_items(line: dict[str, Any]) -> dict[str, Any]:
 
 
 def fold(line: dict[str, Any]) -> dict[str, Any]:
-    """Codex 0.153 folded its messages into `item_completed`."""
+    """Codex 0.153 moved its messages into `item_completed`."""
     if line["type"] == "response_item":
         return {**line, "type": "event_msg", "payload": {"type": "entry_completed", "entry": line["payload"]}}
     return line
@@ -68,7 +68,7 @@ class Case(NamedTuple):
     kind: str
     place: str
     example: str
-    """In the finding's example."""
+    """Part of the finding's example."""
     severity: str = "alarm"
 
 
@@ -207,7 +207,7 @@ def test_argument_renamed_to_known_alias_is_a_notice(tmp_path: Path) -> None:
 
 
 def test_silent_stream_is_an_alarm(tmp_path: Path) -> None:
-    """A rollout of 13 MB that parsed to nothing is what users complained about most."""
+    """The most frequent complaint of users was a rollout of 13 MB that gave no events."""
     source = FIXTURES / "codex-rollout/codex-0.169/patch.jsonl"
     recording = altered(tmp_path / "altered.jsonl", source, replaced("type", pascal))
     lines = len(recording.read_bytes().splitlines())

@@ -1,4 +1,4 @@
-"""The keys of events, and what an allowlist may hold."""
+"""Keys of events, and the syntax of allowlists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fixtures say what their recordings say, hold nothing private, and stay as they are until something changes."""
+"""Fixtures are faithful to their recordings, redacted and stable."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ RESULT = "gemini/gemini/tool-result/run_shell_command"
 
 
 def streams_of(paths: Iterable[Path]) -> list[TracedStream]:
-    """Of recordings of this repository, whose folder names their dialect."""
+    """Fixtures from recordings in this repository, whose folder names the dialect."""
     return [stream for path in paths for stream in read_streams([path], dialect_of(path))]
 
 
 RECORDED = [path for path in SMALL if dialect_of(path) != "tooltap-trace"]
-"""Without those of which a line stands for one of any length."""
+"""Recordings without lines of arbitrary length."""
 
 
 def redacted(line: bytes | LongLine) -> bytes:
@@ -92,24 +92,24 @@ def test_example_has_lines_of_call_and_result(tmp_path: Path) -> None:
 def test_example_is_faithful_and_minimal(path: Path, tmp_path: Path) -> None:
     streams = streams_of([path])
     lines = [line._replace(data=redacted(line.data)) for line in streams[0].lines]
-    said = {meaning(event) for events in events_of_lines(lines, dialect_of(path), None) for event in events}
+    facts = {meaning(event) for events in events_of_lines(lines, dialect_of(path), None) for event in events}
     found = find_examples(streams, Allowlist.read(every_key(tmp_path, streams) / ALLOWLIST), 1)
 
     for key, examples in found.items():
         for example in examples:
             assert example.key == key
-            assert {meaning(event) for event in example.kept_for()} <= said
+            assert {meaning(event) for event in example.kept_for()} <= facts
             assert all(without(example, n) != what_it_says(example) for n in range(len(example.lines) - 1))
 
 
 def what_it_says(example: Example) -> list[tuple[bytes, bytes]]:
-    """What it is kept for, and the calls this is about."""
+    """The events an example is kept for, and their calls."""
     calls = {event["callId"]: meaning(event) for event in example.events if event["kind"] == "tool-call"}
     return [(meaning(event), calls.get(event.get("callId", ""), b"")) for event in example.kept_for()]
 
 
 def without(example: Example, line: int) -> list[tuple[bytes, bytes]]:
-    """What it says if that line is left out."""
+    """The facts that remain if a line is removed."""
     rest = msgspec.structs.replace(example, lines=example.lines[:line] + example.lines[line + 1 :])
     rest.events = rest.run()
     return what_it_says(rest)
@@ -135,7 +135,7 @@ def test_non_canonical_json_is_stored_as_text() -> None:
 
 
 def test_trace_and_recordings_give_the_same_fixtures(tmp_path: Path) -> None:
-    """Five recordings in one trace, line by line in turns, as a daemon would have written them."""
+    """Five recordings in one trace, their lines alternating, as written by a daemon."""
     paths = sorted(GEMINI.glob("*.jsonl"))[:5]
     streams = streams_of(paths)
     records = [
@@ -168,7 +168,7 @@ def test_ancestor_traces_give_fixtures_of_every_agent(tmp_path: Path) -> None:
 def test_two_versions_have_separate_examples(tmp_path: Path) -> None:
     folder = wanting(tmp_path, "claude/claude/tool-result/Read")
     old, new = streams_of([OLD, NEW])
-    old.agent_version = "1.0.128"  # a trace says it; this version did not, itself
+    old.agent_version = "1.0.128"  # from a trace; this version did not state it itself
     extract(folder, [old])
     extract(folder, [new], maximum=2)
 
@@ -176,7 +176,7 @@ def test_two_versions_have_separate_examples(tmp_path: Path) -> None:
 
 
 def test_lines_before_recognition_are_not_examples(tmp_path: Path) -> None:
-    """Twenty lines decide nothing and become unparsed, of no dialect that could be named beside them."""
+    """After twenty undecided lines the stream is unparsed, so an example would have no dialect."""
     late = TracedStream("late", "auto", lines=[*[Line(b'{"a":1}')] * 20, *streams_of([SHELL])[0].lines])
     extract(every_key(tmp_path / "late", [late]), [late])
     extract(every_key(tmp_path / "whole", streams_of([SHELL])), streams_of([SHELL]))

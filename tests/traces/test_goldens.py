@@ -1,4 +1,4 @@
-"""The check against the ancestor's recorded cases, on cases of our own."""
+"""The check against the ancestor's cases, with our own cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is private leaves a line, and its shape stays."""
+"""Redacting removes private text and keeps the shape of a line."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -71,7 +72,7 @@ def test_learned_name_is_replaced_everywhere() -> None:
 
     assert json.loads(redactor.redact(json.dumps(line).encode())) == {
         "out": "drwxr-xr-x 2 user staff on host: malice, alice-in-wonderland",
-        "type": "alice",  # a word of the format, for all we know
+        "type": "alice",  # possibly a word of the format
     }
 
 
@@ -134,10 +135,12 @@ def test_long_text_is_truncated() -> None:
 @pytest.mark.parametrize("prefix", ["", "data:image/png;base64,"])
 def test_base64_stays_base64(prefix: str) -> None:
     picture = base64.b64encode(bytes(range(256)) * 20).decode()
-    [kept] = redacted([prefix + picture])
+    [shortened] = redacted([prefix + picture])
 
-    assert len(kept) == len(prefix) + RETAINED
-    assert base64.b64decode(kept.removeprefix(prefix), validate=True) == (bytes(range(256)) * 20)[: RETAINED * 3 // 4]
+    assert len(shortened) == len(prefix) + RETAINED
+    assert (
+        base64.b64decode(shortened.removeprefix(prefix), validate=True) == (bytes(range(256)) * 20)[: RETAINED * 3 // 4]
+    )
 
 
 def test_long_json_string_stays_json() -> None:
@@ -177,14 +180,15 @@ def test_redacting_keeps_shape_and_is_idempotent(path: Path) -> None:
 
 
 def shape(line: bytes) -> Any:
+    """A line that orjson does not decode, such as one with a lone surrogate, is redacted as text."""
     try:
-        return shape_of(json.loads(line))
-    except ValueError:
+        return shape_of(orjson.loads(line))
+    except orjson.JSONDecodeError:
         return "text"
 
 
 def shape_of(value: Any) -> Any:
-    """Types, and keys but for those that are data; of lists the first entries."""
+    """Types and field names of a value, and the first entries of lists."""
     if isinstance(value, dict):
         return {key: shape_of(item) for key, item in value.items() if key.isidentifier()}
     if isinstance(value, list):
@@ -215,7 +219,7 @@ def test_any_json_keeps_its_shape(value: Any) -> None:
 
 @pytest.mark.parametrize("piece", [b"a@", b"://a.", b"/home/", b"/home/a.", b"a.b@c.", b"Linux a ", b"a@b:", b"-home-"])
 def test_redacting_is_linear(piece: bytes) -> None:
-    """A quadratic pattern would run for minutes here, and into the test's time limit."""
+    """A quadratic pattern would take minutes and exceed the time limit."""
     line = piece * (500_000 // len(piece))
     redactor = Redactor()
     redactor.learn(line)

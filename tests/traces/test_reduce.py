@@ -1,4 +1,4 @@
-"""What is left of a stream's lines is enough, and nothing of it can be left out."""
+"""Reduced lines are sufficient and minimal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_needed_lines_stay_in_order(size: int, data: st.DataObject) -> None:
 
 @given(size=st.integers(2, 60), parity=st.integers(1, 5))
 def test_result_is_minimal(size: int, parity: int) -> None:
-    """Also where lines are needed only together."""
+    """Also if lines are needed only in combination."""
 
     def shows(lines: list[int]) -> bool:
         return lines[-1] == size - 1 and sum(line % 7 for line in lines) >= parity

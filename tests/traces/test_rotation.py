@@ -1,4 +1,4 @@
-"""A trace stays within its bounds: full files are put away, the oldest are removed, nobody else's are touched."""
+"""A trace is bounded: full files are rotated, the oldest are removed, and foreign files are not touched."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def test_oldest_files_are_removed_beyond_budget(tmp_path: Path) -> None:
         put(writer, record(n, b"x" * 850))
     writer.close()
 
-    kept = numbers(parts(path))
-    assert kept == list(range(kept[0], 101))
-    assert len(kept) == 16  # four full files
+    left = numbers(parts(path))
+    assert left == list(range(left[0], 101))
+    assert len(left) == 16  # four full files
     assert sum(one.stat().st_size for one in tmp_path.iterdir()) <= 16_384
     statistics = writer.statistics()
     assert statistics["totalBytes"] == sum(one.stat().st_size for one in tmp_path.iterdir())
@@ -57,7 +57,7 @@ def test_oldest_files_are_removed_beyond_budget(tmp_path: Path) -> None:
 
 
 def test_budget_covers_folder_but_not_foreign_files(tmp_path: Path) -> None:
-    """Each daemon begins a file of its own; the ancestor's recorder writes into the same folder."""
+    """Each daemon starts its own file; the ancestor's recorder writes to the same folder."""
     ancestors = tmp_path / "2026-02-01T10-00-00-000Z-pid-9.jsonl"
     ancestors.write_bytes(b"x" * 50_000)
     for pid in range(1, 9):

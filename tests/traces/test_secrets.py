@@ -1,4 +1,4 @@
-"""Secrets do not reach a trace, and what merely looks like one does."""
+"""Secrets are masked in a trace, and text that merely looks like one is not."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_harmless_text_is_not_masked(harmless: str) -> None:
 
 
 def test_recorded_streams_are_not_changed() -> None:
-    """The fixtures hold no secrets: ids, hashes, keys of JSON and source code in them are all left alone."""
+    """The fixtures hold no secrets, but many ids, hashes, JSON keys and source code."""
     for path in (Path(__file__).parent.parent / "fixtures").rglob("*.jsonl"):
         for line in path.read_bytes().split(b"\n"):
             assert mask_secrets(line) is line
@@ -128,7 +128,7 @@ def test_recorded_streams_are_not_changed() -> None:
 
 @pytest.mark.parametrize("piece", [b"-----BEGIN PRIVATE KEY-----", b"sk-", b"a://b:", b"A_TOKEN=", b"Bearer ", b"eyJ."])
 def test_masking_is_linear(piece: bytes) -> None:
-    """A quadratic pattern would run for minutes here, and into the test's time limit."""
+    """A quadratic pattern would take minutes and exceed the time limit."""
     line = piece * (2_000_000 // len(piece)) + b"T3BlbkFJ .eyJ earer "
 
     assert len(mask_secrets(line)) > 0

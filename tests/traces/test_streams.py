@@ -1,4 +1,4 @@
-"""Files of traces and recordings are read as the streams they hold, whole or torn."""
+"""Reading streams from traces and recordings, including torn ones."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_trace_holds_named_streams(tmp_path: Path) -> None:
 
 
 def test_repeated_line_is_dropped_and_restarted_stream_is_separate() -> None:
-    """The trace has lines 1 to 13 of `run-a`, of which 7 and 8 are missing and 6 is there twice, and then 1 and 2."""
+    """The trace has lines 1 to 13 of `run-a` without 7 and 8 and with 6 twice, and then lines 1 and 2."""
     streams = {(stream.name, len(stream.lines)): stream for stream in read_streams([ODDITIES])}
 
     assert set(streams) == {("run-a", 11), ("run-a", 2), ("run-b", 1)}

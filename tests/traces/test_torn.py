@@ -1,4 +1,4 @@
-"""A trace whose writer was killed is read by everything that reads traces; a part of a rotated one, too."""
+"""Every reader of traces accepts a torn trace, and a part of a rotated trace."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_corpus_counts_torn_last_line(dialect: str, tmp_path: Path) -> None:
 
 
 def test_rotated_part_is_read_alone(tmp_path: Path) -> None:
-    """A part may begin in the middle of a stream, and with the mark of its end."""
+    """A part may start mid-stream, or with the mark of a stream's end."""
     lines = [one for one in TraceReader(TRACES["tooltap-trace"]) if one.stream == "run-5f1c"]
     agent: dict[str, Any] = {"stream": "s", "dialect": "claude-stream", "provider": "claude"}
     records = [record(one.n, one.raw, **agent) for one in lines]

@@ -1,4 +1,4 @@
-"""The trace is a private JSONL file of raw lines that reads back as it was written, and never gets in the way."""
+"""The trace is a private JSONL file that round-trips raw lines and never delays its caller."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ def test_record_has_exactly_the_documented_keys(tmp_path: Path) -> None:
     mark = {"v": 1, "t": 1_795_293_851_000, "stream": "run-1", "dialect": "acp", "provider": "gemini"}
     mark |= {"agentVersion": "0.61.0"}
     common = mark | {"dir": "out"}
-    told_keys = {"session": "mine", "mcpServers": ["files"]}
+    declared_keys = {"session": "mine", "mcpServers": ["files"]}
     assert records == [
         common | {"n": 1, "line": '{"a":1}'},
-        {"v": 1, "stream": "run-1", "provider": "gemini", "told": told_keys, "n": 2, "b64": "//4="},
+        {"v": 1, "stream": "run-1", "provider": "gemini", "told": declared_keys, "n": 2, "b64": "//4="},
         common | {"n": 3, "line": "token [masked github-token]", "masked": True},
         common | {"n": 4, "line": "head", "bytes": 70_000_000},
         mark | {"n": 6, "op": "lost", "lines": 2, "bytes": 9, "reason": "full"},
@@ -94,7 +94,7 @@ def test_reader_returns_the_bytes(tmp_path: Path) -> None:
 
 
 def test_records_are_encoded_in_another_thread(tmp_path: Path) -> None:
-    """What hands over a thousand lines waits for none of them."""
+    """The caller of `write` does not wait for the lines."""
     made_in = []
 
     def make() -> Iterator[TraceRecord]:
@@ -163,7 +163,7 @@ def test_tracing_resumes_after_disk_error(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_stuck_disk_delays_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pipe nobody reads from takes 64 KiB and then blocks its writer for ever."""
+    """A pipe without a reader takes 64 KiB and then blocks its writer for ever."""
     monkeypatch.setattr(module, "CLOSE_TIMEOUT", 0.1)
     path = tmp_path / "pipe"
     os.mkfifo(path)
@@ -175,7 +175,7 @@ def test_stuck_disk_delays_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     assert warnings == [f"the trace {path} is written too slowly, so lines are dropped from it"]
     assert writer.statistics()["dropped"] == 80
-    with open(path, "rb") as pipe:  # let the thread go
+    with open(path, "rb") as pipe:  # release the thread
         while writer._thread.is_alive():
             pipe.read(65_536)
 

@@ -1,4 +1,4 @@
-"""Trace records as the daemon hands them over, and a writer for them."""
+"""Trace records as made by the daemon, and a writer for them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def record(n: int, line: bytes | None, **changed: Any) -> TraceRecord:
 
 
 def writer_to(path: Path, warn: Callable[[str], None] = pytest.fail, **bounds: int) -> TraceWriter:
-    """With bounds nobody meets, but for the given ones."""
+    """A writer with generous limits, except for the given ones."""
     return TraceWriter(path, warn, **{"file_bytes": 2**20, "total_bytes": 2**30, "buffer_bytes": 2**30, **bounds})
 
 
@@ -34,7 +34,7 @@ def put(writer: TraceWriter, *records: TraceRecord) -> None:
 
 
 def trace(path: Path, *records: TraceRecord, **options: Any) -> TraceWriter:
-    """Write all and close, as one daemon's life."""
+    """Write all records and close, like one run of a daemon."""
     writer = writer_to(path, **options)
     for one in records:
         put(writer, one)

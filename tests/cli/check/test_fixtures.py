@@ -1,4 +1,4 @@
-"""`tooltap fixtures`: what a user sees and gets."""
+"""`tooltap fixtures`: output, files and exit codes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ODDITIES = Path(__file__).parents[2] / "fixtures/tooltap-trace/tooltap-0.1/recor
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Fixtures of one key: the failing command of the recording."""
+    """Fixtures of one key: the failing command in the recording."""
     (tmp_path / "keys.txt").write_text(f"# results\n{KEY}\n")
     folder = tmp_path / "fixtures"
     finished = here("fixtures", "extract", CLAUDE, "--allowlist", tmp_path / "keys.txt", "--out", folder)

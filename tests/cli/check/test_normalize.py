@@ -1,4 +1,4 @@
-"""`tooltap normalize`: raw lines in, event lines out, and whatever else may be in a file."""
+"""`tooltap normalize`: raw lines become event lines, and other files do no harm."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def statistics_of(finished: subprocess.CompletedProcess[bytes]) -> list[dict[str
 
 
 def test_stream_is_named_after_the_recording() -> None:
-    """The recording runs one command, which fails: five lines, of which the second calls and the third answers."""
+    """The recording runs one failing command: five lines, with the call on the second and the result on the third."""
     finished = tooltap("normalize", CLAUDE)
     events = events_of(finished)
 
@@ -175,7 +175,7 @@ def test_output_bodies_are_written_to_folder(tmp_path: Path) -> None:
 
 
 def reasons(*arguments: object, stdin: bytes = b"") -> list[tuple[int, str]]:
-    """(line, reason) of every event, all of which must be `unparsed`."""
+    """`(line, reason)` of every event; all must be `unparsed`."""
     finished = here("normalize", *arguments, stdin=stdin)
     events = events_of(finished)
 

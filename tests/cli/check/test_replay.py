@@ -1,4 +1,4 @@
-"""`tooltap replay`: a trace gives the events again, and `--diff` tells what a changed normalizer changes."""
+"""`tooltap replay`: a trace gives the same events again, and `--diff` reports what a changed normalizer changes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def trace(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def daemon(tmp_path: Path, trace: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
-    """It traces into files of 64 KiB."""
+    """A daemon that writes a trace in files of 64 KiB."""
     monkeypatch.setenv("HAPPIER_STACK_TOOL_TRACE", "1")
     monkeypatch.setenv("HAPPIER_STACK_TOOL_TRACE_FILE", str(trace))
     with running(tmp_path, trace_file_bytes=65_536) as one:
@@ -40,7 +40,7 @@ def ingest(daemon: Running, *arguments: object) -> None:
 
 
 def traced(daemon: Running, records: int) -> None:
-    """Wait until so many records are on the disk."""
+    """Wait until this many records are on disk."""
     while daemon.stats()["trace"]["records"] < records:
         pass
 
@@ -50,7 +50,7 @@ def events(output: bytes) -> list[dict[str, Any]]:
 
 
 def stored(daemon: Running) -> list[dict[str, Any]]:
-    """All the journal holds, as `replay` gives it."""
+    """All events in the journal, in the form of `replay`."""
     tail = here("tail", "--socket", daemon.path, "--after", "start", "--no-follow", "--mode", "json")
     return [{key: value for key, value in event.items() if key != "seq"} for event in events(tail.stdout)]
 
@@ -60,10 +60,10 @@ def by_stream(found: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
 
 
 def test_replay_gives_the_journals_events(daemon: Running, trace: Path, tmp_path: Path) -> None:
-    """Through rotated files, with what their publisher told, byte for byte."""
+    """Through rotated files, with what the publisher declared, byte for byte."""
     ingest(daemon, *(path for path in ONE_OF_EACH if path.parts[-3] != "legacy"))
     ingest(daemon, "--dialect", "legacy", *(path for path in ONE_OF_EACH if path.parts[-3] == "legacy"))
-    ingest(daemon, "--session", "mine", "--provider", "my-agent", "--stream", "told", CODEX)
+    ingest(daemon, "--session", "mine", "--provider", "my-agent", "--stream", "declared", CODEX)
     lines = sum(one["lines"] for one in daemon.stats()["perStream"])
     traced(daemon, lines + len(ONE_OF_EACH) + 1)  # and one mark for the end of each
 
@@ -79,7 +79,7 @@ def test_replay_gives_the_journals_events(daemon: Running, trace: Path, tmp_path
 
 
 def test_replay_of_interrupted_stream_gives_the_same_events(daemon: Running, trace: Path) -> None:
-    """Left alone and taken up again, lines lost, secrets, ended and opened again, and not ended by now."""
+    """The stream is suspended and resumed, loses lines, contains a secret, ends, is opened again, and is still open."""
     lines = CLAUDE.read_bytes().splitlines()
     secret = json.dumps({"type": "user", "message": {"role": "user", "content": "ghp_" + "a1" * 18}}).encode()
     for batch in (lines[:2], [b""], lines[2:3], [secret, *lines[3:]], lines[:2]):
@@ -103,7 +103,7 @@ def test_replay_of_interrupted_stream_gives_the_same_events(daemon: Running, tra
 
 
 def changed(monkeypatch: pytest.MonkeyPatch, change: Callable[[ToolCall], None]) -> None:
-    """Another version of tooltap: it makes something else of tool calls."""
+    """Simulate another version of tooltap, which changes tool calls."""
     current = Parser.feed
 
     def other(self: Parser, *arguments: Any) -> Any:
@@ -129,11 +129,11 @@ def test_changed_normalizer_is_reported_per_event(
     [call] = [one for one in stored(daemon) if one["kind"] == "tool-call"]
     changed(monkeypatch, rename)
 
-    told = here("replay", "--diff", "--socket", daemon.path, trace)
+    diffed = here("replay", "--diff", "--socket", daemon.path, trace)
 
-    assert told.returncode == 1
+    assert diffed.returncode == 1
     command = json.dumps(call["input"]["command"])
-    assert told.stdout.decode().splitlines() == [
+    assert diffed.stdout.decode().splitlines() == [
         f"~ claude line {call['line']}: tool-call Shell",
         f"    - /input/command: {command[:59]}…",
         f"    + /input/timeout_ms: {command[:59]}…",
@@ -150,10 +150,10 @@ def test_difference_as_json(daemon: Running, trace: Path, monkeypatch: pytest.Mo
     traced(daemon, 6)
     changed(monkeypatch, lambda call: setattr(call, "title", "new"))
 
-    told = here("replay", "--diff", "--json", "--socket", daemon.path, trace)
+    diffed = here("replay", "--diff", "--json", "--socket", daemon.path, trace)
 
-    assert told.returncode == 1
-    difference = json.loads(told.stdout)
+    assert diffed.returncode == 1
+    difference = json.loads(diffed.stdout)
     assert (difference["same"], difference["missing"]) == (False, [])
     assert difference["total"] == {"same": 7, "added": 0, "removed": 0, "changed": 1}
     assert difference["events"]["tool-call Bash"] == {"same": 0, "added": 0, "removed": 0, "changed": 1}
@@ -163,7 +163,7 @@ def test_difference_as_json(daemon: Running, trace: Path, monkeypatch: pytest.Mo
 
 
 def test_added_and_removed_events_are_reported(daemon: Running, trace: Path, tmp_path: Path) -> None:
-    """A journal made by a version that did not give usage, and gave a notice instead."""
+    """The journal is from a version that gave a notice instead of usage events."""
     ingest(daemon, "--stream", "claude", CLAUDE)
     traced(daemon, 6)
     first, second = (one for one in stored(daemon) if one["kind"] == "usage")
@@ -179,10 +179,10 @@ def test_added_and_removed_events_are_reported(daemon: Running, trace: Path, tmp
         connection.execute("UPDATE events SET body=? WHERE kind='usage'", (json.dumps(notice).encode(),))
     connection.close()
 
-    told = here("replay", "--journal", tmp_path / "journal.db", trace)
+    diffed = here("replay", "--journal", tmp_path / "journal.db", trace)
 
-    assert told.returncode == 1
-    lines = told.stdout.decode().splitlines()
+    assert diffed.returncode == 1
+    lines = diffed.stdout.decode().splitlines()
     assert f"- claude line {first['line']}: notice tokens" in lines
     assert '    {"level":"info","code":"tokens","text":"4,800"}' in lines
     for usage in (first, second):
@@ -197,9 +197,9 @@ def test_partial_trace_is_compared_from_its_first_line(daemon: Running, trace: P
     late = trace.with_name("late.jsonl")
     late.write_bytes(b"".join(records[4:]))
 
-    told = here("replay", "--diff", "--json", "--socket", daemon.path, late)
+    diffed = here("replay", "--diff", "--json", "--socket", daemon.path, late)
 
-    compared = json.loads(told.stdout)["total"]
+    compared = json.loads(diffed.stdout)["total"]
     lines = {one["line"] for one in stored(daemon)}
     assert max(lines) == 5
     assert compared["same"] + compared["changed"] + compared["removed"] == sum(
@@ -238,11 +238,11 @@ def test_restarted_stream_name_is_another_stream(daemon: Running, trace: Path, t
 def test_replay_has_the_streams_statistics(daemon: Running, trace: Path) -> None:
     ingest(daemon, "--stream", "claude", CLAUDE)
     traced(daemon, 6)
-    [told] = [one for one in daemon.stats()["perStream"] if one["stream"] == "claude"]
+    [expected] = [one for one in daemon.stats()["perStream"] if one["stream"] == "claude"]
 
     replayed = here("replay", "--stats-json", trace)
 
-    assert json.loads(replayed.stderr) == {key: told[key] for key in json.loads(replayed.stderr)}
+    assert json.loads(replayed.stderr) == {key: expected[key] for key in json.loads(replayed.stderr)}
 
 
 def test_streams_missing_in_the_journal_are_named(daemon: Running, trace: Path, tmp_path: Path) -> None:
@@ -263,7 +263,7 @@ def test_streams_missing_in_the_journal_are_named(daemon: Running, trace: Path, 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["none.jsonl"], "none.jsonl: No such file or directory"),
         (["claude.jsonl"], "claude.jsonl is not a trace of tooltap"),
@@ -277,7 +277,7 @@ def test_streams_missing_in_the_journal_are_named(daemon: Running, trace: Path, 
     ],
 )
 def test_impossible_comparison_is_exit_2(
-    arguments: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     record = {"v": 1, "stream": "s", "n": 1, "line": "{}"}
@@ -289,7 +289,7 @@ def test_impossible_comparison_is_exit_2(
     finished = here("replay", *arguments)
 
     assert finished.returncode == 2
-    assert told in sentence(finished)
+    assert message in sentence(finished)
 
 
 def test_journal_of_other_streams_is_an_error(daemon: Running, trace: Path, tmp_path: Path) -> None:

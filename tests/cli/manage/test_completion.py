@@ -1,4 +1,4 @@
-"""Shells complete our commands, options and names: real shells, in which a word is typed."""
+"""Completion of commands, options and names, in real shells in which a word is typed."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tooltap.cli import main
 from tooltap.cli.manage.completion import SHELLS
 
 SESSION = "101730e3-98ed-4d2b-8e93-5caa86bfc39f"
-"""Of the recording."""
+"""The session of the recording."""
 CLEAR_LINE = "\x15"
 HEAVY = {"anyio", "asyncio", "msgspec", "orjson", "rich", "structlog"}
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """`tooltap` is on the path, and an agent."""
+    """A home with `tooltap` and an agent on the path."""
     programs = tmp_path / "bin"
     programs.mkdir()
     for name, line in (("tooltap", f'exec {shlex.quote(sys.executable)} -m tooltap.cli "$@"'), ("claude", "exit 1")):
@@ -46,7 +46,7 @@ def variables(home: Path, **changes: str) -> dict[str, str]:
 
 @contextmanager
 def shell(name: str, home: Path, **changes: str) -> Iterator[Screen]:
-    """A shell somebody types at, which has evaluated the script."""
+    """An interactive shell that has evaluated the completion script."""
     bare = {"bash": ["--norc", "--noprofile"], "zsh": ["-f"]}[name]
     prepare = "autoload -Uz compinit && compinit -D -u; " if name == "zsh" else ""
     with started([name, *bare, "-i"], variables(home, **changes), size=(24, 500)) as screen:
@@ -56,7 +56,7 @@ def shell(name: str, home: Path, **changes: str) -> Iterator[Screen]:
 
 
 def fish(home: Path, typed: str, **changes: str) -> dict[str, str]:
-    """What fish offers, and what it says of each."""
+    """The completions of fish with their descriptions."""
     script = f"tooltap completion fish | source; complete -C {shlex.quote(typed)}"
     finished = subprocess.run(
         ["fish", "--no-config", "-c", script],
@@ -78,7 +78,7 @@ def installed(name: str) -> pytest.MarkDecorator:
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=installed(name)) for name in ("bash", "zsh")])
 def test_typed_word_is_completed(name: str, home: Path, daemon: Running) -> None:
-    """A command, an option, a dialect, a session of the daemon's, an agent that is installed, a file."""
+    """A command, an option, a dialect, a session, an installed agent, a file."""
     here("ingest", "--socket", daemon.path, CLAUDE)
     (home / "recording.jsonl").touch()
     with shell(name, home, TOOLTAP_SOCKET=str(daemon.path)) as screen:
@@ -110,7 +110,7 @@ def test_fish_completes_with_descriptions(home: Path, daemon: Running) -> None:
 
 
 def complete(*words: str) -> list[str]:
-    """Click's own answer for a command line whose last word is not finished."""
+    """Click's completions for a command line with an incomplete last word."""
     *before, incomplete = words
     shell = ShellComplete(main.tooltap, {}, "tooltap", "_TOOLTAP_COMPLETE")
     return [item.value for item in shell.get_completions(before, incomplete)]
@@ -144,7 +144,7 @@ def test_session_with_shell_characters_is_not_offered(daemon: Running) -> None:
 
 @pytest.fixture
 def mute(tmp_path: Path) -> Iterator[Path]:
-    """A socket that takes connections and says nothing."""
+    """A socket that accepts connections and never answers."""
     path = tmp_path / "mute.sock"
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(path))
@@ -153,7 +153,7 @@ def mute(tmp_path: Path) -> Iterator[Path]:
 
 
 def stale(mute: Path) -> Path:
-    """One that a killed daemon has left behind."""
+    """A socket left behind by a killed daemon."""
     place = mute.with_name("stale.sock")
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(place))
@@ -174,16 +174,20 @@ def test_unresponsive_daemon_gives_no_completions(place: Callable[[Path], Path],
 
 @pytest.mark.parametrize("words", ["tooltap ", "tooltap tail --session ", "tooltap normalize --dialect "])
 def test_completion_imports_nothing_heavy(words: str) -> None:
-    """A shell waits for it while somebody types."""
+    """A shell waits for the completion while the user types."""
     program = (
         "import sys; sys.argv = ['tooltap']\n"
         "from tooltap.cli.main import main\n"
         "try: main()\n"
         "except SystemExit: print(*sys.modules, file=sys.stderr)"
     )
-    asked = {"_TOOLTAP_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    request = {
+        "_TOOLTAP_COMPLETE": "bash_complete",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(words.count(" ")),
+    }
     finished = subprocess.run(
-        [sys.executable, "-c", program], env=environment(**asked), capture_output=True, check=True
+        [sys.executable, "-c", program], env=environment(**request), capture_output=True, check=True
     )
 
     assert HEAVY & set(finished.stderr.decode().split()) == set()

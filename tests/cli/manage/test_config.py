@@ -1,4 +1,4 @@
-"""`tooltap config check`, and a daemon that reads its configuration again."""
+"""`tooltap config check`, and reloading the configuration."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_error_names_file_line_and_key(tmp_path: Path) -> None:
 
 
 def test_default_file_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And `serve` reads it."""
+    """`serve` reads the same file."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     assert "No such file" in sentence(here("config", "check"))
@@ -44,7 +44,7 @@ def test_default_file_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def ingest(daemon: DaemonProcess, stream: str) -> dict[str, Any]:
-    """The recording's first result, as a stream of its own."""
+    """Ingest the recording as a new stream, and return its first result."""
     with daemon.connect() as wire:
         wire.send("ingest", stream=stream)
         wire.write(CLAUDE.read_bytes())
@@ -57,7 +57,7 @@ def ingest(daemon: DaemonProcess, stream: str) -> dict[str, Any]:
 
 
 def reread(daemon: DaemonProcess) -> dict[str, Any]:
-    """What the daemon logs about it."""
+    """Wait for the log entry of the reload."""
     os.kill(daemon.process.pid, signal.SIGHUP)
     while "configuration" not in (entry := daemon.next_log()).get("event", ""):
         pass

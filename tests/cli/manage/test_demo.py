@@ -1,4 +1,4 @@
-"""`tooltap demo` shows four agents in one stream, and believes only what came out of the socket."""
+"""`tooltap demo` shows four agents in one stream, and relies only on what arrives over the socket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tooltap doctor`: what is there is told, what is wrong is a problem with advice, and nothing it meets stops it."""
+"""`tooltap doctor` reports what it finds and gives advice on problems, and nothing stops it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ WELCOME = {
 VARIABLES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "TOOLTAP_SOCKET")
 
 
-class Told(NamedTuple):
+class Reported(NamedTuple):
     level: str
     text: str
     advice: str
@@ -46,16 +46,18 @@ class Told(NamedTuple):
 
 class Examined(NamedTuple):
     code: int
-    findings: dict[str, list[Told]]
-    """By area."""
+    findings: dict[str, list[Reported]]
+    """Findings by area."""
 
     def problems(self) -> list[str]:
-        return [told.text for findings in self.findings.values() for told in findings if told.level == "problem"]
+        return [
+            reported.text for findings in self.findings.values() for reported in findings if reported.level == "problem"
+        ]
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine with nothing on it."""
+    """A machine without tooltap, configuration or agents."""
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     for name, folder in (("HOME", ""), ("XDG_CONFIG_HOME", "config"), ("XDG_DATA_HOME", "data"), ("PATH", "bin")):
@@ -69,14 +71,14 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def examined(*options: object) -> Examined:
     finished = here("doctor", "--json", *options)
-    told = json.loads(finished.stdout)
-    findings: dict[str, list[Told]] = {}
-    for one in told["findings"]:
-        findings.setdefault(one["area"], []).append(Told(one["level"], one["text"], one["advice"] or ""))
+    reported = json.loads(finished.stdout)
+    findings: dict[str, list[Reported]] = {}
+    for one in reported["findings"]:
+        findings.setdefault(one["area"], []).append(Reported(one["level"], one["text"], one["advice"] or ""))
     everything = [one for area in findings.values() for one in area]
 
     assert finished.stderr == b""
-    assert {level: told[level] for level in ("ok", "note", "problem")} == {
+    assert {level: reported[level] for level in ("ok", "note", "problem")} == {
         level: sum(one.level == level for one in everything) for level in ("ok", "note", "problem")
     }
     assert all(one.advice.endswith(".") for one in everything if one.level != "ok")
@@ -102,7 +104,7 @@ def test_running_daemon_is_reported(home: Path, daemon: Running) -> None:
     found = examined("--socket", daemon.path)
 
     assert (found.code, found.problems()) == (0, [])
-    assert found.findings["daemon"][0] == Told(
+    assert found.findings["daemon"][0] == Reported(
         "ok", f"tooltap {__version__}, pid {os.getpid()}, listening at {daemon.path}", ""
     )
     assert f"{daemon.path} is private" in [one.text for one in found.findings["socket"]]
@@ -118,8 +120,13 @@ def test_daemon_of_another_version_is_a_note(home: Path) -> None:
         connection, _ = listening.accept()
         with connection, connection.makefile("rb") as asked:
             connection.sendall(json.dumps(WELCOME).encode() + b"\n")
-            told = {"op": "reply", "id": json.loads(asked.readline())["id"], "ok": True, "result": {"version": "0.0.9"}}
-            connection.sendall(json.dumps(told).encode() + b"\n")
+            reported = {
+                "op": "reply",
+                "id": json.loads(asked.readline())["id"],
+                "ok": True,
+                "result": {"version": "0.0.9"},
+            }
+            connection.sendall(json.dumps(reported).encode() + b"\n")
 
     place = home / "run" / "tooltap.sock"
     with socket.socket(socket.AF_UNIX) as listening:
@@ -130,10 +137,10 @@ def test_daemon_of_another_version_is_a_note(home: Path) -> None:
         daemon.start()
         found = examined()
         daemon.join()
-    [told] = found.findings["daemon"]
+    [reported] = found.findings["daemon"]
 
-    assert (found.code, told.level) == (0, "note")
-    assert told.text == f"the daemon is tooltap 0.0.9, this is {__version__}"
+    assert (found.code, reported.level) == (0, "note")
+    assert reported.text == f"the daemon is tooltap 0.0.9, this is {__version__}"
 
 
 def test_unresponsive_daemon_is_a_problem(home: Path) -> None:
@@ -252,7 +259,7 @@ def test_full_disk_is_reported(bound: str, level: str, home: Path, monkeypatch: 
     monkeypatch.setattr(f"tooltap.daemon.doctor.disk.{bound}", 2**80)
     found = examined()
 
-    assert [told.level for told in found.findings["spool"]] == [level]
+    assert [reported.level for reported in found.findings["spool"]] == [level]
     assert " left for " in found.findings["spool"][0].text
 
 
@@ -268,7 +275,7 @@ def test_unreadable_session_folder_is_a_problem(home: Path) -> None:
     found = examined()
 
     assert found.code == 1
-    assert [told.text.partition(" (")[0] for told in found.findings["sessions"][:2]] == [
+    assert [reported.text.partition(" (")[0] for reported in found.findings["sessions"][:2]] == [
         "claude has 1 session file",
         "codex has 1 session file",
     ]
@@ -277,7 +284,7 @@ def test_unreadable_session_folder_is_a_problem(home: Path) -> None:
 
 
 def test_agents_are_only_asked_for_their_version(home: Path) -> None:
-    """One of them hangs, with a child, one never stops printing, one cannot be started, one is a terminal's trap."""
+    """One agent hangs with a child, one never stops printing, one cannot be started, one prints terminal escapes."""
     scripts = {
         "claude": "echo '2.1.330 (Claude Code)'",
         "codex": "echo codex-cli 99.1.0",
@@ -295,21 +302,21 @@ def test_agents_are_only_asked_for_their_version(home: Path) -> None:
     os.mkfifo(home / "alive")
     alive = os.open(home / "alive", os.O_RDONLY | os.O_NONBLOCK)
     found = examined("--timeout", "1")
-    told = {one.text.partition(" ")[0]: one for one in found.findings["agents"]}
+    reported = {one.text.partition(" ")[0]: one for one in found.findings["agents"]}
     at = f"at {home}/bin"
 
     assert found.code == 0
     assert sorted((home / "asked").read_text().splitlines()) == sorted(f"{name} --version" for name in scripts)
-    assert told["claude"] == Told("ok", f"claude 2.1.330 {at}/claude: recorded", "")
-    assert told["codex"].level == "note"
-    assert told["codex"].text.startswith(f"codex 99.1.0 {at}/codex: newer than the newest recorded version, ")
+    assert reported["claude"] == Reported("ok", f"claude 2.1.330 {at}/claude: recorded", "")
+    assert reported["codex"].level == "note"
+    assert reported["codex"].text.startswith(f"codex 99.1.0 {at}/codex: newer than the newest recorded version, ")
     assert "`tooltap drift`" in told["codex"].advice
-    assert told["gemini"].text.endswith("does not print its version: it takes longer than 1 s")
-    assert told["opencode"].text.endswith("does not print its version: it takes longer than 1 s")
-    assert told["qwen"].text.endswith("does not print its version: it prints none")
-    assert told["kimi"].text.endswith("does not print its version: No such file or directory")
-    assert told["cursor-agent"].text.endswith(": no version of it has been recorded")
-    assert told["copilot"] == Told("ok", f"copilot 1.0.1 {at}/copilot: recorded versions are 1.0.102", "")
+    assert reported["gemini"].text.endswith("does not print its version: it takes longer than 1 s")
+    assert reported["opencode"].text.endswith("does not print its version: it takes longer than 1 s")
+    assert reported["qwen"].text.endswith("does not print its version: it prints none")
+    assert reported["kimi"].text.endswith("does not print its version: No such file or directory")
+    assert reported["cursor-agent"].text.endswith(": no version of it has been recorded")
+    assert reported["copilot"] == Reported("ok", f"copilot 1.0.1 {at}/copilot: recorded versions are 1.0.102", "")
     os.set_blocking(alive, True)
     with open(alive, "rb") as child:
         assert child.read() == b""  # which ends when nobody can write to it any more
@@ -335,9 +342,9 @@ def test_service_state_is_reported(
     monkeypatch.setattr("tooltap.daemon.system.systemd.BOOTED", home)
     (home / "bin" / "systemctl").write_text(f"#!/bin/sh\n{answer}\n")
     (home / "bin" / "systemctl").chmod(0o755)
-    [told] = examined().findings["service"]
+    [reported] = examined().findings["service"]
 
-    assert told[:2] == (wanted[0], wanted[1].format(unit=unit))
+    assert reported[:2] == (wanted[0], wanted[1].format(unit=unit))
 
 
 def test_pipe_gets_plain_text(home: Path) -> None:
@@ -374,15 +381,15 @@ def test_every_extra_is_known() -> None:
 
 
 def test_missing_extra_is_a_note(home: Path) -> None:
-    """In a Python that does not find the package."""
+    """Runs in a Python that does not find the package."""
     program = (
         "import sys; sys.modules['nkeys'] = None; sys.argv = ['tooltap', 'doctor', '--json']\n"
         "from tooltap.cli.main import main; main()"
     )
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
-    [told] = [one for one in json.loads(finished.stdout)["findings"] if one["area"] == "tooltap" and one["advice"]]
+    [reported] = [one for one in json.loads(finished.stdout)["findings"] if one["area"] == "tooltap" and one["advice"]]
 
-    assert told == {
+    assert reported == {
         "level": "note",
         "area": "tooltap",
         "text": "a journal on NATS needs packages that are not installed: nkeys",

@@ -1,4 +1,4 @@
-"""`tooltap serve`: one daemon per socket and journal, looked at and stopped by its own subcommands."""
+"""`tooltap serve`: one daemon per socket and journal, with subcommands for its state and its end."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_invalid_configuration_is_exit_2(arguments: list[str], wanted: str, sock
 
 @pytest.fixture
 def web(tmp_path: Path) -> list[object]:
-    """Options of a gateway at a free port, whose token is here."""
+    """Options to serve browsers at a free port, with the token in this folder."""
     config = tmp_path / "web.toml"
     config.write_text(f'[web]\ntoken_file = "{tmp_path / "token"}"\nlisten = "127.0.0.1:0"\n')
     return ["--config", config, "--web"]
@@ -187,7 +187,7 @@ def test_invalid_journal_is_rejected(socket: Path, tmp_path: Path) -> None:
 
 
 def test_environment_enables_trace(socket: Path, tmp_path: Path) -> None:
-    """Every raw line of a one-way and a two-way stream, with its number and direction, and no secret."""
+    """The trace holds every raw line of two streams with number and direction, and no secret."""
     trace = tmp_path / "traces" / "t.jsonl"
     secret = tmp_path / "secret.jsonl"
     secret.write_text('{"type":"x","key":"ghp_%s"}\n' % ("a1" * 18))
@@ -250,7 +250,7 @@ def test_unwritable_trace_does_not_stop_events(socket: Path, tmp_path: Path) -> 
 
 
 def test_stuck_trace_disk_stops_neither_events_nor_shutdown(socket: Path, tmp_path: Path) -> None:
-    """A pipe nobody reads from takes 64 KiB and blocks its writer then."""
+    """A pipe without a reader takes 64 KiB and then blocks its writer."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     long = tmp_path / "long.jsonl"

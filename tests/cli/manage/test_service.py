@@ -1,4 +1,4 @@
-"""`tooltap service`: a unit that systemd takes and whose command starts a daemon, and systemd told of it."""
+"""`tooltap service`: a valid unit whose command starts a daemon, and the calls of systemctl."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ESCAPES = {"n": "\n", "\\": "\\", '"': '"'}
 
 @pytest.fixture
 def unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where it will be written; the systemd of this machine is not told."""
+    """The path of the unit; the systemd of this machine is not called."""
     monkeypatch.setattr("tooltap.daemon.system.systemd.BOOTED", tmp_path / "none")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     return tmp_path / "config" / "systemd" / "user" / NAME
@@ -29,20 +29,20 @@ def unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What systemd is asked; it does everything, and answers with what is in a file beside."""
+    """The log of a fake `systemctl`, which runs the script in the file `answer`."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    asked, answer = tmp_path / "asked", tmp_path / "answer"
+    calls, answer = tmp_path / "calls", tmp_path / "answer"
     answer.touch()
-    (programs / "systemctl").write_text(f'#!/bin/sh\necho "$*" >> {asked}\n. {answer}\n')
+    (programs / "systemctl").write_text(f'#!/bin/sh\necho "$*" >> {calls}\n. {answer}\n')
     (programs / "systemctl").chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setattr("tooltap.daemon.system.systemd.BOOTED", tmp_path)
-    return asked
+    return calls
 
 
 def words(value: str) -> list[str]:
-    """As systemd splits a command (systemd.service(5)), with what it replaces replaced."""
+    """Split a command and replace escapes like systemd (systemd.service(5))."""
     found: list[str] = []
     characters = iter(value)
     word, quoted = "", False
@@ -81,7 +81,7 @@ def printed(*options: object) -> dict[str, list[str]]:
 
 @pytest.fixture
 def manager(tmp_path: Path) -> Iterator[socket.socket]:
-    """Who waits for a service to be ready, as systemd does."""
+    """The socket on which systemd waits for the readiness of a service."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as waiting:
         waiting.bind(str(tmp_path / "notify"))
         waiting.settimeout(60)
@@ -89,7 +89,7 @@ def manager(tmp_path: Path) -> Iterator[socket.socket]:
 
 
 def test_unit_starts_a_daemon_that_notifies_readiness(tmp_path: Path, manager: socket.socket) -> None:
-    """Its journal has a name with everything that means something to systemd or a shell."""
+    """The path of its journal contains all special characters of systemd and shells."""
     journal = tmp_path / 'a b%c$HOME"d\\e.db'
     place = tmp_path / "s.sock"
     unit = printed("--follow", "claude", "--journal", f"sqlite:{journal}", "--socket", place)

@@ -1,4 +1,4 @@
-"""A daemon of another version takes over in the middle of a stream: each publisher goes on with the next line."""
+"""A daemon of another version takes over mid-stream, and each publisher resumes with the next line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tooltap.daemon.ingest.live_stream import SNAPSHOT_FORMAT, Snapshot
 
 LINES = CLAUDE.read_bytes().splitlines(keepends=True)
 OPEN = 2
-"""After so many lines a call has begun, and its result has not come."""
+"""After this many lines a call is open."""
 PUBLISHERS = {
     "run": agent("import sys\nfor line in sys.stdin: print(line, end='')"),
     "proxy": agent(f"import sys\nfor line, _ in zip(open({str(CLAUDE)!r}), sys.stdin): print(line, end='')"),
@@ -32,7 +32,7 @@ def publish(publisher: Child, name: str, line: bytes) -> None:
 
 
 def written_by_another_version(journal: Path) -> None:
-    """The snapshots are as a version would have left them that keeps a parser's state in another way."""
+    """Make the stored states unreadable, as after a version with another state format."""
     with closing(sqlite3.connect(journal)) as database, database:
         rows = database.execute("SELECT stream, data FROM snapshots").fetchall()
         assert rows

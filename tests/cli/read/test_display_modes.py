@@ -1,4 +1,4 @@
-"""`tail` over recordings of one task by every agent: whoever ran it, the same output in the same modes."""
+"""`tail` over recordings of the same task: the output is the same for every agent."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SESSIONS = {f"fails/{name}": one for name, one in SHELL_FAILS.items()} | {
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A daemon that has been fed every session, each a stream of its own."""
+    """A daemon that holds every session as its own stream."""
     with running(tmp_path_factory.mktemp("daemon")) as one:
         for stream, session in SESSIONS.items():
             arguments = ["--socket", one.path, "--stream", stream, "--dialect", session.dialect]
@@ -43,8 +43,8 @@ def tail(daemon: Running, stream: str, mode: str) -> bytes:
 
 
 def shape(output: bytes) -> list[str]:
-    """Markers of tools, and text. Not every agent repeats its prompt, asks for permission, has something to note, or
-    says in its stream that a command failed."""
+    """Markers of tools, and texts. The other lines differ: not every agent repeats its prompt, requests permission,
+    emits notices, or reports that a command failed."""
     lines = [line for line in output.decode().splitlines() if line and line[0] not in "─>?!"]
     return [re.sub(r"^[✓✗] (\S+).*", r"● \1", re.sub(r"^▸ (\S+).*", r"▸ \1", line)) for line in lines]
 
@@ -112,13 +112,13 @@ READERS: dict[str, Callable[[Any], Iterator[str]]] = dict(
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_text_is_byte_identical_to_agents_lines(daemon: Running, provider: str) -> None:
-    """Read from the recording by a few lines of code that know this one format."""
+    """The expected text is extracted from the recording by minimal code for its format."""
     session = SHELL_FAILS[provider]
     lines = [json.loads(line) for line in session.path.read_bytes().splitlines() if line]
-    said = "".join(text for line in lines for text in READERS[provider](line))
+    text = "".join(text for line in lines for text in READERS[provider](line))
 
-    assert said
-    assert tail(daemon, f"fails/{provider}", "text") == said.encode() + b"\n"
+    assert text
+    assert tail(daemon, f"fails/{provider}", "text") == text.encode() + b"\n"
 
 
 # -- json ---------------------------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ def test_unknown_tool_shows_its_raw_name() -> None:
 
 
 class DisplayCost(DisplayEvent, tag="cost"):
-    """A kind of tomorrow."""
+    """A kind that does not exist yet."""
 
     tokens: int
 

@@ -1,4 +1,4 @@
-"""`tooltap export --html`: a session as one page, out of a file or a daemon."""
+"""`tooltap export --html`: a session as one page, from a file or a daemon."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PICTURE = FIXTURES / "claude-stream" / "claude-code-2.1.330" / "mcp.jsonl"
 SUBAGENTS = FIXTURES / "claude-stream" / "claude-code-2.1.330" / "subagents-parallel.jsonl"
 PNG = b"\x89PNG and so on"
 LONG = b"0123456789abcde\n" * 100_000
-"""1.6 MB: more than one reply holds, and more than goes into the page."""
+"""1.6 MB: more than one reply can hold, and more than the default limit of the page."""
 
 
 def page_of(html: bytes) -> Element:
@@ -38,7 +38,7 @@ def export(*arguments: object) -> Element:
 
 
 def cards(page: Element) -> list[Element]:
-    """Those that stand for themselves."""
+    """The cards that are not inside another card."""
     return [one for one in page.one("main").children if isinstance(one, Element)]
 
 

@@ -1,4 +1,4 @@
-"""`tail`, `sessions`, `show`, `stats`: what the journal holds, for people and for pipes."""
+"""`tail`, `sessions`, `show`, `stats`: the content of the journal, for terminals and pipes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.daemon.running import Running, running
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A daemon that has been fed one recording of each of four agents, in this order."""
+    """A daemon that holds one recording of each of four agents, in this order."""
     with running(tmp_path_factory.mktemp("daemon")) as one:
         for name in ("claude-code", "codex", "gemini", "opencode"):
             finished = here("ingest", "--socket", one.path, "--stream", name, DEMO / f"{name}.jsonl")
@@ -28,7 +28,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 def event_lines(daemon: Running, **filters: list[str]) -> list[bytes]:
-    """Event lines as plain socket code gets them."""
+    """Event lines as received by plain socket code."""
     with daemon.subscribe(after="start", follow=False, filter=filters) as wire:
         lines = iter(wire.line, b"")
         return [line for line in lines if not line.startswith(b'{"op"')]
@@ -215,7 +215,7 @@ def test_stats(daemon: Running) -> None:
 
 
 def on_a_terminal(*arguments: object, **changes: str) -> str:
-    """What a command shows on a terminal, which here is 80 columns wide and dumb about nothing."""
+    """The output of a command on a capable terminal of 80 columns."""
     command = [*map(str, arguments)]
     pid, terminal = pty.fork()
     if pid == 0:
@@ -225,7 +225,7 @@ def on_a_terminal(*arguments: object, **changes: str) -> str:
         try:
             while data := screen.read(4096):
                 shown += data
-        except OSError:  # how Linux says that the other side of a terminal is closed
+        except OSError:  # on Linux: the other side of the terminal is closed
             pass
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     return shown.decode().replace("\r\n", "\n")

@@ -1,4 +1,4 @@
-"""Events as text: the same markers for every provider, and nothing of a provider's that a terminal would obey."""
+"""Events as text: the same markers for every provider, and no control characters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tooltap.protocol.display import AnyDisplayEvent, DisplayEvent, decode_displ
 
 
 def event(kind: str, **fields: Any) -> AnyDisplayEvent:
-    """A display event as it comes over the socket."""
+    """A display event as received over the socket."""
     line = {"kind": kind, "id": "s:1:0", "stream": "s", "session": "1", "provider": "claude", **fields}
     shown = decode_display(json.dumps(line))
     assert shown is not None
@@ -48,9 +48,9 @@ def test_text_mode_shows_only_assistant_texts() -> None:
 
 
 def test_session_header_on_change() -> None:
-    said = [event("text", text="a"), event("text", text="b", session="2", provider="codex"), event("text", text="c")]
+    texts = [event("text", text="a"), event("text", text="b", session="2", provider="codex"), event("text", text="c")]
 
-    assert shown(*said) == "── claude 1\na\n\n── codex 2\nb\n\n── claude 1\nc\n"
+    assert shown(*texts) == "── claude 1\na\n\n── codex 2\nb\n\n── claude 1\nc\n"
 
 
 def test_subagent_lines_are_indented() -> None:
@@ -77,7 +77,7 @@ def test_partials_are_not_shown(verbose: bool) -> None:
     ],
 )
 def test_result_shows_its_outcome(fields: dict[str, Any], line: str) -> None:
-    """With what the user sees of it, where that is one line; of a silent one there is nothing to see."""
+    """A display of one line is shown; a silent result is not."""
     assert shown(call(), result(**fields)).splitlines()[-1] == line
 
 

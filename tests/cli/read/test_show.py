@@ -1,4 +1,4 @@
-"""`tooltap show`: one event, as the model saw it, as the user sees it, or whole."""
+"""`tooltap show`: one event in each view."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tooltap.protocol.events import Display
 OUTPUT = {"stdout": "a\nb\nc\n", "_happy": {"v": 2}, "_raw": {"type": "x"}}
 PICTURE = Display(origin="provider", output_id="s:0:o8", mime_type="image/png")
 LONG = "zwölf\n" * 300_000
-"""1.8 MiB: more than one reply holds."""
+"""1.8 MiB: more than one reply can hold."""
 
 
 @pytest.fixture(scope="module")

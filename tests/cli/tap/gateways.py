@@ -1,4 +1,4 @@
-"""`tooltap gateway openai` in a process of its own, and what its clients and its servers say."""
+"""Runs `tooltap gateway openai` in its own process, with requests and responses for it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TIMEOUT = 60
 
 @contextmanager
 def gateway(upstream: str, socket: Path, *options: object, **changes: str) -> Iterator[tuple[Child, httpx.Client]]:
-    """A gateway, and a client of it."""
+    """A gateway and a client."""
     arguments = ["--upstream", upstream, "--listen", "127.0.0.1:0", "--socket", socket, *options]
     with start("gateway", "openai", *arguments, env=environment(**changes)) as child:
         url = log(child, "listening")["url"]
@@ -29,7 +29,7 @@ def gateway(upstream: str, socket: Path, *options: object, **changes: str) -> It
 
 
 def answers(*bodies: bytes) -> Callable[[Request, Response], None]:
-    """One after the other."""
+    """Send these one after the other."""
     left = list(bodies)
     return lambda _, answer: answer.whole(200, left.pop(0), "Content-Type: application/json")
 
@@ -46,13 +46,13 @@ def chunk(text: str, answer_id: str, finish: str | None = None) -> bytes:
 
 
 def ask(*contents: str, stream: bool = False) -> dict[str, Any]:
-    """A request that repeats a conversation: user, assistant, user, …"""
+    """A request with a conversation: user, assistant, user, …"""
     roles = ("user", "assistant")
     messages = [{"role": roles[index % 2], "content": text} for index, text in enumerate(contents)]
     return {"model": "m", "messages": messages, **({"stream": True} if stream else {})}
 
 
-def said(events: list[dict[str, Any]]) -> list[tuple[str, str]]:
+def messages(events: list[dict[str, Any]]) -> list[tuple[str, str]]:
     return [(event["role"], event["text"]) for event in events if event["kind"] == "message"]
 
 

@@ -1,4 +1,4 @@
-"""A place with its own spools, what is run there, and what the daemon there has of it."""
+"""An isolated folder with spools, agents and a daemon."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ POLL = 0.01
 
 
 def line(number: int) -> bytes:
-    """What the agents print."""
+    """Lines of the agents."""
     return b'{"n":%d}\n' % number
 
 
@@ -41,7 +41,7 @@ class Place:
     def run(
         self, *arguments: object, file_kib: int | None = None, **changes: str
     ) -> subprocess.CompletedProcess[bytes]:
-        """`file_kib`: how large a file may become; beyond, writing fails as it does on a full disk."""
+        """`file_kib`: the size limit of files; beyond it, writing fails as on a full disk."""
         command = [*COMMAND, "run", "--socket", self.socket, "--dialect", "claude-stream", *arguments]
         if file_kib is not None:
             command = ["bash", "-c", f'ulimit -f {file_kib}; exec "$@"', "bash", *command]
@@ -51,7 +51,7 @@ class Place:
         )
 
     def spooled(self, number: int) -> bool:
-        """Whether some spool has this line."""
+        """Whether a spool holds this line."""
         return any(b'{\\"n\\":%d}' % number in path.read_bytes() for path in self.spools)
 
     @contextmanager
@@ -62,7 +62,7 @@ class Place:
 
     @contextmanager
     def serving(self, *settings: str) -> Iterator[Daemon]:
-        """`settings`: lines of the configuration."""
+        """`settings`: lines of the configuration file."""
         config = self.folder / "tooltap.toml"
         config.write_text("\n".join(["drain_interval = 0.05", *settings]))
         with serving(self.socket, self.folder, "--config", config, **self.variables) as daemon:
@@ -75,7 +75,7 @@ class Daemon:
         self._place = place
 
     def wait_until_ended(self, streams: int) -> None:
-        """Until that many streams have ended and nothing is left in the spools."""
+        """Wait until this many streams have ended and the spools are empty."""
         until(lambda: self.ask("stats")["streams"]["ended"] == streams and not self._place.spools)
 
     def ask(self, op: str) -> Any:
@@ -83,7 +83,7 @@ class Daemon:
             return wire.ask(op)
 
     def lines(self) -> int:
-        """Of all streams."""
+        """The events of all streams."""
         return sum(one["lines"] for one in self.ask("stats")["perStream"])
 
     def events(self) -> list[dict[str, Any]]:
@@ -92,7 +92,7 @@ class Daemon:
             return [event for event in wire.rest() if "kind" in event]
 
     def journal(self) -> dict[str, list[Any]]:
-        """Stream -> the numbers of its lines, and (lines, reason) of what is lost, in order."""
+        """Stream -> its line numbers and the `(lines, reason)` of its losses, in order."""
         found: dict[str, list[Any]] = {}
         for event in self.events():
             if event["kind"] == "unparsed":

@@ -1,4 +1,4 @@
-"""`tooltap attach opencode`: what OpenCode's event stream says is in the journal, and what was missed is told."""
+"""`tooltap attach opencode`: OpenCode's events are in the journal, and losses are reported."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HEARTBEAT = b'data: {"type":"server.heartbeat","properties":{}}\n\n'
 
 
 def recorded(name: str) -> list[bytes]:
-    """What the server's event stream carried."""
+    """The lines of the server's event stream."""
     records = [json.loads(line) for line in (RECORDINGS / f"{name}.jsonl").read_bytes().splitlines()]
     return [json.dumps(one["line"], ensure_ascii=False).encode() for one in records if one["dir"] == "out"]
 
@@ -37,7 +37,7 @@ def sse(lines: list[bytes]) -> bytes:
 
 
 def pieces(data: bytes, *sizes: int) -> list[bytes]:
-    """Cut at sizes that fit neither lines nor characters."""
+    """Chunks that end in the middle of lines and characters."""
     cut: list[bytes] = []
     while data:
         size = sizes[len(cut) % len(sizes)]
@@ -56,7 +56,7 @@ def lines(daemon: Running) -> int:
 
 
 def log(child: Child, event: str) -> dict[str, Any]:
-    """The next such entry of its log."""
+    """Wait for the next log entry with this message."""
     while (entry := json.loads(child.log_line()))["event"] != event:
         pass
     return entry  # type: ignore[no-any-return]
@@ -69,9 +69,9 @@ def stop(child: Child, number: int = signal.SIGTERM) -> tuple[int, bytes, bytes]
 
 @pytest.mark.parametrize(("number", "wanted"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 def test_stream_gives_the_events_of_its_recording(number: int, wanted: int, daemon: Running, tmp_path: Path) -> None:
-    """It comes in odd chunks, with other fields, comments and both kinds of line ends, as the format allows."""
-    said = recorded("shell")
-    body = b": hello\r\nid: 7\r\nevent: message\r\nretry: 5\r\n" + sse(said).replace(b"\n\n", b"\r\n\r\n", 3)
+    """The stream has odd chunks, other fields, comments and both line endings, as the format allows."""
+    sent = recorded("shell")
+    body = b": hello\r\nid: 7\r\nevent: message\r\nretry: 5\r\n" + sse(sent).replace(b"\n\n", b"\r\n\r\n", 3)
     over = threading.Event()
 
     def answer(request: Request, answer: Response) -> None:
@@ -81,11 +81,11 @@ def test_stream_gives_the_events_of_its_recording(number: int, wanted: int, daem
         over.wait(30)
 
     with HttpServer(answer) as server, start("attach", "opencode", server.url, "--socket", daemon.path) as attached:
-        until(lambda: lines(daemon) == len(said))
+        until(lambda: lines(daemon) == len(sent))
         code, output, errors = stop(attached, number)
         over.set()
     recording = tmp_path / "the-recording.jsonl"
-    recording.write_bytes(b"".join(line + b"\n" for line in said))
+    recording.write_bytes(b"".join(line + b"\n" for line in sent))
     expected = [
         json.loads(line) for line in here("normalize", "--dialect", "opencode-bus", recording).stdout.splitlines()
     ]
@@ -100,17 +100,17 @@ def test_stream_gives_the_events_of_its_recording(number: int, wanted: int, daem
 
 
 def test_reconnect_reports_possible_loss(daemon: Running) -> None:
-    said = recorded("shell")
-    half = len(said) // 2
+    sent = recorded("shell")
+    half = len(sent) // 2
     over = threading.Event()
 
     def answer(request: Request, answer: Response) -> None:
         if len(server.requests) == 1:
             answer.head(200, "Content-Type: text/event-stream", "Transfer-Encoding: chunked")
-            answer.chunk(sse(said[:half]) + b'data: {"cut')
+            answer.chunk(sse(sent[:half]) + b'data: {"cut')
             answer.break_off()
         elif len(server.requests) == 2:
-            answer.stream(sse(said[half:]))
+            answer.stream(sse(sent[half:]))
         else:
             over.wait(30)
 
@@ -121,7 +121,7 @@ def test_reconnect_reports_possible_loss(daemon: Running) -> None:
         assert "peer closed connection" in away["reason"]
         log(attached, "attached")
         assert log(attached, "not attached")["reason"] == "the server has ended the stream"
-        until(lambda: lines(daemon) == len(said) + 1)
+        until(lambda: lines(daemon) == len(sent) + 1)
         assert stop(attached)[0] == 0
         over.set()
     events = events_of(daemon)
@@ -151,7 +151,7 @@ def test_attach_waits_for_the_server(daemon: Running) -> None:
             stop(attached)
             over.set()
 
-    assert events_of(daemon) == []  # nothing is missing of what it had not attached to
+    assert events_of(daemon) == []  # no loss before the first connection
 
 
 def test_silent_server_is_reconnected(daemon: Running) -> None:
@@ -185,24 +185,24 @@ def test_password_is_sent_but_not_recorded(daemon: Running) -> None:
         errors = stop(attached)[2]
         other = server.url.replace("http://", "http://me:other-word@")
         with start("attach", "opencode", f"{other}/global/event?x=1", "--socket", daemon.path) as attached:
-            told = log(attached, "not attached")
+            entry = log(attached, "not attached")
             stop(attached)
 
     assert server.requests[0].header("authorization") == f"Basic {base64.b64encode(b'opencode:secret-word').decode()}"
     assert server.requests[-1].header("authorization") == f"Basic {base64.b64encode(b'me:other-word').decode()}"
     assert server.requests[-1].target == "/global/event?x=1"
     assert b"secret-word" not in errors
-    assert told["url"] == f"{server.url}/global/event?x=1"
+    assert entry["url"] == f"{server.url}/global/event?x=1"
 
 
 def test_spooled_lines_arrive_once_after_kill(tmp_path: Path) -> None:
     place = Place(tmp_path)
-    said = [b'{"n":%d}' % number for number in range(100)]
+    sent = [b'{"n":%d}' % number for number in range(100)]
     over = threading.Event()
 
     def answer(request: Request, answer: Response) -> None:
         answer.head(200, "Content-Type: text/event-stream", "Transfer-Encoding: chunked")
-        answer.chunk(sse(said))
+        answer.chunk(sse(sent))
         over.wait(30)
 
     variables = environment(**place.variables)

@@ -1,4 +1,4 @@
-"""`tooltap gateway openai`: requests and answers pass as they are, and nobody else gets in."""
+"""`tooltap gateway openai`: requests and responses pass unchanged, and foreign clients are rejected."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from tests.cli.command import here, sentence, tooltap
-from tests.cli.tap.gateways import TIMEOUT, answers, ask, chunk, completion, gateway, said, streams
+from tests.cli.tap.gateways import TIMEOUT, answers, ask, chunk, completion, gateway, messages, streams
 from tests.cli.tap.spooling import until
 from tests.cli.tap.test_attach import events_of, log, stop
 from tests.daemon.running import Running
@@ -83,7 +83,7 @@ def test_other_paths_and_chunked_bodies_pass(daemon: Running) -> None:
 
 
 def test_stream_passes_without_delay(daemon: Running) -> None:
-    """The server goes on only when the client has what came before."""
+    """The server continues only after the client has received each chunk."""
     seen = threading.Semaphore(0)
 
     def answer(request: Request, answer: Response) -> None:
@@ -126,14 +126,14 @@ def test_disconnected_client_cancels_its_request(begun: bool, daemon: Running) -
                 while b"partly" not in connection.recv(65_536):
                     pass
         assert left.wait(TIMEOUT)
-        until(lambda: said(events_of(daemon)) == [("user", "hi")])
+        until(lambda: messages(events_of(daemon)) == [("user", "hi")])
 
 
 def test_disconnect_before_request_is_not_recorded(daemon: Running) -> None:
     left = threading.Event()
 
     def answer(request: Request, answer: Response) -> None:
-        if request.body == b'{"messages":':  # and no more came
+        if request.body == b'{"messages":':  # the rest never arrives
             left.set()
         else:
             answer.whole(200, completion("Hello."))
@@ -167,7 +167,7 @@ def test_truncated_response_stays_truncated(daemon: Running) -> None:
         code, _, errors = stop(child)
 
     assert (code, b"Traceback" in errors) == (0, False)
-    assert said(events_of(daemon)) == [("user", "hi"), ("assistant", "partly")]
+    assert messages(events_of(daemon)) == [("user", "hi"), ("assistant", "partly")]
 
 
 def test_server_errors_pass_and_are_recorded(daemon: Running) -> None:
@@ -250,7 +250,7 @@ def test_missing_extra_is_named(package: str, tmp_path: Path) -> None:
 
 
 def test_signal_stops_gateway_during_a_response(daemon: Running) -> None:
-    """What is under way is given a moment; a second does not matter to anybody who stops it."""
+    """A response in progress gets a grace period of about a second."""
     over = threading.Event()
 
     def answer(request: Request, answer: Response) -> None:
@@ -270,7 +270,7 @@ def test_signal_stops_gateway_during_a_response(daemon: Running) -> None:
             assert b"last" in b"".join(got)
         assert child.end()[0] == 130
 
-    assert said(events_of(daemon)) == [("user", "Hi."), ("assistant", "first last")]
+    assert messages(events_of(daemon)) == [("user", "Hi."), ("assistant", "first last")]
 
 
 def refuses(url: httpx.URL) -> bool:

@@ -1,4 +1,4 @@
-"""What `tooltap gateway openai` taps: each conversation is a stream of its own, and is told once."""
+"""What `tooltap gateway openai` taps: each conversation is its own stream, recorded once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from tests.cli.command import here
-from tests.cli.tap.gateways import TIMEOUT, answers, ask, chunk, completion, gateway, said, streams
+from tests.cli.tap.gateways import TIMEOUT, answers, ask, chunk, completion, gateway, messages, streams
 from tests.cli.tap.spooling import Place, until
 from tests.cli.tap.test_attach import events_of, log, pieces, stop
 from tests.cli.tap.test_proxy import without_names
@@ -27,7 +27,7 @@ RESPONSES = FIXTURES / "openai-responses" / "responses-written"
 
 
 def exchanges(recording: Path) -> list[tuple[bytes, list[bytes]]]:
-    """The requests of a recording, each with the lines of its answer."""
+    """The requests of a recording with the lines of their responses."""
     found: list[tuple[bytes, list[bytes]]] = []
     for line in recording.read_bytes().splitlines():
         record = json.loads(line)
@@ -48,7 +48,7 @@ def normalized(recording: Path, tmp_path: Path, dialect: str) -> list[dict[str, 
 
 
 def same(events: list[dict[str, Any]], expected: list[dict[str, Any]]) -> bool:
-    """But for names and numbers of lines."""
+    """Compare events without names and line numbers."""
 
     def told(event: dict[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in without_names(event).items() if key != "line"}
@@ -59,7 +59,7 @@ def same(events: list[dict[str, Any]], expected: list[dict[str, Any]]) -> bool:
 
 @pytest.mark.parametrize("name", ["whole", "agent"])
 def test_exchanges_give_the_events_of_their_recording(name: str, daemon: Running, tmp_path: Path) -> None:
-    """Answers come printed over several lines, as OpenAI sends them."""
+    """Responses are indented JSON, as sent by OpenAI."""
     told = exchanges(CHAT / f"{name}.jsonl")
     bodies = [json.dumps(json.loads(lines[0]), indent=2).encode() for _, lines in told if lines]
     with HttpServer(answers(*bodies)) as server, gateway(server.url, daemon.path) as (child, client):
@@ -77,14 +77,14 @@ def test_exchanges_give_the_events_of_their_recording(name: str, daemon: Running
 
 
 def flushed_gzip() -> tuple[Callable[[bytes], bytes], Callable[[], bytes]]:
-    """Compresses what it is given so that it can be read at once."""
+    """Compress so that each chunk can be decoded at once."""
     one = zlib.compressobj(wbits=31)
     return lambda data: one.compress(data) + one.flush(zlib.Z_SYNC_FLUSH), one.flush
 
 
 @pytest.mark.parametrize("coding", ["", "gzip"])
 def test_streamed_responses_give_the_events_of_their_recording(coding: str, daemon: Running, tmp_path: Path) -> None:
-    """In chunks that end anywhere; a compressed answer passes as it is."""
+    """Chunks end anywhere; a compressed response passes unchanged."""
     recording = RESPONSES / "streamed.jsonl"
     told = exchanges(recording)
     left = [b"".join(line + b"\n" for line in lines) for _, lines in told]
@@ -135,13 +135,13 @@ def test_undecodable_stream_is_reported(daemon: Running) -> None:
     events = events_of(daemon)
     [lost] = [event for event in events if event["kind"] == "notice"]
 
-    assert said(events) == [("user", "Hi."), ("assistant", "Hello.")]
+    assert messages(events) == [("user", "Hi."), ("assistant", "Hello.")]
     assert (lost["data"]["lines"], lost["data"]["bytes"]) == (1, 100)
     assert lost["data"]["reason"].startswith("its coding 'gzip' cannot be read: ")
 
 
 def test_concurrent_exchanges_are_separate(daemon: Running) -> None:
-    """Two answers come piece by piece in turn; each conversation goes on afterwards."""
+    """Two responses arrive alternately in chunks; each conversation continues afterwards."""
     turn = {name: threading.Semaphore(0) for name in "AB"}
 
     def answer(request: Request, answer: Response) -> None:
@@ -174,7 +174,7 @@ def test_concurrent_exchanges_are_separate(daemon: Running) -> None:
         stop(child)
     by_stream: dict[str, list[tuple[str, str]]] = {}
     for event in events_of(daemon):
-        by_stream.setdefault(event["stream"], []).extend(said([event]))
+        by_stream.setdefault(event["stream"], []).extend(messages([event]))
 
     assert sorted(by_stream.values()) == [
         [("user", name), ("assistant", f"{name}1 {name}2"), ("user", "more"), ("assistant", f"{name} again")]
@@ -196,7 +196,7 @@ def test_growing_history_is_recorded_once(daemon: Running) -> None:
         stop(child)
     events = events_of(daemon)
 
-    assert said(events) == [(("user", "assistant")[number % 2], text) for number, text in enumerate(texts)]
+    assert messages(events) == [(("user", "assistant")[number % 2], text) for number, text in enumerate(texts)]
     assert [event["state"] for event in events if event["kind"] == "turn"] == ["started", "completed"] * 10
     assert not any(event.get("replay") for event in events)
 
@@ -234,7 +234,7 @@ def test_spooled_conversations_arrive_once_after_kill(tmp_path: Path) -> None:
         daemon.wait_until_ended(3)
         events = daemon.events()
 
-    assert sorted(said(events)) == [("assistant", "Yes.")] * 3 + [("user", name) for name in "ABC"]
+    assert sorted(messages(events)) == [("assistant", "Yes.")] * 3 + [("user", name) for name in "ABC"]
 
 
 def test_killed_daemon_gets_missed_lines_once(tmp_path: Path) -> None:
@@ -258,7 +258,7 @@ def test_killed_daemon_gets_missed_lines_once(tmp_path: Path) -> None:
             until(lambda: daemon.lines() == 6)
             assert stop(child)[0] == 0
             daemon.wait_until_ended(1)
-            assert [text for _, text in said(daemon.events())] == texts
+            assert [text for _, text in messages(daemon.events())] == texts
 
 
 def test_oversized_exchange_is_reported(daemon: Running) -> None:
@@ -283,7 +283,7 @@ def test_loss_from_memory_limit_is_reported(daemon: Running) -> None:
         stop(child)
     events = events_of(daemon)
 
-    assert said(events) == [("user", "Hi.")]
+    assert messages(events) == [("user", "Hi.")]
     [lost] = [event for event in events if event.get("code") == "lost"]
     assert lost["data"] == {"lines": 1, "bytes": len(body), "reason": "the gateway's tap did not keep up"}
 

@@ -1,4 +1,4 @@
-"""`tooltap ingest`: every line of a file takes effect once, however often and in however many pieces it is fed."""
+"""`tooltap ingest`: every line of a file takes effect once, however often the file is ingested."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def streams_of(daemon: Running) -> dict[str, dict[str, Any]]:
 
 
 def normalized(path: Path) -> list[str]:
-    """Line and index of each event id that `normalize` gives the same file."""
+    """Line and index of the event ids that `normalize` gives for the same file."""
     events = here("normalize", path).stdout.splitlines()
     return [json.loads(line)["id"].split(":", 1)[1] for line in events]
 
@@ -153,7 +153,7 @@ def test_line_of_100_mb_is_one_unparsed_event(daemon: Running, tmp_path: Path) -
 
 
 def test_restarted_daemon_gets_each_line_once(tmp_path: Path) -> None:
-    """The daemon is killed with `kill -9` while lines are on their way, and started again."""
+    """The daemon is killed with `kill -9` during ingest, and restarted."""
     socket = tmp_path / "s.sock"
     lines = [b'{"n":%d}\n' % n for n in range(20_000)]
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""`tooltap proxy`: both directions pass untouched, neither waits for the other, and the daemon gets what was said."""
+"""`tooltap proxy`: both directions pass unchanged and independently, and the daemon gets all lines."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ for record in open(sys.argv[1]):
         print(json.dumps(record["line"]), flush=True)
 assert sys.stdin.read() == ""
 """
-"""An agent that says what it said in a two-way recording, when it is told what it was told."""
+"""An agent that replays its lines of a two-way recording after receiving the client's."""
 
 
 @pytest.mark.parametrize(("session", "dialect"), [(CODEX, "codex-mcp"), (DEMO / "opencode.jsonl", "acp")])
@@ -57,7 +57,7 @@ def test_session_gives_the_events_of_its_recording(
 
 
 def without_names(event: dict[str, Any]) -> dict[str, Any]:
-    """Without what depends on the stream's name, the journal and the clock."""
+    """Remove what depends on the stream's name, the journal and the clock."""
     kept = {key: value for key, value in event.items() if key not in ("seq", "ts", "stream", "id", "durationMs")}
     unnamed: dict[str, Any] = json.loads(json.dumps(kept).replace(event["stream"], "…"))
     return unnamed
@@ -83,7 +83,7 @@ def test_partial_lines_pass_at_once_both_ways(daemon: Running) -> None:
 
 
 def test_lines_keep_order_and_direction(tmp_path: Path) -> None:
-    """Every request is answered, and every answer leads to the next request: what they say is in that order."""
+    """Every response triggers the next request, so the order of the lines is fixed."""
     place = Place(tmp_path)
     program = "import sys\nfor line in sys.stdin: print('answer to', line, end='')"
     with place.start(*agent(program), command="proxy") as proxy:
@@ -95,12 +95,12 @@ def test_lines_keep_order_and_direction(tmp_path: Path) -> None:
     records = [json.loads(line) for line in spool.read_bytes().splitlines()[1:]]
 
     assert [(one["dir"], one["line"]) for one in records] == [
-        said for number in range(200) for said in (("in", str(number)), ("out", f"answer to {number}"))
+        line for number in range(200) for line in (("in", str(number)), ("out", f"answer to {number}"))
     ]
 
 
 def test_directions_are_independent(daemon: Running) -> None:
-    """The agent reads all, then prints all before it reads on: 2 MB are more than pipes take."""
+    """The agent prints 2 MB before it reads on, which is more than pipes hold."""
     program = "import sys\nread = sys.stdin.buffer.read(2_000_000)\nsys.stdout.buffer.write(read)\nsys.stdin.read()"
     with start("proxy", "--socket", daemon.path, *agent(program)) as proxy:
         proxy.write(b"x" * 2_000_000)
@@ -117,12 +117,12 @@ def test_directions_are_independent(daemon: Running) -> None:
 
 
 def test_agent_that_closed_its_input_can_print(daemon: Running) -> None:
-    """Its client gets the broken pipe it would get without us."""
+    """The client gets a broken pipe, as without the proxy."""
     program = "import os, sys\nos.close(0)\nprint('closed')\nos.read(int(sys.argv[1]), 1)\nprint('end')"
     reading, writing = os.pipe()
     with start("proxy", "--socket", daemon.path, *agent(program), reading, pass_fds=[reading]) as proxy:
         assert proxy.line() == b"closed\n"
-        proxy.write(b"x" * 10 * MIB)  # as much of it as is taken
+        proxy.write(b"x" * 10 * MIB)  # as much as the pipe takes
         with pytest.raises(BrokenPipeError):
             proxy.write(b"x")
         os.write(writing, b"x")
@@ -133,7 +133,7 @@ def test_agent_that_closed_its_input_can_print(daemon: Running) -> None:
 
 
 def test_agent_that_closed_its_output_gets_input(daemon: Running) -> None:
-    """Its client sees the end of its output at once."""
+    """The client sees the end of the output at once."""
     program = "import os, sys\nprint('last')\nos.close(1)\nsys.exit(len(sys.stdin.read()))"
     with start("proxy", "--socket", daemon.path, *agent(program)) as proxy:
         assert proxy.line() == b"last\n"

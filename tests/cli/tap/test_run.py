@@ -1,4 +1,4 @@
-"""`tooltap run`: the agent comes first, and the daemon gets what it printed."""
+"""`tooltap run`: the agent is not disturbed, and the daemon gets its output."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ LINE = b'{"type":"nonsense"}\n'
 
 
 def agent(program: str) -> list[str]:
-    """A command line that runs a Python program as the agent."""
+    """The command line of a Python program that plays the agent."""
     return ["--", sys.executable, "-u", "-c", program]
 
 
 def tapped(daemon: Running) -> list[dict[str, Any]]:
-    """Statistics of every stream the daemon has, oldest first."""
+    """The statistics of all streams, oldest first."""
     streams: list[dict[str, Any]] = daemon.stats()["perStream"]
     return streams[::-1]
 
@@ -61,7 +61,7 @@ def test_stream_options_reach_the_daemon(daemon: Running) -> None:
 
 
 def test_output_is_not_buffered(daemon: Running) -> None:
-    """Each line is there before the agent goes on."""
+    """Each line arrives before the agent continues."""
     program = "import sys\nfor line in sys.stdin: print(line.upper(), end='')"
     with start("run", "--socket", daemon.path, *agent(program)) as run:
         run.write(b"one\n")
@@ -103,7 +103,7 @@ def test_unknown_command_is_exit_127(daemon: Running, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
 def test_signals_are_forwarded(number: signal.Signals, daemon: Running) -> None:
-    """The agent gets the signal, says so, and decides itself how it ends."""
+    """The agent receives the signal, prints it, and chooses its own exit code."""
     program = (
         "import signal, sys\n"
         "signal.signal(int(sys.argv[1]), lambda n, _: (print(n), sys.exit(3)))\n"
@@ -118,7 +118,7 @@ def test_signals_are_forwarded(number: signal.Signals, daemon: Running) -> None:
 
 
 def test_closed_reader_ends_the_agent(daemon: Running) -> None:
-    """It dies of SIGPIPE, as in `agent | head -1`."""
+    """The agent dies of SIGPIPE, as in `agent | head -1`."""
     program = (
         "import signal, sys\n"
         "signal.signal(signal.SIGPIPE, signal.SIG_DFL)\n"
@@ -167,7 +167,7 @@ def test_unknown_dialect_is_reported_at_the_end(daemon: Running) -> None:
 
 
 def test_stuck_daemon_does_not_delay_the_agent(tmp_path: Path) -> None:
-    """It accepts the connection and falls silent; the agent prints 8 MB, more than any socket takes in."""
+    """The daemon accepts the connection and never reads; the agent prints 8 MB, more than a socket holds."""
     path = tmp_path / "stuck.sock"
     with sockets.socket(sockets.AF_UNIX) as stuck:
         stuck.bind(str(path))
@@ -180,7 +180,7 @@ def test_stuck_daemon_does_not_delay_the_agent(tmp_path: Path) -> None:
 
 
 def test_restarted_daemon_gets_everything_once(tmp_path: Path) -> None:
-    """The agent prints, the daemon dies of `kill -9`, the agent prints, a daemon comes, the agent prints and ends."""
+    """The agent prints before the daemon is killed with `kill -9`, while it is away, and after its restart."""
     socket = tmp_path / "s.sock"
     echo = agent("import sys\nfor line in sys.stdin: print(line, end='')")
 
@@ -206,7 +206,7 @@ def test_restarted_daemon_gets_everything_once(tmp_path: Path) -> None:
             assert arrived(50) == list(range(200, 250))
 
 
-# -- agents that need to be told to print a stream -------------------------------------------------------------------
+# -- agents that print a stream only with certain flags --------------------------------------------------------------
 
 
 def test_interactive_agent_is_not_tapped_and_flags_are_named(daemon: Running, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What `run` prints reaches the journal once and in order, whoever is away, killed, full or hanging; or it is said."""
+"""The output of `run` reaches the journal once and in order, or the loss is reported, whatever fails."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def output(lines: int) -> bytes:
 
 
 def echo(run: Child, numbers: range) -> None:
-    """Have the agent print these, one after the other."""
+    """Let the agent print these lines one after the other."""
     for number in numbers:
         run.write(line(number))
         assert run.line() == line(number)
@@ -84,7 +84,7 @@ def test_repeatedly_killed_daemon_gets_each_line_once(place: Place) -> None:
 
 
 def test_killed_publisher_leaves_whole_lines_in_order(place: Place) -> None:
-    """What was on disk when it was killed is there, and nothing twice."""
+    """All lines on disk at the time of the kill arrive, each once."""
     chance = random.Random(1)
     with ExitStack() as stack:
         printed = []
@@ -120,7 +120,7 @@ def test_live_daemon_drains_spool_of_killed_publisher(place: Place) -> None:
 
 @pytest.mark.parametrize("nth", [2, 3, 7])
 def test_publisher_killed_while_writing(nth: int, place: Place) -> None:
-    """The first write is that of the spool's head, the others are of a line each: the last of them is not there."""
+    """The first write is the head of the spool, the others are one line each; the last one is lost."""
     with place.start(*ECHO, TOOLTAP_FAILPOINT=f"spool-write:{nth}") as run:
         for number in range(nth - 1):
             run.write(line(number))
@@ -139,24 +139,24 @@ def check_that_the_rest_is_told(place: Place, lines: int, reason: str) -> None:
     with place.serving() as daemon:
         daemon.wait_until_ended(1)
         [found] = daemon.journal().values()
-    *kept, lost = found
-    assert kept == list(range(len(kept)))
-    assert 0 < len(kept) < lines
-    assert lost == (lines - len(kept), reason)
+    *stored, lost = found
+    assert stored == list(range(len(stored)))
+    assert 0 < len(stored) < lines
+    assert lost == (lines - len(stored), reason)
 
 
 def test_full_disk_loss_is_reported(place: Place) -> None:
-    """No file may become larger than 16 KiB: the disk takes a part of a record and then nothing more."""
+    """Files are limited to 16 KiB: the disk takes a part of a record and then nothing more."""
     finished = place.run(*prints(1_000), file_kib=16)
 
     assert (finished.returncode, finished.stdout) == (0, output(1_000))
-    said = re.fullmatch(
+    report = re.fullmatch(
         r"(\d+) of 1000 lines wait in the spool and (\d+) are lost"
         r" \(the spool cannot be written: File too large\): no daemon is listening at .*",
         sentence(finished),
     )
-    assert said is not None
-    assert int(said[1]) + int(said[2]) == 1_000
+    assert report is not None
+    assert int(report[1]) + int(report[2]) == 1_000
     check_that_the_rest_is_told(place, 1_000, "the spool cannot be written: File too large")
 
 
@@ -221,7 +221,7 @@ def test_daemon_with_full_disk_gets_all_lines_later(place: Place) -> None:
         pid = daemon.process.process.pid
         _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE, (4_096, resource.RLIM_INFINITY))
         echo(run, range(50, 100))
-        until(lambda: daemon.ask("stats")["connections"]["publishing"] == 0)  # it has refused them
+        until(lambda: daemon.ask("stats")["connections"]["publishing"] == 0)  # the daemon has rejected the lines
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
         echo(run, range(100, 110))
         until(lambda: list(daemon.journal().values()) == [list(range(110))])

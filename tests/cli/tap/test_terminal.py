@@ -1,4 +1,4 @@
-"""An agent at a terminal finds a terminal, though its output is tapped."""
+"""A tapped agent in a terminal still sees a terminal."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_agent_gets_a_terminal_of_the_same_size(daemon: Running) -> None:
 
 
 def test_terminal_output_is_not_buffered(daemon: Running) -> None:
-    """Python, as most programs, writes each line at once to a terminal, and whole blocks to anything else."""
+    """Python, like most programs, buffers by line on a terminal, and by block otherwise."""
     with at_a_terminal(daemon, "import sys\nprint('first')\nsys.stdin.readline()") as screen:
         screen.until(b"first")
         screen.type(b"\n")
@@ -81,7 +81,7 @@ def test_typed_interrupt_arrives_once(daemon: Running) -> None:
 
 @pytest.mark.parametrize(("ending", "code"), [("raise SystemExit(3)", 3), ("os.kill(os.getpid(), 9)", 137)])
 def test_terminal_settings_are_restored(ending: str, code: int, daemon: Running) -> None:
-    """What it prints in its last moment is shown, and the modes of the terminal are those it left."""
+    """Its last output is shown, and the modes of the terminal are those it left."""
     with at_a_terminal(daemon, f"import os\nprint('x' * 5_000)\n{ending}") as screen:
         before = screen.modes()
 

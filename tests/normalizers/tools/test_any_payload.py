@@ -1,4 +1,4 @@
-"""Whatever comes, a family gives an object, loses nothing, and does not change what it was given."""
+"""For any value, a family returns an object, loses no key, and does not change its argument."""
 
 from __future__ import annotations
 

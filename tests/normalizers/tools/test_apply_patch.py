@@ -1,4 +1,4 @@
-"""The patch language of `apply_patch`."""
+"""The patch format of `apply_patch`."""
 
 from tooltap.normalizers.tools import tool_input
 from tooltap.normalizers.tools.apply_patch import parse_patch

@@ -1,4 +1,4 @@
-"""Plan mode, questions, titles, reasoning, tools of MCP servers, and tools nobody knows."""
+"""Plan mode, questions, titles, reasoning, tools of MCP servers, and unknown tools."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ CLAUDE = {
     ],
 )
 def test_questions_to_the_user(value: dict[str, Any], questions: list[dict[str, Any]]) -> None:
-    asked = tool_input("AskUserQuestion", value, "ask_user")["questions"]
+    found = tool_input("AskUserQuestion", value, "ask_user")["questions"]
 
-    assert [{key: one[key] for key in expected} for one, expected in zip(asked, questions, strict=True)] == questions
+    assert [{key: one[key] for key in expected} for one, expected in zip(found, questions, strict=True)] == questions
 
 
 @pytest.mark.parametrize(

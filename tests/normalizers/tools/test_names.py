@@ -1,4 +1,4 @@
-"""Canonical names: every tool of the agents we have recordings of, and the names that mean two things."""
+"""Canonical names: every tool of the recorded agents, and ambiguous names."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ OFFERED = {
     "vibe": "cron edit file_system.bash file_system.read_file file_system.search_replace file_system.write_file grep"
     " run_typescript search_tool_functions skill unified_harness_scratchpad vibe.todo wait",
 }
-"""Names the recorded agents offered their models, or showed on the wire."""
+"""Names that the recorded agents offered to their models, or that occurred on the wire."""
 
 
 @pytest.mark.parametrize(("agent", "raw"), [(agent, raw) for agent, names in OFFERED.items() for raw in names.split()])
@@ -138,7 +138,7 @@ def test_input_decides(raw: str, value: dict[str, Any], name: str) -> None:
 
 
 def test_call_id_decides_for_todos() -> None:
-    """Gemini over ACP names the tool in the id alone."""
+    """Gemini over ACP names the tool only in the call id."""
     assert canonical_name("write", {}, "write_todos-1769335045-1") == "TodoWrite"
 
 

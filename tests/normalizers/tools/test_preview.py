@@ -1,4 +1,4 @@
-"""The one line that tells what a call is about."""
+"""The preview of a call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bash: inputs and results as the providers send them."""
+"""Bash: inputs and results of all providers."""
 
 from __future__ import annotations
 
@@ -103,8 +103,8 @@ CLAUDE = {"stdout": "waited", "stderr": "", "interrupted": False, "isImage": Fal
 def test_command_output(value: Any, expected: dict[str, Any]) -> None:
     output = tool_output("Bash", value, "Bash")
 
-    said = {key: output.get(key) for key in ("stdout", "stderr", "exit_code")}
-    assert said == {key: expected.get(key) for key in said}
+    found = {key: output.get(key) for key in ("stdout", "stderr", "exit_code")}
+    assert found == {key: expected.get(key) for key in found}
 
 
 def test_result_keys_are_retained_without_repeated_text() -> None:

@@ -90,9 +90,9 @@ JSON = '[{"content": "Read", "status": "in_progress"}, {"content": "Edit", "stat
 def test_the_result(name: str, value: Any, expected: dict[str, Any]) -> None:
     output = tool_output(name, value, "todo")
 
-    said = {key: value for key, value in output.items() if key not in ("output", "metadata", "verb")}
-    todos = [{"content": todo["content"], "status": todo["status"]} for todo in said.get("todos", [])]
-    assert {**said, **({"todos": todos} if "todos" in said else {})} == expected
+    found = {key: value for key, value in output.items() if key not in ("output", "metadata", "verb")}
+    todos = [{"content": todo["content"], "status": todo["status"]} for todo in found.get("todos", [])]
+    assert {**found, **({"todos": todos} if "todos" in found else {})} == expected
 
 
 def test_reading_has_no_list_in_its_input() -> None:

@@ -1,6 +1,6 @@
-"""Results with a side for the model and one for the user, of each provider that has both on its wire.
+"""Results with separate views for the model and the user, for each provider that sends both.
 
-Gemini's, Copilot's, Pi's and Vibe's are in the tests of their dialects.
+Tests for Gemini, Copilot, Pi and Vibe are with their dialects.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tooltap.protocol.events import Display, ToolResult
 
 
 def block(text: str, *audience: str) -> dict[str, Any]:
-    """A content block of MCP 2025-06-18 and ACP v1, as their specifications have it; none was recorded."""
+    """A content block after the specifications of MCP 2025-06-18 and ACP v1; none was recorded."""
     return {"type": "text", "text": text, **({"annotations": {"audience": list(audience)}} if audience else {})}
 
 
@@ -37,7 +37,7 @@ SHOWN = shown("Found 2 rows.\n| id |\n|---|\n| 1 |\n| 2 |")
 
 
 def codex_mcp(answered: dict[str, Any]) -> ToolResult:
-    """The end of an MCP call, with the keys that Codex 0.120 was recorded with."""
+    """The end of an MCP call with the keys of a recording of Codex 0.120."""
     invocation = {"server": "db", "tool": "query", "arguments": {}}
     end = codex.event("mcp_tool_call_end", call_id="c1", invocation=invocation, result={"Ok": answered})
     (result,) = of(ToolResult, codex.read(codex.started(), end))
@@ -45,7 +45,7 @@ def codex_mcp(answered: dict[str, Any]) -> ToolResult:
 
 
 def test_codex_model_gets_shortened_output() -> None:
-    """Codex 0.120, recorded: `formatted_output` was cut in the middle, `aggregated_output` is whole."""
+    """Codex 0.120, recorded: `formatted_output` is truncated in the middle, `aggregated_output` is complete."""
     (result,) = codex.results(codex.events("long-output"))
 
     assert result.output["formatted_output"].startswith("Total output lines: 2000\n\nline 000001")
@@ -66,7 +66,7 @@ def test_codex_model_gets_only_structured_content() -> None:
 
 
 def test_codex_over_acp() -> None:
-    """codex-acp 2.6.0 sends an MCP server's answer in `rawOutput.result`."""
+    """codex-acp 2.6.0 sends an MCP server's result in `rawOutput.result`."""
     update = {"result": {"content": [block("Two rows.")], "structuredContent": {"rows": [1, 2]}}, "error": None}
     found = acp.read(
         *acp.set_up("codex-acp", "db"),
@@ -104,18 +104,18 @@ def test_claude_user_sees_diff_of_a_change(dialect: str) -> None:
 
 
 def test_claude_transcript_has_the_same_views() -> None:
-    """`toolUseResult` beside the block, as in the curated lines of Claude Code 2.1.330."""
+    """`toolUseResult` next to the block, as in the curated lines of Claude Code 2.1.330."""
     hunk = {"oldStart": 1, "oldLines": 1, "newStart": 1, "newLines": 2, "lines": ["-a", "+b", "+c"]}
     envelope = {"sessionId": "s", "version": "2.1.330", "isSidechain": False}
     use = {"role": "assistant", "id": "m", "content": [claude.use("c1", "Edit", file_path="/a")]}
-    told = {"role": "user", "content": [claude.tool_result("c1", "The file /a has been updated.")]}
+    for_model = {"role": "user", "content": [claude.tool_result("c1", "The file /a has been updated.")]}
     twin = {"filePath": "/a", "oldString": "a", "newString": "b\nc", "structuredPatch": [hunk]}
     (result,) = of(
         ToolResult,
         read(
             "claude-transcript",
             {**envelope, "uuid": "u1", "type": "assistant", "message": use},
-            {**envelope, "uuid": "u2", "type": "user", "message": told, "toolUseResult": twin},
+            {**envelope, "uuid": "u2", "type": "user", "message": for_model, "toolUseResult": twin},
         ),
     )
 
@@ -137,7 +137,7 @@ def test_claude_has_no_display_if_views_are_equal() -> None:
 
 
 def test_mcp_blocks_are_split_by_audience() -> None:
-    """Whichever agent passes them on."""
+    """For every agent that forwards them."""
     of_codex = codex_mcp({"content": PARTED})
     (of_claude,) = claude.results(
         claude.read(
@@ -153,7 +153,7 @@ def test_mcp_blocks_are_split_by_audience() -> None:
 
 
 @pytest.mark.parametrize(
-    ("blocks", "told", "display"),
+    ("blocks", "for_model", "display"),
     [
         ([block("a"), block("b", "user", "assistant")], "a\nb", None),
         ([block("a"), block("b", "assistant")], "a\nb", shown("a")),
@@ -163,15 +163,15 @@ def test_mcp_blocks_are_split_by_audience() -> None:
     ],
 )
 def test_block_without_audience_is_for_both(
-    blocks: list[dict[str, Any]], told: str | None, display: Display | None
+    blocks: list[dict[str, Any]], for_model: str | None, display: Display | None
 ) -> None:
     result = codex_mcp({"content": blocks})
 
-    assert (result.output.get("text"), result.display) == (told, display)
+    assert (result.output.get("text"), result.display) == (for_model, display)
 
 
 def test_acp_blocks_are_split_by_audience() -> None:
-    """Then what the model saw is on the wire, and known."""
+    """The wire then states what the model saw."""
     items = [{"type": "content", "content": one} for one in PARTED]
     lines = [
         *acp.set_up(),
@@ -201,7 +201,7 @@ def test_opencode_user_sees_diff_of_a_change() -> None:
 
 
 def test_text_for_both_views_is_stored_once() -> None:
-    """Where it is too long for the event: the view is the body that the output was cut from."""
+    """For a text too long for the event, the display refers to the output body."""
     printed = "line\n" * 20_000
     end = codex.end("c1", stdout=printed, aggregated_output=printed, formatted_output="Total output lines: 20000\n…")
     lines = codex.lines(codex.started(), codex.begin("c1", "seq"), end)

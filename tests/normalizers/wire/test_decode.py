@@ -1,4 +1,4 @@
-"""A line is read even where it is not quite JSON, and what cannot be read is told apart by reason."""
+"""Lines are decoded even if they are not quite JSON, and other lines have a reason."""
 
 import json
 from typing import Any, NamedTuple
@@ -95,7 +95,7 @@ def test_repeated_prefix_is_not_json() -> None:
 
 
 class Written(NamedTuple):
-    """JSON as some agent may write it, and what only walking over it would tell."""
+    """JSON in any formatting, with its depth and whether keys repeat."""
 
     text: str
     depth: int = 0
@@ -138,7 +138,7 @@ _values = st.recursive(
 def test_depth_and_duplicate_keys_match_a_full_walk(written: Written, max_depth: int) -> None:
     decoded = decode_line(written.text.encode(), max_depth)
 
-    if written.repeats:  # what a key said before does not count for the depth
+    if written.repeats:  # the earlier value of a repeated key does not count for the depth
         assert decoded.repaired or decoded.reason == "too-deep"
     elif written.depth > max_depth:
         assert decoded == Decoded([], reason="too-deep")

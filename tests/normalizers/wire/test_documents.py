@@ -1,4 +1,4 @@
-"""JSON objects printed over many lines, and streams kept as one array."""
+"""JSON objects printed over several lines, and streams stored as one array."""
 
 import json
 from collections.abc import Callable
@@ -115,8 +115,8 @@ def run(dialect: str, lines: list[bytes]) -> tuple[StreamNormalizer, list[Event]
     return normalizer, events(outputs + normalizer.close("end"))
 
 
-def told(event: Event) -> dict[str, Any]:
-    """An event without what follows from the number of its line."""
+def without_position(event: Event) -> dict[str, Any]:
+    """An event without fields that depend on its line number."""
     numbered = ("id", "line", "replaces", "outputs", "attachments")
     return {key: value for key, value in msgspec.to_builtins(event).items() if key not in numbered}
 
@@ -130,7 +130,7 @@ def test_array_gives_the_events_of_its_lines(dialect: str, layout: str) -> None:
 
     found = check_recording(dialect, [Line(line) for line in lines], Context(stream="s"))
 
-    assert [told(event) for event in found] == [told(event) for event in wanted]
+    assert [without_position(event) for event in found] == [without_position(event) for event in wanted]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -197,8 +197,8 @@ def test_oversized_object_in_array_is_abandoned() -> None:
 
 def test_array_like_noise_is_unparsed_per_line() -> None:
     """A Node process that prints an array, between the lines of a stream."""
-    said = orjson.dumps(objects_of(SMALLEST["gemini-stream"])[0])
-    normalizer, found = run("gemini-stream", [b"[", b"  'a',", b"  'b'", b"]", said])
+    line = orjson.dumps(objects_of(SMALLEST["gemini-stream"])[0])
+    normalizer, found = run("gemini-stream", [b"[", b"  'a',", b"  'b'", b"]", line])
 
     assert normalizer.statistics.unparsed == 3
     assert normalizer.statistics.skipped == {"blank": 1}
@@ -214,9 +214,9 @@ def test_array_of_unknown_objects_is_unparsed_per_line() -> None:
 
 
 def test_auto_holds_long_object_within_its_limit() -> None:
-    """What `claude -p --output-format json --verbose | jq` prints begins with a list of tools."""
-    told = {"type": "system", "subtype": "init", "tools": [f"Tool{number}" for number in range(100)]}
-    lines = json.dumps([{**told, "session_id": "s", "uuid": "u"}], indent=2).encode().split(b"\n")
+    """The output of `claude -p --output-format json --verbose | jq` starts with a list of tools."""
+    init = {"type": "system", "subtype": "init", "tools": [f"Tool{number}" for number in range(100)]}
+    lines = json.dumps([{**init, "session_id": "s", "uuid": "u"}], indent=2).encode().split(b"\n")
     normalizer, found = run(AUTO, lines)
 
     assert normalizer.dialect == "claude-stream"

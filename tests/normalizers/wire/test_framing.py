@@ -1,4 +1,4 @@
-"""Bytes become lines, wherever the chunks are cut."""
+"""Bytes are split into lines, wherever chunks end."""
 
 import itertools
 
