@@ -25,7 +25,7 @@ from tooltap.normalizers.tools.payload import (
 )
 from tooltap.normalizers.tools.unified_diff import Hunk, hunks, split_files
 
-__all__ = ["RULES", "canonical_change"]
+__all__ = ["RULES"]
 
 _TYPES = {
     "add": "add",
@@ -50,10 +50,10 @@ def _patch_input(payload: Payload, raw_name: str) -> Payload:
 def _changes(payload: Payload) -> Payload:
     named = payload.get("changes") or payload.get("items")
     if isinstance(named, dict):
-        return {path: canonical_change(change) for path, change in named.items()}
+        return {path: _canonical_change(change) for path, change in named.items()}
     if isinstance(named, list):
         listed = [(first_text(change, PATH_KEYS), change) for change in objects(named)]
-        return {path: canonical_change(change) for path, change in listed if path is not None}
+        return {path: _canonical_change(change) for path, change in listed if path is not None}
     text = first_text(payload, _TEXT_KEYS)
     if text is not None:
         patched = parse_patch(text)
@@ -62,11 +62,11 @@ def _changes(payload: Payload) -> Payload:
                 file.path: {"type": file.kind, "unified_diff": file.text, "move_path": file.move_path}
                 for file in split_files(text)
             }
-        return {path: canonical_change(change) for path, change in patched.items()}
-    return {path: canonical_change({"type": "delete"}) for path in strings(payload.get("file_paths"))}
+        return {path: _canonical_change(change) for path, change in patched.items()}
+    return {path: _canonical_change({"type": "delete"}) for path in strings(payload.get("file_paths"))}
 
 
-def canonical_change(change: Any) -> Payload:
+def _canonical_change(change: Any) -> Payload:
     """Make the canonical change of one file from any provider's form."""
     if not isinstance(change, dict):
         return {"value": change}

@@ -16,7 +16,7 @@ from tooltap.normalizers.tools.payload import (
     nonblank,
 )
 
-__all__ = ["RULES", "unwrap_argv", "unwrap_command"]
+__all__ = ["RULES"]
 
 _SHELL = r"(?:\S*[/\\])?(?:bash|zsh|sh|dash|ksh|fish|powershell|pwsh)(?:\.exe)?"
 _FLAG = r"-(?:l?i?c|c?l|Command)"
@@ -30,13 +30,13 @@ _RETURN_CODE = re.compile(r"<return-code>\s*(\d+)\s*</return-code>", re.IGNORECA
 _OUTPUT = re.compile(r"<output>\s*(.*?)\s*</output>", re.IGNORECASE | re.DOTALL)
 
 
-def unwrap_command(command: str) -> str:
+def _unwrap_command(command: str) -> str:
     """`/bin/bash -lc "ls src"` -> `ls src`; any other command unchanged."""
     match = _WRAPPED.match(command)
     return _unquote(match[1]) if match else command
 
 
-def unwrap_argv(argv: list[str]) -> str:
+def _unwrap_argv(argv: list[str]) -> str:
     """The command of an argument list: the script of a shell, else the arguments, quoted if necessary."""
     if len(argv) == 3 and _SHELL_ALONE.match(argv[0]) and _FLAG_ALONE.match(argv[1]):
         return argv[2]
@@ -60,13 +60,13 @@ def _unquote_part(match: re.Match[str]) -> str:
 def _bash_input(payload: Payload, raw_name: str) -> Payload:
     command = next((payload[key] for key in ("command", "cmd", "argv", "items") if payload.get(key) is not None), None)
     if nonblank(command):
-        payload["command"] = unwrap_command(command)
+        payload["command"] = _unwrap_command(command)
     elif _all_strings(command):
-        payload["command"] = unwrap_argv(command)
+        payload["command"] = _unwrap_argv(command)
     elif isinstance(batch := payload.get("commands"), list):
         commands = [item.get("command") if isinstance(item, dict) else item for item in batch]
         if _all_strings(commands):
-            payload["commands"] = [unwrap_command(one) for one in commands]
+            payload["commands"] = [_unwrap_command(one) for one in commands]
             payload["command"] = "\n".join(payload["commands"])
     add_text(payload, "cwd", "workdir", "working_dir", "working_directory", "dir_path", "directory")
     return payload

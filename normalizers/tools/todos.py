@@ -19,7 +19,7 @@ from tooltap.normalizers.tools.payload import (
     objects,
 )
 
-__all__ = ["RULES", "canonical_todos"]
+__all__ = ["RULES"]
 
 _LIST_KEYS = ("todos", "newTodos", "items", "plan", "entries")
 _CONTENT_KEYS = ("content", "step", "title", "text", "subject", "description")
@@ -37,7 +37,7 @@ _STATUS = {
 """A provider's status without case, `-` and `_` -> canonical status."""
 
 
-def canonical_todos(items: list[Any]) -> list[Payload]:
+def _canonical_todos(items: list[Any]) -> list[Payload]:
     return [todo for todo in map(_todo, items) if todo is not None]
 
 
@@ -62,7 +62,7 @@ def _todos(payload: Payload, keys: tuple[str, ...]) -> list[Payload] | None:
     for key in keys:
         named = decode_json(payload.get(key))
         if isinstance(named, list):
-            return canonical_todos(named)
+            return _canonical_todos(named)
     return None
 
 
@@ -77,7 +77,7 @@ def _write_input(payload: Payload, raw_name: str) -> Payload:
 
 def _output(value: Any, raw_name: str) -> Payload:
     if isinstance(value, list) and not any("type" in block for block in objects(value)):
-        return {"todos": canonical_todos(value)}
+        return {"todos": _canonical_todos(value)}
     payload, text = keys_and_text(value, ("output",))
     decoded = decode_json(text)
     if isinstance(decoded, list):  # OpenCode returns the list as JSON

@@ -30,14 +30,14 @@ from tooltap.traces.drift.baselines import ENOUGH, UNKNOWN, Agent, Baseline, age
 from tooltap.traces.drift.shapes import Change, Shape, compare, has_key
 from tooltap.traces.recording.redact import Redactor
 
-__all__ = ["AgentSeen", "Drift", "Finding", "Report", "Severity"]
+__all__ = ["AgentTotals", "Drift", "Finding", "Report", "Severity"]
 
 MAX_FINDINGS = 300
 EAGER = 32
 """All of the first EAGER objects with the same keys are sampled, then …"""
 STRIDE = 17
 """… each STRIDEth. It is prime, so that lines that alternate periodically are not always skipped."""
-MAX_SEEN = 4_096
+MAX_KEY_SETS = 4_096
 """Different sets of keys that sampling distinguishes; objects with other keys are not sampled."""
 REGULARLY = 256
 MAX_AGENTS = 200
@@ -71,7 +71,7 @@ class Finding(msgspec.Struct, rename="camel"):
     """Examined lines or events that showed it."""
 
 
-class AgentSeen(msgspec.Struct, rename="camel"):
+class AgentTotals(msgspec.Struct, rename="camel"):
     """The totals of one version of an agent, over all its streams."""
 
     dialect: str
@@ -88,14 +88,14 @@ class AgentSeen(msgspec.Struct, rename="camel"):
 
 
 class Report(msgspec.Struct, rename="camel"):
-    agents: list[AgentSeen]
+    agents: list[AgentTotals]
     findings: list[Finding]
     """Alarms first."""
     omitted: int = 0
     """Findings beyond the limit, which are only counted."""
 
 
-class Known(msgspec.Struct):
+class KnownShapes(msgspec.Struct):
     """The shapes that the baselines hold for one version of an agent."""
 
     version: str | None = None
@@ -119,14 +119,14 @@ class Drift:
         self._baselines = baselines
         self.thorough = thorough
         self._on_new = on_new
-        self._known: dict[Agent, Known] = {}
-        self._agents: dict[Agent, AgentSeen] = {}
+        self._known: dict[Agent, KnownShapes] = {}
+        self._agents: dict[Agent, AgentTotals] = {}
         self._findings: dict[tuple[Agent, str, str], Finding] = {}
-        self._walked: dict[tuple[Agent, str], Shape] = {}
+        self._examined: dict[tuple[Agent, str], Shape] = {}
         """The merged shapes of all examined lines (key "") and payloads (by key). With them, `report` distinguishes a
         key that has vanished from a key that is missing only sometimes."""
-        self._sampled: dict[Any, int] = {}
-        self._seen: dict[Any, int] = {}
+        self._sampling: dict[Any, int] = {}
+        self._signatures: dict[Any, int] = {}
         self._omitted = 0
 
     def report(self) -> Report:
@@ -139,7 +139,7 @@ class Drift:
         """Downgrade a vanished key to a notice if some other line or payload still has it."""
         agent = Agent(finding.dialect, finding.provider, finding.version)
         key, _, path = finding.place.rpartition(" ")
-        if finding.kind == "vanished-key" and has_key(self._walked.get((agent, key), Shape()), path):
+        if finding.kind == "vanished-key" and has_key(self._examined.get((agent, key), Shape()), path):
             return msgspec.structs.replace(finding, severity="notice", text=f"{finding.text} (from some)")
         return finding
 
@@ -150,23 +150,23 @@ class Drift:
         if known.version is None or wanted is None:
             return []
         found = list(compare(wanted, shape))
-        if (agent, key) in self._walked or len(self._walked) < MAX_SEEN:
-            self._walked.setdefault((agent, key), Shape()).add(shape)
+        if (agent, key) in self._examined or len(self._examined) < MAX_KEY_SETS:
+            self._examined.setdefault((agent, key), Shape()).add(shape)
         return found
 
-    def seen(self, agent: Agent) -> AgentSeen:
+    def totals(self, agent: Agent) -> AgentTotals:
         """The totals of an agent. Agents beyond the limit share one entry."""
         if agent not in self._agents and len(self._agents) >= MAX_AGENTS:
             agent = Agent("…", "…", "…")
         if agent not in self._agents:
-            self._agents[agent] = AgentSeen(*agent, self.known(agent).version)
+            self._agents[agent] = AgentTotals(*agent, self.known(agent).version)
         return self._agents[agent]
 
-    def known(self, agent: Agent) -> Known:
+    def known(self, agent: Agent) -> KnownShapes:
         """The known shapes of an agent."""
         if agent not in self._known:
             if len(self._known) >= MAX_AGENTS:
-                return Known()
+                return KnownShapes()
             self._known[agent] = _known(self._baselines(agent.dialect), agent)
         return self._known[agent]
 
@@ -174,20 +174,20 @@ class Drift:
         """First stage of sampling: whether to look at the signature of an object with these top-level keys."""
         if self.thorough:
             return True
-        times = self._sampled.get(keys, 0) + 1
-        if times == 1 and len(self._sampled) >= MAX_SEEN:
+        times = self._sampling.get(keys, 0) + 1
+        if times == 1 and len(self._sampling) >= MAX_KEY_SETS:
             return False
-        self._sampled[keys] = times
+        self._sampling[keys] = times
         return times <= EAGER or times % STRIDE == 0
 
     def is_due(self, signature: Any) -> bool:
         """Second stage of sampling: whether to compare a value with this signature."""
         if self.thorough:
             return True
-        times = self._seen.get(signature, 0) + 1
-        if times == 1 and len(self._seen) >= MAX_SEEN:
+        times = self._signatures.get(signature, 0) + 1
+        if times == 1 and len(self._signatures) >= MAX_KEY_SETS:
             return False
-        self._seen[signature] = times
+        self._signatures[signature] = times
         return times & (times - 1) == 0 or times % REGULARLY == 0
 
     def add(self, agent: Agent, severity: Severity, kind: str, place: str, text: str, shown: str, first: str) -> None:
@@ -205,7 +205,7 @@ class Drift:
         self._on_new(finding)
 
 
-def _known(baselines: list[Baseline], agent: Agent) -> Known:
+def _known(baselines: list[Baseline], agent: Agent) -> KnownShapes:
     """Merge the baselines of all versions of an agent.
 
     Everything that any version had is known. Required is only what the nearest version always had; for an unknown
@@ -213,8 +213,8 @@ def _known(baselines: list[Baseline], agent: Agent) -> Known:
     """
     chosen = nearest(baselines, agent)
     if chosen is None:
-        return Known()
-    known = Known(chosen.agent.version, chosen.lines.copy())
+        return KnownShapes()
+    known = KnownShapes(chosen.agent.version, chosen.lines.copy())
     if agent.version != UNKNOWN and age(agent.version) < age(chosen.agent.version):
         known.lines.demand(inf)
     for baseline in [chosen, *(one for one in baselines if one is not chosen and one.agent[:2] == agent[:2])]:

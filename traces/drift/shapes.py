@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-__all__ = ["ANYTHING", "Change", "Shape", "brief", "compare", "example", "has_key", "render", "shape_of"]
+__all__ = ["Change", "Shape", "brief", "compare", "example", "has_key", "render", "shape_of"]
 
 ANYTHING = "…"
 """The type of a value below the maximum depth. It is compatible with everything."""

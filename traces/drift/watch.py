@@ -28,7 +28,7 @@ from tooltap.protocol.events import (
 )
 from tooltap.protocol.tapped import Direction
 from tooltap.traces.drift.baselines import UNKNOWN, Agent, normalizer_of
-from tooltap.traces.drift.drift import AgentSeen, Drift, Severity
+from tooltap.traces.drift.drift import AgentTotals, Drift, Severity
 from tooltap.traces.drift.payloads import fields_of, key_of, misfits, payload_of, payload_shape
 from tooltap.traces.drift.shapes import Change, example, shape_of
 from tooltap.traces.fixtures.keys import RawNames
@@ -79,7 +79,7 @@ class StreamWatch:
         self._names = RawNames()
         self._has_yielded = not YIELD.isdisjoint(normalizer.statistics.kinds)
         """Whether the stream has given something, or a failed turn explains why not."""
-        self._seen: AgentSeen | None = None
+        self._seen: AgentTotals | None = None
         self._dropped = 0
         self._accounted = (0, 0, 0)
         self._accounted = self._figures()
@@ -105,7 +105,7 @@ class StreamWatch:
         """Add what was counted since the last call to the agent's totals. The stream may name its agent late."""
         if self._normalizer.holds_lines:
             return
-        seen = self._drift.seen(self._agent())
+        seen = self._drift.totals(self._agent())
         if seen is not self._seen:
             if self._seen is not None:
                 self._seen.streams -= 1

@@ -310,7 +310,7 @@ def test_agents_are_only_asked_for_their_version(home: Path) -> None:
     assert reported["claude"] == Reported("ok", f"claude 2.1.330 {at}/claude: recorded", "")
     assert reported["codex"].level == "note"
     assert reported["codex"].text.startswith(f"codex 99.1.0 {at}/codex: newer than the newest recorded version, ")
-    assert "`tooltap drift`" in told["codex"].advice
+    assert "`tooltap drift`" in reported["codex"].advice
     assert reported["gemini"].text.endswith("does not print its version: it takes longer than 1 s")
     assert reported["opencode"].text.endswith("does not print its version: it takes longer than 1 s")
     assert reported["qwen"].text.endswith("does not print its version: it prints none")

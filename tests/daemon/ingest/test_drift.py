@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from tests.cli.command import here
 from tests.daemon.running import running
-from tests.traces.altering import FIXTURES, altered, rename
+from tests.traces.drift.altering import FIXTURES, altered, rename
 from tooltap.daemon.taps.stream_ids import recording_id
 from tooltap.traces.drift.drift import STRIDE, Drift
 from tooltap.traces.drift.shapes import Change

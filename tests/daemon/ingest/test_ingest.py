@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.command import CLAUDE
 from tests.daemon.publishing import NOW, daemon, events, journal_of, publish, tapped
-from tests.traces.tracing import writer_to
+from tests.traces.recording.tracing import writer_to
 from tooltap.daemon.journal.interface import Committed
 from tooltap.normalizers.core.items import Limits
 from tooltap.normalizers.stream.bounds import Produced

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.cli.command import here
-from tests.traces.altering import FIXTURES, altered, objects, pascal, rename, replaced
+from tests.traces.drift.altering import FIXTURES, altered, objects, pascal, rename, replaced
 from tooltap.traces.drift.baselines import Agent
 from tooltap.traces.drift.drift import MAX_AGENTS, MAX_FINDINGS, Drift
 
@@ -267,7 +267,7 @@ def test_findings_and_agents_are_bounded() -> None:
     for number in range(MAX_FINDINGS + 5):
         known.add(Agent("acp", "mine", "1"), "notice", "new-key", f"$.key{number}", "new", "{}", "s:1")
     for number in range(MAX_AGENTS + 5):
-        known.seen(Agent("acp", "mine", str(number))).streams += 1
+        known.totals(Agent("acp", "mine", str(number))).streams += 1
 
     report = known.report()
     assert (len(report.findings), report.omitted) == (MAX_FINDINGS, 5)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-FIXTURES = Path(__file__).parent.parent / "fixtures"
+FIXTURES = Path(__file__).parents[2] / "fixtures"
 CALLS = '{"type":"assistant","session_id":"s","parent_tool_use_id":null,"message":{"id":"m","content":[%s]}}\n'
 CALL = '{"type":"tool_use","id":"c1","name":"Bash","input":{"command":"ls"}}'
 

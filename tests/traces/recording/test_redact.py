@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tooltap.traces.recording.redact import MAX_STRING, RETAINED, Redactor
 
-FIXTURES = Path(__file__).parent.parent / "fixtures"
+FIXTURES = Path(__file__).parents[2] / "fixtures"
 RECORDINGS = sorted(FIXTURES.rglob("*.jsonl"))
 
 

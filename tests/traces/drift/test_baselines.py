@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import here
-from tests.traces.altering import FIXTURES, altered, rename
+from tests.traces.drift.altering import FIXTURES, altered, rename
 from tooltap.traces.drift.baselines import PACKAGED, Baseline, BaselineError, load
 
 CODEX = FIXTURES / "codex-exec" / "codex-0.169"

@@ -12,7 +12,7 @@ import pytest
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.traces.recording.streams import read_streams
 
-FIXTURES = Path(__file__).parent.parent / "fixtures"
+FIXTURES = Path(__file__).parents[2] / "fixtures"
 ODDITIES = FIXTURES / "tooltap-trace/tooltap-0.1/recorder-oddities.jsonl"
 PLAIN = FIXTURES / "gemini-stream/gemini-0.61.0/edit.jsonl"
 TAPPED = FIXTURES / "acp/gemini-0.61.0/edit.jsonl"

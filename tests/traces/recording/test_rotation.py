@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.traces.tracing import put, record, trace, writer_to
+from tests.traces.recording.tracing import put, record, trace, writer_to
 from tooltap.traces.recording.files import expand, next_rotated, parts
 from tooltap.traces.recording.reader import TraceReader
 

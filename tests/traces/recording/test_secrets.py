@@ -121,7 +121,7 @@ def test_harmless_text_is_not_masked(harmless: str) -> None:
 
 def test_recorded_streams_are_not_changed() -> None:
     """The fixtures hold no secrets, but many ids, hashes, JSON keys and source code."""
-    for path in (Path(__file__).parent.parent / "fixtures").rglob("*.jsonl"):
+    for path in (Path(__file__).parents[2] / "fixtures").rglob("*.jsonl"):
         for line in path.read_bytes().split(b"\n"):
             assert mask_secrets(line) is line
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from tests.cli.command import here
-from tests.traces.tracing import record, trace
+from tests.traces.recording.tracing import record, trace
 from tooltap.traces.checks.corpus import run
 from tooltap.traces.recording.files import parts
 from tooltap.traces.recording.reader import TraceReader
 
-FIXTURES = Path(__file__).parent.parent / "fixtures"
+FIXTURES = Path(__file__).parents[2] / "fixtures"
 TRACES = {
     "tooltap-trace": FIXTURES / "tooltap-trace" / "tooltap-0.1" / "three-agents.jsonl",
     "happier-trace": min((FIXTURES / "happier-trace").glob("*/*.jsonl")),

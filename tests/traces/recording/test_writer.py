@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.traces.tracing import put, record, trace, writer_to
+from tests.traces.recording.tracing import put, record, trace, writer_to
 from tooltap.traces.recording import writer as module
 from tooltap.traces.recording.reader import TraceReader
 from tooltap.traces.recording.record import Declared, TraceRecord
