@@ -33,8 +33,8 @@ DIALECTS = (
         tapped_with="`tooltap proxy -- AGENT`",
         arrives="streams text",
         omits="–; Gemini CLI reports no output of shell, read and search tools",
-        unproven="v2 and unstable updates, elicitations, terminals run by the client; "
-        "agents other than the recorded four",
+        unproven="v2 and unstable updates, elicitations, terminals run by the client; other agents than the "
+        "recorded four",
         endless="endless:lines",
     ),
 )

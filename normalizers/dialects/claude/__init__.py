@@ -67,7 +67,7 @@ DIALECTS = (
         arrives="streams text",
         omits="–; partials only with `--include-partial-messages`, permission requests only with the control "
         "protocol, no prompt that is given as an argument",
-        unproven="`redacted_thinking`, `conversation_reset`, control requests beyond the recorded, SDK notices",
+        unproven="`redacted_thinking`, `conversation_reset`, other control requests than the recorded, SDK notices",
         endless="endless:claude_stream",
     ),
     Dialect(

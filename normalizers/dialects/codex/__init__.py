@@ -82,7 +82,7 @@ DIALECTS = (
         arrives="streams blocks",
         omits="prompts, permission requests, cost; a refused approval leaves no trace, an interrupted run has "
         "no end, a changed file has only its path and the kind of change",
-        unproven="the generations before 0.120",
+        unproven="versions before 0.120",
         endless="endless:codex_exec",
     ),
     Dialect(
@@ -115,7 +115,7 @@ DIALECTS = (
         tapped_with="`tooltap serve --follow codex`",
         arrives="streams blocks",
         omits="permission requests, cost",
-        unproven="the generations before 0.120; forked sessions of users",
+        unproven="versions before 0.120; sessions forked by users",
         endless="endless:codex_rollout",
     ),
 )

@@ -36,7 +36,7 @@ DIALECTS = (
         tapped_with="`tooltap run -- cursor-agent -p --output-format stream-json …`",
         arrives="streams blocks",
         omits="permission requests, cost; not recorded yet",
-        unproven="all of it",
+        unproven="everything",
         takes_from=("claude-stream",),
         endless="endless:lines",
     ),

@@ -51,7 +51,7 @@ DIALECTS = (
         tapped_with="`tooltap gateway openai --upstream URL`",
         arrives="one burst; with `stream: true`: streams text",
         omits="permission requests; whether a command failed",
-        unproven="everything of ours: shapes from public recordings of many servers",
+        unproven="everything: shapes from public recordings of many servers",
         endless="endless:openai_chat",
     ),
     Dialect(
@@ -62,7 +62,7 @@ DIALECTS = (
         tapped_with="`tooltap gateway openai --upstream URL`",
         arrives="one burst; with `stream: true`: streams text",
         omits="–",
-        unproven="everything of ours: shapes from public recordings; by the schema alone `file_search_call`",
+        unproven="everything: shapes from public recordings; `file_search_call` only from the schema",
         endless="endless:openai_responses",
     ),
 )

@@ -24,7 +24,7 @@ DIALECTS = (
         tapped_with="`tooltap run -- vibe -p … --output streaming`",
         arrives="streams blocks",
         omits="tokens, cost; calls arrive with their results",
-        unproven="entries that grow, texts of failing commands, questions",
+        unproven="growing entries, texts of failing commands, questions",
         endless="endless:lines",
     ),
 )
