@@ -1,6 +1,6 @@
-"""The main job: recorded streams of every dialect go in from separate processes, one normalized stream comes out.
+"""The whole way: separate processes publish recorded streams of every dialect, and one normalized stream comes out.
 
-Everything is read back by plain `socket` code and compared with what the normalizers make of the same lines.
+The events are read with plain `socket` code and compared with what the normalizers make of the same lines.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tooltap.protocol.tapped import TappedLine, looks_tapped, read_tapped
 FIXTURES = Path(__file__).parent / "fixtures"
 PUBLISH = Path(__file__).parent / "publish.py"
 BY_RECEIPT = ("seq", "ts", "durationMs")
-"""What differs from one run to the next where a recording has no times."""
+"""Fields that differ between runs if a recording has no times."""
 
 
 class Recording(NamedTuple):
@@ -44,7 +44,7 @@ class Recording(NamedTuple):
         return "tapped" if looks_tapped(self.path.read_bytes().split(b"\n", 1)[0]) else "raw"
 
     def expected(self) -> list[dict[str, Any]]:
-        """The events of the stream, without what depends on when it is read."""
+        """The events of the stream, without fields that depend on the time."""
         normalizer = StreamNormalizer(Context(stream=self.stream))
         outputs = []
         for line in self.path.read_bytes().removesuffix(b"\n").split(b"\n"):
@@ -62,7 +62,7 @@ class Served(NamedTuple):
     daemon: DaemonProcess
     recordings: list[Recording]
     live: list[bytes]
-    """Every line a subscriber got that was there from the beginning."""
+    """Every line received by a subscriber that was connected from the start."""
 
 
 RECORDINGS = [Recording(path) for path in sorted(FIXTURES.glob("*/*/*.jsonl"))]
@@ -74,7 +74,7 @@ def timeless(event: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A daemon that all recordings have been published to, from a process for each agent, all at once."""
+    """A daemon to which all recordings have been published concurrently, by one process per agent."""
     agents: dict[Path, list[str]] = {}
     for recording in RECORDINGS:
         arguments = f"{recording.stream}={recording.framing}={recording.path}"
@@ -127,26 +127,26 @@ def test_every_dialect_has_recordings() -> None:
 
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=lambda one: one.stream)
-def test_what_was_published_is_what_the_normalizers_make_of_it(served: Served, recording: Recording) -> None:
+def test_events_match_the_normalizers(served: Served, recording: Recording) -> None:
     lines = replay(served, after="start", filter={"stream": [recording.stream]})
 
     assert [timeless(json.loads(line)) for line in lines] == recording.expected()
 
 
-def test_the_dialect_of_every_stream_was_told(served: Served) -> None:
+def test_dialect_of_every_stream_is_recognised(served: Served) -> None:
     with served.daemon.connect() as wire:
         found = {one["stream"]: one["dialect"] for one in wire.ask("stats")["perStream"]}
 
     assert found == {one.stream: one.dialect for one in served.recordings}
 
 
-def test_from_the_start_come_the_lines_that_came_live(served: Served) -> None:
+def test_replay_equals_live_events(served: Served) -> None:
     assert replay(served, after="start") == served.live
     seqs = [seq(line) for line in served.live]
     assert seqs == sorted(set(seqs))
 
 
-def test_a_resumed_subscription_goes_on_behind_its_cursor(served: Served) -> None:
+def test_subscription_resumes_after_cursor(served: Served) -> None:
     middle = len(served.live) // 2
     cursor = seq(served.live[middle - 1])
     with served.daemon.connect() as wire:
@@ -159,36 +159,36 @@ def test_a_resumed_subscription_goes_on_behind_its_cursor(served: Served) -> Non
 @pytest.mark.parametrize(
     ("key", "wanted"), [("kind", ["tool-call", "tool-result"]), ("provider", ["claude"]), ("kind", ["message"])]
 )
-def test_a_filtered_subscription_gives_those_lines_only(served: Served, key: str, wanted: list[str]) -> None:
+def test_filtered_subscription(served: Served, key: str, wanted: list[str]) -> None:
     lines = replay(served, after="start", filter={key: wanted})
 
     assert lines == [line for line in served.live if json.loads(line)[key] in wanted]
     assert lines
 
 
-def test_a_tool_is_found_under_its_canonical_and_its_own_name(served: Served) -> None:
+def test_tool_filter_matches_canonical_and_raw_name(served: Served) -> None:
     bash = replay(served, after="start", filter={"tool": ["Bash"], "kind": ["tool-call"]})
-    own = {json.loads(line)["input"]["_happy"]["rawToolName"] for line in bash}
+    raw_names = {json.loads(line)["input"]["_happy"]["rawToolName"] for line in bash}
 
     assert bash == [
         line for line in served.live if (one := json.loads(line))["kind"] == "tool-call" and one["name"] == "Bash"
     ]
-    for name in own:
+    for name in raw_names:
         assert replay(served, after="start", filter={"tool": [name], "kind": ["tool-call"]})
 
 
-def test_every_call_and_result_carries_happy_and_raw(served: Served) -> None:
+def test_every_call_and_result_has_happy_and_raw(served: Served) -> None:
     payloads = {"tool-call": "input", "tool-result": "output"}
     events = [json.loads(line) for line in served.live]
-    carried = [one[payloads[one["kind"]]] for one in events if one["kind"] in payloads]
+    found = [one[payloads[one["kind"]]] for one in events if one["kind"] in payloads]
 
-    assert carried
-    for payload in carried:
+    assert found
+    for payload in found:
         assert payload["_happy"]["canonicalToolName"]
         assert "_raw" in payload
 
 
-def test_it_ends_cleanly(served: Served) -> None:
+def test_daemon_exits_cleanly(served: Served) -> None:
     with Wire(served.daemon.path) as wire:
         assert wire.read()["latest"] == seq(served.live[-1])
     served.daemon.process.terminate()

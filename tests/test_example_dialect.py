@@ -1,4 +1,4 @@
-"""A dialect of somebody else's package: built, installed, found by its entry point, checked with the contract kit."""
+"""A dialect in another package: built, installed, found by its entry point, and checked with the contract kit."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ check_survives("acme-json", lines[::-1] * 2)
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that holds the package as an installer leaves it: a pure wheel, unpacked."""
+    """A folder with the package as installed: an unpacked pure wheel."""
     folder = tmp_path_factory.mktemp("acme")
     source = shutil.copytree(PACKAGE, folder / "source", ignore=shutil.ignore_patterns("__pycache__"))
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--skip-dependency-check"]
@@ -62,7 +62,7 @@ def recording(tmp_path: Path) -> Path:
 
 
 def run(command: list[str], *packages: Path) -> str:
-    """What a child process prints that has `packages` installed, too."""
+    """Run a command with `packages` installed, and return its output."""
     path = os.pathsep.join([*map(str, packages), *filter(None, [os.environ.get("PYTHONPATH")])])
     finished = subprocess.run(
         command, env=environment(PYTHONPATH=path), capture_output=True, text=True, timeout=TIMEOUT, check=False
@@ -77,7 +77,7 @@ def normalized(recording: Path, dialect: str, *packages: Path) -> list[dict[str,
 
 
 @pytest.mark.parametrize("dialect", ["acme-json", "auto"])
-def test_an_installed_dialect_is_used_by_name_and_recognised(dialect: str, installed: Path, recording: Path) -> None:
+def test_installed_dialect_is_found_by_name_and_recognised(dialect: str, installed: Path, recording: Path) -> None:
     events = normalized(recording, dialect, installed)
 
     assert {(event["dialect"], event["provider"], event["session"]) for event in events} == {
@@ -100,15 +100,15 @@ def test_an_installed_dialect_is_used_by_name_and_recognised(dialect: str, insta
     assert events[6]["outputTokens"] == 7
 
 
-def test_it_keeps_the_contract(installed: Path, recording: Path) -> None:
+def test_dialect_keeps_the_contract(installed: Path, recording: Path) -> None:
     run([sys.executable, "-W", "error", "-c", CHECK, str(recording)], installed)
 
 
-def test_without_the_package_nobody_knows_the_lines(recording: Path) -> None:
+def test_lines_are_unparsed_without_the_package(recording: Path) -> None:
     assert {event["kind"] for event in normalized(recording, "auto")} == {"unparsed"}
 
 
-def test_a_package_that_is_broken_costs_no_other_stream(recording: Path, installed: Path, tmp_path: Path) -> None:
+def test_broken_package_affects_no_other_stream(recording: Path, installed: Path, tmp_path: Path) -> None:
     information = tmp_path / "tooltap_broken-1.0.dist-info"
     information.mkdir()
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: tooltap-broken\nVersion: 1.0\n")
@@ -117,5 +117,5 @@ def test_a_package_that_is_broken_costs_no_other_stream(recording: Path, install
     assert {event["dialect"] for event in normalized(recording, "auto", installed, tmp_path)} == {"acme-json"}
 
 
-def test_the_example_stays_small() -> None:
+def test_example_is_small() -> None:
     assert len((PACKAGE / "tooltap_acme.py").read_text().splitlines()) < 80

@@ -36,8 +36,8 @@ SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComple
 def command(context: click.Context, shell: str) -> None:
     """Print a shell's completion script.
 
-    To enable it in every new shell, add the matching line below to the shell's startup file, or write the script to the
-    place from which the shell loads completions on demand:
+    To enable it in every new shell, add the shell's line from the examples to its startup file, or write the script to
+    the place from which the shell loads completions on demand:
 
     \b
     bash  ~/.local/share/bash-completion/completions/tooltap

@@ -45,7 +45,11 @@ POLL = 0.02
     metavar="FILE",
     help="A TOML file; options override it.  [default: tooltap.toml in the user's configuration directory]",
 )
-@click.option("--durability", type=click.Choice(["process", "power"]), help="What acknowledged lines survive.")
+@click.option(
+    "--durability",
+    type=click.Choice(["process", "power"]),
+    help="What acknowledged lines survive: a crash of the daemon, or a power failure.",
+)
 @click.option(
     "--follow",
     metavar="AGENT,…",

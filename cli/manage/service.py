@@ -95,7 +95,7 @@ def uninstall() -> None:
 @command.command("status", examples=("tooltap service status",))
 @click.pass_context
 def status(context: click.Context) -> None:
-    """Show whether the service is installed and running; exit code 1 if it is not running."""
+    """Show whether the service is installed and running. Exit code 1 if it is not running."""
     from tooltap.daemon.system.systemd import NAME, ask_systemctl, unit_path
 
     path = unit_path()

@@ -55,7 +55,7 @@ def command(context: click.Context, limit: int, as_json: bool, socket: Path | No
 @socket_option
 @click.pass_obj
 def remove(group_socket: Path | None, sessions: tuple[str, ...], socket: Path | None) -> None:
-    """Delete sessions from the journal, with their events and output bodies.
+    """Delete sessions from the journal: events, output bodies and stored lines.
 
     A session that is still being written is not deleted. Traces and the agents' own files are not changed.
     """

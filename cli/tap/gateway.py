@@ -48,7 +48,7 @@ def command() -> None:
     default=CONVERSATIONS,
     show_default=True,
     metavar="N",
-    help="Open conversations; beyond this number the least recently used one is ended.",
+    help="Maximum of open conversations; beyond it the least recently used one is ended.",
 )
 @click.option(
     "--idle",

@@ -1,7 +1,7 @@
-"""The `acme-json` dialect: what `acme --json` prints, an agent made up to show how a dialect is written.
+"""The `acme-json` dialect, an example: the output of the fictional agent `acme --json`.
 
-One object per line: `hello`, the user's `prompt`, what the model `says`, a `tool` and its `answer` by the tool's id,
-`done` at the end of the turn with the tokens made since `hello`; `ping` keeps the connection alive.
+Each line is an object: `hello`, the user's `prompt`, a text the model `says`, a call of a `tool` and its `answer` with
+the same id, `done` at the end of a turn with the tokens since `hello`, and `ping` to keep the connection alive.
 """
 
 from __future__ import annotations
