@@ -75,11 +75,12 @@ class Lines:
         """Whether the table has the kind, to read or to skip."""
         return isinstance(kind, str) and (kind in self._readers or kind in self.skip)
 
-    def read(self, parser: Any, value: Line, *more: Any, line: Line | None = None) -> Skip:
-        """Read an object by its kind. `line`: what is `unparsed` if it cannot be read, in place of the object.
+    def read(self, parser: Any, value: Line, *more: Any, kind: str | None = None, line: Line | None = None) -> Skip:
+        """Read an object by its kind. `kind`: the kind, if it is not in the object; `line`: what is `unparsed` if the
+        object cannot be read, in place of the object.
 
         `more` goes to the method behind the object."""
-        kind = value.get(self.key)
+        kind = value.get(self.key) if kind is None else kind
         if type(kind) is not str:
             return unparsed(parser, value if line is None else line)
         if kind in self.skip:

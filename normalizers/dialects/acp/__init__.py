@@ -10,13 +10,11 @@ __all__ = ["DIALECTS", "PRODUCT"]
 
 
 def _is_acp(value: dict[str, Any]) -> bool:
-    method = value.get("method")
-    params = value.get("params")
+    method, params, result = value.get("method"), value.get("params"), value.get("result")
     if isinstance(method, str):
         if method.startswith(("session/", "fs/", "terminal/")):
             return True
         return method == "initialize" and isinstance(params, dict) and "clientCapabilities" in params
-    result = value.get("result")
     if not isinstance(result, dict) or "id" not in value:
         return False
     return "agentCapabilities" in result or "stopReason" in result or ("sessionId" in result and "modes" in result)

@@ -1,114 +1,106 @@
-"""What the tool of an ACP call was called with.
+"""The tools of ACP calls: their names, and what they were called with.
 
-The raw input, where the agent sends it. Gemini CLI and others send none: then the input is what the title, the diffs
-and the locations say, and nothing more.
+The protocol has a kind and a title for each call, and only since recently a name. The input is the raw input, if the
+agent sends one. Gemini CLI and others do not: then it is what the title, the diffs and the locations state.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, NamedTuple
 
 import msgspec
 
 from tooltap.normalizers.dialects.acp.content import decoded, diffs, json_object, text_of
 from tooltap.normalizers.tools.names import canonical_name
-from tooltap.normalizers.wire.values import record, records, string
+from tooltap.normalizers.tools.tool_names import CANONICAL_TOOLS
+from tooltap.normalizers.wire.values import first_string, record, records, string
 
-__all__ = ["ToolUse", "read_input"]
+__all__ = ["ToolUse", "mcp_name", "raw_name", "read_input", "stated_name"]
 
 
 class ToolUse(msgspec.Struct, omit_defaults=True):
-    """What the updates of an open call have said so far, merged; `Call.memory` holds it between lines."""
+    """What the updates of an open call have stated so far, merged. `Call.memory` holds it between lines."""
 
     kind: str | None = None
     title: str | None = None
     raw_input: Any = None
     """None: the agent sent none."""
     content: list[Any] = []
-    """What the call showed before it ran: diffs, a description, an MCP call's arguments."""
+    """Shown before the call ran: diffs, a description, an MCP call's arguments."""
     locations: list[Any] = []
     running: str | None = None
-    """What it showed while it ran: the whole output so far."""
+    """Shown while the call ran: the whole output so far."""
     terminals: list[str] = []
     response: Any = None
-    """claude-agent-acp: the tool's own result object, which comes before the result."""
+    """claude-agent-acp: the tool's own result object, which arrives before the result."""
 
     @property
     def has_input(self) -> bool:
-        """Whether the agent has said what the tool was called with; `{}`, or a directory alone, is \"not yet\"."""
+        """Whether the agent has stated the input; `{}`, or a directory alone, means that it will."""
         raw = self.raw_input
-        said = bool(raw.keys() - {"cwd"}) if isinstance(raw, dict) else bool(raw)
-        return said or bool(diffs(self.content))
+        return bool(raw.keys() - {"cwd"} if isinstance(raw, dict) else raw) or bool(diffs(self.content))
 
 
-class ReadInput(msgspec.Struct, frozen=True):
-    value: Any
-    name: str | None = None
-    """The canonical name, where the wire says more than the raw name."""
+def read_input(use: ToolUse, name: str, mcp: str | None) -> tuple[Any, str | None]:
+    """The input of the call named `name`, and its canonical name if the wire states more than the raw name.
 
-
-def read_input(use: ToolUse, name: str, mcp: str | None) -> ReadInput:
-    """What the call named `name` was called with; `mcp`: its canonical name, if it is an MCP server's tool."""
+    `mcp`: its canonical name, if it is a tool of an MCP server."""
     raw = decoded(use.raw_input)
     if isinstance(raw, dict):
         if mcp is not None and isinstance(raw.get("invocation"), dict):
             raw = raw["invocation"]
         if (arguments := _arguments(raw, name, mcp)) is not None:
-            return ReadInput(arguments, mcp)
-        if raw.keys() - {"cwd"}:
-            return ReadInput(raw, mcp)
-    elif raw is not None:
-        return ReadInput(raw, mcp)
-    said = ReadInput(json_object(text_of(use.content)), mcp) if mcp is not None else _said(use, name, raw is None)
-    return ReadInput({**(raw or {}), **said.value}, said.name)
+            return arguments, mcp
+    is_stated = bool(raw.keys() - {"cwd"}) if isinstance(raw, dict) else raw is not None
+    if is_stated:
+        return raw, mcp
+    if mcp is not None:
+        return {**(raw or {}), **json_object(text_of(use.content))}, mcp
+    value, canonical = _read_shown(use, name, raw is None)
+    return {**(raw or {}), **value}, canonical
 
 
 def _arguments(raw: dict[str, Any], name: str, mcp: str | None) -> dict[str, Any] | None:
-    """The arguments of a raw input that names the tool beside them."""
+    """The arguments in a raw input that also names the tool."""
     for key in ("arguments", "args"):
         if key in raw and (mcp is not None or len(raw) == 1 or raw.get("tool") == name):
             return record(raw[key])
     return None
 
 
-def _said(use: ToolUse, name: str, never_sent: bool) -> ReadInput:
-    """What diffs, locations and, if the agent sends no raw input at all, title and description say."""
-    changes = [change for diff in diffs(use.content) for change in _changes(diff)]
-    if changes:
-        return _read_changes(changes, name)
+def _read_shown(use: ToolUse, name: str, never_sent: bool) -> tuple[dict[str, Any], str | None]:
+    """The input as the diffs and locations state it; if the agent sends no raw input at all, also the title."""
+    if changes := [change for diff in diffs(use.content) for change in _changes(diff)]:
+        shown, suggested = _read_changes(changes, name)
+        return shown, suggested if name in _NAMELESS else None
     canonical = canonical_name(name, {}, "")
-    value = {} if canonical == "Bash" else _read_locations(use)
+    paths = [path for item in records(use.locations) if (path := string(item.get("path")))]
+    value: dict[str, Any] = {}
+    if paths and canonical != "Bash":
+        value = {"file_paths": paths} if len(paths) > 1 else {"file_path": paths[0]}
     reader = _TITLES.get(canonical) or _TITLES.get(name)
     title = (use.title or "").removeprefix(f"{name}: ")
     is_command = canonical == "Bash" and _BACKTICKS.fullmatch(title)
     if reader is not None and (never_sent or is_command) and title not in ("", name):
-        value |= reader(msgspec.structs.replace(use, title=title))
-    return ReadInput(value)
-
-
-def _read_locations(use: ToolUse) -> dict[str, Any]:
-    paths = [path for item in records(use.locations) if (path := string(item.get("path")))]
-    if len(paths) > 1:
-        return {"file_paths": paths}
-    return {"file_path": paths[0]} if paths else {}
+        value |= reader(title, use)
+    return value, None
 
 
 # -- diffs ----------------------------------------------------------------------------------------------------------
-
 
 _NAMELESS = ("edit", "other", "unknown")
 """Raw names that are only a kind."""
 _PATCH_KINDS = {"modify": "update", "move": "update", "copy": "add"}
 
 
-class Change(msgspec.Struct, frozen=True):
+class Change(NamedTuple):
     """One change of one file."""
 
     path: str
     kind: str
-    """add, update, delete, or what else the agent calls it."""
+    """add, update, delete, or another word of the agent."""
     old: str | None = None
     new: str | None = None
     moved_from: str | None = None
@@ -129,25 +121,22 @@ def _changes(diff: dict[str, Any]) -> list[Change]:
     ]
 
 
-def _read_changes(changes: list[Change], name: str) -> ReadInput:
-    """The diffs as the input of their tool; where the wire has only a kind, they say which tool that is."""
-    only_kind = name in _NAMELESS
+def _read_changes(changes: list[Change], name: str) -> tuple[dict[str, Any], str]:
+    """The diffs as the input of the tool `name`, and the canonical name that they suggest."""
     first = changes[0]
     is_whole_patch = len({change.path for change in changes}) > 1 or (first.old is None and first.new is None)
     if is_whole_patch or canonical_name(name, {}, "") == "Patch":
-        return ReadInput({"changes": _patch_entries(changes)}, "Patch" if only_kind else None)
+        return {"changes": _patch_entries(changes)}, "Patch"
     if len(changes) > 1:
-        edits = [_edit(change) for change in changes]
-        return ReadInput({"file_path": first.path, "edits": edits}, "MultiEdit" if only_kind else None)
+        return {"file_path": first.path, "edits": [_edit(change) for change in changes]}, "MultiEdit"
     if first.kind == "delete":
-        return ReadInput({"file_path": first.path}, "Delete" if only_kind else None)
-    whole = {"file_path": first.path, "content": first.new or ""}
+        return {"file_path": first.path}, "Delete"
+    written = {"file_path": first.path, "content": first.new or ""}
     edit = {"file_path": first.path, **_edit(first)}
     is_new = not first.old and first.kind not in ("update", "modify")
-    if only_kind:
-        return ReadInput(whole, "Write") if is_new else ReadInput(edit, "Edit")
-    is_written = canonical_name(name, whole if is_new else edit, "") == "Write"
-    return ReadInput(whole if is_written else edit)
+    if name not in _NAMELESS:
+        is_new = canonical_name(name, written if is_new else edit, "") == "Write"
+    return (written, "Write") if is_new else (edit, "Edit")
 
 
 def _edit(change: Change) -> dict[str, Any]:
@@ -189,11 +178,11 @@ _URL = re.compile(r"https?://[^\s\"'<>]+")
 _PATTERN = re.compile(r"'(?P<pattern>.*?)'(?: in (?P<include>.+?))?(?: within (?P<path>.+))?", re.DOTALL)
 
 
-def _command(use: ToolUse) -> dict[str, Any]:
+def _command(title: str, use: ToolUse) -> dict[str, Any]:
     """Gemini CLI 0.61: the title is the command, the text `[current working directory /ws] (what it is for)`; older
-    versions have both in the title. Others put the command in backticks; Hermes cuts it short there, and has the whole
+    versions have both in the title. Others put the command in backticks; Hermes truncates it there, and has the whole
     of it in the text, after `$ `."""
-    title, text = use.title or "", text_of(use.content) or ""
+    text = text_of(use.content) or ""
     if use.kind is None:
         return {}
     if use.kind != "execute":  # codex-acp shows a command that reads as `Read file 'src/app.py'`, without the command
@@ -204,35 +193,36 @@ def _command(use: ToolUse) -> dict[str, Any]:
     command = title[: note.start()] if note else title
     if quoted := _BACKTICKS.fullmatch(command):
         command = quoted["command"]
-    note = note or _SHELL_NOTE.fullmatch(text)
-    said = {key: value for key, value in note.groupdict().items() if value} if note else {}
-    return {"command": command, **said}
+    return {"command": command, **_groups(note or _SHELL_NOTE.fullmatch(text))}
 
 
-def _pattern(use: ToolUse) -> dict[str, Any]:
+def _pattern(title: str, use: ToolUse) -> dict[str, Any]:
     """Gemini CLI: `'greet' in *.py within src`."""
-    found = _PATTERN.fullmatch(use.title or "")
-    return {key: value for key, value in found.groupdict().items() if value} if found else {}
+    return _groups(_PATTERN.fullmatch(title))
 
 
-def _query(use: ToolUse) -> dict[str, Any]:
+def _query(title: str, use: ToolUse) -> dict[str, Any]:
     """Gemini CLI: `Searching the web for: "fixture page answer"`."""
-    found = _QUOTED.search(use.title or "")
+    found = _QUOTED.search(title)
     return {"query": found[1]} if found else {}
 
 
-def _page(use: ToolUse) -> dict[str, Any]:
+def _page(title: str, use: ToolUse) -> dict[str, Any]:
     """Gemini CLI: `Processing URLs and instructions from prompt: "Summarise http://…"`."""
-    url, prompt = _URL.search(use.title or ""), _QUOTED.search(use.title or "")
+    url, prompt = _URL.search(title), _QUOTED.search(title)
     return {**({"url": url[0]} if url else {}), **({"prompt": prompt[1]} if prompt else {})}
 
 
-def _directory(use: ToolUse) -> dict[str, Any]:
+def _directory(title: str, use: ToolUse) -> dict[str, Any]:
     """Gemini CLI: the title of `list_directory` is the path."""
-    return {"path": use.title}
+    return {"path": title}
 
 
-_TITLES: dict[str, Callable[[ToolUse], dict[str, Any]]] = {
+def _groups(found: re.Match[str] | None) -> dict[str, Any]:
+    return {key: value for key, value in found.groupdict().items() if value} if found else {}
+
+
+_TITLES: dict[str, Callable[[str, ToolUse], dict[str, Any]]] = {
     "Bash": _command,
     "Grep": _pattern,
     "Glob": _pattern,
@@ -241,4 +231,112 @@ _TITLES: dict[str, Callable[[ToolUse], dict[str, Any]]] = {
     "fetch": _page,
     "list_directory": _directory,
 }
-"""Canonical or raw name -> what its title says."""
+"""Canonical or raw name -> reader of the title, without the tool's name."""
+
+
+# -- names ----------------------------------------------------------------------------------------------------------
+
+DEFAULT_KIND = "other"
+"""The protocol's default."""
+_KINDS = ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", DEFAULT_KIND)
+
+_ID_NAMES = (
+    # Gemini CLI: `read_file__read_file_1795293973564_0`, a tool's name, `__`, and the model's id or a synthetic one.
+    re.compile(r"(?P<name>.+?)__(?P=name)_\d"),
+    re.compile(r"(?P<name>[a-z][a-z0-9]*(?:_[a-z0-9]+)*)__"),
+    # Before 0.50: `run_shell_command-1769335045695`.
+    re.compile(r"(?P<name>[A-Za-z][\w.]*)-\d{12,}"),
+)
+_WORD = re.compile(r"[A-Za-z_][\w-]*")
+# Kimi `Shell: ls`, Hermes `patch (replace): a.py`.
+_NAMED_TITLE = re.compile(r"(?P<name>[A-Za-z_]\w*)(?: \([^)]*\))?: .")
+_MCP_TITLES = {
+    "mcp.": re.compile(r"mcp\.(?P<server>[^.\s]+)\.(?P<tool>\S+)"),  # codex-acp 2.6.0
+    "Tool: ": re.compile(r"Tool: (?P<server>[^/\s]+)/(?P<tool>\S+)"),  # codex-acp before 1.0
+    " MCP Server)": re.compile(r"(?P<tool>\S+) \((?P<server>.+) MCP Server\)"),  # Gemini CLI
+    " (MCP)": re.compile(r"(?P<server>.+) - (?P<tool>\S+) \(MCP\)"),  # Claude Code
+}
+"""A part of a title -> the form of the whole title."""
+_ANNOUNCED_TITLE = re.compile(r"(?P<server>.+?) - (?P<tool>[\w.-]+)")
+_NOT_IN_WORDS = re.compile(r"\W")
+
+
+def stated_name(update: dict[str, Any]) -> str | None:
+    """The name in an update: its own field, else one in a vendor's `_meta` or beside the arguments in the raw input."""
+    return next((name for owner, key in _name_places(update) if (name := first_string(owner, key))), None)
+
+
+def _name_places(update: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
+    yield update, "name"
+    if meta := record(update.get("_meta")):
+        owners = [meta, *records(list(meta.values()))]
+        owners += [record(owner.get("toolCall")) for owner in owners]  # goose
+        yield from ((owner, key) for owner in owners for key in ("toolName", "tool_name"))
+        yield record(meta.get("x.ai/tool")), "name"  # Grok
+    raw = record(update.get("rawInput"))
+    yield raw, "_toolName"  # Cursor
+    if isinstance(raw.get("arguments"), dict) and "server" not in raw:
+        yield raw, "tool"  # Hermes, in permission requests
+
+
+def raw_name(update: dict[str, Any], call_id: str) -> str:
+    """The agent's name for the tool of a call, read from the update that opens the call."""
+    title = string(update.get("title")) or ""
+    kind = string(update.get("kind")) or DEFAULT_KIND
+    return stated_name(update) or _name_in_id(call_id) or _name_in_title(title, kind, update) or kind
+
+
+def _name_in_id(call_id: str) -> str | None:
+    return next((found["name"] for pattern in _ID_NAMES if (found := pattern.match(call_id))), None)
+
+
+def _name_in_title(title: str, kind: str, update: dict[str, Any]) -> str | None:
+    """A title in the form of an MCP call; or a known name before a colon; or one word that cannot be an argument.
+
+    OpenCode's first title is the tool's name, while the input is empty except for the directory. When it replays a
+    session, the input is whole and the title is an argument.
+    """
+    if _match_mcp_title(title) is not None:
+        return title
+    named = _NAMED_TITLE.match(title)
+    if named and canonical_name(named["name"], {}, "") in CANONICAL_TOOLS:
+        return named["name"]
+    raw_input = update.get("rawInput")
+    not_yet = isinstance(raw_input, dict) and not raw_input.keys() - {"cwd"}
+    return title if _WORD.fullmatch(title) and (not_yet or kind == DEFAULT_KIND) else None
+
+
+def mcp_name(name: str, title: str, raw_input: Any, servers: Collection[str]) -> str | None:
+    """`mcp__<server>__<tool>`, if the wire or the name of an announced server shows where to split."""
+    raw = record(raw_input)
+    owner = record(raw.get("invocation")) or raw
+    for server_key, tool_key in (("server", "tool"), ("providerIdentifier", "toolName")):  # Codex; Cursor
+        server, tool = owner.get(server_key), owner.get(tool_key)
+        if isinstance(server, str) and isinstance(tool, str):
+            return _joined(server, tool)
+    if found := _match_mcp_title(name, title):
+        return _joined(found["server"], found["tool"])
+    announced = _ANNOUNCED_TITLE.fullmatch(title) if name in _KINDS else None
+    if announced and announced["server"] in servers:
+        return _joined(announced["server"], announced["tool"])
+    if name.startswith("mcp__") or canonical_name(name, {}, "") != name:
+        return None
+    rest = name.removeprefix("mcp_")
+    spelled = _NOT_IN_WORDS.sub("_", rest)  # as agents may spell a server's name in a tool's
+    for server in sorted(servers, key=len, reverse=True):
+        prefix = _NOT_IN_WORDS.sub("_", server) + "_"
+        if spelled.startswith(prefix) and (called := rest[len(prefix) :].removeprefix("_")):
+            return _joined(server, called)
+    return None
+
+
+def _match_mcp_title(*titles: str) -> re.Match[str] | None:
+    for sign, pattern in _MCP_TITLES.items():
+        for title in titles:
+            if sign in title and (found := pattern.fullmatch(title)):
+                return found
+    return None
+
+
+def _joined(server: str, tool: str) -> str:
+    return f"mcp__{server}__{tool}"

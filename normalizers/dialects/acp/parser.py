@@ -1,71 +1,57 @@
 """ACP, the Agent Client Protocol: JSON-RPC between an editor and an agent, both directions or the agent's side alone.
 
 Learned from Gemini CLI 0.61, OpenCode 1.18, claude-agent-acp 0.100 and codex-acp 2.6, and from the protocol's schemas
-(v1, v2 and what is marked unstable in SDK 2.4). A turn runs from a `session/prompt` to its answer; v2 says `idle`
+(v1, v2 and what is marked unstable in SDK 2.4). A turn runs from a `session/prompt` to its answer; v2 states `idle`
 instead. Where only the agent's side is on the wire, content opens a turn and an answer with a stop reason ends it.
 
-This page reads the messages and ties answers to requests; what they mean is in `acp_sessions` (set-up, changes, usage),
-`acp_tools` (calls), `acp_permissions`, `acp_terminals` and `acp_plans`.
+This module ties answers to requests, and reads messages. The rest is read in `sessions` (set-up, changes, usage),
+`calls`, `asking` (permissions) and `terminals`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
+from tooltap.normalizers.core.bounded import keep_newest
 from tooltap.normalizers.core.calls_state import Call
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.parser import WITH_EVENTS, Parser, skip
+from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import State
-from tooltap.normalizers.dialects.acp.content import read_prompt
-from tooltap.normalizers.dialects.acp.permissions import Asking
-from tooltap.normalizers.dialects.acp.plans import Plans
+from tooltap.normalizers.dialects.acp.asking import Asking, id_in
+from tooltap.normalizers.dialects.acp.calls import ToolCalls
+from tooltap.normalizers.dialects.acp.content import attach, is_block, read_prompt
+from tooltap.normalizers.dialects.acp.emitter import AcpEmitter
 from tooltap.normalizers.dialects.acp.sessions import Sessions
-from tooltap.normalizers.dialects.acp.state import ASKED, AcpState, Asked, keep_newest
+from tooltap.normalizers.dialects.acp.state import AcpState, Asked
 from tooltap.normalizers.dialects.acp.terminals import Terminals
-from tooltap.normalizers.dialects.acp.tools import ToolCalls
-from tooltap.normalizers.dialects.acp.turns import Turns
-from tooltap.normalizers.dialects.acp.updates import Updates
 from tooltap.normalizers.wire.values import record, string
-from tooltap.protocol.events import Message, Notice, OutputRef, SessionEvent
-from tooltap.protocol.tapped import Direction
+from tooltap.protocol.events import Message, Notice, OutputRef, Reasoning
 
 __all__ = ["Acp"]
 
 CLIENT = "in"
 AGENT = "out"
+ASKED = 1_024
+CHILDREN = 256
 
-_ADMINISTRATION = {
-    "authenticate": "auth",
-    "logout": "auth",
-    "auth/login": "auth",
-    "auth/logout": "auth",
-    "auth/status": "auth",
-    "auth/status_update": "auth",
-    "_auth/status_update": "auth",
-    "elicitation/complete": "request",
-    "fs/read_text_file": "client-fs",
-    "fs/write_text_file": "client-fs",
-    "mcp/connect": "client-mcp",
-    "mcp/disconnect": "client-mcp",
-    "mcp/message": "client-mcp",
-    "providers/disable": "administration",
-    "providers/list": "administration",
-    "providers/set": "administration",
-    "session/archive": "administration",
-    "session/delete": "administration",
-    "session/list": "administration",
-    "session/status": "administration",
-    "session/unarchive": "administration",
-    "terminal/cancel": "client-terminal",
-    "terminal/kill": "client-terminal",
-    "terminal/release": "client-terminal",
-    "tool_call/cancel": "request",
+_SKIPPED = {
+    method: reason
+    for reason, *methods in (
+        ("administration", "providers/disable", "providers/list", "providers/set"),
+        ("administration", "session/archive", "session/delete", "session/list", "session/status", "session/unarchive"),
+        ("auth", "authenticate", "logout", "auth/login", "auth/logout"),
+        ("auth", "auth/status", "auth/status_update", "_auth/status_update"),
+        ("client-fs", "fs/read_text_file", "fs/write_text_file"),
+        ("client-mcp", "mcp/connect", "mcp/disconnect", "mcp/message"),
+        ("client-terminal", "terminal/cancel", "terminal/kill", "terminal/release"),
+        ("request", "elicitation/complete", "tool_call/cancel"),
+    )
+    for method in methods
 }
-"""Method -> the reason for which it and its answer give no event."""
-
+"""Method -> why it and its answer are skipped."""
 _AGENT_METHODS = (
     "session/update",
     "session/request_permission",
@@ -75,8 +61,7 @@ _AGENT_METHODS = (
     "_auth/",
     "auth/s",
 )
-"""How methods begin that an agent calls; all others are a client's."""
-
+"""Beginnings of the methods that an agent calls; a client calls all others."""
 _SHAPES = (
     ("stopReason", AGENT, "session/prompt"),
     ("outcome", CLIENT, "session/request_permission"),
@@ -88,188 +73,113 @@ _SHAPES = (
     ("modes", AGENT, "session/load"),
     ("configOptions", AGENT, "session/load"),
 )
-"""Key of an answer -> who answers, and the method it answers, where the request is not on the wire."""
+"""Key of an answer -> who answers, and the method, if the request is not on the wire."""
 
 
-class Acp(Parser):
-    dialect: ClassVar[str] = "acp"
-    protocol: ClassVar[str] = "acp"
-    default_provider: ClassVar[str] = "acp"
-    SKIPS: ClassVar[frozenset[str]] = frozenset(
-        {
-            "administration",
-            "answer",
-            "auth",
-            "blank",
-            "client-fs",
-            "client-mcp",
-            "client-terminal",
-            "duplicate-result",
-            "echo",
-            "handshake",
-            "late-update",
-            "lost",
-            "partial",
-            "request",
-            "unchanged",
-        }
+class Acp(AcpEmitter, Parser):
+    dialect = protocol = default_provider = "acp"
+    SKIPS = frozenset({"echo", "late-update", "partial"})
+    request = Lines(
+        "method", _SKIPPED, _sessions=Sessions.request, _asking=Asking.request, _terminals=Terminals.request
     )
-    state_type: ClassVar[type[State]] = AcpState
+    """Its methods get the parameters, and the key of the request in the state."""
+    answer = Lines(
+        "method",
+        {**_SKIPPED, "$/cancel_request": "answer", "session/cancel": "answer"},
+        _sessions=Sessions.answer,
+        _asking=Asking.answer,
+        _terminals=Terminals.answer,
+    )
+    """Its methods get the result, the request and its key."""
+    update = Lines("sessionUpdate", _sessions=Sessions.update, _tools=ToolCalls.update, _terminals=Terminals.update)
+    state_type = AcpState
     state: AcpState
 
     def __init__(self, context: Context, state: State | None = None) -> None:
         super().__init__(context, state)
-        self.terminals = Terminals(self)
-        self.plans = Plans(self)
-        self.tools = ToolCalls(self, self.terminals, self.plans)
-        self.sessions = Sessions(self)
-        self.turns = Turns(self, self.sessions)
-        self.asking = Asking(self, self.tools)
-        self.updates = Updates(self, self.sessions, self.turns, self.tools, self.asking, self.terminals, self.plans)
-
-    def read(self, value: dict[str, Any], direction: Direction | None) -> str:
-        method = value.get("method")
-        if isinstance(method, str):
-            is_agents = direction == AGENT if direction is not None else method.startswith(_AGENT_METHODS)
-            return self._message(value, method, record(value.get("params")), AGENT if is_agents else CLIENT)
-        if "id" in value and ("result" in value or "error" in value):
-            return self._answer(value, direction)
-        return self.unparsed("unknown-type", value)
+        self._sessions = Sessions(self)
+        self._terminals = Terminals(self)
+        self._tools = ToolCalls(self, self._terminals)
+        self._asking = Asking(self, self._tools)
 
     def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
-        return self.tools.unfinished(call)
+        return self._tools.unfinished(call)
+
+    def read(self, value: Line) -> Skip:
+        method = value.get("method")
+        if isinstance(method, str):
+            return self._read_request(value, method, record(value.get("params")))
+        if "id" in value and ("result" in value or "error" in value):
+            return self._read_answer(value)
+        return self.unparsed("unknown-type", value)
 
     # -- requests and notifications -----------------------------------------------------------------------------
 
-    def _message(self, value: dict[str, Any], method: str, params: dict[str, Any], side: str) -> str:
+    def _read_request(self, value: Line, method: str, params: Line) -> Skip:
+        is_agents = self.direction == AGENT if self.direction is not None else method.startswith(_AGENT_METHODS)
+        side = AGENT if is_agents else CLIENT
         self.state.hears_client = self.state.hears_client or side == CLIENT
-        self.sessions.enter(params.get("sessionId"))
-        key = f"{side}:{_id_of(value)}" if "id" in value else None
+        self.enter_session(params.get("sessionId"))
         if method == "session/update":
-            return self.updates.read(params) or self.unparsed("unknown-type", value)
-        handler = self._REQUESTS.get(method)
-        reason = _ADMINISTRATION.get(method)
-        if key is not None:
-            self._ask(key, method)
-        if handler is not None:
-            return handler(self, params, key or "")
-        return skip(reason) if reason is not None else self.unparsed("unknown-type", value)
+            update = record(params.get("update"))
+            if parent := string(record(record(update.get("_meta")).get("claudeCode")).get("parentToolUseId")):
+                self.agent = self.parent = parent
+            return self.update.read(self, update, line=value)
+        key = ""
+        if "id" in value:
+            key = f"{side}:{_id_of(value)}"
+            self.state.asked.pop(key, None)
+            self.state.asked[key] = Asked(method, self.session)
+            keep_newest(self.state.asked, ASKED)
+        return self.request.read(self, params, key, kind=method, line=value)
 
-    def _ask(self, key: str, method: str) -> None:
-        self.state.asked.pop(key, None)
-        self.state.asked[key] = Asked(method, self.session)
-        keep_newest(self.state.asked, ASKED)
-
-    def _expect(self, key: str, **params: Any) -> None:
-        """What the answer to this request will confirm."""
-        if key in self.state.asked:
-            self.state.asked[key].params = params
-
-    def _initialize(self, params: dict[str, Any], key: str) -> str:
-        return skip("handshake")
-
-    def _set_up_session(self, params: dict[str, Any], key: str) -> str:
-        self._expect(key, **self.sessions.set_up(params))
-        return WITH_EVENTS
-
-    def _load_session(self, params: dict[str, Any], key: str) -> str:
-        if isinstance(params.get("sessionId"), str):
-            self.sessions.info.loading = True
-        return self._set_up_session(params, key)
-
-    def _prompt(self, params: dict[str, Any], key: str) -> str:
-        turn = self.turns.begin()
+    @request("session/prompt")
+    def _prompt(self, params: Line, key: str) -> None:
+        turn = self.begin_prompted_turn()
         if key in self.state.asked:
             self.state.asked[key].turn = turn
         text, attachments = read_prompt(self, params.get("prompt"))
-        self.emit(Message, role="user", text=text, attachments=attachments or None)
-        return WITH_EVENTS
+        self.emit(Message, role="user", text=text, attachments=attachments)
 
-    def _cancel(self, params: dict[str, Any], key: str) -> str:
-        self.sessions.info.stopping = self.turn is not None
-        self.emit(Notice, level="info", code="interrupt", text="The client cancelled the turn.")
-        return WITH_EVENTS
+    @request("session/cancel")
+    def _cancel(self, params: Line, key: str) -> None:
+        self.info.stopping = self.turn is not None
+        self.notice("interrupt", "The client cancelled the turn.")
 
-    def _cancel_request(self, params: dict[str, Any], key: str) -> str:
+    @request("$/cancel_request")
+    def _cancel_request(self, params: Line, key: str) -> Skip:
         """One side no longer wants the answer to its request."""
         asked_id = _id_of({"id": params.get("requestId")})
         if self.permissions.is_pending(asked_id):
-            return self.asking.refused(asked_id, None)
+            self.permissions.answer(asked_id, "cancelled")
+            return None
         asked = self.state.asked.get(f"{CLIENT}:{asked_id}")
         if asked is None or asked.method != "session/prompt" or asked.session is None:
-            return skip("request")
-        self.sessions.enter(asked.session)
-        return self._cancel(params, key)
-
-    def _change(self, params: dict[str, Any], key: str) -> str:
-        """A client's wish to change the session's mode, model, title or an option; the answer makes it so."""
-        self._expect(key, **self.sessions.wished(params))
-        return skip("request")
-
-    def _close_session(self, params: dict[str, Any], key: str) -> str:
-        return skip("request")
-
-    def _request_permission(self, params: dict[str, Any], key: str) -> str:
-        self.turns.ensure()
-        return self.asking.permission(_id_in(key), params)
-
-    def _request_elicitation(self, params: dict[str, Any], key: str) -> str:
-        return self.asking.elicitation(_id_in(key), params)
-
-    def _terminal_request(self, params: dict[str, Any], key: str) -> str:
-        self._expect(key, terminal=params.get("terminalId"))
-        return skip("client-terminal")
-
-    _REQUESTS: ClassVar[dict[str, Callable[[Acp, dict[str, Any], str], str]]] = {
-        "$/cancel_request": _cancel_request,
-        "elicitation/create": _request_elicitation,
-        "initialize": _initialize,
-        "session/cancel": _cancel,
-        "session/close": _close_session,
-        "session/elicitation": _request_elicitation,
-        "session/fork": _set_up_session,
-        "session/load": _load_session,
-        "session/new": _set_up_session,
-        "session/prompt": _prompt,
-        "session/request_permission": _request_permission,
-        "session/resume": _load_session,
-        "session/set_config_option": _change,
-        "session/set_mode": _change,
-        "session/set_model": _change,
-        "session/set_title": _change,
-        "terminal/create": _terminal_request,
-        "terminal/output": _terminal_request,
-        "terminal/wait_for_exit": _terminal_request,
-    }
+            return "request"
+        self.enter_session(asked.session)
+        self._cancel(params, key)
+        return None
 
     # -- answers ------------------------------------------------------------------------------------------------
 
-    def _answer(self, value: dict[str, Any], direction: Direction | None) -> str:
-        result = record(value.get("result"))
-        key, asked = self._asked(_id_of(value), result, direction)
-        error = value.get("error")
-        if asked is None and isinstance(error, dict) and direction != CLIENT:
+    def _read_answer(self, value: Line) -> Skip:
+        result, error = record(value.get("result")), value.get("error")
+        key, asked = self._asked(_id_of(value), result)
+        if asked is None and isinstance(error, dict) and self.direction != CLIENT:
             asked = Asked("session/prompt" if self.turn is not None else "")
         if asked is None:
-            return skip("answer")
-        self.sessions.enter(asked.session)
+            return "answer"
+        self.enter_session(asked.session)
         if isinstance(error, dict):
             return self._error(asked, key, error)
-        handler = self._ANSWERS.get(asked.method)
-        if handler is not None:
-            return handler(self, asked, key, result)
-        if asked.method in self._REQUESTS:
-            return skip("answer")
-        reason = _ADMINISTRATION.get(asked.method)
-        return skip(reason) if reason is not None else self.unparsed("unknown-type", value)
+        return self.answer.read(self, result, asked, key, kind=asked.method, line=value)
 
-    def _asked(self, answer_id: str, result: dict[str, Any], direction: Direction | None) -> tuple[str, Asked | None]:
-        """The request an answer belongs to. Both sides number theirs from zero."""
+    def _asked(self, answer_id: str, result: Line) -> tuple[str, Asked | None]:
+        """The request that an answer belongs to. Both sides number theirs from zero."""
         shape = next(((side, method) for name, side, method in _SHAPES if name in result), None)
-        if direction is not None:
-            askers = [AGENT if direction == CLIENT else CLIENT]
-        elif shape is not None:
-            askers = [AGENT if shape[0] == CLIENT else CLIENT]
+        answerer = self.direction or (shape[0] if shape is not None else None)
+        if answerer is not None:
+            askers = [AGENT if answerer == CLIENT else CLIENT]
         else:
             askers = [CLIENT, AGENT] if self.state.hears_client else [CLIENT]
         for asker in askers:
@@ -278,87 +188,129 @@ class Acp(Parser):
                 return key, self.state.asked.pop(key)
         return f"{askers[0]}:{answer_id}", Asked(shape[1]) if shape is not None else None
 
-    def _error(self, asked: Asked, key: str, error: dict[str, Any]) -> str:
-        message = string(error.get("message"))
-        if key.startswith(AGENT):  # the client refused what the agent asked for
-            if asked.method in ("session/request_permission", "elicitation/create", "session/elicitation"):
-                return self.asking.refused(_id_in(key), message)
-            return skip(_ADMINISTRATION.get(asked.method, "client-terminal"))
-        data = {name: error[name] for name in ("code", "data") if error.get(name) is not None}
-        notice = {"level": "error", "code": "provider-error", "text": message or "error", "data": data or None}
+    def _error(self, asked: Asked, key: str, error: Line) -> Skip:
+        text = string(error.get("message"))
+        if key.startswith(AGENT):  # the client refused what the agent requested
+            if Asking.request.knows(asked.method):
+                self.permissions.answer(id_in(key), "cancelled", message=text)
+                return None
+            return _SKIPPED.get(asked.method, "client-terminal")
+        data = {name: error[name] for name in ("code", "data") if error.get(name) is not None} or None
+        notice = {"level": "error", "code": "provider-error", "text": text or "error", "data": data}
         if asked.method == "session/prompt":
-            self.turns.end("failed", turn=asked.turn, before=((Notice, notice),))
-            return WITH_EVENTS
-        self.turns.end_history()
-        self.emit(Notice, **notice)
-        return WITH_EVENTS
+            self.end_running_turn("failed", asked.turn, before=((Notice, notice),))
+        else:
+            self.end_history()
+            self.emit(Notice, **notice)
+        return None
 
-    def _initialized(self, asked: Asked, key: str, result: dict[str, Any]) -> str:
-        return self.sessions.initialized(result)
-
-    def _session_began(self, asked: Asked, key: str, result: dict[str, Any]) -> str:
-        self.sessions.enter(result.get("sessionId"))
-        return self.sessions.began("started", asked.params, result)
-
-    def _session_loaded(self, asked: Asked, key: str, result: dict[str, Any]) -> str:
-        self.sessions.enter(result.get("sessionId"))
-        self.turns.end_history()
-        return self.sessions.began("resumed", asked.params, result)
-
-    def _prompt_answered(self, asked: Asked, key: str, result: dict[str, Any]) -> str:
-        reason = result.get("stopReason")
-        if reason is None and self.state.protocol_version >= 2:
-            return skip("answer")  # v2: the prompt is accepted; the turn ends when the session is idle
+    @answer("session/prompt")
+    def _prompt_answered(self, result: Line, asked: Asked, key: str) -> Skip:
+        if result.get("stopReason") is None and self.state.protocol_version >= 2:
+            return "answer"  # v2: the prompt is accepted; the turn ends when the session is idle
         if asked.turn is None:
-            self.turns.ensure()
-        self.turns.end_with(result, reason, asked.turn)
-        return WITH_EVENTS
+            self.ensure_turn()
+        self.end_stopped_turn(result, asked.turn)
+        return None
 
-    def _permission_answered(self, asked: Asked, key: str, result: dict[str, Any]) -> str:
-        return self.asking.permission_answer(_id_in(key), result)
+    # -- updates: messages, thoughts, and what the agent reports beside them -------------------------------------
 
-    def _elicitation_answered(self, asked: Asked, key: str, result: dict[str, Any]) -> str:
-        return self.asking.elicitation_answer(_id_in(key), result)
+    @update("user_message_chunk", "agent_message_chunk", "agent_thought_chunk")
+    def _message_chunk(self, update: Line) -> Skip:
+        role, block = _role_of(update), record(update.get("content"))
+        if not is_block(block):
+            return self.unparsed("unknown-type", update)
+        if role == "user" and self.is_prompted:
+            return "echo"
+        self.ensure_turn()
+        message_id = self.info.last_message = string(update.get("messageId"))
+        if isinstance(block.get("text"), str):
+            self.texts.append(role, block["text"], message_id=message_id)
+            return None
+        self.texts.flush()
+        if not (attachments := attach(self, block)):
+            return self.unparsed("unknown-type", update)
+        role = "assistant" if role == "reasoning" else role
+        self.emit(Message, role=role, text="", message_id=message_id, attachments=attachments)
+        return None
 
-    def _changed(self, asked: Asked, key: str, result: dict[str, Any]) -> str:
-        return self.sessions.confirmed(asked.params, result)
+    @update("user_message", "agent_message", "agent_thought")
+    def _whole_message(self, update: Line) -> Skip:
+        """v2: a message as a whole, perhaps after its chunks."""
+        role, message_id = _role_of(update), string(update.get("messageId"))
+        if role == "user" and self.is_prompted:
+            return "echo"
+        if not isinstance(update.get("content"), list):
+            return "unchanged"
+        if message_id is not None and message_id == self.info.last_message:
+            return "partial"
+        self.ensure_turn()
+        self.texts.flush()
+        text, attachments = read_prompt(self, update["content"])
+        if role == "reasoning":
+            self.emit(Reasoning, text=text, message_id=message_id)
+        else:
+            self.emit(Message, role=role, text=text, message_id=message_id, attachments=attachments)
+        return None
 
-    def _session_closed(self, asked: Asked, key: str, result: dict[str, Any]) -> str:
-        self.emit(SessionEvent, state="ended")
-        return WITH_EVENTS
+    @update("state_update")
+    def _state(self, update: Line) -> Skip:
+        """v2: what the session does as a whole."""
+        info, state = self.info, update.get("state")
+        before, info.state = info.state, string(state)
+        if self.turn is None:
+            if state != "running":
+                return "unchanged"
+            self.ensure_turn()
+            return None
+        if state != "idle" or (update.get("stopReason") is None and before != "running"):
+            return "unchanged"
+        self.end_stopped_turn(update)
+        return None
 
-    def _terminal_created(self, asked: Asked, key: str, result: dict[str, Any]) -> str:
-        return self.terminals.created(result)
+    @update("notice")
+    def _agent_notice(self, update: Line) -> None:
+        severity = update.get("severity")
+        level = severity if severity in ("info", "warning", "error") else "info"
+        self.notice("agent", _words(update, "title", "description"), level)
 
-    def _terminal_printed(self, asked: Asked, key: str, result: dict[str, Any]) -> str:
-        return self.terminals.printed(asked.params.get("terminal"), result)
+    @update("compaction_update")
+    def _compaction(self, update: Line) -> None:
+        status = str(update.get("status"))
+        summary, _ = read_prompt(self, update.get("summary"))
+        text = str(update.get("error") or summary or status)
+        self.notice("compaction", text, "error" if status == "failed" else "info", {"status": status})
 
-    _ANSWERS: ClassVar[dict[str, Callable[[Acp, Asked, str, dict[str, Any]], str]]] = {
-        "elicitation/create": _elicitation_answered,
-        "initialize": _initialized,
-        "session/close": _session_closed,
-        "session/elicitation": _elicitation_answered,
-        "session/fork": _session_began,
-        "session/load": _session_loaded,
-        "session/new": _session_began,
-        "session/prompt": _prompt_answered,
-        "session/request_permission": _permission_answered,
-        "session/resume": _session_loaded,
-        "session/set_config_option": _changed,
-        "session/set_mode": _changed,
-        "session/set_model": _changed,
-        "session/set_title": _changed,
-        "terminal/create": _terminal_created,
-        "terminal/output": _terminal_printed,
-        "terminal/wait_for_exit": _terminal_printed,
-    }
+    @update("compaction_summary_chunk")
+    def _compaction_summary(self, update: Line) -> None:
+        text, _ = read_prompt(self, [update.get("content")])
+        self.texts.append("system", text, message_id=update.get("compactionId"), key="compaction")
+
+    @update("subagent_spawned", "subagent_state_update", "subagent_update")
+    def _subagent(self, update: Line) -> Skip:
+        """A session of a subagent, announced or changed; its updates carry its own id."""
+        child = string(update.get("sessionId") or update.get("subagentSessionId"))
+        if child is None:
+            return self.unparsed("unknown-type", update)
+        self.state.children.setdefault(child, self.session)
+        keep_newest(self.state.children, CHILDREN)
+        state = string(record(update.get("state")).get("state") or update.get("state"))
+        data: dict[str, Any] = {"session": child, "state": state} if state is not None else {"session": child}
+        text = _words(update, "title", "name", "description", "task") or state or child
+        self.notice("subagent", text, data=data)
+        return None
 
 
-def _id_of(message: dict[str, Any]) -> str:
+def _id_of(message: Line) -> str:
     """A JSON-RPC id as a string."""
     request_id = message.get("id")
     return request_id if isinstance(request_id, str) else msgspec.json.encode(request_id).decode()
 
 
-def _id_in(key: str) -> str:
-    return key.partition(":")[2]
+def _role_of(update: Line) -> str:
+    kind: str = update["sessionUpdate"]
+    return "user" if kind.startswith("user") else "reasoning" if "thought" in kind else "assistant"
+
+
+def _words(update: Line, *keys: str) -> str:
+    return ": ".join(filter(None, (string(update.get(key)) for key in keys)))

@@ -1,4 +1,4 @@
-"""What the ACP parser remembers from line to line, all of it bounded."""
+"""What the ACP dialect remembers between lines, all of it bounded."""
 
 from __future__ import annotations
 
@@ -9,27 +9,22 @@ import msgspec
 from tooltap.normalizers.core.state import State
 from tooltap.normalizers.core.text_buffer import TextBuffer
 
-__all__ = ["AcpState", "Asked", "SessionInfo", "Terminal", "keep_newest"]
-
-SESSIONS = 64
-ASKED = 1_024
-SERVERS = 256
-CHILDREN = 256
+__all__ = ["AcpState", "Asked", "SessionInfo", "Terminal"]
 
 
 class Asked(msgspec.Struct, omit_defaults=True):
-    """A JSON-RPC request whose answer has not come."""
+    """A JSON-RPC request that was not answered yet."""
 
     method: str
     session: str | None = None
     turn: str | None = None
-    """Turn a prompt opened."""
+    """The turn that a prompt began."""
     params: dict[str, Any] = {}
     """What the answer confirms, and nothing large."""
 
 
 class SessionInfo(msgspec.Struct, omit_defaults=True):
-    """What is known of one session of the connection."""
+    """A session of the connection."""
 
     cwd: str | None = None
     model: str | None = None
@@ -40,21 +35,21 @@ class SessionInfo(msgspec.Struct, omit_defaults=True):
     usage: tuple[int | None, int | None, float | None] = (None, None, None)
     """Context used, context size, cost in dollars, as last reported."""
     state: str | None = None
-    """The agent's own word for what the session does, as last reported."""
+    """The agent's word for what the session does, as last reported."""
     own_turn: str | None = None
     """The open turn that no prompt began."""
     loading: bool = False
-    """The agent sends the session's history again."""
+    """The agent replays the session's history."""
     stopping: bool = False
     """The client asked to stop the running turn."""
     todos: int | None = None
-    """CRC of the to-do list as last shown."""
+    """CRC of the to-do list that was last shown."""
     last_message: str | None = None
-    """Id of the last message that came in chunks."""
+    """Id of the last message that arrived in chunks."""
 
 
 class Terminal(msgspec.Struct, omit_defaults=True):
-    """A terminal the client or the agent runs for a call."""
+    """A terminal that the client or the agent runs for a call."""
 
     call_id: str | None = None
     """The call whose content embeds it."""
@@ -77,10 +72,4 @@ class AcpState(State, kw_only=True):
     agent_version: str | None = None
     protocol_version: int = 1
     plans: int = 0
-    """Plans that came without a call, so far."""
-
-
-def keep_newest(table: dict[str, Any], limit: int) -> None:
-    """Forget the oldest entries beyond `limit`."""
-    while len(table) > limit:
-        del table[next(iter(table))]
+    """How many plans came without a call."""

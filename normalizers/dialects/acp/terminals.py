@@ -1,8 +1,8 @@
-"""Terminals: where an ACP call's output is when it is not in the call itself.
+"""Terminals: where the output of an ACP call is when it is not in the call itself.
 
-Three ways, none of which repeats the output elsewhere: the client runs terminals for the agent (`terminal/*` requests),
-an adapter prints into `_meta.terminal_*` of the call's updates, and in v2 the agent's terminals have updates of their
-own. What a terminal printed belongs to the call whose content embeds it.
+There are three ways, none of which repeats the output elsewhere: the client runs terminals for the agent (`terminal/*`
+requests), an adapter prints into `_meta.terminal_*` of the call's updates, and in v2 the agent's terminals have updates
+of their own. The output of a terminal belongs to the call whose content embeds it.
 """
 
 from __future__ import annotations
@@ -10,92 +10,105 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from tooltap.normalizers.core.parser import WITH_EVENTS, Parser, skip
+from tooltap.normalizers.core.bounded import keep_newest
+from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.text_buffer import TextBuffer
-from tooltap.normalizers.dialects.acp.content import terminal_ids
+from tooltap.normalizers.dialects.acp.emitter import AcpEmitter
 from tooltap.normalizers.dialects.acp.inputs import ToolUse
-from tooltap.normalizers.dialects.acp.state import AcpState, Terminal, keep_newest
-from tooltap.normalizers.wire.values import record, string, whole
+from tooltap.normalizers.dialects.acp.state import Asked, Terminal
+from tooltap.normalizers.wire.values import record, records, string, whole
 from tooltap.protocol.events import Chunk, ToolUpdate
 
 __all__ = ["Terminals"]
 
 TERMINALS = 16
-"""Each keeps the head of its output."""
+"""Each stores the head of its output."""
+_SKIP = "client-terminal"
 
 
 class Terminals:
-    def __init__(self, parser: Parser) -> None:
-        self._parser = parser
-        self._state: AcpState = parser.state
+    request = Lines("method")
+    answer = Lines("method")
+    update = Lines("sessionUpdate")
+
+    def __init__(self, emitter: AcpEmitter) -> None:
+        self._emitter = emitter
+        self._terminals = emitter.state.terminals
 
     # -- for calls ----------------------------------------------------------------------------------------------
 
     def embed(self, use: ToolUse, call_id: str, content: Any) -> None:
-        """Note the terminals that a call's content shows."""
-        for terminal_id in terminal_ids(content):
-            self._embed(use, call_id, terminal_id)
+        """Note the terminals in a call's content."""
+        for item in records(content):
+            if item.get("type") == "terminal" and isinstance(item.get("terminalId"), str):
+                self._embed(use, call_id, item["terminalId"])
 
     def of(self, use: ToolUse) -> Terminal | None:
-        """The terminal of a call, the newest if it has several."""
-        known = [self._state.terminals[one] for one in use.terminals if one in self._state.terminals]
-        return known[-1] if known else None
+        """The newest terminal of a call."""
+        return next((self._terminals[one] for one in reversed(use.terminals) if one in self._terminals), None)
 
     def release(self, use: ToolUse) -> None:
-        """The call has ended."""
+        """Forget the terminals of a call that has ended."""
         for terminal_id in use.terminals:
-            self._state.terminals.pop(terminal_id, None)
+            self._terminals.pop(terminal_id, None)
 
-    def read_meta(self, use: ToolUse, call_id: str, update: dict[str, Any]) -> bool:
-        """What an adapter printed in an update's `_meta`; gives whether it printed or ended."""
+    def read_meta(self, use: ToolUse, call_id: str, update: Line) -> bool:
+        """Read what an adapter put into `_meta`; returns whether the terminal printed or ended."""
         meta = record(update.get("_meta"))
         has_news = False
         for key in ("terminal_info", "terminal_output", "terminal_output_delta", "terminal_exit"):
             entry = meta.get(key)
-            if not isinstance(entry, dict):
-                continue
-            terminal = self._embed(use, call_id, string(entry.get("terminal_id")) or call_id)
-            if data := string(entry.get("data")):
-                self._print(terminal, data)
-            _note_exit(terminal, entry.get("exit_code"), entry.get("signal"))
-            has_news = has_news or key != "terminal_info"
+            if isinstance(entry, dict):
+                terminal = self._embed(use, call_id, string(entry.get("terminal_id")) or call_id)
+                if data := string(entry.get("data")):
+                    self._print(terminal, data)
+                _note_exit(terminal, entry.get("exit_code"), entry.get("signal"))
+                has_news = has_news or key != "terminal_info"
         return has_news
 
     # -- requests to the client ---------------------------------------------------------------------------------
 
-    def created(self, result: dict[str, Any]) -> str:
-        """The client started a terminal."""
+    @request("terminal/create", "terminal/output", "terminal/wait_for_exit")
+    def _requested(self, params: Line, key: str) -> Skip:
+        self._emitter.expect(key, terminal=params.get("terminalId"))
+        return _SKIP
+
+    @answer("terminal/create")
+    def _created(self, result: Line, asked: Asked, key: str) -> Skip:
         if isinstance(result.get("terminalId"), str):
             self._terminal(result["terminalId"])
-        return skip("client-terminal")
+        return _SKIP
 
-    def printed(self, terminal_id: Any, result: dict[str, Any]) -> str:
-        """The client told what a terminal has printed so far, and perhaps how it ended."""
+    @answer("terminal/output", "terminal/wait_for_exit")
+    def _printed(self, result: Line, asked: Asked, key: str) -> Skip:
+        """What a terminal has printed so far, and perhaps how it ended."""
+        terminal_id = asked.params.get("terminal")
         if not isinstance(terminal_id, str):
-            return skip("client-terminal")
+            return _SKIP
         terminal = self._terminal(terminal_id)
         if isinstance(result.get("output"), str):
             self._replace(terminal, result["output"])
         ended = record(result.get("exitStatus")) or result
         _note_exit(terminal, ended.get("exitCode"), ended.get("signal"))
-        return WITH_EVENTS
+        return None
 
     # -- v2 -----------------------------------------------------------------------------------------------------
 
-    def update(self, update: dict[str, Any]) -> str:
-        """`terminal_update`: what is known of an agent's terminal, or `terminal_output_chunk`: more output."""
+    @update("terminal_update", "terminal_output_chunk")
+    def _updated(self, update: Line) -> Skip:
+        """The state of an agent's terminal, or more output."""
         if not isinstance(update.get("terminalId"), str):
-            return self._parser.unparsed("unknown-type", update)
+            return self._emitter.unparsed("unknown-type", update)
         terminal = self._terminal(update["terminalId"])
         if (more := _decoded(update.get("data"))) is not None:
             self._print(terminal, more)
-        if (whole := _decoded(record(update.get("output")).get("data"))) is not None:
-            self._replace(terminal, whole)
+        if (output := _decoded(record(update.get("output")).get("data"))) is not None:
+            self._replace(terminal, output)
         ended = record(update.get("exitStatus"))
         _note_exit(terminal, ended.get("exitCode"), ended.get("signal"))
-        return WITH_EVENTS
+        return None
 
-    # -- inner workings -----------------------------------------------------------------------------------------
+    # -- internals ----------------------------------------------------------------------------------------------
 
     def _embed(self, use: ToolUse, call_id: str, terminal_id: str) -> Terminal:
         if terminal_id not in use.terminals:
@@ -105,26 +118,26 @@ class Terminals:
         return terminal
 
     def _terminal(self, terminal_id: str) -> Terminal:
-        known = self._state.terminals.pop(terminal_id, None) or Terminal()
-        self._state.terminals[terminal_id] = known
-        keep_newest(self._state.terminals, TERMINALS)
+        known = self._terminals.pop(terminal_id, None) or Terminal()
+        self._terminals[terminal_id] = known
+        keep_newest(self._terminals, TERMINALS)
         return known
 
-    def _replace(self, terminal: Terminal, whole: str) -> None:
-        """The whole output so far, in place of what was known; as a rule it begins with it."""
+    def _replace(self, terminal: Terminal, output: str) -> None:
+        """Store the whole output so far, which usually begins with what is known."""
         known = terminal.printed
-        if known.output_id is None and whole.startswith(known.head):
-            self._print(terminal, whole[known.chars :])
+        if known.output_id is None and output.startswith(known.head):
+            self._print(terminal, output[known.chars :])
         else:
             terminal.printed = TextBuffer()
-            terminal.printed.append(whole, self._parser, "text/plain")
+            terminal.printed.append(output, self._emitter, "text/plain")
 
     def _print(self, terminal: Terminal, text: str) -> None:
-        call = self._parser.calls.get(terminal.call_id) if terminal.call_id is not None else None
+        call = self._emitter.calls.get(terminal.call_id) if terminal.call_id is not None else None
         if call is not None and text:
             chunk = Chunk(stream="output", text=text, offset=terminal.printed.chars)
-            self._parser.emit_partial(ToolUpdate, call_id=call.id, name=call.name, chunk=chunk)
-        terminal.printed.append(text, self._parser, "text/plain")
+            self._emitter.emit_partial(ToolUpdate, call_id=call.id, name=call.name, chunk=chunk)
+        terminal.printed.append(text, self._emitter, "text/plain")
 
 
 def _note_exit(terminal: Terminal, exit_code: Any, signal: Any) -> None:

@@ -13,17 +13,16 @@ __all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
 
 
 def _is_claude_stream(value: dict[str, Any]) -> bool:
-    """Qwen Code prints the same lines but for small signs; what has none of either's decides nothing."""
+    """Qwen Code prints almost the same lines; one with neither agent's marks decides nothing."""
     kind = value.get("type")
     if "session_id" not in value or "isSidechain" in value:
         return False
     if kind in ("assistant", "user"):
         return isinstance(value.get("message"), dict) and "parent_tool_use_id" in value
     if kind == "stream_event":
-        event = value.get("event")
-        return isinstance(event, dict) and (
-            "api_message_id" in value or "usage" in event or "usage" in record(event.get("message"))
-        )
+        event = record(value.get("event"))
+        marked = "api_message_id" in value or "usage" in event or "usage" in record(event.get("message"))
+        return marked and isinstance(value.get("event"), dict)
     if kind == "system":
         return isinstance(value.get("subtype"), str) and "uuid" in value
     if kind == "result":
@@ -50,7 +49,7 @@ def _is_claude_transcript(value: dict[str, Any]) -> bool:
     if "sessionId" not in value:
         return False
     if kind in ("assistant", "user", "system", "attachment", "progress"):
-        # Qwen Code's own chats have the same chain of lines, without sidechains.
+        # Qwen Code's own session files have the same chain of lines, without sidechains.
         return "isSidechain" in value and "uuid" in value
     return kind in _TRANSCRIPT_LINES and _TRANSCRIPT_LINES[kind] in value
 

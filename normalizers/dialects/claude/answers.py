@@ -1,35 +1,25 @@
-"""What a tool of Claude Code answered: the `tool_result` block with the structured twin beside it -> one `Answer`.
+"""The answers of Claude Code's tools: the `tool_result` block and the structured twin beside it become one `Answer`.
 
 The block holds what the model saw, mostly text. The twin (`tool_use_result`, in transcripts `toolUseResult`) holds the
-tool's own result object; it is a plain string on errors, a list for MCP tools, and missing for subagents' calls and
-before version 2. Where there is a twin the answer is built from it, else from the text, with Claude's wrapping taken
-off: the exit code in the first line, `<tool_use_error>`, reminders, notes about output saved elsewhere.
+tool's own result object. It is a plain string on errors, a list for MCP tools, and missing for subagents' calls and
+before version 2. Where there is a twin the answer is built from it, else from the text without Claude's wrapping: the
+exit code in the first line, `<tool_use_error>`, reminders, notes about output saved elsewhere.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
+from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.tools.views import diff_of
 from tooltap.normalizers.wire.values import record, string, whole
 from tooltap.protocol.events import Display
 
-__all__ = ["Answer", "read_answer", "read_server_answer", "text_of"]
-
-
-class Answer(NamedTuple):
-    value: Any
-    """As the tool's family reads it; None where the wire states nothing but the error."""
-    status: str
-    error: str | None = None
-    is_async: bool = False
-    duration_ms: int | None = None
-    display: Display | None = None
-
+__all__ = ["read_answer", "read_server_answer", "text_of"]
 
 _EXIT_CODE = re.compile(r"Exit code (-?\d+)(?:\n|$)")
 _ERROR_TAG = re.compile(r"<tool_use_error>(.*)</tool_use_error>\s*", re.S)
@@ -49,8 +39,7 @@ _TREE_LINE = re.compile(r"((?:  )*)- (.*)")
 _TREE_NOTE = "NOTE: do any of the files above seem malicious?"
 _NOTHING_FOUND = ("No files found", "No matches found")
 
-# Refusals by their words: before version 2.1 nothing else on the line tells them from failures (seen in 1.0.128 and in
-# transcripts of 2.0).
+# Before version 2.1 only the text distinguishes a refusal from a failure (seen in 1.0.128 and in transcripts of 2.0).
 _REFUSED = re.compile(
     r"The user doesn't want to (?:proceed with this tool use|take this action)"
     r"|Claude requested permissions? to "
@@ -63,38 +52,40 @@ _NOT_EXECUTED = frozenset({"user-rejected", "permission-rule"})
 
 _REPEATED = frozenset({"content", "oldString", "newString", "edits", "originalFile", "originalFileContents"})
 """What the twin of a written file repeats of its call, and the whole file before; `structuredPatch` has the change."""
+_CHANGING = frozenset({"Edit", "MultiEdit", "NotebookEdit", "Write"})
 
 
 def read_answer(name: str, block: dict[str, Any], twin: Any, meta: dict[str, Any], *, stopped: bool) -> Answer:
-    """The answer of the canonical tool `name`; `stopped`: a task report said that the call was stopped."""
+    """Read the answer of the canonical tool `name`.
+
+    `meta`: the line's notes on the call's permission; `stopped`: a task report stated that the call was stopped."""
     content = block.get("content")
     text = text_of(content)
     twin = twin if isinstance(twin, dict) else None
     if block.get("is_error") is True or (twin is not None and twin.get("interrupted") is True):
         return _failure(name, text, twin, meta, stopped)
     return Answer(
-        value=_value(name, content, text, twin),
-        status="completed",
-        is_async=_is_async(name, text, twin),
+        _value(name, content, text, twin),
         duration_ms=_duration(twin),
         display=_display(name, text, twin),
+        is_async=_is_async(name, text, twin),
     )
 
 
 def read_server_answer(block: dict[str, Any]) -> Answer:
-    """The answer of a tool that ran at the API (`web_search_tool_result`, `mcp_tool_result`, …)."""
+    """Read the answer of a tool that ran at the API (`web_search_tool_result`, `mcp_tool_result`, …)."""
     content = block.get("content")
     if isinstance(content, dict) and str(content.get("type")).endswith("_error"):
         return Answer(None, "failed", str(content.get("error_code") or content.get("error_message") or "error"))
     if block.get("is_error") is True:
         return Answer(None, "failed", text_of(content) or None)
     if block.get("type") == "web_search_tool_result":
-        return Answer({"results": content}, "completed")
-    return Answer(content if isinstance(content, dict) else {"content": content}, "completed")
+        return Answer({"results": content})
+    return Answer(content if isinstance(content, dict) else {"content": content})
 
 
 def text_of(content: Any) -> str:
-    """The text of a block's content: a string, or blocks of which some are text."""
+    """The text of a message's or a block's content: a string, or blocks of which some are text."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
@@ -104,8 +95,8 @@ def text_of(content: Any) -> str:
 
 
 def _display(name: str, text: str, twin: dict[str, Any] | None) -> Display | None:
-    """What the user sees of a twin that says more than the block: a change as its diff, and the whole of an output of
-    which the model was given the beginning."""
+    """What the user sees where the twin has more than the block: a change as its diff, and the whole output where the
+    model got only its beginning."""
     if twin is None:
         return None
     if name == "Bash" and _PERSISTED.fullmatch(text) and (printed := string(twin.get("stdout"))):
@@ -124,9 +115,6 @@ def _duration(twin: dict[str, Any] | None) -> int | None:
     return next((duration for duration in durations if duration is not None), None)
 
 
-# -- failures ---------------------------------------------------------------------------------------------------------
-
-
 def _failure(name: str, text: str, twin: dict[str, Any] | None, meta: dict[str, Any], stopped: bool) -> Answer:
     if tag := _ERROR_TAG.match(text):
         text = tag[1]
@@ -135,14 +123,13 @@ def _failure(name: str, text: str, twin: dict[str, Any] | None, meta: dict[str, 
     error = text
     if name == "Bash" and (code := _EXIT_CODE.match(text)):
         output = text[code.end() :]
-        value = {"stdout": output} if output else {}
-        value |= {**(twin or {}), "exit_code": int(code[1])}
+        value = {**({"stdout": output} if output else {}), **(twin or {}), "exit_code": int(code[1])}
         error = f"Exit code {code[1]}"
     elif name == "Bash" and twin is not None:
         value = twin
         aborted = _ABORTED.search(text)
         error = aborted[1] if aborted else ""
-    return Answer(value, status, error or None, duration_ms=_duration(twin))
+    return Answer(value, status, error or None, _duration(twin))
 
 
 def _failed_status(text: str, twin: dict[str, Any] | None, meta: dict[str, Any], stopped: bool) -> str:
@@ -155,61 +142,35 @@ def _failed_status(text: str, twin: dict[str, Any] | None, meta: dict[str, Any],
     return "failed"
 
 
-# -- answers, by tool -------------------------------------------------------------------------------------------------
-
-
 def _value(name: str, content: Any, text: str, twin: dict[str, Any] | None) -> Any:
+    if twin is not None and name in _FROM_TWIN:
+        return _FROM_TWIN[name](twin, text)
     if twin is not None:
-        convert = _FROM_TWIN.get(name)
-        return convert(twin, text) if convert is not None else _from_any_twin(twin, text)
+        return twin if "content" in twin or not text else {**twin, "content": text}
     if isinstance(content, list) and (name.startswith("mcp__") or not text):
-        return {"content": [item for item in content if not _is_media(item)]}
-    reader = _FROM_TEXT.get(name)
-    return reader(text) if reader is not None else text
+        return {"content": [item for item in content if record(item).get("type") not in ("image", "document")]}
+    return _FROM_TEXT.get(name, str)(text)
 
 
-def _is_media(item: Any) -> bool:
-    return isinstance(item, dict) and item.get("type") in ("image", "document")
+# -- from the twin ----------------------------------------------------------------------------------------------------
 
 
-def _from_any_twin(twin: dict[str, Any], text: str) -> dict[str, Any]:
-    return twin if "content" in twin or not text else {**twin, "content": text}
-
-
-def _shell_twin(twin: dict[str, Any], text: str) -> dict[str, Any]:
-    answer = {key: item for key, item in twin.items() if item is not False}  # flags of nothing special
+def _shell_twin(twin: dict[str, Any], text: str) -> Any:
+    answer = {key: item for key, item in twin.items() if item is not False}  # flags that do not apply
     if "isImage" in answer:
         del answer["stdout"]  # the picture, as a data URL
     return {**answer, "message": text} if "backgroundTaskId" in answer or _PERSISTED.fullmatch(text) else answer
 
 
-def _printed_twin(twin: dict[str, Any], text: str) -> dict[str, Any]:
-    return {"exit_code" if key == "exitCode" else key: item for key, item in twin.items()}
-
-
-def _written_twin(twin: dict[str, Any], text: str) -> dict[str, Any]:
-    return {"message": text, **{key: item for key, item in twin.items() if key not in _REPEATED}}
-
-
-def _glob_twin(twin: dict[str, Any], text: str) -> dict[str, Any]:
-    rest = {key: item for key, item in twin.items() if key != "filenames"}
-    return {**rest, "matches": twin.get("filenames", [])}
-
-
 def _grep_twin(twin: dict[str, Any], text: str) -> Any:
-    counts = {key: item for key, item in twin.items() if key not in ("content", "filenames") and item != 0}
+    counts = {key: item for key, item in _without(twin, "content", "filenames").items() if item != 0}
     if twin.get("mode") == "files_with_matches":
         return {**counts, "matches": [{"filePath": path} for path in twin.get("filenames", [])]}
     found = twin.get("content") or _grep_text(text)
     return {**counts, **(found if isinstance(found, dict) else {"content": found})}
 
 
-def _fetch_twin(twin: dict[str, Any], text: str) -> dict[str, Any]:
-    rest = {key: item for key, item in twin.items() if key != "result"}
-    return {**rest, "text": twin.get("result", text)}
-
-
-def _search_twin(twin: dict[str, Any], text: str) -> dict[str, Any]:
+def _search_twin(twin: dict[str, Any], text: str) -> Any:
     results: list[Any] = []
     for item in twin.get("results", []):
         if isinstance(item, dict) and isinstance(item.get("content"), list):
@@ -219,31 +180,33 @@ def _search_twin(twin: dict[str, Any], text: str) -> dict[str, Any]:
     return {**twin, "results": results}
 
 
-def _task_twin(twin: dict[str, Any], text: str) -> dict[str, Any]:
-    rest = {"content": text, **{key: item for key, item in twin.items() if key != "prompt"}}
-    if isinstance(rest["content"], list):  # the report, between notes of Claude Code (2.1.330)
+def _task_twin(twin: dict[str, Any], text: str) -> Any:
+    answer = {"content": text, **_without(twin, "prompt")}
+    if isinstance(answer["content"], list):  # the report, between notes of Claude Code (2.1.330)
         notes, tail = (whole(twin.get(key)) or 0 for key in ("harnessNoteCount", "harnessTailCount"))
-        rest["content"] = rest["content"][notes : len(rest["content"]) - tail]
-    return rest
+        answer["content"] = answer["content"][notes : len(answer["content"]) - tail]
+    return answer
 
 
-_CHANGING = frozenset({"Edit", "MultiEdit", "NotebookEdit", "Write"})
+def _without(twin: dict[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: item for key, item in twin.items() if key not in keys}
+
 
 _FROM_TWIN: dict[str, Callable[[dict[str, Any], str], Any]] = {
     "Bash": _shell_twin,
-    "BashOutput": _printed_twin,
-    "Edit": _written_twin,
-    "Glob": _glob_twin,
+    "BashOutput": lambda twin, _: {"exit_code" if key == "exitCode" else key: item for key, item in twin.items()},
+    "Glob": lambda twin, _: {**_without(twin, "filenames"), "matches": twin.get("filenames", [])},
     "Grep": _grep_twin,
     "KillShell": lambda twin, _: twin,
-    "MultiEdit": _written_twin,
-    "NotebookEdit": _written_twin,
     "Read": lambda twin, _: twin,
     "Task": _task_twin,
-    "WebFetch": _fetch_twin,
+    "WebFetch": lambda twin, text: {**_without(twin, "result"), "text": twin.get("result", text)},
     "WebSearch": _search_twin,
-    "Write": _written_twin,
+    **dict.fromkeys(_CHANGING, lambda twin, text: {"message": text, **_without(twin, *_REPEATED)}),
 }
+
+
+# -- from the text ----------------------------------------------------------------------------------------------------
 
 
 def _shell_text(text: str) -> dict[str, Any]:
@@ -252,15 +215,6 @@ def _shell_text(text: str) -> dict[str, Any]:
     if note := _PERSISTED.fullmatch(text):
         return {"stdout": note["head"] or "", "persistedOutputPath": note["path"]}
     return {"stdout": text}
-
-
-def _read_text(text: str) -> str:
-    """Without the reminder that 1.0 puts behind a file's lines."""
-    return _REMINDER.sub("", text)
-
-
-def _glob_text(text: str) -> Any:
-    return {"matches": []} if text.startswith(_NOTHING_FOUND) else text
 
 
 def _grep_text(text: str) -> Any:
@@ -272,8 +226,8 @@ def _grep_text(text: str) -> Any:
 
 
 def _tree_text(text: str) -> Any:
-    """The tree that LS printed before 2.0: the folder, and below it all that is in there; entries are their paths in
-    that folder. Behind it stands a word to the model, which the twin has not."""
+    """Read the tree that LS printed before 2.0: a folder and everything below it. Entries become paths relative to the
+    folder. A note to the model follows the tree; the twin does not have it."""
     root: str | None = None
     entries: list[str] = []
     folders = [""]
@@ -314,7 +268,7 @@ def _json_text(text: str) -> Any:
 
 
 def _tagged_text(text: str) -> Any:
-    """`<status>running</status>` and so on, as BashOutput answers."""
+    """Read what BashOutput answers: `<status>running</status>` and so on."""
     fields: dict[str, Any] = dict(_TAGGED.findall(text))
     code = fields.get("exit_code", "")
     if code.lstrip("-").isdigit():
@@ -325,11 +279,11 @@ def _tagged_text(text: str) -> Any:
 _FROM_TEXT: dict[str, Callable[[str], Any]] = {
     "Bash": _shell_text,
     "BashOutput": _tagged_text,
-    "Glob": _glob_text,
+    "Glob": lambda text: {"matches": []} if text.startswith(_NOTHING_FOUND) else text,
     "Grep": _grep_text,
     "KillShell": _json_text,
     "LS": _tree_text,
-    "Read": _read_text,
+    "Read": lambda text: _REMINDER.sub("", text),  # 1.0 puts a reminder behind a file's lines
     "TaskStop": _json_text,
     "WebSearch": _search_text,
 }

@@ -1,4 +1,8 @@
-"""What the dialects that carry Claude's messages have in common: who says what in a line, and what was told before."""
+"""Claude's messages, as both of its dialects carry them: blocks, harness texts in user lines, news of the session.
+
+A line holds a message or one block of it. The numbers of a message's blocks continue over its lines, whatever comes
+between them.
+"""
 
 from __future__ import annotations
 
@@ -8,29 +12,25 @@ from typing import Any
 
 import msgspec
 
+from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.core.bodies import Bodies
+from tooltap.normalizers.core.bounded import keep_newest
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.parser import WITH_EVENTS, Parser, skip
+from tooltap.normalizers.core.lines import Line, Skip
+from tooltap.normalizers.core.parser import Parser, best
 from tooltap.normalizers.core.state import State
-from tooltap.normalizers.dialects.claude.answers import Answer, read_answer, text_of
-from tooltap.normalizers.dialects.claude.blocks import BLOCK_SKIPS, Blocks, BlocksState
+from tooltap.normalizers.dialects.claude.answers import read_answer, read_server_answer, text_of
 from tooltap.normalizers.dialects.claude.deltas import Deltas, DeltasState
 from tooltap.normalizers.dialects.claude.tasks import Tasks, TasksState
-from tooltap.normalizers.wire.values import string
-from tooltap.protocol.events import Message, Notice, SessionEvent
+from tooltap.normalizers.wire.values import record, string
+from tooltap.protocol.events import Attachment, Message, Reasoning, SessionEvent
 
-__all__ = [
-    "CLAUDE_SKIPS",
-    "ClaudeParser",
-    "ClaudeState",
-    "TurnNotes",
-    "is_prompt_text",
-    "is_synthetic",
-    "message_of",
-]
+__all__ = ["ClaudeParser", "ClaudeState", "TurnNotes", "is_prompt_text", "is_synthetic", "message_of"]
 
-CLAUDE_SKIPS = frozenset({"blank", "lost", "synthetic-prompt", "stale-task", "unchanged"}) | BLOCK_SKIPS
+MESSAGES = 1_024
 
+_CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 _SYNTHETIC = ("isSynthetic", "isMeta", "isCompactSummary")
 _INTERRUPTED = "[Request interrupted by user"
 _LOCAL_COMMAND = "<bash-input>"
@@ -47,8 +47,18 @@ _ERROR_KEYS = {
 }
 
 
+class SeenMessage(msgspec.Struct):
+    turn: str | None
+    blocks: int = 0
+
+
+class BlocksState(msgspec.Struct):
+    messages: dict[str, SeenMessage] = {}
+    """The last messages, by id."""
+
+
 class TurnNotes(msgspec.Struct):
-    """What was told in an open turn, so that its end repeats nothing."""
+    """What was emitted in an open turn, so that its end repeats nothing."""
 
     answered: bool = False
     error: bool = False
@@ -62,64 +72,72 @@ class ClaudeState(State, kw_only=True):
     deltas: DeltasState = msgspec.field(default_factory=DeltasState)
     tasks: TasksState = msgspec.field(default_factory=TasksState)
     told: dict[str, int] = msgspec.field(default_factory=dict)
-    """CRC of what was last told of the session, by field."""
+    """CRC of what was last emitted of the session, by field."""
     notes: dict[str, TurnNotes] = msgspec.field(default_factory=dict)
     """By open turn."""
 
 
 class ClaudeParser(Parser):
-    protocol = "claude"
-    default_provider = "claude"
+    protocol = default_provider = "claude"
+    SKIPS = frozenset({"empty", "redacted-thinking", "repeated", "stale-task", "synthetic-prompt", "unchanged"})
     state_type = ClaudeState
     state: ClaudeState
 
     def __init__(self, context: Context, state: State | None = None) -> None:
         super().__init__(context, state)
-        self._deltas = Deltas(self)
-        self._tasks = Tasks(self)
-        self._blocks = Blocks(self, self._deltas, self._tasks, called=self._called, answered=self._answered)
+        self._deltas = Deltas(self, self.state.deltas)
+        self._tasks = Tasks(self, self.state.tasks)
 
     def finish(self, reason: str) -> None:
         self._tasks.finish()
 
-    def _called(self, block: dict[str, Any]) -> tuple[str, Any]:
+    # -- for dialects to override -------------------------------------------------------------------------------
+
+    def _called(self, block: Line) -> tuple[str, Any]:
         """(raw name, input) of the tool that a block calls."""
         return string(block.get("name")) or UNKNOWN_TOOL, block.get("input")
 
-    def _answered(self, name: str, block: dict[str, Any], twin: Any, meta: dict[str, Any], *, stopped: bool) -> Answer:
-        """What a call of the canonical tool `name` was answered; see `read_answer`."""
+    def _answered(self, name: str, block: Line, twin: Any, meta: Line, *, stopped: bool) -> Answer:
+        """The answer of the canonical tool `name`; see `read_answer`."""
         return read_answer(name, block, twin, meta, stopped=stopped)
+
+    def _is_echo(self, value: Line) -> bool:
+        """Whether the line repeats a prompt that the client's own line has."""
+        return False
 
     @property
     def _is_main(self) -> bool:
-        """The line is the main agent's."""
+        """Whether the line is the main agent's."""
         return self.agent == self.context.agent
 
-    def _ensure_turn(self) -> None:
-        if self._is_main:  # a background agent goes on between turns
-            self.ensure_turn()
+    # -- session and turns --------------------------------------------------------------------------------------
 
-    def _notes(self) -> TurnNotes:
-        """What was told in the turn of this line."""
-        open_turns = {turn.id for turn in self.state.turns}
-        self.state.notes = {key: notes for key, notes in self.state.notes.items() if key in open_turns}
-        return self.state.notes.setdefault(self.turn or "", TurnNotes())
+    def _enter_session(self, session: str) -> None:
+        """Set the session of the line; the turns of the one before end."""
+        if self.state.session not in (None, session):
+            for turn in [turn for turn in self.state.turns if turn.session == self.session]:
+                self.end_turn("cancelled", turn_id=turn.id, synthetic=True)
+        self.set_session(session)
 
-    def _leave_session(self) -> None:
-        for turn in [turn for turn in self.state.turns if turn.session == self.session]:
-            self.end_turn("cancelled", turn_id=turn.id, synthetic=True)
+    def _report_session(self, fields: dict[str, Any]) -> None:
+        """Emit the start of the session, or what changed of it."""
+        state: Any = self.state
+        if state.started == self.session:
+            self._update_session(fields)
+        else:
+            state.started = self.session
+            self.emit(SessionEvent, state="started", **self._news(fields))
 
-    # -- session ------------------------------------------------------------------------------------------------
-
-    def _tell_session(self, fields: dict[str, Any]) -> str:
+    def _update_session(self, fields: dict[str, Any]) -> Skip:
+        """Emit what changed of the session."""
         news = self._news(fields)
         if not news:
-            return skip("unchanged")
+            return "unchanged"
         self.emit(SessionEvent, state="updated", **news)
-        return WITH_EVENTS
+        return None
 
     def _news(self, fields: dict[str, Any]) -> dict[str, Any]:
-        """What differs from what was last told."""
+        """The fields that differ from what was last emitted."""
         news = {}
         for key, item in fields.items():
             digest = zlib.crc32(msgspec.json.encode(item))
@@ -128,72 +146,192 @@ class ClaudeParser(Parser):
                 news[key] = item
         return news
 
-    # -- messages -----------------------------------------------------------------------------------------------
+    def _ensure_main_turn(self) -> None:
+        if self._is_main:  # a background agent continues between turns
+            self.ensure_turn()
 
-    def _assistant_message(self, value: dict[str, Any], titles: dict[str, str]) -> str:
-        """`titles`: call id -> what users are shown."""
+    def _notes(self) -> TurnNotes:
+        """The notes on the turn of this line."""
+        open_turns = {turn.id for turn in self.state.turns}
+        self.state.notes = {key: notes for key, notes in self.state.notes.items() if key in open_turns}
+        return self.state.notes.setdefault(self.turn or "", TurnNotes())
+
+    def _interrupted(self, text: str) -> Skip:
+        """Emit an interrupt once per turn: the client's request and the agent's mark in the conversation are one."""
+        notes = self._notes()
+        if self._is_main and notes.interrupted:
+            return "repeated"
+        notes.interrupted = notes.interrupted or self._is_main
+        self.notice("interrupt", text)
+        return None
+
+    def _failed_request(self, text: str, data: dict[str, Any] | None = None) -> Skip:
+        if self._is_main:
+            self._notes().error = True
+        self.notice("provider-error", text, "error", data)
+        return None
+
+    # -- assistant lines ----------------------------------------------------------------------------------------
+
+    def _assistant_message(self, value: Line, titles: dict[str, str]) -> Skip:
+        """Emit the blocks of an `assistant` line. `titles`: call id -> what users are shown."""
         message = message_of(value)
         if message.get("model") == "<synthetic>":
-            return self._harness_words(value, message)
+            return self._harness_message(value, message)
         if self._is_main and text_of(message.get("content")):
             self._notes().answered = True
-        return self._blocks.assistant(message, titles)
+        message_id, content = string(message.get("id")), _blocks(message)
+        is_new = None if message_id is None else message_id not in self.state.blocks.messages
+        seen = self._seen(message_id)
+        if len(content) == 1 and (index := self._deltas.claim(message_id)) is not None:
+            seen.blocks = index
+        outcomes: list[Skip] = []
+        for block in content:
+            self._deltas.drop(message_id, seen.blocks)
+            place = {"message_id": message_id, "block": seen.blocks}
+            outcomes.append(self._assistant_block(block, titles, is_new, place))
+            seen.blocks += 1
+        return best(outcomes or ["empty"])
 
-    def _harness_words(self, value: dict[str, Any], message: dict[str, Any]) -> str:
-        """A message that Claude Code made itself: no model said it."""
+    def _seen(self, message_id: str | None) -> SeenMessage:
+        """What is remembered of a message."""
+        messages = self.state.blocks.messages
+        if message_id is None:
+            return SeenMessage(self.turn)
+        if message_id not in messages:
+            messages[message_id] = SeenMessage(self.turn)
+            keep_newest(messages, MESSAGES)
+        return messages[message_id]
+
+    def _harness_message(self, value: Line, message: Line) -> Skip:
+        """Emit a message that Claude Code made itself, without the model."""
         text = text_of(message.get("content"))
         details = {name: value[key] for key, name in _ERROR_KEYS.items() if value.get(key) is not None}
         if not text:
-            return skip("empty")
+            return "empty"
         if details or value.get("isApiErrorMessage") is True or text.startswith("API Error"):
-            if self._is_main:
-                self._notes().error = True
-            self.emit(Notice, level="error", code="provider-error", text=text, data=details or None)
-        else:
-            self.emit(Message, role="system", text=text)
-        return WITH_EVENTS
+            return self._failed_request(text, details or None)
+        self.emit(Message, role="system", text=text)
+        return None
 
-    def _user_text(self, text: str, value: dict[str, Any]) -> str:
-        """What stands in a user line is not always what a user said."""
+    def _assistant_block(self, block: Line, titles: dict[str, str], is_new: bool | None, place: dict[str, Any]) -> Skip:
+        kind = string(block.get("type")) or ""
+        if kind in ("text", "thinking"):
+            if not string(block.get(kind)):
+                return "empty"
+            if kind == "text":
+                self.emit(Message, role="assistant", text=block[kind], **place)
+            else:
+                self.emit(Reasoning, text=block[kind], **place)
+            return None
+        if kind == "redacted_thinking":
+            return "redacted-thinking"
+        if kind in _CALLS and isinstance(block.get("id"), str):
+            return self._call(block, titles.get(block["id"]), is_new)
+        if kind.endswith("_tool_result") and isinstance(block.get("tool_use_id"), str):
+            return self._answer_call(block, block, read_server_answer(block))
+        return self._media(block, role="assistant", **place)
+
+    def _call(self, block: Line, title: str | None, is_new: bool | None) -> Skip:
+        """`is_new`: the message was never seen before; None where messages have no ids. Models of other vendors behind
+        Claude Code reuse the ids of calls."""
+        call_id = block["id"]
+        raw_name, given = self._called(block)
+        call = self.calls.get(call_id)
+        if call is not None:  # opened before by its permission request
+            return None if self.calls.update(call, given, raw=block, title=title) else "repeated"
+        seen = self.calls.repeats(call_id, raw_name, given) if is_new is None else self.calls.is_done(call_id)
+        if seen and not is_new:
+            return "repeated"
+        self.calls.open(call_id, raw_name, given, raw=block, title=title)
+        return None
+
+    # -- user lines ---------------------------------------------------------------------------------------------
+
+    def _user_message(self, value: Line, message: Line, twin: Any, metas: dict[str, Line]) -> Skip:
+        """Emit the blocks of a user's message. `twin`: the structured result beside the message; `metas`: call id ->
+        what the line states of its permission."""
+        content = _blocks(message)
+        results = sum(block.get("type") == "tool_result" for block in content)
+        outcomes: list[Skip] = []
+        for block in content:
+            if block.get("type") == "tool_result" and isinstance(block.get("tool_use_id"), str):
+                meta = metas.get(block["tool_use_id"], {})
+                outcomes.append(self._tool_result(block, twin if results == 1 else None, meta))
+            elif block.get("type") == "text" and isinstance(block.get("text"), str):
+                outcomes.append(self._user_text(block["text"], value) if block["text"] else "empty")
+            else:
+                outcomes.append(self._media(block, role="user"))
+        return best(outcomes or ["empty"])
+
+    def _user_text(self, text: str, value: Line) -> Skip:
+        """Emit a text of a user line, which is not always the user's."""
         if _LOCAL_OUTPUTS.fullmatch(text):
             printed = "".join(part for _, part in _LOCAL_OUTPUT.findall(text))
             if not printed:
-                return skip("empty")
+                return "empty"
             self.emit(Message, role="system", text=printed)
         elif is_synthetic(value):
-            return skip("synthetic-prompt")
+            return "synthetic-prompt"
         elif self._is_echo(value):
-            return skip("echo")
+            return "echo"
         elif text.startswith(_INTERRUPTED):
-            return self._tell_interrupt(text)
+            return self._interrupted(text)
         else:
             self.emit(Message, role="user", text=text)
-        return WITH_EVENTS
+        return None
 
-    def _is_echo(self, value: dict[str, Any]) -> bool:
-        """Whether the line repeats what the client's own line said."""
-        return False
+    def _tool_result(self, block: Line, twin: Any, meta: Line) -> Skip:
+        """`_raw` is the block, with the twin beside it under `tool_use_result`."""
+        call_id = block["tool_use_id"]
+        call = self.calls.get(call_id)
+        name = self.calls.name_of(call_id) or ""
+        stopped = call is not None and call.memory.get("task") == "cancelled"
+        raw = block if twin is None else {**block, "tool_use_result": twin}
+        answer = self._answered(name, block, twin, meta, stopped=stopped)
+        outcome = self._answer_call(block, raw, answer)
+        self._tasks.learn_from(name, block, answer)
+        return outcome
 
-    def _tell_interrupt(self, text: str) -> str:
-        """Told once a turn: the client's request and the agent's mark in the conversation are the same interrupt."""
-        notes = self._notes()
-        if self._is_main and notes.interrupted:
-            return skip("repeated")
-        notes.interrupted = notes.interrupted or self._is_main
-        self.emit(Notice, level="info", code="interrupt", text=text)
-        return WITH_EVENTS
+    def _answer_call(self, block: Line, raw: Line, answer: Answer) -> Skip:
+        bodies = Bodies(self)
+        raw = bodies.take(raw)
+        value = bodies.take(answer.value)
+        answer = answer._replace(value=value, attachments=bodies.attachments)
+        return self.calls.answer(block["tool_use_id"], answer, raw=raw)
+
+    def _media(self, block: Line, /, **fields: Any) -> Skip:
+        """Emit a picture or document by itself; a block of any other type is `unparsed`."""
+        bodies = Bodies(self)
+        if block.get("type") in ("image", "document"):
+            bodies.take(block)
+        attachments, url = bodies.attachments, string(record(block.get("source")).get("url"))
+        if attachments is None and url is not None:
+            mime_type = "image/*" if block.get("type") == "image" else "application/octet-stream"
+            attachments = [Attachment(mime_type=mime_type, uri=url)]
+        if attachments is None:
+            return self.unparsed("unknown-type", block)
+        self.emit(Message, text="", attachments=attachments, **fields)
+        return None
 
 
-def is_synthetic(value: dict[str, Any]) -> bool:
-    """A user line that Claude Code wrote for the model: reminders, what a command expands to, a summary."""
+def is_synthetic(value: Line) -> bool:
+    """Whether Claude Code wrote a user line for the model: reminders, what a command expands to, a summary."""
     return any(value.get(key) is True for key in _SYNTHETIC)
 
 
 def is_prompt_text(text: str) -> bool:
-    """Whether a user's text asks for something, rather than telling of an interrupt or a local command."""
+    """Whether a user's text asks for something, and does not report an interrupt or a local command."""
     return not text.startswith((_INTERRUPTED, _LOCAL_COMMAND)) and _LOCAL_OUTPUTS.fullmatch(text) is None
 
 
-def message_of(value: dict[str, Any]) -> dict[str, Any]:
+def message_of(value: Line) -> Line:
     message = value.get("message")
     return message if isinstance(message, dict) else {"content": message}
+
+
+def _blocks(message: Line) -> list[Line]:
+    """A message's blocks; a string is one block of text, and so is a string among blocks."""
+    content = message.get("content")
+    items = content if isinstance(content, list) else [] if content is None else [content]
+    return [item if isinstance(item, dict) else {"type": "text", "text": item} for item in items]

@@ -1,26 +1,24 @@
-"""Claude's `stream_event` lines: the API's own stream of a message, given as previews.
+"""Claude's `stream_event` lines: the API's own stream of a message, emitted as partial events.
 
-Every block comes whole in a later `assistant` line, which takes the place of its deltas (`claim`). Text whose whole
-form never comes is emitted when its turn ends, from the deltas.
+Every block comes whole in a later `assistant` line, which replaces its deltas (`claim`). A text that never comes whole
+is emitted from its deltas when its turn ends.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
-from tooltap.normalizers.core.parser import WITH_EVENTS, Parser, skip
+from tooltap.normalizers.core.bounded import keep_newest
+from tooltap.normalizers.core.emitter import Emitter
+from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.wire.values import record, string, whole
-from tooltap.protocol.events import Notice
 
 __all__ = ["Deltas", "DeltasState"]
 
 MESSAGES = 64
 """Agents whose current message is followed."""
 
-_TEXTS = {"text_delta": ("assistant", "text"), "thinking_delta": ("reasoning", "thinking")}
-_BLOCKS = {"text": ("assistant", "text"), "thinking": ("reasoning", "thinking")}
+_ROLES = {"text": "assistant", "thinking": "reasoning"}
 
 
 class StreamedMessage(msgspec.Struct):
@@ -37,35 +35,43 @@ class DeltasState(msgspec.Struct):
 
 
 class Deltas:
-    def __init__(self, parser: Parser) -> None:
-        self._parser = parser
-        self._messages: dict[str, StreamedMessage] = parser.state.deltas.messages
+    lines = Lines("type")
 
-    def read(self, event: dict[str, Any]) -> str | None:
-        """Read one event; gives the line's class, None for an event that is not known."""
+    def __init__(self, emitter: Emitter, state: DeltasState) -> None:
+        self._emitter = emitter
+        self._messages = state.messages
+
+    @lines("stream_event")
+    def read(self, value: Line) -> Skip:
+        event = record(value.get("event"))
         index = whole(event.get("index"))
         match event.get("type"):
             case "message_start":
                 self._start(string(record(event.get("message")).get("id")))
             case "content_block_start" if index is not None:
                 self._current().block = index
-                self._append(_BLOCKS, record(event.get("content_block")), index)
+                block = record(event.get("content_block"))
+                self._append(block, str(block.get("type")), index)
             case "content_block_delta" if index is not None:
-                self._append(_TEXTS, record(event.get("delta")), index)
+                delta = record(event.get("delta"))
+                kind, _, suffix = str(delta.get("type")).partition("_")
+                self._append(delta, kind if suffix == "delta" else "", index)
             case "content_block_stop":
                 self._current().block = None
             case "message_delta" | "message_stop" | "ping":
                 pass
             case "error":
-                self._error(record(event.get("error")))
-                return WITH_EVENTS
-            case _:
+                error = record(event.get("error"))
+                text = str(error.get("message") or error.get("type") or "error")
+                self._emitter.notice("provider-error", text, "error", error or None)
                 return None
-        return skip("partial")
+            case _:
+                return self._emitter.unparsed("unknown-type", value)
+        return "partial"
 
     def claim(self, message_id: str | None) -> int | None:
-        """Index of the block being streamed, if it is one of this message: its whole form has come."""
-        current = self._messages.get(self._parser.agent or "")
+        """Return the index of the block being streamed, if it is one of this message: it now came whole."""
+        current = self._messages.get(self._emitter.agent or "")
         if current is None or current.block is None or current.message_id not in (None, message_id):
             return None
         index, current.block = current.block, None
@@ -79,33 +85,26 @@ class Deltas:
 
     def drop(self, message_id: str | None, index: int) -> None:
         """Forget the deltas of a block."""
-        self._parser.texts.drop(_key(message_id, index))
+        self._emitter.texts.drop(_key(message_id, index))
 
     def _start(self, message_id: str | None) -> None:
-        agent = self._parser.agent or ""
+        agent = self._emitter.agent or ""
         self._messages.pop(agent, None)
         self._messages[agent] = StreamedMessage(message_id)
-        while len(self._messages) > MESSAGES:
-            del self._messages[next(iter(self._messages))]
+        keep_newest(self._messages, MESSAGES)
 
     def _current(self) -> StreamedMessage:
-        if (self._parser.agent or "") not in self._messages:  # the stream was tapped in the middle of a message
+        agent = self._emitter.agent or ""
+        if agent not in self._messages:  # the stream was tapped in the middle of a message
             self._start(None)
-        return self._messages[self._parser.agent or ""]
+        return self._messages[agent]
 
-    def _append(self, kinds: dict[str, tuple[str, str]], part: dict[str, Any], index: int) -> None:
-        role, key = kinds.get(str(part.get("type")), ("", ""))
-        text = string(part.get(key))
-        if not text:
-            return
-        message_id = self._current().message_id
-        self._parser.texts.append(
-            role, text, message_id=message_id, block=index, key=_key(message_id, index), preview=True
-        )
-
-    def _error(self, error: dict[str, Any]) -> None:
-        text = str(error.get("message") or error.get("type") or "error")
-        self._parser.emit(Notice, level="error", code="provider-error", text=text, data=error or None)
+    def _append(self, part: Line, kind: str, index: int) -> None:
+        text = string(part.get(kind))
+        if kind in _ROLES and text:
+            message_id = self._current().message_id
+            key = _key(message_id, index)
+            self._emitter.texts.append(_ROLES[kind], text, message_id=message_id, block=index, key=key, preview=True)
 
 
 def _key(message_id: str | None, index: int) -> str:

@@ -23,8 +23,8 @@ def claude_stream() -> Iterator[Any]:
         yield {"type": "assistant", "message": {"id": f"m{n}", "role": "assistant", "content": [call]}, **common}
         child = {"id": f"k{n}", "role": "assistant", "content": [{**call, "id": f"child_{n}"}]}
         yield {"type": "assistant", "message": child, "session_id": "s", "parent_tool_use_id": f"toolu_{n}"}
-        told = {"task_id": f"t{n}", "tool_use_id": f"toolu_{n}", "description": TEXT, "uuid": f"d{n}"}
-        yield {"type": "system", "subtype": "task_started", **told, **common}
+        report = {"task_id": f"t{n}", "tool_use_id": f"toolu_{n}", "description": TEXT, "uuid": f"d{n}"}
+        yield {"type": "system", "subtype": "task_started", **report, **common}
         hook = {"hook_id": f"h{n}", "hook_name": "x", "hook_event": "Stop", "uuid": f"e{n}"}
         yield {"type": "system", "subtype": "hook_started", **hook, **common}
         denial = {"tool_name": "Bash", "tool_use_id": f"never_{n}", "message": TEXT, "uuid": f"f{n}"}

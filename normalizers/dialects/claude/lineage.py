@@ -1,8 +1,8 @@
 """Which agent a line of a transcript belongs to, and which call spawned that agent.
 
-From 2.0 on a subagent's lines name it (`agentId`). Before, its conversation stands among the main agent's lines
-(`isSidechain`), begins with the prompt of its call, and goes on by `parentUuid` alone; such an agent has the id of its
-call.
+From 2.0 on a subagent's lines name it (`agentId`). Before, its conversation is among the main agent's lines
+(`isSidechain`), begins with the prompt of its call, and continues by `parentUuid` alone; such an agent has the id of
+its call.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from tooltap.normalizers.core.bounded import keep_newest
+from tooltap.normalizers.core.lines import Line
 from tooltap.normalizers.dialects.claude.answers import text_of
 from tooltap.normalizers.wire.values import record, records, string
 
@@ -27,9 +29,9 @@ class Asked(msgspec.Struct, omit_defaults=True):
     """A prompt that calls gave to subagents."""
 
     waiting: list[str] = []
-    """Calls whose subagent has not been heard of yet, oldest first."""
+    """Calls whose subagent was not seen yet, oldest first."""
     last: str | None = None
-    """The call whose subagent was heard of last."""
+    """The call whose subagent was seen last."""
 
 
 class LineageState(msgspec.Struct):
@@ -45,34 +47,33 @@ class Lineage:
     def __init__(self, state: LineageState) -> None:
         self._state = state
 
-    def seen(self, value: dict[str, Any]) -> bool:
+    def seen(self, value: Line) -> bool:
         """Whether this very line was read before: a resumed session may write its history again."""
         return str(value.get("uuid")) in self._state.lines
 
-    def note(self, value: dict[str, Any], agent: str) -> None:
+    def remember(self, value: Line, agent: str) -> None:
         if uuid := string(value.get("uuid")):
             _keep(self._state.lines, uuid, agent, LINES)
 
-    def spawn(self, agent: str, call_id: str) -> None:
-        if self._state.parents.get(agent) == call_id:
-            return
-        _keep(self._state.parents, agent, call_id, AGENTS)
-        for asked in self._state.prompts.values():
-            if call_id in asked.waiting:
-                asked.waiting.remove(call_id)
+    def spawned(self, agent: str, call_id: str) -> None:
+        if self._state.parents.get(agent) != call_id:
+            _keep(self._state.parents, agent, call_id, AGENTS)
+            for asked in self._state.prompts.values():
+                if call_id in asked.waiting:
+                    asked.waiting.remove(call_id)
 
-    def spawns(self, message: dict[str, Any]) -> None:
+    def expect(self, message: Line) -> None:
         """Remember the prompts that calls of this message give to subagents."""
         for block in records(message.get("content")):
             call_id, prompt = string(block.get("id")), string(record(block.get("input")).get("prompt"))
             if block.get("type") == "tool_use" and call_id and prompt:
-                digest = _digest(prompt)
+                digest = zlib.crc32(prompt.encode())
                 asked = self._state.prompts.pop(digest, None) or Asked()
                 if call_id not in (*asked.waiting, asked.last):
                     asked.waiting = [*asked.waiting, call_id][-AGENTS:]
                 _keep(self._state.prompts, digest, asked, AGENTS)
 
-    def place(self, value: dict[str, Any]) -> tuple[str, str | None]:
+    def place(self, value: Line) -> tuple[str, str | None]:
         """(agent, spawning call) of a sidechain's line."""
         state = self._state
         known = (state.lines.get(str(value.get(key))) for key in ("uuid", "parentUuid"))
@@ -82,13 +83,13 @@ class Lineage:
             call_id = self._asked(text_of(record(value.get("message")).get("content")))
         agent = agent or call_id or string(value.get("uuid")) or "sidechain"
         if call_id is not None:
-            self.spawn(agent, call_id)
+            self.spawned(agent, call_id)
         return agent, call_id
 
     def _asked(self, prompt: str) -> str | None:
-        """The call that gave a subagent its prompt. Of calls that gave the same one, each has its own; before 2.0 no
-        line says which, so they are taken in their order."""
-        asked = self._state.prompts.get(_digest(prompt))
+        """The call that gave a subagent its prompt. Calls with the same prompt have a subagent each; before 2.0 no line
+        says which, so they are assigned in order."""
+        asked = self._state.prompts.get(zlib.crc32(prompt.encode()))
         if asked is None:
             return None
         if asked.waiting:
@@ -96,11 +97,6 @@ class Lineage:
         return asked.last
 
 
-def _digest(prompt: str) -> int:
-    return zlib.crc32(prompt.encode())
-
-
 def _keep(table: dict[Any, V], key: Any, item: V, limit: int) -> None:
     table[key] = item
-    while len(table) > limit:
-        del table[next(iter(table))]
+    keep_newest(table, limit)

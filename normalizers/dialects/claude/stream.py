@@ -1,18 +1,313 @@
 """The `claude-stream` dialect: `claude -p --output-format stream-json`, with or without `--include-partial-messages`,
 one-way or with the control protocol.
 
-Learned from Claude Code 1.0.128 and 2.1.330. Every prompt begins with an `init` line and ends with a `result` line, but
-the turns overlap: a background task that ends opens a second turn before the first one's result is printed.
+Learned from Claude Code 1.0.128 and 2.1.330; Qwen Code and Cursor print the same in their own ways. Every prompt begins
+with an `init` line and ends with a `result` line, but the turns overlap: a background task that ends opens a second
+turn before the first one's result is printed.
+
+With the control protocol (`--input-format stream-json`) the client sends lines, too. The agent repeats a client's
+answer on its own side, so that the agent's side alone is complete; a repetition is skipped as an `echo`.
 """
 
 from __future__ import annotations
 
-from tooltap.normalizers.dialects.claude.print import PrintParser
+import zlib
+from typing import Any, ClassVar
+
+import msgspec
+import orjson
+
+from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.state import State
+from tooltap.normalizers.dialects.claude.answers import text_of
+from tooltap.normalizers.dialects.claude.base import ClaudeParser, ClaudeState, TurnNotes, message_of
+from tooltap.normalizers.dialects.claude.deltas import Deltas
+from tooltap.normalizers.dialects.claude.notices import StreamNotices
+from tooltap.normalizers.dialects.claude.tasks import Tasks
+from tooltap.normalizers.dialects.claude.usage import Usages, result_usage
+from tooltap.normalizers.tools import tool_input
+from tooltap.normalizers.wire.times import milliseconds
+from tooltap.normalizers.wire.values import record, records, string, whole
+from tooltap.protocol.events import Message, Notice
 
 __all__ = ["ClaudeStream"]
 
+DENIALS = 1_024
 
-class ClaudeStream(PrintParser):
+_QUESTIONS = "AskUserQuestion"
+_VAGUE = frozenset({"success", "error", "error_during_execution"})
+"""Subtypes of results that state less than `terminal_reason` and `stop_reason` do."""
+
+
+class ControlState(msgspec.Struct):
+    denied: list[str] = []
+    """The last calls whose denial was emitted."""
+
+
+class StreamState(ClaudeState, kw_only=True):
+    started: str | None = None
+    """The session that was started last."""
+    reads_input: bool = False
+    """The client's lines are in the stream, so that the agent's repetitions of prompts are echoes."""
+    prompted: bool = False
+    """The newest turn was opened by its prompt; its `init` line is still to come."""
+    control: ControlState = msgspec.field(default_factory=ControlState)
+
+
+class ClaudeStream(ClaudeParser):
     dialect = "claude-stream"
-    MODE_KEY = "permissionMode"
-    VERSION_KEY = "claude_code_version"
+    SKIPS = ClaudeParser.SKIPS | {"control", "echo", "partial", "status"}
+    line = Lines(
+        "type",
+        skip={"keep_alive": "keep-alive"},
+        _deltas=Deltas.lines,
+        _notices=StreamNotices.lines,
+        _tasks=Tasks.lines,
+    )
+    system = Lines("subtype", _notices=StreamNotices.system, _tasks=Tasks.system)
+    state_type = StreamState
+    state: StreamState
+    MODE_KEY: ClassVar[str] = "permissionMode"
+    VERSION_KEY: ClassVar[str] = "claude_code_version"
+    """Of the `init` line."""
+
+    def __init__(self, context: Context, state: State | None = None) -> None:
+        super().__init__(context, state)
+        self._notices = StreamNotices(self)
+
+    def enter(self, value: Line) -> None:
+        session = string(value.get("session_id"))
+        if session and session != self.state.session and self.direction != "in":  # a client may send anything as it
+            self._enter_session(session)
+        parent = string(value.get("parent_tool_use_id"))
+        if parent is not None:
+            self.parent, self.agent = parent, string(value.get("agent_id")) or parent  # no agent ids before 2.1
+        self.ts = milliseconds(value.get("timestamp")) or self.ts
+
+    # -- session ------------------------------------------------------------------------------------------------
+
+    @line("system")
+    def _system(self, value: Line) -> Skip:
+        return self.system.read(self, value)
+
+    @system("init")
+    def _init(self, value: Line) -> None:
+        """The first one starts the session; each opens a turn."""
+        state = self.state
+        state.cwd = string(value.get("cwd")) or state.cwd
+        servers = records(value.get("mcp_servers"))
+        fields = {
+            "cwd": string(value.get("cwd")),
+            "model": string(value.get("model")),
+            "mode": string(value.get(self.MODE_KEY)),
+            "agent_version": string(value.get(self.VERSION_KEY)),
+            "tools": _strings(value.get("tools")),
+            "commands": _strings(value.get("slash_commands")),
+            "mcp_servers": [{key: one[key] for key in ("name", "status") if key in one} for one in servers],
+        }
+        if state.started != self.session:
+            state.told = {}
+        self._report_session(fields)
+        if not state.prompted:
+            self.start_turn()
+        state.prompted = False
+
+    @system("status")
+    def _status(self, value: Line) -> Skip:
+        if value.get("status") == "compacting" or "compact_result" in value:
+            return self._notices.compacting(value)
+        if isinstance(value.get("permissionMode"), str):
+            return self._update_session({"mode": value["permissionMode"]})
+        return "status"
+
+    @system("commands_changed")
+    def _commands(self, value: Line) -> Skip:
+        names = [name for one in records(value.get("commands")) if (name := string(one.get("name")))]
+        return self._update_session({"commands": names})
+
+    # -- messages -----------------------------------------------------------------------------------------------
+
+    @line("assistant")
+    def _assistant(self, value: Line) -> Skip:
+        self._ensure_main_turn()
+        titles = {
+            str(meta.get("id")): meta["display_name"]
+            for meta in records(value.get("tool_use_meta"))
+            if isinstance(meta.get("display_name"), str)
+        }
+        return self._assistant_message(value, titles)
+
+    @line("user")
+    def _user(self, value: Line) -> Skip:
+        message = message_of(value)
+        if self.direction == "in":
+            self.state.reads_input = True
+            if self.turn is None:
+                self.start_turn()
+                self.state.prompted = True
+        elif value.get("isReplay") is not True:
+            # Some harnesses put the prompt before what the agent printed.
+            is_first = self.turn is None and self.state.started is None
+            self.state.prompted |= is_first and self._is_main and bool(text_of(message.get("content")))
+            self._ensure_main_turn()
+        metas = {str(meta.get("id")): meta for meta in records(value.get("tool_result_meta"))}
+        return self._user_message(value, message, value.get("tool_use_result"), metas)
+
+    def _is_echo(self, value: Line) -> bool:
+        return value.get("isReplay") is True and self.state.reads_input
+
+    # -- the end of a turn --------------------------------------------------------------------------------------
+
+    @line("result")
+    def _result(self, value: Line) -> None:
+        self.ensure_turn()
+        turn_id = self._ended_turn(value)
+        notes = self.state.notes.pop(turn_id, TurnNotes())
+        self.state.prompted = False
+        state, reason = _outcome(value, interrupted=notes.interrupted)
+        self.texts.flush_turn(self.session, turn_id)
+        text = _last_text(value)
+        if text and state == "failed" and not notes.error:
+            self.emit(Notice, level="error", code="provider-error", text=text, turn=turn_id)
+        elif text and state == "completed" and not notes.answered:
+            # `--output-format json`, and commands that Claude Code answers by itself.
+            role = "system" if "local_command" in value else "assistant"
+            self.emit(Message, role=role, text=text, turn=turn_id)
+        for denial in records(value.get("permission_denials")):
+            self._denied({"tool_use_id": denial.get("tool_use_id")})
+        duration = whole(value.get("duration_ms"))
+        self.end_turn(state, turn_id=turn_id, reason=reason, duration_ms=duration, before=self._usages(value))
+
+    def _usages(self, value: Line) -> Usages:
+        return result_usage(value)
+
+    def _ended_turn(self, value: Line) -> str:
+        """The turn whose messages the result names (2.1), else the oldest."""
+        turns = [turn.id for turn in self.state.turns if turn.session == self.session]
+        begun = value.get("begun_message_ids")
+        for message_id in begun if isinstance(begun, list) else []:
+            seen = self.state.blocks.messages.get(str(message_id))
+            if seen is not None and seen.turn in turns:
+                return str(seen.turn)
+        return turns[0]
+
+    # -- the control protocol -----------------------------------------------------------------------------------
+
+    @line("control_request")
+    def _control_request(self, value: Line) -> Skip:
+        request = record(value.get("request"))
+        match request.get("subtype"):
+            case "can_use_tool":
+                self._can_use_tool(str(value.get("request_id")), request)
+                return None
+            case "interrupt":
+                return self._interrupted("interrupt requested")
+            case "set_permission_mode":
+                return self._update_session({"mode": string(request.get("mode"))})
+            case "set_model":
+                return self._update_session({"model": string(request.get("model"))})
+            case _:
+                return "control"
+
+    @line("control_response")
+    def _control_response(self, value: Line) -> Skip:
+        response = record(value.get("response"))
+        answer = record(response.get("response"))
+        if "commands" in answer:  # of `initialize`
+            commands = [str(command.get("name")) for command in records(answer["commands"])]
+            return self._update_session({"commands": commands, "mode": string(answer.get("current_permission_mode"))})
+        if answer.get("behavior") in ("allow", "deny"):
+            return self._permission_answer(str(response.get("request_id")), answer)
+        return "control"
+
+    @line("control_cancel_request")
+    def _control_cancel(self, value: Line) -> Skip:
+        request_id = str(value.get("request_id"))
+        if not self.permissions.is_pending(request_id):
+            return "control"
+        self.permissions.answer(request_id, "cancelled", by="agent")
+        return None
+
+    @system("permission_denied")
+    def _denied(self, value: Line) -> Skip:
+        """A policy denied a call; often stated twice."""
+        call_id = str(value.get("tool_use_id"))
+        if call_id in self.state.control.denied:
+            return "repeated"
+        self._remember_denial(call_id)
+        message = string(value.get("message"))
+        self.permissions.answer(call_id, "denied", call_id=call_id, by="policy", message=message)
+        return None
+
+    def _remember_denial(self, call_id: str) -> None:
+        denied = self.state.control.denied
+        denied.append(call_id)
+        del denied[:-DENIALS]
+
+    def _can_use_tool(self, request_id: str, request: Line) -> None:
+        """A request may come before the block of its call."""
+        call_id, raw_name, given = request.get("tool_use_id"), str(request.get("tool_name")), request.get("input")
+        call = None
+        if isinstance(call_id, str) and not self.calls.repeats(call_id, raw_name, given):
+            call = self.calls.get(call_id) or self.calls.open(call_id, raw_name, given, raw=request)
+            self.calls.remember(call, {**call.memory, "asked": _digest(given)})
+        questions = records(record(given).get("questions")) if raw_name == _QUESTIONS else None
+        self.permissions.ask(
+            request_id,
+            call_id=call.id if call is not None else None,
+            name=call.name if call is not None else raw_name,
+            type="permission" if questions is None else "question",
+            title=string(request.get("title")) or string(request.get("description")),
+            input=tool_input(call.name, given, raw_name) if call is not None and questions is None else None,
+            questions=questions,
+        )
+
+    def _permission_answer(self, request_id: str, answer: Line) -> Skip:
+        if not self.permissions.is_pending(request_id):
+            return "echo"
+        call_id = self.permissions.call_of(request_id)
+        call = self.calls.get(call_id) if call_id is not None else None
+        given = answer.get("updatedInput")
+        if answer["behavior"] == "deny":
+            if call_id is not None:
+                self._remember_denial(call_id)
+            self.permissions.answer(request_id, "denied", by="user", message=string(answer.get("message")))
+        elif call is not None and call.raw_name == _QUESTIONS:
+            self.permissions.answer(request_id, "answered", by="user", answers=record(record(given).get("answers")))
+        else:
+            self.permissions.answer(request_id, "allowed", by="user")
+            if call is not None and given is not None and _digest(given) != call.memory.get("asked"):
+                self.calls.update(call, given, raw=answer)
+        return None
+
+
+def _strings(value: Any) -> list[str] | None:
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else None
+
+
+def _digest(value: Any) -> int:
+    return zlib.crc32(orjson.dumps(value, option=orjson.OPT_SORT_KEYS))
+
+
+def _outcome(value: Line, *, interrupted: bool) -> tuple[str, str | None]:
+    """(state of the turn, the provider's reason). A failed request is subtype `success` with `is_error` (2.1.330)."""
+    subtype, terminal, stop = (string(value.get(key)) for key in ("subtype", "terminal_reason", "stop_reason"))
+    state = "completed" if subtype == "success" and value.get("is_error") is not True else "failed"
+    if interrupted or str(terminal).startswith("aborted"):
+        state = "cancelled"
+    if subtype is not None and subtype not in _VAGUE:
+        return state, subtype
+    if terminal not in (None, "completed"):
+        return state, terminal
+    return state, stop if state == "completed" and stop is not None else subtype
+
+
+def _last_text(value: Line) -> str:
+    """The result's own text: the answer of a turn, or what went wrong."""
+    result = string(value.get("result"))
+    if result and result.strip():
+        return result
+    errors, error = value.get("errors"), value.get("error")
+    texts = [*(errors if isinstance(errors, list) else []), record(error).get("message", error)]
+    return "\n".join(text for text in texts if isinstance(text, str))

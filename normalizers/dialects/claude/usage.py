@@ -1,72 +1,65 @@
-"""Tokens of single messages, as transcripts state them: on every line of a message, and rising from line to line."""
+"""What Claude states of tokens and cost. The API's `input_tokens` exclude what was cached; ours include it."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
-import msgspec
+from tooltap.normalizers.core.lines import Line
+from tooltap.normalizers.wire.values import number, record, records, whole
+from tooltap.protocol.events import Event, Usage
 
-from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.dialects.claude.results import tokens
-from tooltap.protocol.events import Usage
+__all__ = ["Usages", "message_tokens", "result_usage", "session_usage", "turn_usage"]
 
-__all__ = ["Steps", "StepsState"]
+Usages: TypeAlias = tuple[tuple[type[Event], dict[str, Any]], ...]
+"""Events that come before the end of a turn."""
 
-AGENTS = 64
-"""Agents whose current message is followed."""
-
-
-class Step(msgspec.Struct):
-    """The message an agent is writing."""
-
-    message_id: str
-    agent: str | None
-    session: str
-    turn: str | None
-    parent: str | None
-    counts: dict[str, int]
+_API_KEYS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+_MODEL_KEYS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "thinkingTokens")
 
 
-class StepsState(msgspec.Struct):
-    open: dict[str, Step] = {}
-    """By agent; empty for the main agent."""
+def turn_usage(value: Line, counts: Callable[[Line], dict[str, Any]]) -> Usages:
+    """Read the `usage` of a `result` line: the turn's. `counts` returns the fields of the event."""
+    usage = record(value.get("usage"))
+    return ((Usage, {"scope": "turn", **counts(usage)}),) if usage else ()
 
 
-class Steps:
-    def __init__(self, parser: Parser) -> None:
-        self._parser = parser
-        self._open: dict[str, Step] = parser.state.steps.open
+def result_usage(value: Line) -> Usages:
+    """Read the usage of Claude's `result` line, whose cost and `modelUsage` are the session's."""
+    cost = number(value.get("total_cost_usd"))
+    cost_scope = None if cost is None else "session"
+    usages = turn_usage(value, lambda usage: {**message_tokens(usage), "cost_usd": cost, "cost_scope": cost_scope})
+    return (*usages, (Usage, session_usage(value, cost))) if _models(value) else usages
 
-    def count(self, message_id: str, usage: dict[str, Any], *, known: bool) -> None:
-        """Take in one line's figures. `known`: an earlier line was of this message, so that it may be counted."""
-        parser = self._parser
-        key = parser.agent or ""
-        step = self._open.get(key)
-        counts = {name: count for name, count in tokens(usage).items() if count is not None}
-        if step is not None and step.message_id == message_id:
-            for name, count in counts.items():
-                step.counts[name] = max(count, step.counts.get(name, 0))
-            return
-        self._tell(key)
-        if counts and not known:
-            self._open[key] = Step(message_id, parser.agent, parser.session, parser.turn, parser.parent, counts)
-            while len(self._open) > AGENTS:
-                self._tell(next(iter(self._open)))
 
-    def _tell(self, key: str) -> None:
-        """The agent's message is complete: emit its usage."""
-        step = self._open.pop(key, None)
-        if step is not None:
-            self._parser.emit(
-                Usage,
-                scope="step",
-                session=step.session,
-                turn=step.turn,
-                agent=step.agent,
-                parent=step.parent,
-                **step.counts,
-            )
+def session_usage(value: Line, cost: float | None) -> dict[str, Any]:
+    """The fields of an event about the whole session: the sum of all models of `modelUsage`."""
+    models = _models(value)
+    totals = (_sum(*(whole(model.get(key)) for model in models)) for key in _MODEL_KEYS)
+    return {"scope": "session", **_fields(*totals), "cost_usd": cost}
 
-    def tell_all(self) -> None:
-        for key in list(self._open):
-            self._tell(key)
+
+def message_tokens(usage: Line) -> dict[str, int | None]:
+    """The fields of an event about a `usage` object of the API."""
+    thinking = whole(record(usage.get("output_tokens_details")).get("thinking_tokens"))
+    return _fields(*(whole(usage.get(key)) for key in _API_KEYS), thinking)
+
+
+def _models(value: Line) -> list[Line]:
+    return records(list(record(value.get("modelUsage")).values()))
+
+
+def _fields(*counts: int | None) -> dict[str, int | None]:
+    fresh, output, read, written, thinking = counts
+    return {
+        "input_tokens": _sum(fresh, read, written),
+        "output_tokens": output,
+        "cache_read_tokens": read,
+        "cache_write_tokens": written,
+        "reasoning_tokens": thinking,
+    }
+
+
+def _sum(*counts: int | None) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None

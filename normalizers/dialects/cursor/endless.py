@@ -15,8 +15,8 @@ def lines() -> Iterator[Any]:
         if n % 50 == 0:
             yield {"type": "system", "subtype": "init", "apiKeySource": "login", "cwd": f"/w{n}", **common}
         yield {"type": "thinking", "subtype": "delta", "text": TEXT, **common}
-        said = {"role": "assistant", "content": [{"type": "text", "text": f"{n} {TEXT}"}]}
-        yield {"type": "assistant", "message": said, **common}
-        for kind, told in (("started", {"args": {"command": TEXT}}), ("completed", {"result": {"success": {}}})):
-            call = {"subtype": kind, "call_id": f"{kind}{n}", "tool_call": {"shellToolCall": told}}
+        message = {"role": "assistant", "content": [{"type": "text", "text": f"{n} {TEXT}"}]}
+        yield {"type": "assistant", "message": message, **common}
+        for kind, body in (("started", {"args": {"command": TEXT}}), ("completed", {"result": {"success": {}}})):
+            call = {"subtype": kind, "call_id": f"{kind}{n}", "tool_call": {"shellToolCall": body}}
             yield {"type": "tool_call", **call, **common}

@@ -1,115 +1,122 @@
 """The `cursor-stream` dialect: `cursor-agent -p --output-format stream-json`, a sibling of Claude Code's.
 
 No recording of ours: read after Cursor's documentation (2026.01) and what public readers test. What differs: thoughts
-and tool calls are lines of their own, and the kind of a call is the key that its arguments and its result stand under.
+and tool calls are lines of their own, and the kind of a call is the key that holds its arguments and its result. The
+result is an object under a key that states how the call ended.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.parser import WITH_EVENTS, skip
-from tooltap.normalizers.core.state import State
+from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.dialects.claude.answers import text_of
 from tooltap.normalizers.dialects.claude.base import message_of
-from tooltap.normalizers.dialects.claude.print import PrintParser
-from tooltap.normalizers.dialects.cursor.results import read_result
+from tooltap.normalizers.dialects.claude.stream import ClaudeStream
+from tooltap.normalizers.dialects.claude.usage import Usages, turn_usage
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.tools.payload import decode_json
 from tooltap.normalizers.wire.values import record, string, whole
-from tooltap.protocol.events import Event, Usage
-from tooltap.protocol.tapped import Direction
 
 __all__ = ["CursorStream"]
 
 _SUFFIX = "ToolCall"
 _THOUGHT = "thought"
-_SAID = "said"
-_KEYS = {
-    "fileText": "content",
-    "globPattern": "pattern",
-    "targetDirectory": "path",
-    "workingDirectory": "cwd",
-}
+_MESSAGE = "said"
+_KEYS = {"fileText": "content", "globPattern": "pattern", "targetDirectory": "path", "workingDirectory": "cwd"}
 """Cursor's name of an argument -> that of the schema, where the tools do not know Cursor's."""
+_DENIED = ("permissionDenied", "rejected")
+_ERROR_KEYS = ("errorMessage", "error", "reason", "message", "clientVisibleErrorMessage")
+_SHELL_KEYS = {"stdout": "stdout", "stderr": "stderr", "exitCode": "exit_code"}
 
 
-class CursorStream(PrintParser):
+class CursorStream(ClaudeStream):
     dialect = "cursor-stream"
     default_provider = "cursor"
-    MODE_KEY = "permissionMode"
     VERSION_KEY = "version"
+    line = ClaudeStream.line.copy()
 
-    def __init__(self, context: Context, state: State | None = None) -> None:
-        super().__init__(context, state)
-        self._lines |= {"thinking": self._thinking, "tool_call": self._tool_call}
-
-    def _set_scope(self, value: dict[str, Any], direction: Direction | None) -> None:
-        super()._set_scope(value, direction)
+    def enter(self, value: Line) -> None:
+        super().enter(value)
         self.ts = whole(value.get("timestamp_ms")) or self.ts
 
-    def _thinking(self, value: dict[str, Any], direction: Direction | None) -> str:
-        self._ensure_turn()
+    @line("thinking")
+    def _thinking(self, value: Line) -> Skip:
+        self._ensure_main_turn()
         text = string(value.get("text"))
         if text:
             self.texts.append("reasoning", text, key=_THOUGHT)
-        told = len(self.items)
+        before = len(self.items)
         if value.get("subtype") != "delta":
             self.texts.flush(_THOUGHT)
-        return WITH_EVENTS if text or len(self.items) > told else skip("empty")
+        return None if text or len(self.items) > before else "empty"
 
-    def _assistant(self, value: dict[str, Any], direction: Direction | None) -> str:
+    def _assistant(self, value: Line) -> Skip:
         self.texts.flush(_THOUGHT)
         text = text_of(message_of(value).get("content"))
         if "timestamp_ms" in value and "model_call_id" not in value and text:
             # `--stream-partial-output`: a piece of what comes whole before the next call, or at the end.
-            self._ensure_turn()
-            self.texts.append("assistant", text, key=_SAID, preview=True)
-            return skip("partial")
-        self.texts.drop(_SAID)
-        return super()._assistant(value, direction)
+            self._ensure_main_turn()
+            self.texts.append("assistant", text, key=_MESSAGE, preview=True)
+            return "partial"
+        self.texts.drop(_MESSAGE)
+        return super()._assistant(value)
 
-    # -- calls --------------------------------------------------------------------------------------------------
-
-    def _tool_call(self, value: dict[str, Any], direction: Direction | None) -> str:
-        call_id, told = string(value.get("call_id")), record(value.get("tool_call"))
-        kind = next((key for key in told if key == "function" or key.endswith(_SUFFIX)), None)
-        if call_id is None or kind is None:
+    @line("tool_call", call_id=str)
+    def _tool_call(self, value: Line) -> Skip:
+        call_id, outer = value["call_id"], record(value.get("tool_call"))
+        kind = next((key for key in outer if key == "function" or key.endswith(_SUFFIX)), None)
+        if kind is None:
             return self.unparsed("unknown-type", value)
-        self._ensure_turn()
+        self._ensure_main_turn()
         self.texts.flush(_THOUGHT)
-        body = record(told[kind])
-        line_class = self._open_call(call_id, kind, body, told)
+        body = record(outer[kind])
+        is_known = self.calls.is_known(call_id)
+        if not is_known:
+            self._open_call(call_id, kind, body, outer)
         if value.get("subtype") != "completed":
-            return line_class
-        answer = read_result(self.calls.name_of(call_id), record(body.get("result")))
-        return self.calls.result(call_id, answer.value, raw=told, status=answer.status, error=answer.error)
+            return "repeated" if is_known else None
+        answer = _read_answer(self.calls.name_of(call_id), record(body.get("result")))
+        return self.calls.answer(call_id, answer, raw=outer)
 
-    def _open_call(self, call_id: str, kind: str, body: dict[str, Any], told: dict[str, Any]) -> str:
-        if self.calls.is_known(call_id):
-            return skip("repeated")
+    def _open_call(self, call_id: str, kind: str, body: Line, outer: Line) -> None:
         given = decode_json(body.get("args", body.get("arguments")))
         name = kind.removesuffix(_SUFFIX)
-        match kind:
-            case "function":
-                kind = name = string(body.get("name")) or kind
-            case "mcpToolCall" if isinstance(given, dict) and given.get("providerIdentifier"):
-                kind = name = f"mcp__{given['providerIdentifier']}__{given.get('toolName') or given.get('name')}"
-                given = given.get("args")
+        if kind == "function":
+            kind = name = string(body.get("name")) or kind
+        elif kind == "mcpToolCall" and isinstance(given, dict) and given.get("providerIdentifier"):
+            kind = name = f"mcp__{given['providerIdentifier']}__{given.get('toolName') or given.get('name')}"
+            given = given.get("args")
         if isinstance(given, dict):
             given = {**given, **{key: given[theirs] for theirs, key in _KEYS.items() if theirs in given}}
         known = canonical_name(name, given, call_id)
-        self.calls.open(call_id, kind, given, raw=told, name=known if known != name else kind)
-        return WITH_EVENTS
+        self.calls.open(call_id, kind, given, raw=outer, name=known if known != name else kind)
 
-    def _used(self, value: dict[str, Any]) -> list[tuple[type[Event], dict[str, Any]]]:
-        usage = record(value.get("usage"))
-        if not usage:
-            return []
-        read, written = whole(usage.get("cacheReadTokens")), whole(usage.get("cacheWriteTokens"))
-        fresh = whole(usage.get("inputTokens"))
-        prompt = None if fresh is None else fresh + (read or 0) + (written or 0)
-        output = whole(usage.get("outputTokens"))
-        tokens = {"input_tokens": prompt, "cache_read_tokens": read, "cache_write_tokens": written}
-        return [(Usage, {"scope": "turn", **tokens, "output_tokens": output})]
+    def _usages(self, value: Line) -> Usages:
+        return turn_usage(value, _counts)
+
+
+def _counts(usage: Line) -> dict[str, int | None]:
+    fresh, output = whole(usage.get("inputTokens")), whole(usage.get("outputTokens"))
+    read, written = whole(usage.get("cacheReadTokens")), whole(usage.get("cacheWriteTokens"))
+    prompt = None if fresh is None else fresh + (read or 0) + (written or 0)
+    cached = {"cache_read_tokens": read, "cache_write_tokens": written}
+    return {"input_tokens": prompt, "output_tokens": output, **cached}
+
+
+def _read_answer(name: str | None, result: Line) -> Answer:
+    """Read the answer of the canonical tool `name`."""
+    end = next((key for key in result if isinstance(result[key], dict)), "success")
+    body = record(result.get(end))
+    value: Any = body
+    if name == "Bash":
+        value = {key: body[theirs] for theirs, key in _SHELL_KEYS.items() if theirs in body}
+    if end == "success":
+        return Answer(value)
+    error = next((text for key in _ERROR_KEYS if (text := string(body.get(key)))), None)
+    if name != "Bash":
+        value = None if error else body
+    if error is None and "exit_code" not in (value or {}):
+        error = end
+    return Answer(value, "denied" if end in _DENIED else "failed", error)

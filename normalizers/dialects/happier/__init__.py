@@ -19,9 +19,9 @@ def _is_happier_trace(value: dict[str, Any]) -> bool:
 
 
 def _is_legacy(value: dict[str, Any]) -> bool:
-    """Only by the wrapper: what is in it may be any dialect's."""
+    """Recognised by the wrapper alone: its content may be any dialect's."""
     content = value.get("content")
-    if isinstance(content, dict) and "role" in content:  # as the server gives it, with an id and a time
+    if isinstance(content, dict) and "role" in content:  # in the server's envelope, with an id and a time
         return _is_legacy(content)
     if not isinstance(content, dict) or value.get("role") not in ("agent", "user"):
         return False

@@ -1,41 +1,284 @@
-"""Tool traces of Happier (`v` 1, written from January 2026 on): what its CLI sent and got, one record a line.
+"""The `happier-trace` dialect: tool traces of Happier (`v` 1, from January 2026 on), what its CLI sent and received.
 
     {"v", "ts", "direction", "sessionId", "protocol", "provider"?, "kind", "payload", "localId"?}
 
-One file holds the sessions of several agents, over three protocols: `acp`, `codex` and `claude`.
+One file holds the sessions of several agents, over three protocols. `acp` and `codex` payloads name their call `callId`
+and carry `input` or `output`; `claude` payloads are Claude's own blocks. A payload may already be normalized: then it
+has `_happy` and `_raw`, and is read as what it was made from. Happier's server stores the same payloads (`legacy.py`).
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from tooltap.normalizers.dialects.happier.payloads import PAYLOAD_SKIPS, HappierParser
-from tooltap.protocol.tapped import Direction
+import msgspec
 
-__all__ = ["HappierTrace"]
+from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.core.calls import DUPLICATE_RESULT, UNKNOWN_TOOL
+from tooltap.normalizers.core.calls_state import Call
+from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.parser import Parser
+from tooltap.normalizers.core.running import Running, RunningState
+from tooltap.normalizers.core.state import State
+from tooltap.normalizers.dialects.claude.answers import read_answer, text_of
+from tooltap.normalizers.tools.names import canonical_name
+from tooltap.normalizers.tools.payload import blocks_text, error_message
+from tooltap.normalizers.tools.tool_names import CANONICAL_TOOLS
+from tooltap.normalizers.wire.values import first_string, record, records, string
+from tooltap.protocol.events import OutputRef
+
+__all__ = ["HappierTrace", "PayloadParser", "PayloadsState"]
+
+_ID_KEYS = {
+    "tool-call": ("callId", "id", "toolCallId"),
+    "tool-result": ("callId", "tool_use_id", "toolUseId", "tool_useId"),
+    "tool-call-result": ("callId", "tool_use_id", "toolUseId", "tool_useId"),
+    "permission-request": ("permissionId", "toolCallId"),
+    "permission-response": ("permissionId",),
+    "file-edit": ("id", "callId"),
+    "terminal-output": ("callId",),
+}
+_NAMELESS = ("", "other", "unknown", "unknown tool")
+"""Names, lower case, that name no tool; `other` is ACP's kind for any tool without a kind."""
+_NOTES = frozenset({"_acp", "locations", "description"})
+"""What the ancestor adds to an ACP input; one with nothing else is empty."""
+_NAME_IN_ID = re.compile(r"([A-Za-z]\w*?)(?:__|-\d)", re.ASCII)
+_STATUS = {"failed": "failed", "error": "failed", "cancelled": "cancelled", "canceled": "cancelled"}
+_TAGGED_ERROR = "<tool_use_error>"
 
 
-class HappierTrace(HappierParser):
+class PayloadsState(State, kw_only=True):
+    running: RunningState = msgspec.field(default_factory=RunningState)
+
+
+class PayloadParser(Parser):
+    """Reads Happier's payloads; dialects derived from it find them in their lines."""
+
+    protocol = default_provider = "happier"
+    SKIPS = frozenset({"partial", "unchanged", "duplicate-call"})
+    payloads = Lines("type")
+    """Methods get the kind, the payload, and the id of the call or permission that it names."""
+    state_type = PayloadsState
+    state: PayloadsState
+
+    def __init__(self, context: Context, state: State | None = None) -> None:
+        super().__init__(context, state)
+        self._running = Running(self, self.state.running)
+
+    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
+        return self._running.take(call.id)
+
+    def _read_payload(self, kind: str, payload: Line) -> Skip:
+        id_keys = _ID_KEYS.get(kind)
+        wire_id = first_string(payload, *id_keys or ())
+        if id_keys and wire_id is None:
+            return self.unparsed("no-permission-id" if "permissionId" in id_keys else "no-call-id", payload)
+        return self.payloads.read(self, {"type": kind}, payload, wire_id)
+
+    # -- calls --------------------------------------------------------------------------------------------------
+
+    @payloads("tool-call")
+    def _call(self, _: Line, payload: Line, call_id: str) -> Skip:
+        value, raw, name = _as_sent(payload.get("input"), string(payload.get("name")) or "")
+        raw_name = _tool_name(name, value, call_id)
+        call = self.calls.get(call_id)
+        if call is None:
+            if self.calls.repeats(call_id, raw_name, value):
+                return "duplicate-call"
+            memory = {"bare": True} if _is_bare(value) else None
+            self.calls.open(call_id, raw_name, value, raw=raw, title=_title(value), memory=memory)
+            return None
+        hint = call.memory.get("hint")
+        if isinstance(hint, dict) and isinstance(value, dict):
+            value = {**hint, **value}
+        better_name = None if raw_name.lower() in _NAMELESS else raw_name
+        changed = self.calls.update(call, value, raw=raw, raw_name=better_name, title=_title(value))
+        self.calls.remember(call, {**call.memory, "bare": _is_bare(value)})
+        return None if changed else "unchanged"
+
+    @payloads("tool-result", "tool-call-result")
+    def _result(self, _: Line, payload: Line, call_id: str) -> Skip:
+        if "content" in payload and "output" not in payload:
+            return self._claude_result(payload, call_id)
+        value, raw, name = _as_sent(payload.get("output"), UNKNOWN_TOOL)
+        if isinstance(value, dict) and value.get("_stream") is True:
+            return self._append(call_id, {"stdout": value.get("stdoutChunk"), "stderr": value.get("stderrChunk")})
+        status, error = _status(payload, value), None
+        printed, outputs = self._running.take(call_id)
+        if value in (None, "", {}) and printed:
+            value = printed
+        else:
+            outputs = None
+        if status != "completed":
+            error = error_message({**value, "isError": True}) if isinstance(value, dict) else blocks_text(value)
+            value = value if isinstance(value, dict) else None
+        return self.calls.answer(call_id, Answer(value, status, error, outputs=outputs), raw=raw, raw_name=name)
+
+    def _claude_result(self, payload: Line, call_id: str) -> Skip:
+        """The recorder drops `is_error`; only the tag in the text remains of it."""
+        failed = text_of(payload["content"]).startswith(_TAGGED_ERROR)
+        block = {"content": payload["content"], "is_error": failed}
+        answer = read_answer(self.calls.name_of(call_id) or "Unknown", block, None, {}, stopped=False)
+        return self.calls.answer(call_id, answer._replace(is_async=False), raw=payload)
+
+    @payloads("file-edit")
+    def _file_edit(self, _: Line, payload: Line, call_id: str) -> Skip:
+        """An edit that was made, without a call: both its call and its result."""
+        path = first_string(payload, "filePath")
+        if path is None:
+            return self.unparsed("no-call-id", payload)
+        if self.calls.is_known(call_id):
+            return "duplicate-call"
+        change = {"type": "modify", **{key: payload.get(key) for key in ("diff", "oldContent", "newContent")}}
+        value = {"changes": {path: change}, "description": payload.get("description")}
+        self.calls.open(call_id, "file-edit", value, raw=payload, name="Patch", synthetic=True)
+        return self.calls.answer(call_id, Answer(), raw=payload, synthetic=True)
+
+    @payloads("terminal-output")
+    def _terminal_output(self, _: Line, payload: Line, call_id: str) -> Skip:
+        return self._append(call_id, {"stdout": payload.get("data")})
+
+    def _append(self, call_id: str, chunks: dict[str, Any]) -> Skip:
+        """Read output of a running command. Its result repeats the whole, or has none and takes what came here."""
+        call = self.calls.get(call_id)
+        if call is None:
+            if self.calls.is_done(call_id):
+                return DUPLICATE_RESULT
+            call = self.calls.open(call_id, UNKNOWN_TOOL, {}, raw=None, name="Unknown", synthetic=True)
+        for stream, text in chunks.items():
+            if isinstance(text, str):
+                self._running.append(call, stream, text.encode())
+        return "partial"
+
+    # -- permissions --------------------------------------------------------------------------------------------
+
+    @payloads("permission-request")
+    def _permission_request(self, _: Line, payload: Line, permission_id: str) -> None:
+        request = _request(payload)
+        tool_call = record(request.get("toolCall"))
+        call_id = first_string(request, "toolCallId") or first_string(tool_call, "toolCallId") or permission_id
+        value = request.get("input") or _hint(tool_call) or {}
+        if not self.calls.is_known(call_id):
+            name = _tool_name(string(payload.get("toolName")) or "", value, call_id)
+            self.calls.open(call_id, name, value, raw=tool_call or value, memory={"hint": value})
+        call = self.calls.get(call_id)
+        if call is not None and call.memory.get("bare") and isinstance(value, dict):
+            self.calls.update(call, value, raw=tool_call or value)
+        is_question = call is not None and call.name == "AskUserQuestion" and isinstance(value, dict)
+        keys: tuple[str, ...] = ("id", "name", "kind")
+        options = [{key: one[key] for key in keys if key in one} for one in records(request.get("options"))]
+        self.permissions.ask(
+            permission_id,
+            call_id=call_id,
+            type="question" if is_question else "permission",
+            options=options or None,
+            questions=value.get("questions") if is_question else None,
+            title=first_string(tool_call, "title") or first_string(payload, "description"),
+            name=self.calls.name_of(call_id),
+        )
+
+    @payloads("permission-response")
+    def _permission_response(self, _: Line, payload: Line, permission_id: str) -> None:
+        decision, answers = first_string(payload, "decision"), payload.get("answers")
+        outcome = "allowed" if payload.get("approved") is True else "cancelled" if decision == "abort" else "denied"
+        self.permissions.answer(
+            permission_id,
+            "answered" if isinstance(answers, dict) and answers else outcome,
+            call_id=permission_id if self.calls.is_known(permission_id) else None,
+            by="user",
+            option_id=decision,
+            answers=answers if isinstance(answers, dict) else None,
+            message=first_string(payload, "reason"),
+        )
+
+
+class HappierTrace(PayloadParser):
     dialect = "happier-trace"
-    protocol = "happier"
-    default_provider = "happier"
-    SKIPS = PAYLOAD_SKIPS
 
-    def read(self, value: dict[str, Any], direction: Direction | None) -> str:
-        payload, protocol, kind = value.get("payload"), value.get("protocol"), value.get("kind")
-        reader = self.payload_readers.get(kind) if isinstance(kind, str) else None
-        if value.get("v") != 1 or reader is None or not isinstance(payload, dict) or not isinstance(protocol, str):
+    def read(self, value: Line) -> Skip:
+        payload, kind, is_v1 = value.get("payload"), value.get("kind"), value.get("v") == 1
+        is_known = is_v1 and self.payloads.knows(kind) and isinstance(value.get("protocol"), str)
+        if not is_known or not isinstance(payload, dict):
             return self.unparsed("unknown-type", value)
-        self._set_scope(value, protocol)
-        return reader(payload)
+        self.enter(value)
+        return self._read_payload(str(kind), payload)
 
-    def _set_scope(self, record: dict[str, Any], protocol: str) -> None:
-        provider = record.get("provider")
-        self.origin = protocol, self.context.provider or (provider if isinstance(provider, str) else protocol)
-        if isinstance(record.get("ts"), int):
-            self.ts = record["ts"]
-        session = record.get("sessionId")
-        if isinstance(session, str) and session:
+    def enter(self, value: Line) -> None:
+        provider = string(value.get("provider"))
+        protocol = value["protocol"]
+        self.origin = protocol, self.context.provider or (protocol if provider is None else provider)
+        if isinstance(value.get("ts"), int):
+            self.ts = value["ts"]
+        if session := first_string(value, "sessionId"):
             if self.state.session is None:
                 self.set_session(session)
             self.session = session
+
+
+# -- payloads ---------------------------------------------------------------------------------------------------------
+
+
+def _as_sent(payload: Any, name: str) -> tuple[Any, Any, str]:
+    """(what the tool family reads, the provider's own object, the name on the wire) of a payload, normalized or not."""
+    happy = record(payload).get("_happy")
+    if not isinstance(happy, dict):
+        return payload, payload, name
+    raw_name = first_string(happy, "rawToolName") or UNKNOWN_TOOL
+    value = {key: item for key, item in payload.items() if key not in ("_happy", "_raw")}
+    return value, payload.get("_raw", value), name if raw_name == UNKNOWN_TOOL else raw_name
+
+
+def _is_bare(value: Any) -> bool:
+    return not value or (isinstance(value, dict) and value.keys() <= _NOTES)
+
+
+def _title(value: Any) -> str | None:
+    return first_string(record(record(value).get("_acp")), "title")
+
+
+def _tool_name(name: str, value: Any, call_id: str) -> str:
+    """The name on the wire. Where that names no tool, the first of these that does: ACP's kind or first
+    title (OpenCode: `todowrite`), the tool of a permission, the beginning of the id (Gemini: `replace-1769…`)."""
+    if name.lower() not in _NAMELESS:
+        return name
+    fields = record(value)
+    acp, permission = record(fields.get("_acp")), record(fields.get("permission"))
+    in_id = _NAME_IN_ID.match(call_id)
+    beside = [acp.get("kind"), acp.get("title"), fields.get("toolName"), permission.get("toolName")]
+    for one in (*beside, in_id and in_id[1], fields.get("description")):
+        if isinstance(one, str) and canonical_name(one, value, call_id) in CANONICAL_TOOLS:
+            return one
+    return name or UNKNOWN_TOOL
+
+
+def _status(payload: Line, value: Any) -> str:
+    fields, is_error = record(value), payload.get("isError")
+    status = _STATUS.get(string(fields.get("status")) or "")
+    if status is not None or is_error is False:
+        return status or "completed"
+    has_error = bool(fields.get("error")) and isinstance(fields["error"], str | dict)
+    refused = any(fields.get(key) is False for key in ("ok", "success", "applied"))
+    flagged = any(fields.get(key) is True for key in ("isError", "is_error"))
+    return "failed" if is_error is True or has_error or refused or flagged else "completed"
+
+
+def _request(payload: Line) -> Line:
+    """What a permission is requested for: in `options`, or in `options` of that, or (Claude) in the payload itself."""
+    request: Line = {key: payload.get(key) for key in ("input", "toolCallId")}
+    options = payload.get("options")
+    while isinstance(options, dict):
+        request |= options
+        options = options.get("options")
+    return request
+
+
+def _hint(tool_call: Line) -> Any:
+    """What the tool is called with, as far as the ACP call in the request shows it."""
+    if tool_call.get("rawInput") is not None:
+        return tool_call["rawInput"]
+    if isinstance(tool_call.get("content"), list):
+        return {"items": tool_call["content"], "locations": tool_call.get("locations")}
+    title = first_string(tool_call, "title")
+    return {"title": title} if title else None

@@ -1,4 +1,4 @@
-"""OpenCode: `run`, and the events of its server."""
+"""OpenCode: `opencode run`, and the event stream of its server."""
 
 from __future__ import annotations
 
@@ -8,48 +8,43 @@ from tooltap.normalizers.core.dialect import Agent, Dialect
 
 __all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
 
-
-def _is_opencode_bus(value: dict[str, Any]) -> bool:
-    payload = value.get("payload")
-    if isinstance(payload, dict) and "type" not in value:
-        return _is_opencode_bus(payload)
-    kind = value.get("type")
-    if kind == "sync":
-        return isinstance(value.get("syncEvent"), dict)
-    if isinstance(kind, str):
-        known = kind.partition(".")[0] in _OPENCODE_SUBJECTS and "." in kind
-        return known and isinstance(value.get("properties"), dict) and value.keys() <= {"id", "type", "properties"}
-    return any(
-        isinstance(path, str) and path.startswith(_OPENCODE_PATHS) and value.keys() <= {method, "body"}
-        for method, path in value.items()
-        if method in ("GET", "POST")
-    )
-
-
-_OPENCODE_SUBJECTS = ("file", "message", "permission", "plugin", "question", "server", "session", "todo")
-
-
-_OPENCODE_PATHS = ("/session", "/permission/", "/question/")
-
-
-def _is_opencode_run(value: dict[str, Any]) -> bool:
-    if not isinstance(value.get("sessionID"), str) or not isinstance(value.get("timestamp"), int):
-        return False
-    kind = str(value.get("type"))
-    part = value.get("part")
-    if isinstance(part, dict):
-        return kind in _OPENCODE_PARTS and part.get("type") == _OPENCODE_PARTS[kind]
-    return kind == "error" and isinstance(value.get("error"), dict)
-
-
-_OPENCODE_PARTS = {
+_BUS_SUBJECTS = ("file", "message", "permission", "plugin", "question", "server", "session", "todo")
+_BUS_PATHS = ("/session", "/permission/", "/question/")
+_RUN_PARTS = {
     "reasoning": "reasoning",
     "step_finish": "step-finish",
     "step_start": "step-start",
     "text": "text",
     "tool_use": "tool",
 }
-"""Type of a line -> type of the part it tells of."""
+"""Type of a line -> type of the part in it."""
+
+
+def _is_bus(value: dict[str, Any]) -> bool:
+    """An event, which may be wrapped, or a request."""
+    payload = value.get("payload")
+    if isinstance(payload, dict) and "type" not in value:
+        return _is_bus(payload)
+    kind = value.get("type")
+    if kind == "sync":
+        return isinstance(value.get("syncEvent"), dict)
+    if isinstance(kind, str):
+        known = kind.partition(".")[0] in _BUS_SUBJECTS and "." in kind
+        return known and isinstance(value.get("properties"), dict) and value.keys() <= {"id", "type", "properties"}
+    return any(
+        isinstance(path, str) and path.startswith(_BUS_PATHS) and value.keys() <= {method, "body"}
+        for method, path in value.items()
+        if method in ("GET", "POST")
+    )
+
+
+def _is_run(value: dict[str, Any]) -> bool:
+    if not isinstance(value.get("sessionID"), str) or not isinstance(value.get("timestamp"), int):
+        return False
+    kind, part = str(value.get("type")), value.get("part")
+    if isinstance(part, dict):
+        return kind in _RUN_PARTS and part.get("type") == _RUN_PARTS[kind]
+    return kind == "error" and isinstance(value.get("error"), dict)
 
 
 PRODUCT = "OpenCode"
@@ -58,7 +53,7 @@ DIALECTS = (
     Dialect(
         "opencode-run",
         "run:OpencodeRun",
-        _is_opencode_run,
+        _is_run,
         reads="`opencode run --format json`",
         tapped_with="`tooltap run -- opencode run --format json …`",
         arrives="streams blocks",
@@ -69,7 +64,7 @@ DIALECTS = (
     Dialect(
         "opencode-bus",
         "bus:OpencodeBus",
-        _is_opencode_bus,
+        _is_bus,
         reads="OpenCode's `/event` stream",
         tapped_with="`tooltap attach opencode URL`",
         arrives="streams text",
@@ -79,11 +74,4 @@ DIALECTS = (
     ),
 )
 
-AGENTS = (
-    Agent(
-        "opencode",
-        ("run … --format json", "acp"),
-        "run --format json",
-        package="opencode-ai",
-    ),
-)
+AGENTS = (Agent("opencode", ("run … --format json", "acp"), "run --format json", package="opencode-ai"),)

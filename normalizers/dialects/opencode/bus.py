@@ -8,310 +8,325 @@ their parts are sent again whenever they change, and again when a turn is over.
 from __future__ import annotations
 
 import re
-import zlib
-from collections.abc import Callable
 from typing import Any
 
-from tooltap.normalizers.core.calls_state import Call
+from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.lines import Skip
-from tooltap.normalizers.core.parser import WITH_EVENTS, Parser, skip
+from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.state import State
-from tooltap.normalizers.core.text_buffer import TextBuffer
-from tooltap.normalizers.dialects.opencode.asking import Asking
-from tooltap.normalizers.dialects.opencode.errors import notice_failure, outcome_of_reason
-from tooltap.normalizers.dialects.opencode.parts import Parts
-from tooltap.normalizers.dialects.opencode.prompts import Prompts
-from tooltap.normalizers.dialects.opencode.requests import Requests, method_and_path
-from tooltap.normalizers.dialects.opencode.sessions import Sessions
-from tooltap.normalizers.dialects.opencode.state import BusState, Msg, int_of, object_of, text_of
-from tooltap.normalizers.dialects.opencode.texts import TextParts
-from tooltap.normalizers.dialects.opencode.tools import ToolParts
-from tooltap.normalizers.tools.payload import objects
+from tooltap.normalizers.dialects.opencode.client import Client, method_and_path
+from tooltap.normalizers.dialects.opencode.parser import OpencodeParser
+from tooltap.normalizers.dialects.opencode.results import todos_digest
+from tooltap.normalizers.dialects.opencode.sessions import BusEmitter
+from tooltap.normalizers.dialects.opencode.state import BusState
+from tooltap.normalizers.dialects.opencode.stated import notice_error, outcome_of, read_error, read_usage
 from tooltap.normalizers.wire.decode import FRAMING
-from tooltap.protocol.events import Notice
-from tooltap.protocol.tapped import Direction
+from tooltap.normalizers.wire.values import first_string, record, whole
+from tooltap.protocol.events import SessionEvent, Usage
 
 __all__ = ["OpencodeBus"]
 
 _SKIPPED = {
-    "account": "environment",
-    "catalog": "environment",
-    "command": "request",
-    "file": "files",
-    "global": "connection",
-    "ide": "environment",
-    "installation": "environment",
-    "integration": "environment",
-    "lsp": "environment",
-    "models-dev": "environment",
-    "plugin": "environment",
-    "project": "environment",
-    "pty": "terminal",
-    "reference": "environment",
-    "server": "connection",
-    "tui": "client",
-    "vcs": "environment",
-    "workspace": "environment",
-    "worktree": "environment",
+    subject: reason
+    for reason, *subjects in (
+        ("client", "tui"),
+        ("connection", "global", "server"),
+        ("environment", "account", "catalog", "ide", "installation", "integration", "lsp", "models-dev", "plugin"),
+        ("environment", "project", "reference", "vcs", "workspace", "worktree"),
+        ("files", "file"),
+        ("request", "command"),
+        ("terminal", "pty"),
+    )
+    for subject in subjects
 }
 """First word of an event's type -> why such events are skipped."""
 
+_SKIPPED_PARTS = {
+    **dict.fromkeys(("agent", "compaction", "subtask"), "prompt-context"),
+    **dict.fromkeys(("patch", "snapshot"), "snapshot"),
+}
+_REASONS = ("answer", "echo", "empty", "message", "partial", "repeated", "status", "step", "subagent", "unchanged")
 _VERSION = re.compile(r"\.\d+$")
 
 
-class OpencodeBus(Parser):
+class OpencodeBus(BusEmitter, OpencodeParser):
     dialect = "opencode-bus"
-    protocol = "opencode"
-    default_provider = "opencode"
-    SKIPS = frozenset(
-        {
-            "blank",
-            "lost",
-            "duplicate-result",
-            *_SKIPPED.values(),
-            "answer",
-            "echo",
-            FRAMING,
-            "empty",
-            "heartbeat",
-            "message",
-            "partial",
-            "prompt-context",
-            "repeated",
-            "snapshot",
-            "status",
-            "step",
-            "subagent",
-            "unchanged",
-        }
-    )
+    SKIPS = frozenset({*_SKIPPED.values(), *_REASONS, FRAMING})
+    line = Lines("type", skip={"server.heartbeat": "heartbeat"}, _client=Client.event)
+    part = Lines("type", skip=_SKIPPED_PARTS)
     state_type = BusState
     state: BusState
 
     def __init__(self, context: Context, state: State | None = None) -> None:
         super().__init__(context, state)
-        self.sessions = Sessions(self)
-        self.asking = Asking(self)
-        texts, self._tools = TextParts(self), ToolParts(self)
-        self.prompts = Prompts(self, self.sessions, texts)
-        self._message_texts = texts
-        self._requests = Requests(self)
-        self._parts = Parts(self, self.sessions, self.prompts, texts, self._tools)
-        self._events: dict[str, Callable[[Msg], str]] = {
-            "mcp.browser.open.failed": self._mcp_failed,
-            "mcp.tools.changed": self._mcp_server,
-            "message.part.delta": self._parts.delta,
-            "message.part.removed": self._removed,
-            "message.part.updated": self._parts.updated,
-            "message.removed": self._removed,
-            "message.updated": self._message,
-            "permission.asked": self.asking.permission,
-            "permission.replied": self._permission_replied,
-            "permission.updated": self.asking.permission,
-            "permission.v2.asked": self.asking.permission,
-            "permission.v2.replied": self._permission_replied,
-            "question.asked": self.asking.question,
-            "question.rejected": self._question_rejected,
-            "question.replied": self._question_replied,
-            "server.heartbeat": self._heartbeat,
-            "session.compacted": self._compacted,
-            "session.created": self._created,
-            "session.deleted": self._deleted,
-            "session.diff": self._session_diff,
-            "session.error": self._error,
-            "session.idle": self._idle,
-            "session.status": self._status,
-            "session.updated": self._updated,
-            "todo.updated": self._parts.todos,
-        }
+        self._client = Client(self)
 
-    # -- reading --------------------------------------------------------------------------------------------------
+    # -- lines ----------------------------------------------------------------------------------------------------
 
-    def read(self, value: dict[str, Any], direction: Direction | None) -> str:
-        if direction == "reply":
-            return self._requests.answered(value)
-        if direction == "in" or (direction is None and method_and_path(value) is not None):
-            return self._requests.read(value)
+    def read(self, value: Line) -> Skip:
+        if self.direction == "reply":
+            return self._client.read_reply(value)
+        if self.direction == "in" or (self.direction is None and method_and_path(value) is not None):
+            return self._client.read(value)
         event = _unwrapped(value)
-        kind, properties = str(event.get("type")), object_of(event, "properties")
-        handler = self._events.get(kind)
-        if handler is None:
-            reason = _SKIPPED.get(kind.partition(".")[0])
-            return skip(reason) if reason is not None and "." in kind else self.unparsed("unknown-type", value)
-        info = object_of(properties, "info")
+        kind, properties = str(event.get("type")), record(event.get("properties"))
+        if not self.line.knows(kind):
+            subject, dot, _ = kind.partition(".")
+            return _SKIPPED.get(subject if dot else "") or self.unparsed("unknown-type", value)
+        info = record(properties.get("info"))
         self.ts = _time(properties, info) or self.ts
-        self.sessions.adopt(info)
-        self.sessions.enter(_session(kind, properties, info))
-        return handler(properties)
+        self.adopt(info)
+        self.enter_session(_session(kind, properties, info))
+        return self.line.read(self, properties, kind=kind)
 
     def read_other(self, value: Any, line: bytes, t: int | None) -> Skip:
         """Answers may be `true` or `null`."""
-        return self._requests.answered(value) if self.direction == "reply" else super().read_other(value, line, t)
-
-    def unfinished(self, call: Call) -> tuple[Any, Any]:
-        return self._tools.output_so_far(call)
+        return self._client.read_reply(value) if self.direction == "reply" else super().read_other(value, line, t)
 
     # -- sessions -------------------------------------------------------------------------------------------------
 
-    def _created(self, properties: Msg) -> str:
-        return self.sessions.described(object_of(properties, "info"), "started")
+    @line("session.created")
+    def _created(self, properties: Line) -> Skip:
+        return self.describe(record(properties.get("info")), starts=not self.info.started)
 
-    def _updated(self, properties: Msg) -> str:
-        return self.sessions.described(object_of(properties, "info"), "updated")
+    @line("session.updated")
+    def _updated(self, properties: Line) -> Skip:
+        return self.describe(record(properties.get("info")), starts=False)
 
-    def _deleted(self, properties: Msg) -> str:
-        return self.sessions.ended()
+    @line("session.deleted")
+    def _deleted(self, properties: Line) -> Skip:
+        if self.agent is not None:
+            return "subagent"
+        self.emit(SessionEvent, state="ended")
+        return None
 
-    def _compacted(self, properties: Msg) -> str:
-        self.emit(Notice, level="info", code="compaction", text="session.compacted")
-        return WITH_EVENTS
+    @line("session.compacted")
+    def _compacted(self, properties: Line) -> None:
+        self.notice("compaction", "session.compacted")
 
-    def _heartbeat(self, properties: Msg) -> str:
-        return skip("heartbeat")
-
-    def _mcp_server(self, properties: Msg) -> str:
-        """A server's tools changed: that there is one is what counts."""
-        server = text_of(properties, "server")
+    @line("mcp.tools.changed")
+    def _mcp_server(self, properties: Line) -> Skip:
+        """The tools of a server changed, so there is a server of this name."""
+        server = first_string(properties, "server")
         if server is not None and server not in self.state.servers:
             self.state.servers.append(server)
             del self.state.servers[:-64]
-        return skip("environment")
+        return "environment"
 
-    def _mcp_failed(self, properties: Msg) -> str:
-        name = text_of(properties, "mcpName") or "MCP server"
-        self.emit(Notice, level="warning", code="mcp-startup", text=f"{name}: no browser to log in", data=properties)
-        return WITH_EVENTS
+    @line("mcp.browser.open.failed")
+    def _mcp_failed(self, properties: Line) -> None:
+        name = first_string(properties, "mcpName") or "MCP server"
+        self.notice("mcp-startup", f"{name}: no browser to log in", "warning", properties)
 
     # -- turns ----------------------------------------------------------------------------------------------------
 
-    def _status(self, properties: Msg) -> str:
-        status = object_of(properties, "status")
+    @line("session.status")
+    def _status(self, properties: Line) -> Skip:
+        status = record(properties.get("status"))
         kind = status.get("type")
-        if kind == "idle":
-            return self._idle(properties)
-        if kind != "retry":
-            return skip("status")
-        return self._parts.retried(int_of(status, "attempt"), text_of(status, "message"), status)
+        if kind == "retry":
+            return self._report_retry(whole(status.get("attempt")), first_string(status, "message"), status)
+        return self._idle(properties) if kind == "idle" else "status"
 
-    def _idle(self, properties: Msg) -> str:
-        """Said twice. All that was asked of the session is done."""
+    @line("session.idle")
+    def _idle(self, properties: Line) -> Skip:
+        """Everything the session was asked to do is done. Two events state it."""
         if self.agent is not None or self.turn is None:
-            return skip("status")
-        info = self.sessions.info
-        outcome, reason = info.outcome or (outcome_of_reason(info.step_reason), info.step_reason)
+            return "status"
+        info = self.info
+        outcome, reason = info.outcome or (outcome_of(info.step_reason), info.step_reason)
         while self.turn is not None:
             self.end_turn(outcome, reason=reason)
         info.outcome, info.step_reason, info.retry = [], None, 0
-        return WITH_EVENTS
+        return None
 
-    def _error(self, properties: Msg) -> str:
-        return self._failed(object_of(properties, "error"))
+    @line("session.error")
+    def _error(self, properties: Line) -> Skip:
+        return self._failed(record(properties.get("error")))
 
-    def _failed(self, error: Msg) -> str:
-        """An error of the session, which the message repeats; a stop may have been told as the request for it."""
-        info = self.sessions.info
+    def _failed(self, error: Line) -> Skip:
+        """An error of the session, which a message repeats; for a stop, the request may have been seen."""
+        info = self.info
         if info.outcome and (info.outcome[0] == "cancelled" or info.outcome[1] == error.get("name")):
-            return skip("repeated")
-        info.outcome = list(notice_failure(self, error))
-        return WITH_EVENTS
+            return "repeated"
+        info.outcome = list(notice_error(self, error))
+        return None
 
     # -- messages -------------------------------------------------------------------------------------------------
 
-    def _message(self, properties: Msg) -> str:
-        info = object_of(properties, "info")
-        message_id, role = text_of(info, "id"), text_of(info, "role")
+    @line("message.updated")
+    def _message(self, properties: Line) -> Skip:
+        message = record(properties.get("info"))
+        message_id, role = first_string(message, "id"), first_string(message, "role")
         if message_id is None or role is None:
             return self.unparsed("unknown-type", properties)
-        self._message_texts.message(message_id).role = role
-        session = self.sessions.info
-        session.cwd = self.state.cwd = text_of(object_of(info, "path"), "cwd") or session.cwd
-        if isinstance(info.get("error"), dict) and self.turn is not None:
-            return self._failed(info["error"])
-        diffs = object_of(info, "summary").get("diffs")
-        return self._diff(diffs) if isinstance(diffs, list) else skip("message")
+        self.message(message_id).role = role
+        info = self.info
+        info.cwd = self.state.cwd = first_string(record(message.get("path")), "cwd") or info.cwd
+        if isinstance(message.get("error"), dict) and self.turn is not None:
+            return self._failed(message["error"])
+        diffs = record(message.get("summary")).get("diffs")
+        return self.show_diff(diffs) if isinstance(diffs, list) else "message"
 
-    def _removed(self, properties: Msg) -> str:
-        removed = text_of(properties, "partID", "messageID")
-        if self.state.is_told(f"removed {removed}"):
-            return skip("repeated")
+    @line("message.removed", "message.part.removed")
+    def _removed(self, properties: Line) -> Skip:
+        if self.repeats(f"removed {first_string(properties, 'partID', 'messageID')}"):
+            return "repeated"
         data = {key: properties[key] for key in ("messageID", "partID") if key in properties}
-        self.emit(Notice, level="info", code="rewound", text="removed", data=data)
-        return WITH_EVENTS
+        self.notice("rewound", "removed", data=data)
+        return None
 
-    # -- answers --------------------------------------------------------------------------------------------------
-
-    def _permission_replied(self, properties: Msg) -> str:
-        return self.asking.permission_answered(text_of(properties, "requestID", "permissionID"), properties)
-
-    def _question_replied(self, properties: Msg) -> str:
-        return self.asking.question_answered(text_of(properties, "requestID"), properties)
-
-    def _question_rejected(self, properties: Msg) -> str:
-        return self.asking.question_dismissed(text_of(properties, "requestID"))
-
-    # -- the turn's diff ------------------------------------------------------------------------------------------
-
-    def _session_diff(self, properties: Msg) -> str:
-        """Empty while there are changes (1.18.33), which the prompt's summary lists."""
+    @line("session.diff")
+    def _session_diff(self, properties: Line) -> Skip:
+        """Empty while there are changes (1.18.33), which the summary of the prompt lists."""
         diff = properties.get("diff")
-        return self._diff(diff) if isinstance(diff, list) and diff else skip("unchanged")
+        return self.show_diff(diff) if isinstance(diff, list) and diff else "unchanged"
 
-    def _diff(self, files: list[Any]) -> str:
-        """What the turn has changed so far; comes again when the turn is over, and only what is new then counts."""
-        info = self.sessions.info
-        patches = [file["patch"] for file in objects(files) if isinstance(file.get("patch"), str)]
-        diff = "".join(patch if patch.endswith("\n") else f"{patch}\n" for patch in patches)
-        digest = zlib.crc32(diff.encode())
-        if not diff:
-            info.diff, info.diff_digest = None, 0
-        if not diff or digest == info.diff_digest:
-            return skip("unchanged")
-        info.diff, info.diff_digest = TextBuffer(), digest
-        info.diff.append(diff, self, "text/x-diff")
-        if self.turn is None:
-            self._show_diff()
-        return WITH_EVENTS
+    # -- parts of messages ----------------------------------------------------------------------------------------
 
-    def before_turn_end(self) -> None:
-        self._show_diff()
+    @line("message.part.updated")
+    def _part(self, properties: Line) -> Skip:
+        """The part as it is now."""
+        return self.part.read(self, record(properties.get("part")), line=properties)
 
-    def _show_diff(self) -> None:
-        info = self.sessions.info
-        diff, info.diff = info.diff, None
-        if diff is None or not diff.chars:
-            return
-        ref = diff.ref("text/x-diff")
-        call_id, value = self.made_up_id("diff"), {"unified_diff": diff.head}
-        outputs = {"/input/unified_diff": ref} if ref is not None else None
-        self.calls.open(call_id, "diff", value, raw=value, name="Diff", synthetic=True, outputs=outputs)
-        self.calls.result(call_id, None, raw=None, synthetic=True)
+    @line("message.part.delta")
+    def _delta(self, properties: Line) -> Skip:
+        part_id, text = first_string(properties, "partID"), properties.get("delta")
+        if part_id is None or not isinstance(text, str) or properties.get("field", "text") != "text":
+            return "partial"
+        return self.read_delta(part_id, first_string(properties, "messageID"), text)
 
-    def made_up_id(self, kind: str) -> str:
-        """An id for a call that the wire gives none: `plan-1`, `plan-2`, …"""
-        counts = self.state.made_up
-        counts[kind] = counts.get(kind, 0) + 1
-        return f"{kind}-{counts[kind]}"
+    @part("text", text=str)
+    def _text(self, part: Line) -> Skip:
+        if self._role(part) == "user":
+            return self._prompt(part)
+        return "prompt-context" if _is_context(part) else self._said(part, "assistant")
+
+    @part("reasoning", text=str)
+    def _reasoning(self, part: Line) -> Skip:
+        return self._said(part, "reasoning")
+
+    def _said(self, part: Line, role: str) -> Skip:
+        time = part.get("time")
+        if whole(record(time).get("end")) is not None:
+            return self.read_whole(part, role)
+        return self.read_growing(part, role, has_end=isinstance(time, dict))
+
+    @part("file")
+    def _file(self, part: Line) -> Skip:
+        return self._prompt(part) if self._role(part) == "user" else self.read_file(part, "assistant")
+
+    def _role(self, part: Line) -> str:
+        """If the message was not seen: only parts of prompts have no times."""
+        message_id = first_string(part, "messageID")
+        role = self.message(message_id).role if message_id is not None else None
+        return role or ("assistant" if "time" in part else "user")
+
+    def _prompt(self, part: Line) -> Skip:
+        """A part of a user's message. The first one begins a turn, unless the request that sent it was seen."""
+        if _is_context(part):
+            return "prompt-context"
+        message = self.message(first_string(part, "messageID") or "")
+        if message.echo is None:
+            info = self.info
+            message.echo = info.prompts > 0
+            if message.echo:
+                info.prompts -= 1
+            else:
+                self.begin_prompted_turn()
+        if message.echo:
+            return "echo"
+        return self.read_whole(part, "user") if isinstance(part.get("text"), str) else self.read_file(part, "user")
+
+    @part("step-start")
+    def _step_start(self, part: Line) -> Skip:
+        if self.turn is not None:
+            return "step"
+        self.ensure_turn()
+        return None
+
+    @part("step-finish")
+    def _step_finish(self, part: Line) -> Skip:
+        if self.repeats(first_string(part, "id")):
+            return "repeated"
+        self.info.step_reason = first_string(part, "reason")
+        tokens = record(part.get("tokens"))
+        has_total = whole(tokens.get("total")) is not None
+        used = read_usage(part, apart=self.state.reasoning_apart and not has_total)
+        if used is None:
+            return "step"
+        if has_total and used["reasoning_tokens"]:
+            self.state.reasoning_apart = used["output_tokens"] != whole(tokens.get("output"))
+        self.emit(Usage, scope="step", **used)
+        return None
+
+    @part("retry")
+    def _retry(self, part: Line) -> Skip:
+        text, data = read_error(record(part.get("error")))
+        return self._report_retry(whole(part.get("attempt")), text, data)
+
+    def _report_retry(self, attempt: int | None, text: str | None, data: Line) -> Skip:
+        """Emit that a request to the model will be made again. The session and a part both report it."""
+        info = self.info
+        if attempt is not None and attempt == info.retry:
+            return "repeated"
+        info.retry = attempt or 0
+        self.notice("retry", text or "retry", "warning", data)
+        return None
+
+    @part("tool")
+    def _tool(self, part: Line) -> Skip:
+        calls, call_id, state = self.calls, first_string(part, "callID"), record(part.get("state"))
+        if call_id is not None and not calls.is_known(call_id):
+            self.end_blocks()
+        skip = self.read_tool(part)
+        child = first_string(record(state.get("metadata")), "sessionId")
+        name = calls.name_of(call_id) if call_id is not None else None
+        if call_id is not None and child is not None and name == "Task":
+            self.spawned(call_id, child)
+        elif name == "TodoWrite":
+            self.info.todos = todos_digest(record(state.get("input")).get("todos"))
+        return skip
+
+    @line("todo.updated")
+    def _todos(self, properties: Line) -> Skip:
+        """The whole list, which is emitted only if no call showed it."""
+        todos, info = properties.get("todos"), self.info
+        if not isinstance(todos, list):
+            return self.unparsed("unknown-type", properties)
+        digest = todos_digest(todos)
+        if digest == info.todos:
+            return "unchanged"
+        info.todos = digest
+        self.ensure_turn()
+        self.end_blocks()
+        call_id, value = self.synthetic_id("plan"), {"todos": todos}
+        self.calls.open(call_id, "todo", value, raw=properties, name="TodoWrite", synthetic=True)
+        return self.calls.answer(call_id, Answer(value), raw=properties, synthetic=True)
 
 
-def _unwrapped(value: Msg) -> Msg:
+def _unwrapped(value: Line) -> Line:
     """The event itself, out of the envelopes of the stream of all projects."""
-    payload = value.get("payload")
-    if isinstance(payload, dict) and "type" not in value:
-        value = payload
+    if isinstance(value.get("payload"), dict) and "type" not in value:
+        value = value["payload"]
     inner = value.get("syncEvent")
     if value.get("type") != "sync" or not isinstance(inner, dict):
         return value
     return {"type": _VERSION.sub("", str(inner.get("type"))), "properties": inner.get("data")}
 
 
-def _session(kind: str, properties: Msg, info: Msg) -> str | None:
-    session = text_of(properties, "sessionID") or text_of(info, "sessionID")
-    session = session or text_of(object_of(properties, "part"), "sessionID")
-    return session or (text_of(info, "id") if kind.startswith("session.") else None)
+def _session(kind: str, properties: Line, info: Line) -> str | None:
+    owners = (properties, info, record(properties.get("part")))
+    session = next((session for owner in owners if (session := first_string(owner, "sessionID"))), None)
+    return session or (first_string(info, "id") if kind.startswith("session.") else None)
 
 
-def _time(properties: Msg, info: Msg) -> int | None:
+def _time(properties: Line, info: Line) -> int | None:
     """The event's own time: a part's, else the latest that a session or message states of itself."""
-    stated = [moment for moment in object_of(info, "time").values() if isinstance(moment, int)]
-    return int_of(properties, "time") or max(stated, default=None)
+    stated = [moment for moment in record(info.get("time")).values() if isinstance(moment, int)]
+    return whole(properties.get("time")) or max(stated, default=None)
+
+
+def _is_context(part: Line) -> bool:
+    """Whether OpenCode added the part to a message."""
+    return part.get("synthetic") is True or part.get("ignored") is True

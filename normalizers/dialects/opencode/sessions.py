@@ -1,119 +1,141 @@
-"""Sessions on OpenCode's event stream: one connection shows all of a directory, and those of subagents."""
+"""What every reader of OpenCode's bus emits with: one connection shows all sessions of a directory, and subagents'."""
 
 from __future__ import annotations
 
 from typing import Any
+from zlib import crc32
 
-from tooltap.normalizers.core.parser import WITH_EVENTS, Parser, skip
-from tooltap.normalizers.dialects.opencode.state import BusState, Msg, SessionInfo, keep_newest, object_of, text_of
-from tooltap.normalizers.dialects.opencode.usage import tokens_used
+from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.core.bounded import keep_newest
+from tooltap.normalizers.core.emitter import Emitter
+from tooltap.normalizers.core.lines import Line, Skip
+from tooltap.normalizers.core.text_buffer import TextBuffer
+from tooltap.normalizers.dialects.opencode.state import MESSAGES, BusState, SessionInfo
+from tooltap.normalizers.dialects.opencode.stated import read_usage
+from tooltap.normalizers.wire.values import first_string, record, records
 from tooltap.protocol.events import SessionEvent, Usage
 
-__all__ = ["Sessions"]
+__all__ = ["BusEmitter"]
 
 SESSIONS = 256
 SHORT = 4_096
-"""Characters of a title or a path that is worth remembering."""
+"""Characters of a title or a path that is remembered."""
 
 
-class Sessions:
-    def __init__(self, parser: Parser) -> None:
-        self._parser = parser
-        self._state: BusState = parser.state
+class BusEmitter(Emitter):
+    """Emits into the session that a line belongs to. A subagent's session is part of its root session."""
+
+    state: BusState
 
     @property
     def info(self) -> SessionInfo:
-        """What is known of the session the line belongs to: the subagent's own, if it is one's."""
-        return self._info(self._parser.agent or self._parser.session)
+        """The session that the line belongs to: the subagent's own, if it belongs to one."""
+        return self._info(self.agent or self.session)
 
     def _info(self, session_id: str) -> SessionInfo:
-        sessions = self._state.sessions
+        sessions = self.state.sessions
         sessions[session_id] = sessions.pop(session_id) if session_id in sessions else SessionInfo()
         keep_newest(sessions, SESSIONS)
         return sessions[session_id]
 
-    def enter(self, session_id: str | None) -> None:
-        """Set the line's scope: a subagent's session is part of its root."""
+    def enter_session(self, session_id: str | None) -> None:
+        """Set the line's scope."""
         if session_id is None:
             return
-        parser = self._parser
         info = self._info(session_id)
-        parser.set_session(info.root or session_id)
+        self.set_session(info.root or session_id)
         if info.root is not None:
-            parser.agent, parser.parent = session_id, info.call
-        self._state.cwd = info.cwd
+            self.agent, self.parent = session_id, info.call
+        self.state.cwd = info.cwd
+
+    def adopt(self, described: Line) -> None:
+        """Remember that a session belongs to another one, if it states so."""
+        child, owner = first_string(described, "id"), first_string(described, "parentID")
+        if child and owner and child != owner:
+            info = self._info(child)
+            info.root = info.root or self._info(owner).root or owner
 
     def spawned(self, call_id: str, child: str) -> None:
-        """A call says which session its subagent has."""
-        own = self._parser.agent or self._parser.session
-        if child == own:
-            return
-        info = self._info(child)
-        info.root, info.call = self._parser.session, call_id
+        """Remember the session of the subagent that a call spawned."""
+        if child != (self.agent or self.session):
+            info = self._info(child)
+            info.root, info.call = self.session, call_id
 
-    # -- what is said of a session ------------------------------------------------------------------------------------
+    def begin_prompted_turn(self) -> None:
+        """Start the turn of a prompt. A subagent's prompt comes from the agent, and does not start one."""
+        if self.agent is None:
+            self.info.outcome = []
+            self.start_turn()
 
-    def adopt(self, described: Msg) -> None:
-        """A session that says which one it belongs to is a subagent's."""
-        child, owner = text_of(described, "id"), text_of(described, "parentID")
-        if child is None or owner is None or child == owner:
-            return
-        info = self._info(child)
-        if info.root is None:
-            info.root = self._info(owner).root or owner
+    def repeats(self, event_id: str | None) -> bool:
+        """Whether an event with this id was emitted before; it counts as emitted from now on."""
+        if event_id is None or event_id in self.state.told:
+            return event_id is not None
+        self.state.told[event_id] = None
+        keep_newest(self.state.told, MESSAGES)
+        return False
 
-    def described(self, described: Msg, state: str) -> str:
-        """`session.created` and `session.updated`: the whole session, of which only what is new counts."""
-        parser, info = self._parser, self.info
-        new = self._new(
-            info,
-            cwd=text_of(described, "directory"),
-            title=text_of(described, "title"),
-            mode=text_of(described, "agent"),
-            model=_model(object_of(described, "model")),
-            agent_version=text_of(described, "version"),
-        )
-        self._state.cwd = info.cwd
-        if parser.agent is not None:
-            return skip("subagent")
-        starts = state == "started" and not info.started
+    def describe(self, session: Line, *, starts: bool) -> Skip:
+        """Emit what is new of a session, which is sent whole."""
+        info, model = self.info, record(session.get("model"))
+        names = first_string(model, "providerID"), first_string(model, "id", "modelID")
+        stated = {
+            "cwd": first_string(session, "directory"),
+            "title": first_string(session, "title"),
+            "mode": first_string(session, "agent"),
+            "model": "/".join(filter(None, names)) or None,  # as in OpenCode's own options
+            "agent_version": first_string(session, "version"),
+        }
+        new = {key: one for key, one in stated.items() if one and len(one) <= SHORT and one != getattr(info, key)}
+        for key, one in new.items():
+            setattr(info, key, one)
+        self.state.cwd = info.cwd
+        if self.agent is not None:
+            return "subagent"
         info.started = info.started or starts
         if starts or new:
-            parser.emit(SessionEvent, state="started" if starts else "updated", **new)
-        used = self._used(info, described)
-        return WITH_EVENTS if starts or new or used else skip("unchanged")
+            self.emit(SessionEvent, state="started" if starts else "updated", **new)
+        return None if self._emit_total(info, session) or starts or new else "unchanged"
 
-    def ended(self) -> str:
-        if self._parser.agent is not None:
-            return skip("subagent")
-        self._parser.emit(SessionEvent, state="ended")
-        return WITH_EVENTS
-
-    @staticmethod
-    def _new(info: SessionInfo, **fields: str | None) -> dict[str, str]:
-        new = {
-            key: value
-            for key, value in fields.items()
-            if value is not None and len(value) <= SHORT and value != getattr(info, key)
-        }
-        for key, value in new.items():
-            setattr(info, key, value)
-        return new
-
-    def _used(self, info: SessionInfo, described: Msg) -> bool:
-        """The session's total so far. It is built like its steps, which may say whether reasoning is counted apart."""
-        used = tokens_used(described, apart=self._state.reasoning_apart)
-        if used is None:
+    def _emit_total(self, info: SessionInfo, session: Line) -> bool:
+        """Emit the session's total so far. Like the steps, it may exclude the reasoning."""
+        used = read_usage(session, apart=self.state.reasoning_apart)
+        if used is None or list(used.values()) == info.usage:
             return False
-        figures = list(used.values())
-        if figures == info.usage:
-            return False
-        info.usage = figures
-        self._parser.emit(Usage, scope="session", **used)
+        info.usage = list(used.values())
+        self.emit(Usage, scope="session", **used)
         return True
 
+    def show_diff(self, files: list[Any]) -> Skip:
+        """What the turn has changed so far. It is sent again when the turn is over."""
+        info = self.info
+        patches = [file["patch"] for file in records(files) if isinstance(file.get("patch"), str)]
+        diff = "".join(patch if patch.endswith("\n") else f"{patch}\n" for patch in patches)
+        digest = crc32(diff.encode())
+        if not diff:
+            info.diff, info.diff_digest = None, 0
+        if not diff or digest == info.diff_digest:
+            return "unchanged"
+        info.diff, info.diff_digest = TextBuffer(), digest
+        info.diff.append(diff, self, "text/x-diff")
+        if self.turn is None:
+            self.before_turn_end()
+        return None
 
-def _model(model: Msg) -> str | None:
-    """As OpenCode's own options name it: `<provider>/<model>`."""
-    names: list[Any] = [text_of(model, "providerID"), text_of(model, "id", "modelID")]
-    return "/".join(name for name in names if name) or None
+    def before_turn_end(self) -> None:
+        """Emit the turn's diff."""
+        info = self.info
+        diff, info.diff = info.diff, None
+        if diff is None or not diff.chars:
+            return
+        ref = diff.ref("text/x-diff")
+        call_id, value = self.synthetic_id("diff"), {"unified_diff": diff.head}
+        outputs = {"/input/unified_diff": ref} if ref is not None else None
+        self.calls.open(call_id, "diff", value, raw=value, name="Diff", synthetic=True, outputs=outputs)
+        self.calls.answer(call_id, Answer(), raw=None, synthetic=True)
+
+    def synthetic_id(self, kind: str) -> str:
+        """The id of a call that has none on the wire: `plan-1`, `plan-2`, …"""
+        counts = self.state.made_up
+        counts[kind] = counts.get(kind, 0) + 1
+        return f"{kind}-{counts[kind]}"

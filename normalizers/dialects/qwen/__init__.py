@@ -9,20 +9,22 @@ from tooltap.normalizers.wire.values import record
 
 __all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
 
+_CLAUDE_USER_KEYS = {"timestamp", "tool_use_result", "isReplay", "isSynthetic", "agent_id"}
+_CLAUDE_RESULT_KEYS = {"total_cost_usd", "cost_usd"}
+
 
 def _is_qwen_stream(value: dict[str, Any]) -> bool:
     if "session_id" not in value or "uuid" not in value:
         return False
-    message = record(value.get("message"))
+    message, event = record(value.get("message")), record(value.get("event"))
     match value.get("type"):
         case "system":
             return "qwen_code_version" in value
         case "assistant":
-            return bool(message.get("id") == value["uuid"])  # Claude's lines have an id of their own
+            return bool(message.get("id") == value["uuid"])  # Claude's messages have ids of their own
         case "user":
             return not _CLAUDE_USER_KEYS & value.keys() and _are_qwen_results(message.get("content"))
         case "stream_event":
-            event = record(value.get("event"))
             started = record(event.get("message"))
             return event.get("type") == "goal_state" or ("id" in started and "type" not in started)
         case "result":
@@ -30,14 +32,8 @@ def _is_qwen_stream(value: dict[str, Any]) -> bool:
     return False
 
 
-_CLAUDE_USER_KEYS = {"timestamp", "tool_use_result", "isReplay", "isSynthetic", "agent_id"}
-
-
-_CLAUDE_RESULT_KEYS = {"total_cost_usd", "cost_usd"}
-
-
 def _are_qwen_results(content: Any) -> bool:
-    """Results that always say whether they are errors, of calls whose ids are not Anthropic's."""
+    """Whether all blocks are results with `is_error`, of calls whose ids are not Anthropic's."""
     blocks = content if isinstance(content, list) else []
     return bool(blocks) and all(
         isinstance(block, dict)

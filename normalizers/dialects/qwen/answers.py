@@ -1,4 +1,4 @@
-"""What a tool of Qwen Code answered: one text, with a command's exit code or an MCP server's own words inside.
+"""The answers of Qwen Code's tools: one text, with a command's exit code or an MCP server's own text inside.
 
 Learned from Qwen Code 0.24.4. A command that succeeded is its output alone; one that failed is a list of fields.
 """
@@ -10,7 +10,8 @@ from typing import Any
 
 import orjson
 
-from tooltap.normalizers.dialects.claude.answers import Answer, text_of
+from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.dialects.claude.answers import text_of
 from tooltap.normalizers.wire.values import record, records
 
 __all__ = ["read_qwen_answer"]
@@ -27,12 +28,12 @@ _REFUSED = re.compile(r"did not allow tool call|requires permission to use|permi
 
 
 def read_qwen_answer(name: str, block: dict[str, Any]) -> Answer:
-    """The answer of the canonical tool `name`."""
-    text = text_of(block.get("content"))
+    """Read the answer of the canonical tool `name`."""
+    text, failed = text_of(block.get("content")), block.get("is_error") is True
     if shell := _SHELL.fullmatch(text) if name == "Bash" else None:
-        return _shell_answer(shell, failed=block.get("is_error") is True)
-    if block.get("is_error") is not True:
-        return Answer({"stdout": text} if name == "Bash" else text, "completed")
+        return _shell_answer(shell.groupdict(), "failed" if failed else "completed")
+    if not failed:
+        return Answer({"stdout": text} if name == "Bash" else text)
     if _REFUSED.search(text):
         return Answer(None, "denied", text)
     if text.startswith(_CANCELLED):
@@ -42,27 +43,24 @@ def read_qwen_answer(name: str, block: dict[str, Any]) -> Answer:
     return Answer(None, "failed", text or None)
 
 
-def _shell_answer(fields: re.Match[str], *, failed: bool) -> Answer:
-    value: dict[str, Any] = {}
-    if fields["output"] not in _NOTHING:
-        value["stdout"] = fields["output"]
-    error = None if fields["error"] in _NOTHING else fields["error"]
-    if fields["code"].lstrip("-").isdigit():
-        value["exit_code"] = int(fields["code"])
-        error = error or (f"Exit Code: {fields['code']}" if value["exit_code"] else None)
-    if fields["signal"] not in _NOTHING:
+def _shell_answer(stated: dict[str, str], status: str) -> Answer:
+    fields = {key: text for key, text in stated.items() if text not in _NOTHING}
+    value: dict[str, Any] = {"stdout": fields["output"]} if "output" in fields else {}
+    error = fields.get("error")
+    if stated["code"].lstrip("-").isdigit():
+        value["exit_code"] = int(stated["code"])
+        error = error or (f"Exit Code: {stated['code']}" if value["exit_code"] else None)
+    if "signal" in fields:
         value["signal"] = fields["signal"]
         error = error or f"Signal: {fields['signal']}"
-    return Answer(value, "failed" if failed else "completed", error)
+    return Answer(value, status, error)
 
 
 def _mcp_content(response: str) -> list[Any]:
-    """What the server said, out of Qwen Code's own form of it."""
+    """The server's own content inside Qwen Code's response parts."""
     try:
         parts = records(orjson.loads(response))
     except orjson.JSONDecodeError:
         return []
-    content: list[Any] = []
-    for part in parts:
-        content += records(record(record(part.get("functionResponse")).get("response")).get("content"))
-    return content
+    responses = (record(record(part.get("functionResponse")).get("response")) for part in parts)
+    return [block for response in responses for block in records(response.get("content"))]

@@ -2,89 +2,77 @@
 
 Learned from Qwen Code 0.24.4. What differs: an answer of the model is one message per kind of block, each with an id of
 its own, of which the API's stream names only the first; tools that were not offered up front are called through
-`tool_call`; results are one text; prompts are counted with what was cached; a failed request is an assistant's message.
+`tool_call`; results are one text; input tokens include what was cached; a failed request is an assistant's message.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from tooltap.normalizers.core.parser import WITH_EVENTS, skip
-from tooltap.normalizers.dialects.claude.answers import Answer, text_of
+from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.core.lines import Line, Skip
+from tooltap.normalizers.dialects.claude.answers import text_of
 from tooltap.normalizers.dialects.claude.base import message_of
-from tooltap.normalizers.dialects.claude.print import PrintParser
+from tooltap.normalizers.dialects.claude.stream import ClaudeStream
+from tooltap.normalizers.dialects.claude.usage import Usages, turn_usage
 from tooltap.normalizers.dialects.qwen.answers import read_qwen_answer
 from tooltap.normalizers.wire.values import record, string, whole
-from tooltap.protocol.events import Event, Notice, Usage
-from tooltap.protocol.tapped import Direction
 
 __all__ = ["QwenStream"]
 
 _PROXY = "tool_call"
 _API_ERROR = "[API Error: "
-_GOALS = frozenset({"active_goal", "goal_state"})
-"""What the session is to reach, told again at each change; setting it is a call of its own."""
+_GOALS = ("active_goal", "goal_state")
+"""What the session is to reach, repeated at each change; setting it is a call of its own."""
+_COUNTS = {
+    "input_tokens": "input_tokens",
+    "output_tokens": "output_tokens",
+    "cache_read_tokens": "cache_read_input_tokens",
+    "cache_write_tokens": "cache_creation_input_tokens",
+}
 
 
-class QwenStream(PrintParser):
+class QwenStream(ClaudeStream):
     dialect = "qwen-stream"
     default_provider = "qwen"
-    SKIPS = PrintParser.SKIPS | {"goal-state", "stale-progress"}
+    SKIPS = ClaudeStream.SKIPS | {"goal-state", "stale-progress"}
+    line = ClaudeStream.line.copy()
     MODE_KEY = "permission_mode"
     VERSION_KEY = "qwen_code_version"
 
-    def _stream_event(self, value: dict[str, Any], direction: Direction | None) -> str:
+    @line("stream_event")
+    def _stream_event(self, value: Line) -> Skip:
         event = record(value.get("event"))
-        kind = str(event.get("type"))
-        if kind in _GOALS:
-            return skip("goal-state")
-        if kind == "tool_progress":
-            return self._tool_progress(event)
-        return super()._stream_event(value, direction)
-
-    def _tool_progress(self, event: dict[str, Any]) -> str:
+        if event.get("type") in _GOALS:
+            return "goal-state"
+        if event.get("type") != "tool_progress":
+            return self._deltas.read(value)
         call = self.calls.get(str(event.get("tool_use_id")))
         if call is None:
-            return skip("stale-progress")
+            return "stale-progress"
         data = record(event.get("content"))
-        words = string(data.get("message"))
-        self.calls.update(call, status="running", progress={**({"text": words} if words else {}), "data": data})
-        return WITH_EVENTS
+        text = string(data.get("message"))
+        self.calls.update(call, status="running", progress={**({"text": text} if text else {}), "data": data})
+        return None
 
-    def _assistant(self, value: dict[str, Any], direction: Direction | None) -> str:
-        message = message_of(value)
-        content = message.get("content")
-        words = text_of(content)
-        line_class = self._failed_request(words) if words.startswith(_API_ERROR) else None
-        line_class = line_class or super()._assistant(value, direction)
+    def _assistant(self, value: Line) -> Skip:
+        content = message_of(value).get("content")
+        text = text_of(content)
+        if text.startswith(_API_ERROR):
+            self._ensure_main_turn()
+            outcome = self._failed_request(text)
+        else:
+            outcome = super()._assistant(value)
         self._deltas.drop_blocks(len(content) if isinstance(content, list) else 0)
-        return line_class
+        return outcome
 
-    def _failed_request(self, words: str) -> str:
-        self._ensure_turn()
-        if self._is_main:
-            self._notes().error = True
-        self.emit(Notice, level="error", code="provider-error", text=words)
-        return WITH_EVENTS
-
-    def _called(self, block: dict[str, Any]) -> tuple[str, Any]:
+    def _called(self, block: Line) -> tuple[str, Any]:
         given = record(block.get("input"))
         inner = string(given.get("name"))
-        if block.get("name") == _PROXY and inner:
-            return inner, given.get("arguments")
-        return super()._called(block)
+        return (inner, given.get("arguments")) if block.get("name") == _PROXY and inner else super()._called(block)
 
-    def _answered(self, name: str, block: dict[str, Any], twin: Any, meta: dict[str, Any], *, stopped: bool) -> Answer:
+    def _answered(self, name: str, block: Line, twin: Any, meta: Line, *, stopped: bool) -> Answer:
         return read_qwen_answer(name, block)
 
-    def _used(self, value: dict[str, Any]) -> list[tuple[type[Event], dict[str, Any]]]:
-        usage = record(value.get("usage"))
-        if not usage:
-            return []
-        tokens = {
-            "input_tokens": whole(usage.get("input_tokens")),
-            "output_tokens": whole(usage.get("output_tokens")),
-            "cache_read_tokens": whole(usage.get("cache_read_input_tokens")),
-            "cache_write_tokens": whole(usage.get("cache_creation_input_tokens")),
-        }
-        return [(Usage, {"scope": "turn", **tokens})]
+    def _usages(self, value: Line) -> Usages:
+        return turn_usage(value, lambda usage: {name: whole(usage.get(key)) for name, key in _COUNTS.items()})

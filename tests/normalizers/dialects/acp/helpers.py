@@ -1,4 +1,4 @@
-"""What the tests of ACP share: fixtures as events, and messages made by hand."""
+"""Helpers for the tests of ACP: events of fixtures, and handmade messages."""
 
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ def recording(agent: str, name: str) -> list[Line]:
 
 
 def agents_side(lines: list[Line]) -> list[Line]:
-    """What a tap on the agent's output alone sees."""
+    """The lines that a tap on the agent's output alone sees."""
     return [Line(line.data) for line in lines if line.direction == "out"]
 
 
@@ -71,7 +71,7 @@ def spoken(found: list[Event]) -> list[tuple[str, str]]:
     return [(message.role, message.text) for message in of(Message, found)]
 
 
-# -- messages made by hand ------------------------------------------------------------------------------------------
+# -- handmade messages ----------------------------------------------------------------------------------------------
 
 
 def line(direction: Direction | None, **message: Any) -> Line:

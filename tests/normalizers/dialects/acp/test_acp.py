@@ -1,4 +1,4 @@
-"""Turns, messages and usage of ACP agents, as their lines state them."""
+"""Turns, messages and usage of ACP agents."""
 
 import base64
 from pathlib import Path
@@ -40,7 +40,7 @@ ALL = sorted(FIXTURES.rglob("*.jsonl"))
 
 
 @pytest.mark.parametrize("path", ALL, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_every_line_of_every_fixture_is_understood_from_both_sides_and_from_one(path: Path) -> None:
+def test_fixtures_have_no_unparsed_lines(path: Path) -> None:
     lines = read_recording(path.read_bytes())
 
     for some in (lines, agents_side(lines)):
@@ -53,7 +53,7 @@ def test_every_line_of_every_fixture_is_understood_from_both_sides_and_from_one(
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_a_turn_runs_from_the_prompt_to_its_answer(agent: str) -> None:
+def test_turn_lasts_from_prompt_to_answer(agent: str) -> None:
     found = events(agent, "shell-fails")
 
     assert turns(found) == [("t1", "started", None), ("t1", "completed", "end_turn")]
@@ -62,7 +62,7 @@ def test_a_turn_runs_from_the_prompt_to_its_answer(agent: str) -> None:
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_an_interrupt_is_noted_and_its_turn_cancelled(agent: str) -> None:
+def test_interrupt_cancels_the_turn(agent: str) -> None:
     found = events(agent, "interrupted")
 
     assert [one.code for one in of(Notice, found)] == ["interrupt"]
@@ -70,7 +70,7 @@ def test_an_interrupt_is_noted_and_its_turn_cancelled(agent: str) -> None:
 
 
 @pytest.mark.parametrize("agent", [CLAUDE, GEMINI])
-def test_an_answer_that_is_an_error_fails_the_turn(agent: str) -> None:
+def test_error_answer_fails_the_turn(agent: str) -> None:
     found = events(agent, "api-error")
 
     notice = only(Notice, found)
@@ -79,7 +79,7 @@ def test_an_answer_that_is_an_error_fails_the_turn(agent: str) -> None:
     assert turns(found) == [("t1", "started", None), ("t1", "failed", None)]
 
 
-def test_codex_says_that_it_retries_and_that_its_thread_failed() -> None:
+def test_codex_reports_retries_and_a_failed_thread() -> None:
     found = events(CODEX, "retries")
 
     retry, failed = of(Notice, found)
@@ -93,19 +93,19 @@ def test_codex_says_that_it_retries_and_that_its_thread_failed() -> None:
     ("reason", "state"),
     [("max_tokens", "completed"), ("max_turn_requests", "failed"), ("refusal", "failed"), ("_new", "completed")],
 )
-def test_stop_reasons_say_how_a_turn_ended(reason: str, state: str) -> None:
+def test_stop_reason_decides_the_outcome(reason: str, state: str) -> None:
     found = read(*set_up(), prompt(3), chunk("x"), answers(3, stopReason=reason))
 
     assert turns(found)[-1] == ("t1", state, reason)
 
 
-def test_each_answer_ends_the_turn_of_its_own_prompt() -> None:
+def test_answer_ends_the_turn_of_its_prompt() -> None:
     found = read(*set_up(), prompt(3), prompt(4), answers(4, stopReason="end_turn"), answers(3, stopReason="cancelled"))
 
     assert turns(found)[2:] == [("t2", "completed", "end_turn"), ("t1", "cancelled", "cancelled")]
 
 
-def test_what_the_agent_does_on_its_own_is_a_turn_that_the_next_prompt_ends() -> None:
+def test_unprompted_content_is_a_synthetic_turn() -> None:
     found = read(*set_up(), chunk("by myself"), prompt(3), chunk("asked"), answers(3, stopReason="end_turn"))
 
     assert [(one.turn, one.state, one.synthetic) for one in of(Turn, found)] == [
@@ -117,7 +117,7 @@ def test_what_the_agent_does_on_its_own_is_a_turn_that_the_next_prompt_ends() ->
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_without_the_clients_side_content_opens_a_turn_and_a_stop_reason_ends_it(agent: str) -> None:
+def test_turns_without_the_clients_side(agent: str) -> None:
     both = events(agent, "shell-fails")
     alone = read(*agents_side(recording(agent, "shell-fails")))
 
@@ -127,7 +127,7 @@ def test_without_the_clients_side_content_opens_a_turn_and_a_stop_reason_ends_it
     assert only(Turn, [found for found in alone if isinstance(found, Turn) and found.reason]).reason == "end_turn"
 
 
-def test_both_sides_may_use_the_same_ids_even_where_lines_have_no_direction() -> None:
+def test_undirected_lines_with_equal_request_ids() -> None:
     lines = recording(GEMINI, "edit")
     undirected = [line._replace(direction=None) for line in lines]
 
@@ -137,7 +137,7 @@ def test_both_sides_may_use_the_same_ids_even_where_lines_have_no_direction() ->
     ]
 
 
-def test_an_error_without_its_request_is_told_and_ends_the_running_turn() -> None:
+def test_error_without_its_request_fails_the_running_turn() -> None:
     error = line(None, id=4, error={"code": 400, "message": "bad request"})
 
     assert [one.code for one in of(Notice, read(error))] == ["provider-error"]
@@ -148,25 +148,25 @@ def test_an_error_without_its_request_is_told_and_ends_the_running_turn() -> Non
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_a_prompt_is_told_once_and_chunks_are_joined(agent: str) -> None:
+def test_chunks_become_one_message(agent: str) -> None:
     assert spoken(events(agent, "shell-fails")) == [
         ("user", "[[S5]] Run the failing command."),
         ("assistant", "The command failed with exit code 3."),
     ]
 
 
-def test_the_echo_of_a_prompt_is_no_second_message() -> None:
+def test_echo_of_a_prompt_is_skipped() -> None:
     stats = statistics(*set_up(), prompt(3), chunk("go", "user_message_chunk"), answers(3, stopReason="end_turn"))
 
     assert stats.skipped["echo"] == 1
     assert stats.kinds["message"] == 1
 
 
-def test_an_echo_is_the_message_where_no_prompt_was_seen() -> None:
+def test_echo_without_its_prompt_is_a_message() -> None:
     assert spoken(read(chunk("go", "user_message_chunk"), chunk("yes"))) == [("user", "go"), ("assistant", "yes")]
 
 
-def test_blocks_end_at_another_message_a_thought_or_a_call() -> None:
+def test_messages_thoughts_and_calls_end_a_block() -> None:
     found = read(
         chunk("a", messageId="m1"),
         chunk("b", messageId="m1"),
@@ -181,11 +181,11 @@ def test_blocks_end_at_another_message_a_thought_or_a_call() -> None:
     assert [getattr(one, "text", "call") for one in blocks] == ["ab", "c", "hm", "d", "call", "e"]
 
 
-def test_usage_between_chunks_does_not_split_them() -> None:
+def test_usage_does_not_split_a_block() -> None:
     assert spoken(read(chunk("a"), update("usage_update", used=1, size=10), chunk("b"))) == [("assistant", "ab")]
 
 
-def test_what_is_no_text_in_a_prompt_is_attached() -> None:
+def test_prompt_blocks_other_than_text_are_attached() -> None:
     picture = base64.b64encode(b"\x89PNG").decode()
     normalizer = StreamNormalizer(Context(stream="s"), "acp")
     request = prompt(
@@ -209,7 +209,7 @@ def test_what_is_no_text_in_a_prompt_is_attached() -> None:
     ]
 
 
-def test_a_subagents_lines_carry_the_call_that_spawned_it() -> None:
+def test_subagent_of_claude_has_its_call_as_parent() -> None:
     inner = {"_meta": {"claudeCode": {"toolName": "Read", "parentToolUseId": "toolu_1"}}}
     found = read(
         *set_up(),
@@ -224,7 +224,7 @@ def test_a_subagents_lines_carry_the_call_that_spawned_it() -> None:
     assert (child.name, child.agent, child.parent) == ("Read", "toolu_1", "toolu_1")
 
 
-def test_a_subagents_session_is_part_of_its_root() -> None:
+def test_subagent_session_belongs_to_its_root() -> None:
     found = read(
         *set_up(),
         prompt(3),
@@ -255,7 +255,7 @@ def test_a_subagents_session_is_part_of_its_root() -> None:
         (OPENCODE, (1200, 42, 900, None, 7)),
     ],
 )
-def test_tokens_are_added_up_as_each_agents_own_total_says(agent: str, tokens: tuple[int | None, ...]) -> None:
+def test_tokens_add_up_to_the_stated_total(agent: str, tokens: tuple[int | None, ...]) -> None:
     (turn,) = [one for one in of(Usage, events(agent, "shell-fails")) if one.scope == "turn"]
 
     assert tokens == (
@@ -267,7 +267,7 @@ def test_tokens_are_added_up_as_each_agents_own_total_says(agent: str, tokens: t
     )
 
 
-def test_the_context_window_and_the_cost_are_the_sessions() -> None:
+def test_context_and_cost_are_session_usage() -> None:
     session = [one for one in of(Usage, events(CLAUDE, "two-turns")) if one.scope == "session"]
 
     assert [one.context_used for one in session] == [2401, 2442, 2442, 2401, 2442, 2401, 2442, 2442]
@@ -275,7 +275,7 @@ def test_the_context_window_and_the_cost_are_the_sessions() -> None:
     assert {one.context_size for one in session} == {1_000_000}
 
 
-def test_the_same_usage_again_is_no_news() -> None:
+def test_repeated_usage_is_skipped() -> None:
     again = update("usage_update", used=5, size=10, cost={"amount": 0.5, "currency": "USD"})
 
     assert statistics(again, again).skipped["unchanged"] == 1
@@ -284,7 +284,7 @@ def test_the_same_usage_again_is_no_news() -> None:
 # -- v2 ---------------------------------------------------------------------------------------------------------------
 
 
-def test_in_v2_the_answer_accepts_the_prompt_and_idle_ends_the_turn() -> None:
+def test_idle_ends_the_turn_in_v2() -> None:
     found = read(
         *set_up("agent", version=2),
         prompt(3),
@@ -303,7 +303,7 @@ def test_in_v2_the_answer_accepts_the_prompt_and_idle_ends_the_turn() -> None:
     assert only(Usage, found).output_tokens == 2
 
 
-def test_notices_and_compactions_are_notices() -> None:
+def test_notices_and_compactions() -> None:
     found = read(
         update("notice", severity="warning", title="Slow", description="network"),
         update("compaction_update", compactionId="k", status="completed", summary=[{"type": "text", "text": "short"}]),
@@ -315,7 +315,7 @@ def test_notices_and_compactions_are_notices() -> None:
     ]
 
 
-# -- what is not known ------------------------------------------------------------------------------------------------
+# -- unknown messages -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -328,17 +328,17 @@ def test_notices_and_compactions_are_notices() -> None:
         line("out", method="session/update", params={"sessionId": SESSION, "update": []}),
     ],
 )
-def test_what_is_not_known_is_unparsed_never_skipped(unknown: object) -> None:
+def test_unknown_messages_are_unparsed(unknown: object) -> None:
     found = read(unknown)  # type: ignore[arg-type]
 
     assert only(Unparsed, found).reason == "unknown-type"
 
 
-def test_an_answer_to_an_unknown_request_is_as_unknown() -> None:
+def test_answer_to_an_unknown_request_is_unparsed() -> None:
     assert statistics(asks(1, "session/brand_new"), answers(1, something=1)).unparsed == 2
 
 
-def test_what_the_client_does_for_the_agent_is_skipped_by_name() -> None:
+def test_requests_to_the_client_are_skipped() -> None:
     stats = statistics(
         *set_up(),
         asks(0, "fs/read_text_file", "out", sessionId=SESSION, path="/ws/a"),

@@ -1,4 +1,4 @@
-"""The same work told by four ACP agents: the same calls, statuses and results, as far as their wire says."""
+"""The same work by four ACP agents: the same calls, statuses and results, as far as the wire states them."""
 
 from typing import Any
 
@@ -31,11 +31,11 @@ from tooltap.protocol.events import PermissionRequest, PermissionResponse, ToolC
 FAILING = "echo partial output; echo 'boom: something broke' >&2; exit 3"
 
 
-# -- the same work, told by different agents ---------------------------------------------------------------------------
+# -- the same work by different agents ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_a_failing_command_is_the_same_call_whatever_the_agent(agent: str) -> None:
+def test_failing_command_of_each_agent(agent: str) -> None:
     found = events(agent, "shell-fails")
 
     call, result = only(ToolCall, found), only(ToolResult, found)
@@ -51,14 +51,14 @@ def test_a_failing_command_is_the_same_call_whatever_the_agent(agent: str) -> No
         (OPENCODE, {"stdout": "partial output\nboom: something broke\n", "exit_code": 3, "truncated": False}),
     ],
 )
-def test_a_command_with_a_stated_exit_code_that_is_not_zero_failed(agent: str, output: dict[str, Any]) -> None:
+def test_stated_exit_code_fails_a_completed_command(agent: str, output: dict[str, Any]) -> None:
     result = only(ToolResult, events(agent, "shell-fails"))
 
     assert (result.status, result.is_error) == ("failed", True)
     assert answer(result.output) == output
 
 
-def test_gemini_states_neither_output_nor_exit_code() -> None:
+def test_gemini_omits_output_and_exit_code() -> None:
     result = only(ToolResult, events(GEMINI, "shell-fails"))
 
     assert (result.status, result.is_error) == ("completed", False)
@@ -67,7 +67,7 @@ def test_gemini_states_neither_output_nor_exit_code() -> None:
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_a_running_command_that_was_stopped_is_cancelled_and_keeps_its_output(agent: str) -> None:
+def test_stopped_command_is_cancelled_with_its_output(agent: str) -> None:
     result = only(ToolResult, events(agent, "interrupted"))
 
     assert (result.status, result.is_error) == ("cancelled", False)
@@ -80,7 +80,7 @@ def test_a_running_command_that_was_stopped_is_cancelled_and_keeps_its_output(ag
     assert result.synthetic == (agent == CODEX)
 
 
-def test_output_that_comes_after_the_turn_is_late() -> None:
+def test_output_after_the_turn_is_a_late_update() -> None:
     assert statistics(*recording(CODEX, "interrupted")).skipped["late-update"] == 1
 
 
@@ -92,7 +92,7 @@ def test_output_that_comes_after_the_turn_is_late() -> None:
         (GEMINI, None),  # no update at all
     ],
 )
-def test_a_refused_call_is_denied(agent: str, error: str | None) -> None:
+def test_refused_call_is_denied(agent: str, error: str | None) -> None:
     found = events(agent, "denied")
 
     asked, answered, result = only(PermissionRequest, found), only(PermissionResponse, found), only(ToolResult, found)
@@ -102,7 +102,7 @@ def test_a_refused_call_is_denied(agent: str, error: str | None) -> None:
     assert result.synthetic == (agent == GEMINI)
 
 
-def test_a_refusal_is_known_by_opencodes_words_where_the_answer_is_not_on_the_wire() -> None:
+def test_opencode_refusal_without_the_clients_side() -> None:
     found = read(*agents_side(recording(OPENCODE, "denied")))
 
     assert only(PermissionResponse, found).outcome == "expired"
@@ -110,7 +110,7 @@ def test_a_refusal_is_known_by_opencodes_words_where_the_answer_is_not_on_the_wi
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_an_edit_has_its_path_and_texts(agent: str) -> None:
+def test_edit_of_each_agent(agent: str) -> None:
     found = events(agent, "edit")
 
     edit = of(ToolCall, found)[-1]
@@ -123,7 +123,7 @@ def test_an_edit_has_its_path_and_texts(agent: str) -> None:
 
 
 @pytest.mark.parametrize("agent", [GEMINI, OPENCODE, CODEX])
-def test_tools_of_a_server_are_split_at_its_announced_name(agent: str) -> None:
+def test_mcp_tools_of_an_announced_server(agent: str) -> None:
     found = events(agent, "mcp")
 
     assert [call.name for call in of(ToolCall, found)] == [
@@ -145,7 +145,7 @@ def test_tools_of_a_server_are_split_at_its_announced_name(agent: str) -> None:
     assert "failed: testing" in answered[2].output["errorMessage"]
 
 
-def test_without_an_announced_server_a_tools_name_stays_as_it_is() -> None:
+def test_mcp_tools_of_an_unknown_server_keep_their_names() -> None:
     alone = agents_side(recording(OPENCODE, "mcp"))
 
     assert named(read(*alone))[0] == ("fixture_echo", "fixture_echo")
@@ -154,7 +154,7 @@ def test_without_an_announced_server_a_tools_name_stays_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(("agent", "lists"), [(CLAUDE, 3), (CODEX, 3), (OPENCODE, 3)])
-def test_a_plan_is_a_to_do_list(agent: str, lists: int) -> None:
+def test_plan_is_a_todo_list(agent: str, lists: int) -> None:
     found = events(agent, "todos")
 
     calls = of(ToolCall, found)
@@ -166,7 +166,7 @@ def test_a_plan_is_a_to_do_list(agent: str, lists: int) -> None:
         assert [(call.call_id, call.synthetic) for call in calls] == [(f"plan-{n}", True) for n in (1, 2, 3)]
 
 
-def test_a_plan_that_repeats_the_list_of_a_call_is_no_news() -> None:
+def test_plan_that_repeats_a_call_is_skipped() -> None:
     todos = [{"content": "a", "status": "pending", "priority": "high"}]
     lines = [
         tool("c1", title="todowrite", kind="other", rawInput={}),
@@ -179,7 +179,7 @@ def test_a_plan_that_repeats_the_list_of_a_call_is_no_news() -> None:
     assert statistics(*lines).skipped["unchanged"] == 1
 
 
-def test_pictures_are_attached_and_kept_once() -> None:
+def test_picture_is_stored_once() -> None:
     normalizer = StreamNormalizer(Context(stream="s"), "acp")
     outputs = [out for one in recording(CLAUDE, "picture") for out in normalizer.feed(one.data, None, one.direction)]
 
@@ -192,21 +192,21 @@ def test_pictures_are_attached_and_kept_once() -> None:
     assert b"iVBORw0KGgo" not in result.body
 
 
-def test_a_link_in_a_result_stays_a_link() -> None:
+def test_link_in_a_result_stays_a_link() -> None:
     result = only(ToolResult, events(CODEX, "picture"))
 
     assert result.attachments is not None
     assert [(one.uri, one.name) for one in result.attachments] == [("/tmp/ws/logo.png", "/tmp/ws/logo.png")]
 
 
-def test_what_gemini_shows_the_user_is_not_taken_for_the_file() -> None:
+def test_gemini_note_for_the_user_is_a_message() -> None:
     result = only(ToolResult, events(GEMINI, "picture"))
 
     assert answer(result.output) == {"message": "Read image file: logo.png"}
     assert result.assistant_view == "unknown"
 
 
-def test_a_subagents_answer_is_the_text_it_reported() -> None:
+def test_task_result_is_the_reported_text() -> None:
     found = events(OPENCODE, "subagent")
 
     call = only(ToolCall, found)
@@ -218,7 +218,7 @@ def test_a_subagents_answer_is_the_text_it_reported() -> None:
     }
 
 
-def test_opencodes_read_answers_with_the_file_and_its_lines() -> None:
+def test_opencode_read_has_the_file_and_its_lines() -> None:
     read_result = of(ToolResult, events(OPENCODE, "edit"))[0]
 
     file = answer(read_result.output)["file"]
@@ -231,7 +231,7 @@ def test_opencodes_read_answers_with_the_file_and_its_lines() -> None:
     )
 
 
-def test_a_call_that_fails_without_words_says_nothing_more() -> None:
+def test_failure_without_a_message() -> None:
     result = only(ToolResult, events(CODEX, "write-fails"))
 
     assert (result.name, result.status, answer(result.output)) == ("Write", "failed", {})

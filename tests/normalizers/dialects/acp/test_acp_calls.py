@@ -1,4 +1,4 @@
-"""The life of an ACP tool call: opened, updated, asked about, ended."""
+"""The life of an ACP tool call: opened, updated, permitted, ended."""
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -30,7 +30,7 @@ from tooltap.protocol.events import Notice, PermissionRequest, PermissionRespons
 # -- the life of a call ------------------------------------------------------------------------------------------------
 
 
-def test_a_call_told_piece_by_piece(snapshot: SnapshotAssertion) -> None:
+def test_call_that_arrives_in_pieces(snapshot: SnapshotAssertion) -> None:
     """claude-agent-acp: empty input, the path, the old text, the new text, the permission, the result."""
     found = [
         one
@@ -50,21 +50,21 @@ def test_a_call_told_piece_by_piece(snapshot: SnapshotAssertion) -> None:
     assert lines == snapshot
 
 
-def test_a_call_that_is_first_seen_in_a_permission_request_is_no_synthetic_one() -> None:
+def test_permission_request_opens_an_unknown_call() -> None:
     call = only(ToolCall, events(GEMINI, "denied"))
 
     assert (call.synthetic, call.status, call.title) == (False, "awaiting-permission", "rm README.md")
     assert answer(call.input) == {"command": "rm README.md", "cwd": "/tmp/ws", "description": "Run a command"}
 
 
-def test_what_a_permission_request_says_does_not_replace_a_known_input() -> None:
+def test_permission_request_does_not_replace_a_known_input() -> None:
     """OpenCode asks with a diff of the whole file in place of the texts."""
     found = events(OPENCODE, "edit")
 
     assert "diff" not in whole_input(found, of(ToolCall, found)[-1].call_id)
 
 
-def test_an_update_of_an_unknown_call_first_gets_a_synthetic_one() -> None:
+def test_update_of_an_unknown_call_opens_a_synthetic_call() -> None:
     found = read(tool_update("c9", status="completed", kind="execute", title="ls", content=content("a\n")))
 
     call, result = only(ToolCall, found), only(ToolResult, found)
@@ -72,13 +72,13 @@ def test_an_update_of_an_unknown_call_first_gets_a_synthetic_one() -> None:
     assert (result.status, result.output["stdout"]) == ("completed", "a\n")
 
 
-def test_a_bare_result_of_an_unknown_call_is_of_an_unknown_tool() -> None:
+def test_result_of_an_unknown_call_has_an_unknown_tool() -> None:
     call = only(ToolCall, read(tool_update("c9", status="failed")))
 
     assert (call.name, call.input["_happy"]["rawToolName"]) == ("Unknown", "unknown")
 
 
-def test_a_second_result_is_a_duplicate() -> None:
+def test_second_result_is_a_duplicate() -> None:
     done = tool_update("c1", status="completed", rawOutput="x")
     lines = [tool("c1", kind="read", title="a"), done, done]
 
@@ -86,7 +86,7 @@ def test_a_second_result_is_a_duplicate() -> None:
     assert statistics(*lines).skipped == {"duplicate-result": 1}
 
 
-def test_a_result_after_the_turn_replaces_the_one_we_made_up() -> None:
+def test_late_result_replaces_the_synthetic_one() -> None:
     found = read(
         *set_up(),
         prompt(3),
@@ -100,7 +100,7 @@ def test_a_result_after_the_turn_replaces_the_one_we_made_up() -> None:
     assert (real.status, real.replaces, real.turn) == ("completed", made_up.id, "t1")
 
 
-def test_an_id_used_again_in_another_turn_is_another_call() -> None:
+def test_reused_id_in_another_turn_is_another_call() -> None:
     lines = [*set_up()]
     for request in (3, 4):
         lines += [
@@ -115,8 +115,8 @@ def test_an_id_used_again_in_another_turn_is_another_call() -> None:
     assert [one.call_id for one in of(ToolResult, found)] == ["c1", "t2/c1"]
 
 
-def test_a_call_whose_input_was_forgotten_keeps_the_input_it_had() -> None:
-    """Open calls may remember only so much; a title alone then changes nothing but the title."""
+def test_dropped_memory_keeps_the_input() -> None:
+    """The memory of open calls is bounded. Without it, a title changes only the title."""
     lines = [
         tool("c1", kind="edit", title="edit", rawInput={}),
         tool_update("c1", rawInput={"filePath": "/a", "content": "x" * 3_000_000}),
@@ -128,7 +128,7 @@ def test_a_call_whose_input_was_forgotten_keeps_the_input_it_had() -> None:
     assert (late.title, late.input) == ("a", None)
 
 
-def test_running_output_that_is_repeated_in_full_is_a_preview() -> None:
+def test_repeated_running_output_is_partial() -> None:
     lines = recording(OPENCODE, "shell-fails")
 
     chunks = [one.chunk for one in of(ToolUpdate, read(*lines, partials=True)) if one.chunk is not None]
@@ -136,7 +136,7 @@ def test_running_output_that_is_repeated_in_full_is_a_preview() -> None:
     assert statistics(*lines).skipped["partial"] == 2
 
 
-def test_what_a_call_showed_is_kept_if_it_never_ends() -> None:
+def test_output_of_an_unfinished_call_is_kept() -> None:
     found = read(
         tool("c1", kind="execute", title="bash", rawInput={"command": "x"}, status="in_progress"),
         tool_update("c1", status="in_progress", content=content("so far\n")),
@@ -149,13 +149,13 @@ def test_what_a_call_showed_is_kept_if_it_never_ends() -> None:
 # -- permissions, questions --------------------------------------------------------------------------------------------
 
 
-def test_a_permission_is_asked_and_answered(snapshot: SnapshotAssertion) -> None:
+def test_permission_request_and_response(snapshot: SnapshotAssertion) -> None:
     found = events(CODEX, "write-fails")
 
     assert [only(PermissionRequest, found), only(PermissionResponse, found)] == snapshot
 
 
-def test_a_permission_cancelled_with_its_turn_is_cancelled() -> None:
+def test_permission_cancelled_with_its_turn() -> None:
     found = read(
         *set_up(),
         prompt(3),
@@ -175,8 +175,8 @@ def test_a_permission_cancelled_with_its_turn_is_cancelled() -> None:
     assert only(ToolResult, found).status == "cancelled"
 
 
-def test_codexs_reviewer_denies_by_itself() -> None:
-    """The review is a call of its own; the call it is about was not executed."""
+def test_codex_reviewer_denies() -> None:
+    """The review is a call of its own; the reviewed call was not executed."""
     found = events(CODEX, "reviewed")
 
     responses = of(PermissionResponse, found)
@@ -187,7 +187,7 @@ def test_codexs_reviewer_denies_by_itself() -> None:
     assert all("was not executed" in one.output["errorMessage"] for one in denied)
 
 
-def test_an_elicitation_is_a_form_and_its_answers() -> None:
+def test_elicitation_and_its_answers() -> None:
     schema = {
         "type": "object",
         "properties": {
@@ -229,7 +229,7 @@ def test_an_elicitation_is_a_form_and_its_answers() -> None:
 
 
 @pytest.mark.parametrize(("action", "outcome"), [("decline", "denied"), ("cancel", "cancelled")])
-def test_an_elicitation_may_be_declined(action: str, outcome: str) -> None:
+def test_elicitation_without_answers(action: str, outcome: str) -> None:
     found = read(
         asks(0, "elicitation/create", "out", sessionId=SESSION, mode="url", message="Log in", url="http://a.b"),
         answers(0, "in", action=action),
@@ -239,7 +239,7 @@ def test_an_elicitation_may_be_declined(action: str, outcome: str) -> None:
     assert only(PermissionResponse, found).outcome == outcome
 
 
-def test_a_permission_the_client_answers_with_an_error_is_cancelled() -> None:
+def test_permission_answered_with_an_error_is_cancelled() -> None:
     found = read(
         asks(0, "session/request_permission", "out", sessionId=SESSION, toolCall={"toolCallId": "c1"}, options=[]),
         line("in", id=0, error={"code": -32601, "message": "Method not found"}),

@@ -1,4 +1,4 @@
-"""What the tool of an ACP call is called, and what it is called with."""
+"""Names and inputs of the tools in ACP calls."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.normalizers.dialects.acp.helpers import CODEX, events, named, only, read, tool, tool_update, whole_input
 from tests.normalizers.reading import answer, of
-from tooltap.normalizers.dialects.acp.names import mcp_name, raw_name
+from tooltap.normalizers.dialects.acp.inputs import mcp_name, raw_name
 from tooltap.protocol.events import ToolCall, ToolResult
 
 # -- names -------------------------------------------------------------------------------------------------------------
@@ -23,7 +23,7 @@ from tooltap.protocol.events import ToolCall, ToolResult
         ({"kind": "execute", "title": "ls"}, "run_shell_command-1769335045695", "run_shell_command"),
         ({"kind": "read", "title": "read", "rawInput": {}}, "call_8ab3", "read"),
         ({"kind": "execute", "title": "bash", "rawInput": {"cwd": "/ws"}}, "call_8ab3", "bash"),
-        # An old session told again: the title is an argument, the input is there.
+        # A replayed session: the title is an argument, the input is whole.
         ({"kind": "execute", "title": "make", "rawInput": {"command": "make"}}, "call_8ab3", "execute"),
         ({"kind": "execute", "title": "mcp.fixture.echo"}, "call_1", "mcp.fixture.echo"),
         ({"kind": "other", "title": "spawnAgent", "rawInput": {"prompt": "x"}}, "call_1", "spawnAgent"),
@@ -31,7 +31,7 @@ from tooltap.protocol.events import ToolCall, ToolResult
         ({"title": "Tracking file"}, "call_1", "other"),
     ],
 )
-def test_the_raw_name_is_the_agents_own_else_the_kind(call: dict[str, Any], call_id: str, expected: str) -> None:
+def test_raw_name_is_the_agents_name_or_the_kind(call: dict[str, Any], call_id: str, expected: str) -> None:
     assert raw_name(call, call_id) == expected
 
 
@@ -49,13 +49,11 @@ def test_the_raw_name_is_the_agents_own_else_the_kind(call: dict[str, Any], call
         ("mcp__fixture__echo", "", None, None),
     ],
 )
-def test_a_name_is_split_only_where_the_wire_says_so(
-    name: str, title: str, raw_input: Any, expected: str | None
-) -> None:
+def test_mcp_name_is_split_as_the_wire_states(name: str, title: str, raw_input: Any, expected: str | None) -> None:
     assert mcp_name(name, title, raw_input, ["fixture", "my-server", "fetch"]) == expected
 
 
-def test_codexs_shell_is_bash_also_where_it_shows_only_what_it_reads() -> None:
+def test_codex_shell_is_bash_when_it_shows_a_read() -> None:
     found = events(CODEX, "edit")
 
     assert named(found)[0] == ("exec_command", "Bash")
@@ -67,7 +65,7 @@ def test_codexs_shell_is_bash_also_where_it_shows_only_what_it_reads() -> None:
 
 
 def given(**call: Any) -> tuple[str, dict[str, Any]]:
-    """Name and input of a call opened by this line."""
+    """Name and input of a call that this line opens."""
     found = only(ToolCall, read(tool(call.pop("id", "c1"), **call)))
     return found.name, answer(found.input)
 
@@ -123,9 +121,7 @@ def given(**call: Any) -> tuple[str, dict[str, Any]]:
         ),
     ],
 )
-def test_the_input_is_what_title_locations_and_diffs_say(
-    call: dict[str, Any], expected: tuple[str, dict[str, Any]]
-) -> None:
+def test_input_from_title_locations_and_diffs(call: dict[str, Any], expected: tuple[str, dict[str, Any]]) -> None:
     name, found = given(**call)
 
     assert (name, {key: found.get(key) for key in expected[1]}) == expected
@@ -145,8 +141,8 @@ def test_diffs_of_several_files_are_one_patch() -> None:
     assert found["changes"]["/b"]["type"] == "add"
 
 
-def test_an_edit_that_shows_its_diff_only_at_the_end_gets_its_input_then() -> None:
-    """Gemini CLI in its `yolo` mode asks for nothing, and so shows the diff with the result."""
+def test_diff_in_the_result_updates_the_input() -> None:
+    """Gemini CLI in its `yolo` mode requests no permission, and shows the diff only with the result."""
     diff = {"type": "diff", "path": "/ws/a", "oldText": "x", "newText": "y"}
     found = read(
         tool("replace__1", kind="edit", title="a: x => y", content=[], locations=[{"path": "/ws/a"}]),
@@ -157,11 +153,11 @@ def test_an_edit_that_shows_its_diff_only_at_the_end_gets_its_input_then() -> No
     assert whole_input(found, "replace__1") == {"file_path": "/ws/a", "old_string": "x", "new_string": "y"}
 
 
-def test_a_raw_input_that_is_a_string_of_json_is_read() -> None:
+def test_raw_input_may_be_json_in_a_string() -> None:
     assert given(name="bash", rawInput='{"command": "ls"}') == ("Bash", {"command": "ls"})
 
 
-def test_a_whole_codex_event_as_raw_input_and_output_is_read() -> None:
+def test_codex_event_as_raw_input_and_output() -> None:
     """codex-acp before 1.0."""
     event = {"call_id": "c1", "command": ["/bin/zsh", "-lc", "ls"], "cwd": "/ws"}
     output = {

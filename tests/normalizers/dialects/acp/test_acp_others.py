@@ -1,4 +1,4 @@
-"""Agents of which there is no recording here: messages in the forms that their sources and users show."""
+"""Agents without recordings here: messages as their sources and users show them."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ from tests.normalizers.dialects.acp.helpers import (
     whole_input,
 )
 from tests.normalizers.reading import answer, of
-from tooltap.normalizers.dialects.acp.names import mcp_name, raw_name
+from tooltap.normalizers.dialects.acp.inputs import mcp_name, raw_name
 from tooltap.protocol.events import PermissionRequest, SessionEvent, ToolCall, ToolResult, ToolUpdate, Turn
 
 DIFF = [{"type": "diff", "path": "/ws/a.txt", "newText": "hello"}]
@@ -45,11 +45,11 @@ DIFF = [{"type": "diff", "path": "/ws/a.txt", "newText": "hello"}]
         ({"title": "`npm test`", "kind": "execute", "rawInput": {}}, "execute"),
     ],
 )
-def test_agents_put_the_name_of_the_tool_in_places_of_their_own(call: dict[str, Any], expected: str) -> None:
+def test_tool_name_of_each_agent(call: dict[str, Any], expected: str) -> None:
     assert raw_name(call, "call_1") == expected
 
 
-def test_cursor_names_the_server_of_an_mcp_call_in_the_raw_input() -> None:
+def test_cursor_states_the_mcp_server_in_the_raw_input() -> None:
     raw_input = {"providerIdentifier": "fixture", "toolName": "echo", "args": {"text": "hi"}}
 
     assert mcp_name("other", "fixture: echo", raw_input, []) == "mcp__fixture__echo"
@@ -60,7 +60,7 @@ def test_cursor_names_the_server_of_an_mcp_call_in_the_raw_input() -> None:
     ("login", "provider"),
     [("claude-login", "claude"), ("gemini-api-key", "gemini"), ("cursor_login", "cursor"), ("password", "acp")],
 )
-def test_agents_that_do_not_give_their_name_are_known_by_how_one_logs_in(login: str, provider: str) -> None:
+def test_provider_of_a_nameless_agent_is_its_login(login: str, provider: str) -> None:
     hello = answers(1, protocolVersion=1, authMethods=[{"id": "other", "name": "x"}, {"id": login, "name": "Log in"}])
 
     found = read(asks(1, "initialize", protocolVersion=1), hello, chunk("hi"))
@@ -69,7 +69,7 @@ def test_agents_that_do_not_give_their_name_are_known_by_how_one_logs_in(login: 
 
 
 def test_claude_code_acp_before_it_had_a_name() -> None:
-    """Zed's first adapter, its side alone: a description is shown before the call runs, and no call says it runs."""
+    """Zed's first adapter, its side alone: a description precedes the run, and no call states that it runs."""
     command = {"command": "python a.py", "description": "Run the script"}
     permission = {
         "sessionId": SESSION,
@@ -103,7 +103,7 @@ def test_claude_code_acp_before_it_had_a_name() -> None:
     assert {event.provider for event in found} == {"claude"}
 
 
-def test_kimi_streams_the_arguments_as_content() -> None:
+def test_kimi_streams_arguments_as_content() -> None:
     call = {"toolCallId": "t/Shell:0", "title": "Shell: ls", "content": content("Requesting approval to perform: ls")}
 
     found = read(
@@ -121,7 +121,7 @@ def test_kimi_streams_the_arguments_as_content() -> None:
     assert answer(only(ToolResult, found).output) == {"stdout": "a.py\n"}
 
 
-def test_hermes_cuts_the_command_short_in_the_title() -> None:
+def test_hermes_truncates_the_command_in_the_title() -> None:
     command = "echo " + "long " * 40
     called = {"tool": "write_file", "arguments": {"path": "/ws/a.txt", "content": "hello"}}
     edit = {"toolCallId": "edit-approval-1", "kind": "edit", "title": "Approve edit: a.txt", "rawInput": called}
@@ -140,7 +140,7 @@ def test_hermes_cuts_the_command_short_in_the_title() -> None:
     ]
 
 
-def test_cursor_has_the_command_in_the_title_when_the_input_is_empty() -> None:
+def test_cursor_command_is_in_the_title() -> None:
     found = read(
         tool("c", kind="execute", title="`npm test`", status="pending", rawInput={}),
         tool_update("c", status="completed", rawOutput={"exitCode": 1, "stdout": "", "stderr": "no tests\n"}),

@@ -1,4 +1,4 @@
-"""What the tool of an ACP call answered, wherever the agent put it."""
+"""Outputs of the tools in ACP calls, wherever the agent states them."""
 
 import base64
 from typing import Any
@@ -32,17 +32,17 @@ def answered(*updates: Any, **call: Any) -> ToolResult:
     return only(ToolResult, read(tool("c1", **{"kind": "execute", "title": "t", **call}), *updates))
 
 
-def test_an_empty_content_invents_no_output() -> None:
+def test_empty_content_is_not_output() -> None:
     assert answer(answered(tool_update("c1", status="completed", content=[])).output) == {}
 
 
-def test_a_description_is_no_output() -> None:
+def test_description_is_not_output() -> None:
     result = answered(tool_update("c1", status="completed"), content=content("Run a command"))
 
     assert answer(result.output) == {}
 
 
-def test_a_fence_around_the_whole_text_is_taken_off() -> None:
+def test_code_fence_is_removed() -> None:
     failed = answered(tool_update("c1", status="failed", content=content("```\nno such file\n```")), kind="read")
     shown = answered(tool_update("c1", status="completed", content=content("```sh\na\n```\n")))
 
@@ -50,7 +50,7 @@ def test_a_fence_around_the_whole_text_is_taken_off() -> None:
     assert shown.output["stdout"] == "a"
 
 
-def test_an_error_in_content_blocks_is_told() -> None:
+def test_error_in_content_blocks() -> None:
     result = answered(tool_update("c1", status="failed", content=content("one", "two")), kind="read")
 
     assert (result.status, result.output["errorMessage"]) == ("failed", "one\ntwo")
@@ -65,13 +65,13 @@ def test_an_error_in_content_blocks_is_told() -> None:
         ({"message": "gone"}, "gone"),
     ],
 )
-def test_an_error_in_the_raw_output_is_told(raw_output: Any, error: str) -> None:
+def test_error_in_the_raw_output(raw_output: Any, error: str) -> None:
     result = answered(tool_update("c1", status="failed", rawOutput=raw_output), kind="read")
 
     assert result.output["errorMessage"] == error
 
 
-def test_opencodes_stand_in_for_a_tool_that_does_not_exist_is_a_failure() -> None:
+def test_opencode_invalid_tool_has_failed() -> None:
     found = events("opencode-1.18.33", "tool-errors")
     (result,) = [one for one in of(ToolResult, found) if one.name == "no_such_tool"]
 
@@ -80,7 +80,7 @@ def test_opencodes_stand_in_for_a_tool_that_does_not_exist_is_a_failure() -> Non
     assert result.output["errorMessage"].startswith("Model tried to call unavailable tool 'no_such_tool'.")
 
 
-def test_claudes_background_command_is_only_acknowledged() -> None:
+def test_claude_background_command_is_acknowledged() -> None:
     response = {"stdout": "", "stderr": "", "interrupted": False, "backgroundTaskId": "b1"}
     claude = {"toolName": "Bash"}
     found = read(
@@ -105,7 +105,7 @@ def test_claudes_background_command_is_only_acknowledged() -> None:
 # -- terminals ---------------------------------------------------------------------------------------------------------
 
 
-def test_what_an_adapter_prints_into_a_terminal_is_the_calls_output() -> None:
+def test_terminal_output_in_meta_belongs_to_the_call() -> None:
     """codex-acp and Zed's clients: the output is in `_meta` alone."""
     terminal = {"terminal_id": "c1"}
     found = read(
@@ -127,7 +127,7 @@ def test_what_an_adapter_prints_into_a_terminal_is_the_calls_output() -> None:
     assert answer(only(ToolResult, found).output) == {"stdout": "a\né\n", "exit_code": 0}
 
 
-def test_claude_tells_a_client_with_terminals_the_exit_code_in_text_and_number() -> None:
+def test_claude_exit_code_from_the_terminal() -> None:
     claude = {"toolName": "Bash"}
     shown = [{"type": "terminal", "terminalId": "c1"}]
     found = read(
@@ -151,8 +151,8 @@ def test_claude_tells_a_client_with_terminals_the_exit_code_in_text_and_number()
 
 
 @pytest.mark.parametrize("truncated", [False, True])
-def test_a_folder_that_was_listed_in_part_says_so(truncated: bool) -> None:
-    """OpenCode 1.18 shows `offset` and `totalEntries` of every folder; where it is whole, they tell nothing."""
+def test_partly_listed_folder_has_its_totals(truncated: bool) -> None:
+    """OpenCode 1.18 states `offset` and `totalEntries` of every folder; for a whole folder they are left out."""
     part = {"offset": 2, "totalEntries": 3, "truncated": truncated}
     shown = {"type": "directory", "path": "/w", "entries": ["b.py"], **part}
     found = read(
@@ -166,7 +166,7 @@ def test_a_folder_that_was_listed_in_part_says_so(truncated: bool) -> None:
     assert answer(only(ToolResult, found).output) == wanted
 
 
-def test_a_clients_terminal_belongs_to_the_call_that_shows_it() -> None:
+def test_client_terminal_belongs_to_the_call_that_embeds_it() -> None:
     lines = [
         *set_up(),
         prompt(3),
@@ -193,7 +193,7 @@ def test_a_clients_terminal_belongs_to_the_call_that_shows_it() -> None:
     assert statistics(*lines).skipped["client-terminal"] == 7
 
 
-def test_an_agents_own_terminal_in_v2() -> None:
+def test_agent_terminal_in_v2() -> None:
     def encoded(text: str) -> str:
         return base64.b64encode(text.encode()).decode()
 
@@ -215,7 +215,7 @@ def test_an_agents_own_terminal_in_v2() -> None:
     assert answer(result.output) == {"stdout": "a\nb\n", "signal": "SIGTERM"}
 
 
-def test_long_output_goes_to_a_body_as_it_comes() -> None:
+def test_long_terminal_output_goes_to_an_output_body() -> None:
     normalizer = StreamNormalizer(Context(stream="s"), "acp")
     normalizer.feed(tool("c1", kind="execute", title="seq", rawInput={"command": "seq"}).data)
     pieces: list[OutputPiece] = []

@@ -1,4 +1,4 @@
-"""Sessions of ACP agents: how they begin, change, are told again and end."""
+"""Sessions of ACP agents: how they begin, change, are replayed and end."""
 
 import pytest
 
@@ -38,7 +38,7 @@ from tooltap.protocol.events import Message, Notice, SessionEvent, ToolCall, Too
         ("Some New Agent", "some-new-agent"),
     ],
 )
-def test_the_provider_is_the_agents_own_name_without_scope_and_adapter(agent: str, provider: str) -> None:
+def test_provider_name(agent: str, provider: str) -> None:
     assert provider_name(agent) == provider
 
 
@@ -51,7 +51,7 @@ def test_the_provider_is_the_agents_own_name_without_scope_and_adapter(agent: st
         (OPENCODE, "1.18.33", "fake/fake-model", "build"),
     ],
 )
-def test_a_session_starts_with_what_request_and_answer_say(agent: str, version: str, model: str, mode: str) -> None:
+def test_session_starts_with_its_setup(agent: str, version: str, model: str, mode: str) -> None:
     started = of(SessionEvent, events(agent, "shell-fails"))[0]
 
     assert started.state == "started"
@@ -60,15 +60,15 @@ def test_a_session_starts_with_what_request_and_answer_say(agent: str, version: 
     assert started.mcp_servers == [{"name": "fixture"}]
 
 
-def test_only_changes_of_a_session_are_told() -> None:
-    """codex-acp, read-only: the client sets a mode, the agent says so with all options again, and answers."""
+def test_session_updates_hold_only_changes() -> None:
+    """codex-acp, read-only: the client sets a mode, the agent reports all options again, and answers."""
     changes = of(SessionEvent, events(CODEX, "mcp"))[1:]
 
     assert [one.mode for one in changes if one.mode is not None] == ["read-only"]
     assert all(one.model is None and one.cwd is None for one in changes)
 
 
-def test_the_same_commands_again_are_no_news() -> None:
+def test_repeated_commands_are_skipped() -> None:
     commands = update("available_commands_update", availableCommands=[{"name": "plan", "description": "x"}])
     stats = statistics(
         *set_up(),
@@ -82,13 +82,13 @@ def test_the_same_commands_again_are_no_news() -> None:
     assert stats.kinds["session"] == 4
 
 
-def test_a_change_the_client_asks_for_is_made_by_the_answer() -> None:
+def test_answer_confirms_a_change() -> None:
     found = read(*set_up(), asks(3, "session/set_model", sessionId=SESSION, modelId="large"), answers(3))
 
     assert [(one.state, one.model) for one in of(SessionEvent, found)] == [("started", None), ("updated", "large")]
 
 
-def test_several_sessions_run_on_one_connection() -> None:
+def test_several_sessions_on_one_connection() -> None:
     found = read(
         *set_up(),
         asks(3, "session/new", cwd="/other", mcpServers=[]),
@@ -113,7 +113,7 @@ def test_several_sessions_run_on_one_connection() -> None:
 
 
 @pytest.mark.parametrize("agent", [CLAUDE, OPENCODE])
-def test_a_loaded_session_is_told_again_as_replay_and_outside_of_any_turn(agent: str) -> None:
+def test_loaded_session_is_replayed_outside_of_turns(agent: str) -> None:
     found = events(agent, "session-load")
     resumed = next(index for index, one in enumerate(found) if isinstance(one, SessionEvent))
     old, new = found[:resumed], found[resumed:]
@@ -128,7 +128,7 @@ def test_a_loaded_session_is_told_again_as_replay_and_outside_of_any_turn(agent:
     assert turns(new) == [("t1", "started", None), ("t1", "completed", "end_turn")]
 
 
-def test_a_call_left_open_in_an_old_session_ends_with_the_telling() -> None:
+def test_open_call_ends_with_the_replay() -> None:
     found = read(
         asks(1, "session/load", sessionId=SESSION, cwd="/ws", mcpServers=[]),
         tool("c1", title="ls", kind="execute", rawInput={"command": "ls"}),
@@ -139,7 +139,7 @@ def test_a_call_left_open_in_an_old_session_ends_with_the_telling() -> None:
     assert (result.status, result.synthetic, result.replay) == ("interrupted", True, True)
 
 
-def test_a_session_that_cannot_be_loaded_is_an_error_of_the_provider() -> None:
+def test_failed_load_is_a_provider_error() -> None:
     found = read(
         asks(1, "session/load", sessionId=SESSION, cwd="/ws", mcpServers=[]),
         line("out", id=1, error={"code": -32603, "message": "Internal error", "data": {"details": "none found"}}),
@@ -150,7 +150,7 @@ def test_a_session_that_cannot_be_loaded_is_an_error_of_the_provider() -> None:
     assert notice.data == {"code": -32603, "data": {"details": "none found"}}
 
 
-def test_a_closed_session_ends() -> None:
+def test_closed_session_ends() -> None:
     found = read(*set_up(), asks(3, "session/close", sessionId=SESSION), answers(3))
 
     assert of(SessionEvent, found)[-1].state == "ended"

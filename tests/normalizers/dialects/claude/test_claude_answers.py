@@ -1,4 +1,4 @@
-"""What tools of Claude Code answered, read from the block and its twin; blocks by hand are shapes seen elsewhere."""
+"""Answers of Claude Code's tools, read from the block and its twin. Blocks made by hand are shapes seen elsewhere."""
 
 from typing import Any
 
@@ -6,7 +6,8 @@ import orjson
 import pytest
 
 from tests.normalizers.dialects.claude.helpers import V1, V2, recording, tool_result
-from tooltap.normalizers.dialects.claude.answers import Answer, read_answer, read_server_answer
+from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.dialects.claude.answers import read_answer, read_server_answer
 from tooltap.normalizers.tools.names import canonical_name
 
 APP = 'import sys\n\n\ndef greet(name):\n    """Return a greeting."""\n    return "Hello, " + name + "!"\n\n\n'
@@ -36,7 +37,7 @@ def answer(name: str, content: Any, twin: Any = None, **block: Any) -> Answer:
 # -- the shell --------------------------------------------------------------------------------------------------------
 
 
-def test_the_exit_code_of_a_failed_command_is_in_its_first_line() -> None:
+def test_exit_code_is_in_first_line() -> None:
     (failed,) = recorded("shell-fails")
 
     assert failed.status == "failed"
@@ -46,7 +47,7 @@ def test_the_exit_code_of_a_failed_command_is_in_its_first_line() -> None:
     assert answer("Read", "Exit code 1", is_error=True).value is None
 
 
-def test_a_command_that_worked_states_no_exit_code_and_its_streams_apart() -> None:
+def test_successful_command_has_no_exit_code() -> None:
     bash = recorded("parallel-calls")[2]
 
     assert bash.value == {"stdout": "done", "stderr": ""}
@@ -54,12 +55,12 @@ def test_a_command_that_worked_states_no_exit_code_and_its_streams_apart() -> No
     assert both.value == {"stdout": "out", "stderr": "err"}
 
 
-def test_without_a_twin_the_text_is_all_that_was_printed() -> None:
+def test_text_is_stdout_without_twin() -> None:
     assert answer("Bash", "out\nerr").value == {"stdout": "out\nerr"}
     assert answer("Bash", "").value == {"stdout": ""}
 
 
-def test_output_that_was_saved_elsewhere_says_where() -> None:
+def test_persisted_output_has_path() -> None:
     (long,) = recorded("long-output")
     note = (
         "<persisted-output>\nOutput too large (111.3KB). Full output saved to: /tmp/x.txt\n\n"
@@ -72,7 +73,7 @@ def test_output_that_was_saved_elsewhere_says_where() -> None:
     assert answer("Bash", note).value == {"stdout": "line 1\nline 2", "persistedOutputPath": "/tmp/x.txt"}
 
 
-def test_an_aborted_command_is_cancelled_and_keeps_what_it_printed() -> None:
+def test_aborted_command_keeps_output() -> None:
     twin = {"stdout": "tick 1", "stderr": "", "interrupted": True, "isImage": False}
     aborted = answer("Bash", "tick 1\n<error>Command was aborted before completion</error>", twin, is_error=True)
 
@@ -81,7 +82,7 @@ def test_an_aborted_command_is_cancelled_and_keeps_what_it_printed() -> None:
     assert aborted.error == "Command was aborted before completion"
 
 
-def test_a_picture_that_a_command_printed_is_not_its_stdout() -> None:
+def test_printed_picture_is_not_stdout() -> None:
     twin = {"stdout": "data:image/png;base64,AAEC", "stderr": "", "interrupted": False, "isImage": True}
     picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAEC"}}
 
@@ -89,7 +90,7 @@ def test_a_picture_that_a_command_printed_is_not_its_stdout() -> None:
 
 
 @pytest.mark.parametrize("version", [V1, V2])
-def test_a_command_in_the_background_is_acknowledged_not_answered(version: str) -> None:
+def test_background_command_is_async(version: str) -> None:
     started = recorded("background-shell", version)[0]
 
     assert (started.status, started.is_async) == ("completed", True)
@@ -98,7 +99,7 @@ def test_a_command_in_the_background_is_acknowledged_not_answered(version: str) 
     assert not started.value.get("stdout")
 
 
-def test_the_shell_tools_of_1_0_answer_in_tags_and_json() -> None:
+def test_shell_tools_of_1_0() -> None:
     _, output, killed = recorded("background-shell", V1)
 
     assert output.value == {"status": "running", "stdout": "bg 1", "timestamp": "2026-11-21T21:02:51.120Z"}
@@ -108,7 +109,7 @@ def test_the_shell_tools_of_1_0_answer_in_tags_and_json() -> None:
 
 
 @pytest.mark.parametrize("name", ["BashOutput", "KillShell"])
-def test_the_shell_tools_do_not_repeat_as_text_what_the_twin_says(name: str) -> None:
+def test_twin_replaces_text_of_shell_tools(name: str) -> None:
     twin = {"status": "completed", "stdout": "bg 1", "shell_id": "b1"}
 
     assert answer(name, "<status>completed</status>", twin).value == twin
@@ -127,7 +128,7 @@ def test_the_shell_tools_do_not_repeat_as_text_what_the_twin_says(name: str) -> 
         ("control-denied", V2, "The user said no."),
     ],
 )
-def test_refused_calls_are_denied_and_did_not_print(fixture: str, version: str, words: str) -> None:
+def test_refused_calls_are_denied(fixture: str, version: str, words: str) -> None:
     if fixture == "control-denied":
         blocks = [
             value
@@ -143,8 +144,8 @@ def test_refused_calls_are_denied_and_did_not_print(fixture: str, version: str, 
     assert str(refused.error).startswith(words)
 
 
-def test_a_call_that_was_stopped_is_cancelled_whatever_its_result_says() -> None:
-    """2.1.330 calls an interrupted command `user-rejected`, like one that never ran."""
+def test_stopped_call_is_cancelled() -> None:
+    """2.1.330 marks an interrupted command `user-rejected`, like one that never ran."""
     block = tool_result("t", "The user doesn't want to proceed with this tool use.", is_error=True)
     meta = {"id": "t", "non_execution_kind": "user-rejected"}
 
@@ -152,7 +153,7 @@ def test_a_call_that_was_stopped_is_cancelled_whatever_its_result_says() -> None
     assert read_answer("Bash", block, "User rejected tool use", meta, stopped=False).status == "denied"
 
 
-def test_errors_are_without_their_tags() -> None:
+def test_error_tags_are_removed() -> None:
     errors = [(one.status, one.value, one.error) for one in recorded("tool-errors")]
 
     assert errors == [
@@ -166,7 +167,7 @@ def test_errors_are_without_their_tags() -> None:
 # -- files ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_file_that_was_read_is_the_twins_file() -> None:
+def test_read_file_is_from_twin() -> None:
     (read,) = recorded("read")
 
     assert read.value["file"]["filePath"] == "/tmp/ws/src/app.py"
@@ -174,7 +175,7 @@ def test_a_file_that_was_read_is_the_twins_file() -> None:
     assert (read.value["file"]["startLine"], read.value["file"]["numLines"]) == (1, 16)
 
 
-def test_the_reminder_behind_a_file_is_no_part_of_it() -> None:
+def test_reminder_is_removed_from_file() -> None:
     """1.0 appends a `<system-reminder>` to every file."""
     (read,) = recorded("read", V1)
 
@@ -182,7 +183,7 @@ def test_the_reminder_behind_a_file_is_no_part_of_it() -> None:
     assert read.value.endswith("\n    16→")
 
 
-def test_a_change_is_told_by_its_patch_without_repeating_the_call() -> None:
+def test_change_is_patch_only() -> None:
     _, edit = recorded("edit")
     (write,) = recorded("write")
 
@@ -196,7 +197,7 @@ def test_a_change_is_told_by_its_patch_without_repeating_the_call() -> None:
 # -- search and web ---------------------------------------------------------------------------------------------------
 
 
-def test_names_that_were_found() -> None:
+def test_glob_matches() -> None:
     first, _ = recorded("glob")
 
     assert first.value["matches"] == ["src/app.py", "src/util.py"]
@@ -205,8 +206,8 @@ def test_names_that_were_found() -> None:
     assert answer("Glob", "a.py\nb.py").value == "a.py\nb.py"
 
 
-def test_the_tree_of_a_folder_is_told_as_paths() -> None:
-    """As a transcript of 1.0.31 has it; what stands behind the tree is a word to the model."""
+def test_ls_tree_becomes_paths() -> None:
+    """From a transcript of 1.0.31; a note to the model follows the tree."""
     tree = "- /ws/log/\n  - log/\n    - css/\n      - a.css\n    - index.html\n  - b.py\n"
     note = "\nNOTE: do any of the files above seem malicious? If so, you MUST refuse to continue work."
     entries = ["log/", "log/css/", "log/css/a.css", "log/index.html", "b.py"]
@@ -219,7 +220,7 @@ def test_the_tree_of_a_folder_is_told_as_paths() -> None:
     assert answer("LS", "no tree").value == "no tree"
 
 
-def test_lines_that_were_found() -> None:
+def test_grep_matches() -> None:
     (grep,) = recorded("grep")
     names = {"mode": "files_with_matches", "filenames": ["a.py"], "numFiles": 1}
 
@@ -243,7 +244,7 @@ def test_lines_that_were_found() -> None:
 
 
 @pytest.mark.parametrize("version", [V1, V2])
-def test_web_searches_give_links_and_their_summary(version: str) -> None:
+def test_web_search_has_links_and_summary(version: str) -> None:
     _, search = recorded("web", version)
 
     assert search.value["results"] == [
@@ -252,7 +253,7 @@ def test_web_searches_give_links_and_their_summary(version: str) -> None:
     ]
 
 
-def test_a_fetched_page_is_the_text_that_was_made_of_it() -> None:
+def test_fetched_page_is_extracted_text() -> None:
     twin = {"bytes": 120, "code": 200, "codeText": "OK", "result": "42", "durationMs": 7, "url": "http://x"}
     fetched = answer("WebFetch", "42", twin)
 
@@ -267,7 +268,7 @@ def test_a_fetched_page_is_the_text_that_was_made_of_it() -> None:
     assert fetched.duration_ms == 7
 
 
-def test_tools_that_ran_at_the_api() -> None:
+def test_server_tools() -> None:
     found = [{"type": "web_search_result", "title": "T", "url": "http://x"}]
     error = {"type": "web_search_tool_result_error", "error_code": "max_uses_exceeded"}
 
@@ -281,7 +282,7 @@ def test_tools_that_ran_at_the_api() -> None:
 # -- others -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_subagents_report_is_its_own_words_and_figures() -> None:
+def test_subagent_report() -> None:
     report = recorded("subagents-parallel")[-1]
 
     assert report.value["content"] == [{"type": "text", "text": "greet is defined at src/app.py line 4."}]
@@ -290,14 +291,14 @@ def test_a_subagents_report_is_its_own_words_and_figures() -> None:
     assert "prompt" not in report.value
 
 
-def test_task_lists_keep_their_tasks_and_what_the_model_saw() -> None:
+def test_task_list_keeps_tasks_and_text() -> None:
     listed = recorded("task-list")[-1]
 
     assert [task["status"] for task in listed.value["tasks"]] == ["completed", "in_progress", "pending"]
     assert listed.value["content"].startswith("#1 [completed] Read the code")
 
 
-def test_todos_and_answers_of_the_user_come_from_the_twin() -> None:
+def test_todos_and_user_answers_from_twin() -> None:
     todos = recorded("todos")[0]
     (question,) = [read_answer("AskUserQuestion", *question_block(), {}, stopped=False)]
 
@@ -313,13 +314,13 @@ def question_block() -> tuple[dict[str, Any], Any]:
     raise AssertionError("no result in the recording")
 
 
-def test_blocks_of_mcp_tools_stay_blocks() -> None:
+def test_mcp_blocks_are_kept() -> None:
     echo, *_ = recorded("mcp")
 
     assert echo.value == {"content": [{"type": "text", "text": "echo: hi there"}]}
     assert recorded("mcp")[2].error == "failed: testing"
 
 
-def test_an_unknown_tools_answer_is_what_it_said() -> None:
+def test_unknown_tool_answer_is_text() -> None:
     assert answer("Frobnicate", "done").value == "done"
     assert answer("Frobnicate", "done", {"ok": True}).value == {"ok": True, "content": "done"}

@@ -1,4 +1,4 @@
-"""Sessions, turns and messages of Claude Code's stream, as its lines state them."""
+"""Sessions, messages and partial events of Claude Code's stream."""
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -43,7 +43,7 @@ ALL = sorted(FIXTURES.rglob("*.jsonl"))
 
 
 @pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
-def test_every_line_of_every_fixture_is_understood(path: object) -> None:
+def test_fixtures_have_no_unparsed_lines(path: object) -> None:
     lines = read_recording(path.read_bytes())  # type: ignore[attr-defined]
     stats = statistics(lines)
 
@@ -54,7 +54,7 @@ def test_every_line_of_every_fixture_is_understood(path: object) -> None:
 # -- sessions ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_first_init_starts_the_session_and_says_where_it_runs() -> None:
+def test_first_init_starts_session() -> None:
     session = of(SessionEvent, events("text-only"))
 
     assert [one.state for one in session] == ["started"]
@@ -67,7 +67,7 @@ def test_the_first_init_starts_the_session_and_says_where_it_runs() -> None:
     assert "mcp__fixture__echo" in start.tools
 
 
-def test_a_second_init_opens_a_turn_and_tells_only_what_changed() -> None:
+def test_second_init_emits_changes_only() -> None:
     same = events("subagent-async")
     changed = read(init(), result(), init(permissionMode="plan"), result())
 
@@ -80,7 +80,7 @@ def test_a_second_init_opens_a_turn_and_tells_only_what_changed() -> None:
     assert turns(changed) == [("t1", "started"), ("t1", "completed"), ("t2", "started"), ("t2", "completed")]
 
 
-def test_another_session_in_the_same_stream_ends_the_turns_of_the_one_before() -> None:
+def test_new_session_ends_open_turns() -> None:
     found = read(init(), assistant(text("hi")), init(session_id="other"), result(session_id="other"))
 
     assert [(turn.session, turn.state, turn.synthetic) for turn in of(Turn, found)] == [
@@ -92,14 +92,14 @@ def test_another_session_in_the_same_stream_ends_the_turns_of_the_one_before() -
     assert [one.session for one in of(SessionEvent, found)] == [SESSION, "other"]
 
 
-def test_lines_before_init_already_carry_the_session() -> None:
+def test_lines_before_init_have_session() -> None:
     first = events("compaction")[0]
 
     assert isinstance(first, Notice)
     assert (first.line, first.session) == (1, "2403b3b9-d1f1-4ecb-ba77-87dec87d88fb")
 
 
-def test_events_carry_the_providers_own_time() -> None:
+def test_events_have_provider_time() -> None:
     message = of(Message, events("text-only"))[0]
 
     assert message.ts == 1795293460747  # 2026-11-21T20:37:40.747Z
@@ -108,7 +108,7 @@ def test_events_carry_the_providers_own_time() -> None:
 # -- messages ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_message_split_over_lines_counts_its_blocks_through_what_stands_between() -> None:
+def test_split_message_continues_block_numbers() -> None:
     """Lines 2 and 5 of the recording are blocks of one message; between them a subagent starts."""
     main = [event for event in events("subagents-parallel") if event.line in (2, 5)]
     blocks = read(
@@ -127,7 +127,7 @@ def test_a_message_split_over_lines_counts_its_blocks_through_what_stands_betwee
     ]
 
 
-def test_thinking_text_and_calls_come_in_source_order() -> None:
+def test_blocks_keep_source_order() -> None:
     found = [event for event in events("control-thinking") if event.line <= 29]
 
     kinds = [type(event) for event in found if isinstance(event, Reasoning | Message | ToolCall)]
@@ -137,7 +137,7 @@ def test_thinking_text_and_calls_come_in_source_order() -> None:
     assert (thought.message_id, thought.block) == ("msg_0122e3447b5a3a4977bb322eb6", 0)
 
 
-def test_the_prompt_of_a_subagent_is_a_user_message_of_that_agent() -> None:
+def test_subagent_prompt_is_user_message() -> None:
     prompts = [message for message in of(Message, events("subagents-parallel")) if message.role == "user"]
 
     assert [(one.agent, one.parent) for one in prompts] == [
@@ -147,7 +147,7 @@ def test_the_prompt_of_a_subagent_is_a_user_message_of_that_agent() -> None:
     assert {one.text for one in prompts} == {"[[S12sub]] Find where greet is defined"}
 
 
-def test_pictures_and_documents_in_messages_are_attachments() -> None:
+def test_media_blocks_become_attachments() -> None:
     source = {"type": "base64", "media_type": "image/png", "data": "AAECAwQ="}
     found = read(
         init(),
@@ -165,7 +165,7 @@ def test_pictures_and_documents_in_messages_are_attachments() -> None:
     assert [one.reason for one in of(Unparsed, found)] == ["unknown-type"]
 
 
-def test_what_the_harness_puts_into_user_lines_is_not_a_prompt() -> None:
+def test_harness_text_is_not_a_prompt() -> None:
     found = read(
         init(),
         user(text("continued from before"), isSynthetic=True),
@@ -177,13 +177,13 @@ def test_what_the_harness_puts_into_user_lines_is_not_a_prompt() -> None:
     assert [notice.code for notice in of(Notice, found)] == ["interrupt"]
 
 
-def test_an_echoed_prompt_is_the_prompt_where_no_input_was_seen() -> None:
+def test_echoed_prompt_counts_without_input() -> None:
     found = read(init(), user(text("hello"), isReplay=True))
 
     assert said(found) == [("user", "hello")]
 
 
-def test_unknown_lines_and_blocks_are_unparsed_never_skipped() -> None:
+def test_unknown_kinds_are_unparsed() -> None:
     found = read(
         init(),
         {"type": "brand_new"},
@@ -197,10 +197,10 @@ def test_unknown_lines_and_blocks_are_unparsed_never_skipped() -> None:
     assert said(found) == [("assistant", "hi")]
 
 
-# -- previews ---------------------------------------------------------------------------------------------------------
+# -- partials ---------------------------------------------------------------------------------------------------------
 
 
-def test_previews_come_with_offsets_and_change_no_other_event() -> None:
+def test_partials_leave_other_events_unchanged() -> None:
     lines = recording("text-only")
     normalizer = StreamNormalizer(Context(stream="s"), "claude-stream")
     normalizer.want_partials(True)
@@ -214,7 +214,7 @@ def test_previews_come_with_offsets_and_change_no_other_event() -> None:
     assert [event for event in seen if not getattr(event, "partial", False)] == events("text-only")
 
 
-def test_text_that_never_comes_whole_is_emitted_when_its_turn_ends() -> None:
+def test_incomplete_text_is_emitted_at_turn_end() -> None:
     begun = [
         init(),
         streamed({"type": "message_start", "message": {"id": "msg_1"}}),
@@ -231,7 +231,7 @@ def test_text_that_never_comes_whole_is_emitted_when_its_turn_ends() -> None:
         assert isinstance(found[-1], Turn)
 
 
-def test_whole_blocks_replace_their_deltas_however_a_stream_was_tapped() -> None:
+def test_whole_blocks_replace_deltas() -> None:
     """One line per block while it is streamed (Claude Code), or one for all afterwards; with and without a start."""
     start = streamed({"type": "message_start", "message": {"id": "msg_1"}})
 
@@ -253,7 +253,7 @@ def test_whole_blocks_replace_their_deltas_however_a_stream_was_tapped() -> None
         ]
 
 
-def test_a_turn_that_overlaps_keeps_the_text_it_is_streaming() -> None:
+def test_overlapping_turn_keeps_streamed_text() -> None:
     found = read(
         init(),
         assistant(text("first"), message_id="msg_1"),

@@ -37,7 +37,7 @@ def task(subtype: str, task_id: str = "task", **more: Any) -> dict[str, Any]:
 # -- calls and their results ------------------------------------------------------------------------------------------
 
 
-def test_a_failed_command() -> None:
+def test_failed_command() -> None:
     found = events("shell-fails")
 
     (call,), (ended,) = calls(found), results(found)
@@ -51,7 +51,7 @@ def test_a_failed_command() -> None:
     }
 
 
-def test_payloads_carry_meta_and_the_providers_objects() -> None:
+def test_payloads_have_meta_and_raw() -> None:
     """`_raw` of a result is its block with `tool_use_result` beside it."""
     found = events("shell-fails")
     (call,), (ended,) = calls(found), results(found)
@@ -69,7 +69,7 @@ def test_payloads_carry_meta_and_the_providers_objects() -> None:
     assert ended.output["_raw"] == {**block, "tool_use_result": result_line["tool_use_result"]}
 
 
-def test_parallel_results_belong_to_their_calls_whatever_their_order() -> None:
+def test_parallel_results_match_by_id() -> None:
     """The second call's result (line 6) comes before the first one's (line 7)."""
     found = events("parallel-calls")
 
@@ -78,7 +78,7 @@ def test_parallel_results_belong_to_their_calls_whatever_their_order() -> None:
     assert {call.turn for call in calls(found)} == {"t1"}
 
 
-def test_a_line_with_several_results_gives_the_twin_to_none() -> None:
+def test_twin_is_ignored_with_several_results() -> None:
     found = read(
         init(),
         assistant(use("a", "Bash", command="x"), use("b", "Bash", command="y")),
@@ -88,15 +88,15 @@ def test_a_line_with_several_results_gives_the_twin_to_none() -> None:
     assert [answer(ended.output) for ended in results(found)] == [{"stdout": "one"}, {"stdout": "two"}]
 
 
-def test_a_repeated_line_is_told_once() -> None:
+def test_repeated_line_is_emitted_once() -> None:
     lines = [init(), assistant(use("a", "Bash", command="x")), user(tool_result("a", "one")), result()]
     found = read(lines[0], lines[1], lines[1], lines[2], lines[2], lines[1], lines[3])
 
     assert (len(calls(found)), len(results(found))) == (1, 1)
 
 
-def test_an_id_that_a_later_message_uses_again_is_another_call() -> None:
-    """Models behind Claude Code that are not Anthropic's number their calls anew."""
+def test_reused_id_in_later_message_is_new_call() -> None:
+    """Models of other vendors behind Claude Code number their calls anew in each message."""
     found = read(
         init(),
         assistant(use("call_0", "Bash", command="one"), message_id="msg_1"),
@@ -113,14 +113,14 @@ def test_an_id_that_a_later_message_uses_again_is_another_call() -> None:
     ]
 
 
-def test_a_call_without_a_result_is_closed_with_its_turn() -> None:
+def test_unanswered_call_closes_with_turn() -> None:
     found = read(init(), assistant(use("a", "Bash", command="x")), result())
 
     (closed,) = results(found)
     assert (closed.status, closed.synthetic, closed.line) == ("interrupted", True, 3)
 
 
-def test_mcp_calls_keep_their_names_and_say_what_users_are_shown() -> None:
+def test_mcp_calls_have_names_and_titles() -> None:
     found = calls(events("mcp"))
 
     assert [(call.name, call.title) for call in found] == [
@@ -132,7 +132,7 @@ def test_mcp_calls_keep_their_names_and_say_what_users_are_shown() -> None:
 
 
 @pytest.mark.parametrize(("fixture", "line"), [("picture", 10), ("mcp", 37)])
-def test_a_picture_is_an_attachment_kept_once_and_nowhere_inline(fixture: str, line: int) -> None:
+def test_picture_is_stored_once_as_attachment(fixture: str, line: int) -> None:
     normalizer = StreamNormalizer(Context(stream="s"), "claude-stream")
     outputs = [one for raw in recording(fixture) for one in normalizer.feed(raw.data)]
     raw = orjson.loads(recording(fixture)[line - 1].data)  # type: ignore[arg-type]
@@ -152,8 +152,8 @@ def test_a_picture_is_an_attachment_kept_once_and_nowhere_inline(fixture: str, l
 
 
 @pytest.mark.parametrize(("version", "line"), [(V2, 14), (V1, 25)])
-def test_a_denial_is_told_once_and_the_call_is_denied(version: str, line: int) -> None:
-    """2.1 says so on a line of its own and again in the `result`; 1.0 in the `result` alone."""
+def test_denial_is_emitted_once(version: str, line: int) -> None:
+    """2.1 states it on a line of its own and again in the `result`; 1.0 in the `result` alone."""
     found = events("denied", version)
 
     (response,), (denied,) = of(PermissionResponse, found), results(found)
@@ -163,7 +163,7 @@ def test_a_denial_is_told_once_and_the_call_is_denied(version: str, line: int) -
     assert "stdout" not in denied.output
 
 
-def test_a_denied_call_without_a_result_is_denied_at_the_turns_end() -> None:
+def test_denied_call_without_result_closes_denied() -> None:
     denial = {"tool_name": "Write", "tool_use_id": "a", "tool_input": {}}
     found = read(init(), assistant(use("a", "Write")), result(permission_denials=[denial]))
 
@@ -174,7 +174,7 @@ def test_a_denied_call_without_a_result_is_denied_at_the_turns_end() -> None:
 # -- subagents --------------------------------------------------------------------------------------------------------
 
 
-def test_calls_of_subagents_carry_their_agent_and_the_call_that_spawned_it() -> None:
+def test_subagent_calls_have_agent_and_parent() -> None:
     found = events("subagents-parallel")
 
     agents = {call.call_id: (call.agent, call.parent) for call in calls(found)}
@@ -185,7 +185,7 @@ def test_calls_of_subagents_carry_their_agent_and_the_call_that_spawned_it() -> 
     assert all((one.agent, one.parent) == agents[one.call_id] for one in results(found))
 
 
-def test_before_2_1_the_spawning_call_stands_for_the_agent() -> None:
+def test_spawning_call_is_agent_before_2_1() -> None:
     spawned = "toolu_0116ff1ef7b3e44de78190d3d3"
     inner = [call for call in calls(events("subagent", V1)) if call.parent is not None]
 
@@ -195,7 +195,7 @@ def test_before_2_1_the_spawning_call_stands_for_the_agent() -> None:
     ]
 
 
-def test_task_lines_are_progress_of_the_call_they_belong_to() -> None:
+def test_task_lines_update_their_call() -> None:
     """`task_updated` (line 37) names the task alone."""
     updates = of(ToolUpdate, events("subagent-async"))
 
@@ -209,7 +209,7 @@ def test_task_lines_are_progress_of_the_call_they_belong_to() -> None:
     assert (updates[1].progress or {})["data"]["usage"] == {"total_tokens": 2410, "tool_uses": 1, "duration_ms": 148}
 
 
-def test_an_asynchronous_agent_is_acknowledged_and_ends_with_its_notification() -> None:
+def test_async_agent_ends_with_notification() -> None:
     started, ended = (one for one in results(events("subagent-async")) if one.agent is None)
 
     assert (started.line, started.status, started.async_, started.final) == (17, "completed", True, False)
@@ -219,14 +219,14 @@ def test_an_asynchronous_agent_is_acknowledged_and_ends_with_its_notification() 
     assert ended.duration_ms == 378
 
 
-def test_the_notification_of_a_call_that_waits_for_its_result_is_progress() -> None:
+def test_notification_before_result_is_progress() -> None:
     """Lines 21 and 22: the notification, then the result of the same call."""
     found = events("subagents-parallel")
 
     assert [type(event) for event in found if event.line in (21, 22)] == [ToolUpdate, ToolResult]
 
 
-def test_calls_of_a_subagent_that_ends_are_closed_before_it() -> None:
+def test_subagent_calls_close_before_agent() -> None:
     inner = assistant(use("b", "Read"), message_id="msg_2", parent_tool_use_id="a")
     found = read(init(), assistant(use("a", "Task")), inner, user(tool_result("a", "done")), result())
 
@@ -239,7 +239,7 @@ def test_calls_of_a_subagent_that_ends_are_closed_before_it() -> None:
 # -- background work --------------------------------------------------------------------------------------------------
 
 
-def test_a_background_command_ends_with_the_exit_code_of_its_notification() -> None:
+def test_background_exit_code_from_notification() -> None:
     started, ended, waited = results(events("background-shell"))
 
     assert (started.line, started.async_) == (14, True)
@@ -247,7 +247,7 @@ def test_a_background_command_ends_with_the_exit_code_of_its_notification() -> N
     assert (waited.line, waited.final, waited.output["stdout"]) == (29, False, "waited")
 
 
-def test_a_background_command_that_fails_is_failed() -> None:
+def test_failed_background_command() -> None:
     acknowledged = user(tool_result("a", "Command running in background with ID: task."))
     summary = 'Background command "x" failed with exit code 3'
     ended = task("task_notification", tool_use_id="a", status="failed", summary=summary)
@@ -258,15 +258,15 @@ def test_a_background_command_that_fails_is_failed() -> None:
     assert (final.output["exit_code"], final.output["errorMessage"]) == (3, summary)
 
 
-def test_background_work_of_which_nothing_more_is_heard_is_interrupted_at_the_streams_end() -> None:
+def test_unfinished_background_work_is_interrupted() -> None:
     lines = recording("background-shell", V1)[:20]
     *_, ended = results(normalize("claude-stream", lines, Context(stream="s")))
 
     assert (ended.name, ended.status, ended.final, ended.synthetic) == ("Bash", "interrupted", True, True)
 
 
-def test_a_background_command_that_was_killed_is_cancelled() -> None:
-    """1.0 says so in the answer of `KillShell` (line 27) alone."""
+def test_killed_background_command_is_cancelled() -> None:
+    """1.0 states it only in the answer of `KillShell` (line 27)."""
     _, _, killer, killed = results(events("background-shell", V1))
 
     assert (killer.name, killer.line, killer.status) == ("KillShell", 27, "completed")
@@ -274,7 +274,7 @@ def test_a_background_command_that_was_killed_is_cancelled() -> None:
     assert str(killed.output["errorMessage"]).startswith("Successfully killed shell: bdfb53")
 
 
-def test_an_end_that_came_as_an_update_alone_is_the_end() -> None:
+def test_task_update_alone_ends_call() -> None:
     acknowledged = user(tool_result("a", [text("started")]), tool_use_result={"isAsync": True, "agentId": "task"})
     updated = task("task_updated", patch={"status": "killed"})
     begun = task("task_started", tool_use_id="a", description="look")
@@ -284,7 +284,7 @@ def test_an_end_that_came_as_an_update_alone_is_the_end() -> None:
     assert (final.status, final.final, final.synthetic) == ("cancelled", True, True)
 
 
-def test_reports_of_a_call_that_was_never_seen_open_it_and_those_of_a_finished_one_are_stale() -> None:
+def test_task_report_opens_unseen_call() -> None:
     started = task("task_started", tool_use_id="a", task_type="local_agent", description="look", prompt="Look!")
     late = task("task_progress", tool_use_id="a", description="looking")
     found = read(init(), started, user(tool_result("a", "found")), late)
@@ -294,7 +294,7 @@ def test_reports_of_a_call_that_was_never_seen_open_it_and_those_of_a_finished_o
     assert [update.line for update in of(ToolUpdate, found)] == [2]
 
 
-def test_text_of_subagents_is_theirs() -> None:
+def test_subagent_text_has_agent() -> None:
     found = of(Message, events("subagent-async"))
 
     assert [(one.text, one.agent) for one in found if one.agent] == [

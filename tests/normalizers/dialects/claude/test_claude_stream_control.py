@@ -37,7 +37,7 @@ def client_request(subtype: str, **more: Any) -> dict[str, Any]:
     return {"type": "control_request", "request_id": "r", "request": {"subtype": subtype, **more}}
 
 
-def test_a_prompt_is_told_once_and_opens_its_turn() -> None:
+def test_prompt_is_emitted_once_and_opens_turn() -> None:
     """Line 2 is the client's prompt, line 4 the `init` of its turn, line 6 the agent's echo."""
     found = events("control-question")
 
@@ -50,7 +50,7 @@ def test_a_prompt_is_told_once_and_opens_its_turn() -> None:
     assert statistics(recording("control-question")).skipped["echo"] == 2
 
 
-def test_what_came_before_the_sessions_id_is_tied_to_it() -> None:
+def test_alias_ties_events_before_session_id() -> None:
     found = events("control-question")
 
     assert {event.session for event in found if event.line <= 3} == {"s"}
@@ -59,7 +59,7 @@ def test_what_came_before_the_sessions_id_is_tied_to_it() -> None:
     assert len({event.session for event in found if event.line >= 4}) == 1
 
 
-def test_a_denial_by_the_user_is_theirs_and_told_once() -> None:
+def test_user_denial_is_emitted_once() -> None:
     """The agent repeats the client's answer (line 22), and lists the denial in its `result` (line 34)."""
     found = events("control-denied")
 
@@ -74,7 +74,7 @@ def test_a_denial_by_the_user_is_theirs_and_told_once() -> None:
     assert [update.status for update in of(ToolUpdate, found)] == ["awaiting-permission"]
 
 
-def test_a_question_is_answered() -> None:
+def test_question_is_answered() -> None:
     found = events("control-question")
 
     (request,), (response,) = of(PermissionRequest, found), of(PermissionResponse, found)
@@ -85,8 +85,8 @@ def test_a_question_is_answered() -> None:
     assert results(found)[0].output["answers"] == {"Which database?": "SQLite"}
 
 
-def test_a_mode_that_changes_is_told() -> None:
-    """ExitPlanMode was allowed with an input that says nothing new; the mode then changes (line 21)."""
+def test_mode_change_is_emitted() -> None:
+    """ExitPlanMode is allowed with an unchanged input; then the mode changes (line 21)."""
     found = events("control-plan-mode")
 
     modes = [(one.line, one.mode) for one in of(SessionEvent, found) if one.mode]
@@ -102,23 +102,23 @@ def agents_side(name: str) -> list[Event]:
 
 
 @pytest.mark.parametrize("name", ["control-denied", "control-question", "control-plan-mode", "control-thinking"])
-def test_the_agents_side_alone_tells_the_same(name: str) -> None:
+def test_agent_side_alone_is_complete(name: str) -> None:
     def gist(found: list[Event]) -> list[tuple[str, Any]]:
-        told: list[tuple[str, Any]] = []
+        gists: list[tuple[str, Any]] = []
         for event in found:
             match event:
                 case Message():
-                    told.append(("message", event.text))
+                    gists.append(("message", event.text))
                 case PermissionRequest() | PermissionResponse():
-                    told.append((event.permission_id, type(event)))
+                    gists.append((event.permission_id, type(event)))
                 case ToolCall():
-                    told.append((event.call_id, event.name))
-        return sorted(told, key=str)
+                    gists.append((event.call_id, event.name))
+        return sorted(gists, key=str)
 
     assert gist(agents_side(name)) == gist(events(name))
 
 
-def test_a_request_before_its_call_opens_the_call_and_the_block_adds_what_is_new() -> None:
+def test_request_before_block_opens_call() -> None:
     found = read(
         init(),
         ask("r", "a", "Bash", command="ls"),
@@ -131,7 +131,7 @@ def test_a_request_before_its_call_opens_the_call_and_the_block_adds_what_is_new
     assert [update.line for update in of(ToolUpdate, found) if update.input] == [4]
 
 
-def test_an_input_the_user_changed_is_the_calls_new_input() -> None:
+def test_changed_input_updates_call() -> None:
     found = read(
         init(), ask("r", "a", "Bash", command="rm x"), reply("r", behavior="allow", updatedInput={"command": "ls"})
     )
@@ -141,7 +141,7 @@ def test_an_input_the_user_changed_is_the_calls_new_input() -> None:
     assert answer(update.input) == {"command": "ls"}
 
 
-def test_requests_of_the_client() -> None:
+def test_client_requests() -> None:
     found = read(
         init(),
         client_request("set_permission_mode", mode="plan"),

@@ -1,4 +1,4 @@
-"""Lines of the Agent SDK (0.3.220) that stand beside the conversation.
+"""Notices of the Agent SDK (0.3.220).
 
 No recording of ours has them; the shapes are those that public readers of the SDK assert.
 """
@@ -35,34 +35,34 @@ NOTED: list[tuple[dict[str, Any], tuple[str, str, str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("line", "told"), NOTED, ids=[told[1] for _, told in NOTED])
-def test_what_a_line_says_is_a_notice(line: dict[str, Any], told: tuple[str, str, str]) -> None:
+@pytest.mark.parametrize(("line", "expected"), NOTED, ids=[expected[1] for _, expected in NOTED])
+def test_sdk_line_is_notice(line: dict[str, Any], expected: tuple[str, str, str]) -> None:
     found = claude.read(claude.init(), {"type": "system", **line})
 
     [notice] = claude.of(Notice, found)
-    assert (notice.level, notice.code, notice.text) == told
+    assert (notice.level, notice.code, notice.text) == expected
     given = {key: value for key, value in line.items() if key not in ("type", "subtype") and value is not None}
     assert (notice.data or {}) == given
 
 
-def test_commands_that_change_are_the_sessions() -> None:
+def test_changed_commands_update_session() -> None:
     changed = {"type": "system", "subtype": "commands_changed", "commands": [{"name": "usage", "aliases": ["cost"]}]}
     found = claude.read(claude.init(), changed, changed)
 
     assert [event.commands for event in claude.of(SessionEvent, found)] == [None, ["usage"]]
 
 
-def test_a_call_that_runs_long_says_so() -> None:
-    told = {"type": "tool_progress", "tool_use_id": "toolu_1", "tool_name": "Bash", "elapsed_time_seconds": 12}
+def test_tool_progress_updates_call() -> None:
+    progress = {"type": "tool_progress", "tool_use_id": "toolu_1", "tool_name": "Bash", "elapsed_time_seconds": 12}
     used = claude.assistant(claude.use("toolu_1", "Bash", command="make"))
-    found = claude.read(claude.init(), used, told, {**told, "tool_use_id": "gone"})
+    found = claude.read(claude.init(), used, progress, {**progress, "tool_use_id": "gone"})
 
     [update] = claude.of(ToolUpdate, found)
     assert update.call_id == "toolu_1"
     assert update.progress == {"data": {"elapsed_time_seconds": 12}}
 
 
-def test_a_subtype_that_nobody_knows_is_shown_as_it_is() -> None:
+def test_unknown_subtype_is_unparsed() -> None:
     found = claude.read(claude.init(), {"type": "system", "subtype": "state", "state": {"phase": "idle"}})
 
     assert [event.reason for event in claude.of(Unparsed, found)] == ["unknown-type"]

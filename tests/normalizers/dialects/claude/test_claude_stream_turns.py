@@ -1,4 +1,4 @@
-"""How turns of Claude's stream end, and what it notices."""
+"""How turns of Claude's stream end; its usage and notices."""
 
 import pytest
 
@@ -24,7 +24,7 @@ from tooltap.protocol.events import Message, Notice, ToolResult, Turn, Usage
 # -- the end of a turn ------------------------------------------------------------------------------------------------
 
 
-def test_turns_overlap_and_each_result_ends_the_turn_it_names() -> None:
+def test_result_ends_turn_it_names() -> None:
     """A background agent's end opens a second turn (line 40) before the first one's result (line 49) is printed."""
     found = events("subagent-async")
 
@@ -42,7 +42,7 @@ def test_turns_overlap_and_each_result_ends_the_turn_it_names() -> None:
     assert [one.duration_ms for one in of(Turn, found)] == [None, None, 322, 68]
 
 
-def test_a_result_that_names_no_message_ends_the_oldest_turn() -> None:
+def test_result_without_messages_ends_oldest_turn() -> None:
     assert turns(read(init(), init(), result(), result())) == [
         ("t1", "started"),
         ("t2", "started"),
@@ -51,7 +51,7 @@ def test_a_result_that_names_no_message_ends_the_oldest_turn() -> None:
     ]
 
 
-def test_usage_counts_cached_prompts_and_costs_belong_to_the_session() -> None:
+def test_usage_includes_cached_tokens() -> None:
     """1,200 new, 300 written to and 900 read from the cache."""
     turn, session = of(Usage, events("text-only"))
 
@@ -61,7 +61,7 @@ def test_usage_counts_cached_prompts_and_costs_belong_to_the_session() -> None:
     assert (session.scope, session.input_tokens, session.output_tokens) == ("session", 2400, 42)
 
 
-def test_a_sessions_usage_counts_the_subagents_and_all_models() -> None:
+def test_session_usage_includes_subagents() -> None:
     found = of(Usage, events("subagents-parallel"))
 
     assert [(one.scope, one.input_tokens, one.output_tokens) for one in found] == [
@@ -70,8 +70,8 @@ def test_a_sessions_usage_counts_the_subagents_and_all_models() -> None:
     ]
 
 
-def test_a_failed_api_request_fails_the_turn_and_is_told_once() -> None:
-    """Its `result` is subtype `success` with `is_error`, and repeats the words of a message no model said."""
+def test_failed_request_fails_turn() -> None:
+    """Its `result` is subtype `success` with `is_error`, and repeats the text of a synthetic message."""
     found = events("api-error")
 
     assert said(found) == []
@@ -101,7 +101,7 @@ def test_retries_are_notices() -> None:
          None),
     ],
 )  # fmt: skip
-def test_how_a_turn_ended(line: dict[str, object], state: str, reason: str, words: str | None) -> None:
+def test_turn_outcome(line: dict[str, object], state: str, reason: str, words: str | None) -> None:
     found = read(init(), line)
 
     end = of(Turn, found)[-1]
@@ -109,7 +109,7 @@ def test_how_a_turn_ended(line: dict[str, object], state: str, reason: str, word
     assert [notice.text for notice in of(Notice, found)] == ([words] if words else [])
 
 
-def test_the_result_is_the_answer_where_nothing_else_told_it() -> None:
+def test_result_text_is_message_without_others() -> None:
     """`--output-format json` prints nothing but the `result` line."""
     found = events("json-result")
 
@@ -119,8 +119,8 @@ def test_the_result_is_the_answer_where_nothing_else_told_it() -> None:
     assert said(read(init(), result(result="Cost: $1", local_command="cost"))) == [("system", "Cost: $1")]
 
 
-def test_an_interrupted_run_is_cancelled() -> None:
-    """Line 5 says that the running command was stopped; its result (line 6) is then no denial, though it says so."""
+def test_interrupted_run_is_cancelled() -> None:
+    """Line 5 states that the running command was stopped, so its result (line 6) is not a denial despite its text."""
     found = events("interrupted")
 
     (stopped,) = of(ToolResult, found)
@@ -132,7 +132,7 @@ def test_an_interrupted_run_is_cancelled() -> None:
     assert turns(found) == [("t1", "started"), ("t1", "cancelled")]
 
 
-def test_an_interrupt_is_told_once_however_often_it_is_said() -> None:
+def test_interrupt_is_emitted_once() -> None:
     request = {"type": "control_request", "request_id": "r", "request": {"subtype": "interrupt"}}
     found = read(init(), request, user(text("[Request interrupted by user]")), result("error_during_execution"))
 
@@ -140,7 +140,7 @@ def test_an_interrupt_is_told_once_however_often_it_is_said() -> None:
     assert turns(found)[-1] == ("t1", "cancelled")
 
 
-def test_a_background_agent_opens_no_turn() -> None:
+def test_background_agent_opens_no_turn() -> None:
     spawn = assistant(use("a", "Agent"))
     started = user({"type": "tool_result", "tool_use_id": "a", "content": "ok"}, tool_use_result={"isAsync": True})
     later = assistant(text("found it"), message_id="msg_2", parent_tool_use_id="a", agent_id="x")
@@ -150,8 +150,8 @@ def test_a_background_agent_opens_no_turn() -> None:
     assert [(one.text, one.turn) for one in of(Message, found)] == [("found it", None)]
 
 
-def test_a_stream_that_just_stops_leaves_nothing_open() -> None:
-    """1.0 prints nothing any more when it is interrupted."""
+def test_truncated_stream_closes_everything() -> None:
+    """1.0 prints nothing more once it is interrupted."""
     found = events("interrupted", V1)
 
     (closed,) = of(ToolResult, found)
@@ -163,7 +163,7 @@ def test_a_stream_that_just_stops_leaves_nothing_open() -> None:
 # -- notices ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_hook_is_one_notice_at_its_response() -> None:
+def test_hook_is_one_notice() -> None:
     hooks = of(Notice, events("hooks"))
 
     assert [(one.line, one.code, one.level, one.text) for one in hooks] == [
@@ -179,7 +179,7 @@ def test_a_hook_is_one_notice_at_its_response() -> None:
     }
 
 
-def test_a_compaction_is_told_and_its_summary_is_not_a_prompt() -> None:
+def test_compaction_is_notice() -> None:
     found = events("compaction")
 
     assert [(one.line, one.text) for one in of(Notice, found)] == [(1, "compacting"), (4, "conversation compacted")]
@@ -188,7 +188,7 @@ def test_a_compaction_is_told_and_its_summary_is_not_a_prompt() -> None:
     assert statistics(recording("compaction")).skipped == {"status": 1, "synthetic-prompt": 1}
 
 
-def test_rate_limits_errors_of_the_stream_and_resets_are_notices() -> None:
+def test_rate_limit_error_and_reset_are_notices() -> None:
     found = read(
         init(),
         {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "rateLimitType": "five_hour"}},

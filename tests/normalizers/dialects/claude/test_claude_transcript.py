@@ -1,4 +1,4 @@
-"""Transcripts of Claude Code: sessions, turns, subagents and figures, as their lines state them."""
+"""Transcripts of Claude Code: bookkeeping, sessions, turns, messages and usage."""
 
 import random
 from pathlib import Path
@@ -43,7 +43,7 @@ IDS = [f"{path.parent.name}/{path.stem}" for path in ALL]
 
 
 @pytest.mark.parametrize("path", ALL, ids=IDS)
-def test_every_line_of_every_fixture_is_understood(path: Path) -> None:
+def test_fixtures_have_no_unparsed_lines(path: Path) -> None:
     lines = read_recording(path.read_bytes())
     found = check_recording("claude-transcript", lines)
 
@@ -51,7 +51,7 @@ def test_every_line_of_every_fixture_is_understood(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ALL, ids=IDS)
-def test_each_line_tells_the_dialect_by_itself_whatever_the_order_of_its_keys(path: Path) -> None:
+def test_each_line_is_recognised(path: Path) -> None:
     for raw in path.read_bytes().splitlines():
         if raw.count(b'}{"'):
             continue
@@ -60,7 +60,7 @@ def test_each_line_tells_the_dialect_by_itself_whatever_the_order_of_its_keys(pa
         assert recognise(dict(pairs)) == "claude-transcript"
 
 
-def test_what_other_dialects_print_is_not_a_transcript() -> None:
+def test_other_dialects_are_not_recognised() -> None:
     for path in sorted(FIXTURES.parent.rglob("*.jsonl")):
         if path.is_relative_to(FIXTURES):
             continue
@@ -73,7 +73,7 @@ def test_what_other_dialects_print_is_not_a_transcript() -> None:
 # -- what is skipped ----------------------------------------------------------------------------------------------
 
 
-def test_bookkeeping_is_skipped_by_name() -> None:
+def test_bookkeeping_is_skipped_by_reason() -> None:
     stats = statistics(recording("subagent-async", V2))
 
     assert stats.skipped == {
@@ -102,7 +102,7 @@ def test_bookkeeping_is_skipped_by_name() -> None:
         },
     ],
 )
-def test_bookkeeping_has_the_same_class_decoded_or_not(value: dict[str, Any]) -> None:
+def test_bookkeeping_class_is_same_without_decoding(value: dict[str, Any]) -> None:
     glanced = statistics([Line(orjson.dumps(value))])
     decoded = statistics([Line(orjson.dumps(dict(reversed(value.items()))))])
 
@@ -110,11 +110,11 @@ def test_bookkeeping_has_the_same_class_decoded_or_not(value: dict[str, Any]) ->
     assert sum(glanced.skipped.values()) == 1
 
 
-def test_a_cut_line_is_not_skipped_for_how_it_begins() -> None:
+def test_truncated_bookkeeping_is_unparsed() -> None:
     assert statistics([Line(b'{"type":"api-request","sessionId":"s","params":{"mod')]).unparsed == 1
 
 
-def test_two_objects_torn_onto_one_line_are_both_read() -> None:
+def test_two_objects_on_one_line_are_read() -> None:
     found = events("sidechains-and-torn-line", "claude-code-1.0.51-written")
 
     assert of(Message, found)[-1].text == "Found both."
@@ -122,20 +122,20 @@ def test_two_objects_torn_onto_one_line_are_both_read() -> None:
     assert of(Message, found)[-1].line == of(SessionEvent, found)[-1].line == 13
 
 
-def test_bookkeeping_torn_from_its_newline_hides_nothing() -> None:
+def test_object_after_bookkeeping_is_read() -> None:
     torn = b'{"type":"last-prompt","lastPrompt":"x","sessionId":"s"}{"type":"ai-title","aiTitle":"T","sessionId":"s"}'
     found = normalize("claude-transcript", [Line(torn)], Context(stream="s"))
 
     assert [event.title for event in of(SessionEvent, found) if event.title] == ["T"]
 
 
-def test_unknown_lines_are_unparsed_never_skipped() -> None:
+def test_unknown_kinds_are_unparsed() -> None:
     found = read(line("new-kind", "u1"), line("system", "u2", subtype="new_kind", content="x"))
 
     assert [event.reason for event in of(Unparsed, found)] == ["unknown-type", "unknown-type"]
 
 
-def test_a_line_that_is_written_again_is_told_once() -> None:
+def test_repeated_line_is_emitted_once() -> None:
     answer = said("assistant", {"type": "text", "text": "Hello."}, uuid="u1")
 
     assert [message.text for message in of(Message, read(answer, answer))] == ["Hello."]
@@ -144,7 +144,7 @@ def test_a_line_that_is_written_again_is_told_once() -> None:
 # -- sessions and turns -------------------------------------------------------------------------------------------
 
 
-def test_the_first_line_of_the_conversation_says_where_the_session_runs() -> None:
+def test_first_line_starts_session() -> None:
     started, model = of(SessionEvent, events("shell-fails", V2))
 
     assert (started.state, started.cwd, started.agent_version, started.mode) == (
@@ -156,8 +156,8 @@ def test_the_first_line_of_the_conversation_says_where_the_session_runs() -> Non
     assert (model.state, model.model) == ("updated", "claude-opus-5-5")
 
 
-def test_another_session_in_the_file_ends_the_turn_of_the_one_before_and_starts_anew() -> None:
-    """Before 2.1.131 a compacted session's file began with lines of the session it went on from."""
+def test_new_session_ends_open_turn() -> None:
+    """Before 2.1.131 a compacted session's file began with lines of the session it continued."""
     prompt = said("user", {"type": "text", "text": "Hi."}, uuid="u1")
     found = read(prompt, {**prompt, "uuid": "u2", "sessionId": "other"})
 
@@ -174,7 +174,7 @@ def test_another_session_in_the_file_ends_the_turn_of_the_one_before_and_starts_
 
 
 @pytest.mark.parametrize(("version", "exit_code"), [(V1, None), (V2, 3)])
-def test_a_failing_command(version: str, exit_code: int | None) -> None:
+def test_failed_command(version: str, exit_code: int | None) -> None:
     """The same call, result, answer and turn; 1.0 does not state the code."""
     found = events("shell-fails", version)
     call, result = of(ToolCall, found)[0], of(ToolResult, found)[0]
@@ -189,13 +189,13 @@ def test_a_failing_command(version: str, exit_code: int | None) -> None:
     assert turns(found) == [("t1", "started", None, False), ("t1", "completed", "end_turn", True)]
 
 
-def test_turn_duration_ends_a_turn_and_says_how_long_it_was() -> None:
+def test_turn_duration_ends_turn() -> None:
     ended = of(Turn, events("interactive", "claude-code-2.1.220-written"))[1]
 
     assert (ended.state, ended.reason, ended.duration_ms, ended.synthetic) == ("completed", "end_turn", 59902, False)
 
 
-def test_each_prompt_opens_a_turn_and_what_a_command_expands_to_opens_none() -> None:
+def test_expanded_command_opens_no_turn() -> None:
     assert turns(events("interactive", "claude-code-2.1.220-written")) == [
         ("t1", "started", None, False),
         ("t1", "completed", "end_turn", False),
@@ -204,7 +204,7 @@ def test_each_prompt_opens_a_turn_and_what_a_command_expands_to_opens_none() -> 
     ]
 
 
-def test_the_next_prompt_ends_the_turn_before() -> None:
+def test_next_prompt_ends_turn() -> None:
     prompts = [said("user", {"type": "text", "text": text}, uuid=text) for text in ("one", "two")]
 
     assert turns(read(*prompts)) == [
@@ -215,7 +215,7 @@ def test_the_next_prompt_ends_the_turn_before() -> None:
     ]
 
 
-def test_an_interrupt_ends_its_turn() -> None:
+def test_interrupt_ends_turn() -> None:
     found = events("interrupted")
 
     assert [notice.code for notice in of(Notice, found)] == ["interrupt"]
@@ -223,14 +223,14 @@ def test_an_interrupt_ends_its_turn() -> None:
     assert of(ToolResult, found)[0].status == "denied"  # `toolDenialKind` is `user-rejected`
 
 
-def test_before_2_1_an_interrupted_transcript_just_stops() -> None:
+def test_interrupted_transcript_before_2_1() -> None:
     found = events("interrupted", V1)
 
     assert [(result.status, result.synthetic) for result in of(ToolResult, found)] == [("interrupted", True)]
     assert turns(found)[-1] == ("t1", "cancelled", None, True)
 
 
-def test_titles_and_modes_are_told_once() -> None:
+def test_titles_and_modes_are_emitted_once() -> None:
     sessions = of(SessionEvent, events("interactive", "claude-code-2.1.220-written"))
 
     assert [event.mode for event in sessions if event.mode] == ["default"]
@@ -240,7 +240,7 @@ def test_titles_and_modes_are_told_once() -> None:
 # -- messages -----------------------------------------------------------------------------------------------------
 
 
-def test_what_the_harness_writes_into_user_lines_is_no_prompt() -> None:
+def test_harness_text_is_not_a_prompt() -> None:
     found = of(Message, events("interactive", "claude-code-2.1.220-written"))
 
     assert [(message.role, message.text.partition("\n")[0]) for message in found] == [
@@ -254,7 +254,7 @@ def test_what_the_harness_writes_into_user_lines_is_no_prompt() -> None:
     ]
 
 
-def test_a_message_split_over_lines_counts_its_blocks_and_its_tokens_once() -> None:
+def test_split_message_is_counted_once() -> None:
     found = events("interactive", "claude-code-2.1.220-written")
     steps = [event for event in of(Usage, found) if event.scope == "step"]
 
@@ -263,7 +263,7 @@ def test_a_message_split_over_lines_counts_its_blocks_and_its_tokens_once() -> N
     assert [(step.input_tokens, step.output_tokens) for step in steps] == [(1107, 40), (1107, 6)]
 
 
-def test_the_costs_are_the_sessions() -> None:
+def test_cost_is_of_session() -> None:
     (session,) = [event for event in of(Usage, events("shell-fails")) if event.scope == "session"]
 
     # inputTokens 2400, cacheReadInputTokens 1800, cacheCreationInputTokens 600
@@ -291,10 +291,10 @@ def test_hooks_retries_and_compactions_are_notices() -> None:
     assert found[2].data == {"trigger": "auto", "preTokens": 171705, "postTokens": 8473, "durationMs": 133190}
 
 
-def test_a_system_line_of_1_0_is_a_notice_about_its_call() -> None:
+def test_system_line_of_1_0_names_its_call() -> None:
     """Before subtypes: `Running PostToolUse:MultiEdit...`."""
     call = {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "ls"}}
-    told = line("system", "u2", content="Running PostToolUse", toolUseID="toolu_1", level="info")
-    (notice,) = of(Notice, read(said("assistant", call, uuid="u1"), told))
+    notice_line = line("system", "u2", content="Running PostToolUse", toolUseID="toolu_1", level="info")
+    (notice,) = of(Notice, read(said("assistant", call, uuid="u1"), notice_line))
 
     assert (notice.code, notice.text, notice.call_id) == ("informational", "Running PostToolUse", "toolu_1")

@@ -20,7 +20,7 @@ from tooltap.protocol.events import (
 # -- calls --------------------------------------------------------------------------------------------------------
 
 
-def test_the_structured_twin_may_be_an_object_a_string_or_a_list() -> None:
+def test_twin_is_object_string_or_list() -> None:
     by_name = {
         result.name: result.output for result in of(ToolResult, events("interactive", "claude-code-2.1.220-written"))
     }
@@ -36,7 +36,7 @@ def test_the_structured_twin_may_be_an_object_a_string_or_a_list() -> None:
     assert sides["toolu_a"]["_raw"]["tool_use_result"].startswith("- /home/user/project/")
 
 
-def test_a_refusal_is_told_before_the_result_it_explains() -> None:
+def test_denial_precedes_its_result() -> None:
     found = events("denied")
     (response,) = of(PermissionResponse, found)
     (result,) = of(ToolResult, found)
@@ -46,14 +46,14 @@ def test_a_refusal_is_told_before_the_result_it_explains() -> None:
     assert found.index(response) < found.index(result)
 
 
-def test_a_picture_is_an_attachment_and_its_bytes_are_kept_aside() -> None:
+def test_picture_is_attachment() -> None:
     (result,) = of(ToolResult, events("picture"))
 
     assert result.attachments is not None
     assert [attachment.mime_type for attachment in result.attachments] == ["image/png"]
 
 
-def test_a_killed_background_command_has_two_results() -> None:
+def test_killed_background_command_has_two_results() -> None:
     found = [result for result in of(ToolResult, events("background-shell", V1)) if result.name == "Bash"]
 
     assert [(result.status, result.async_, result.final) for result in found] == [
@@ -62,7 +62,7 @@ def test_a_killed_background_command_has_two_results() -> None:
     ]
 
 
-def test_the_end_of_a_background_subagent_is_told_as_a_prompt_and_is_its_result() -> None:
+def test_task_notification_is_result() -> None:
     found = events("subagent-async")
     acknowledged, final = of(ToolResult, found)
 
@@ -75,7 +75,7 @@ def test_the_end_of_a_background_subagent_is_told_as_a_prompt_and_is_its_result(
     assert [turn for turn, state, _, _ in turns(found) if state == "started"] == ["t1", "t2"]
 
 
-def test_a_background_tasks_end_may_be_told_while_the_agent_works() -> None:
+def test_queued_task_notification_is_result() -> None:
     call = {
         "type": "tool_use",
         "id": "toolu_1",
@@ -84,8 +84,8 @@ def test_a_background_tasks_end_may_be_told_while_the_agent_works() -> None:
     }
     started = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "Command running in background with ID: b1"}
     fields = "<task-id>b1</task-id>\n<status>failed</status>\n<summary>failed with exit code 2</summary>"
-    told = f"<task-notification>\n{fields}\n</task-notification>"
-    queued = {"type": "queued_command", "prompt": told, "commandMode": "task-notification"}
+    prompt = f"<task-notification>\n{fields}\n</task-notification>"
+    queued = {"type": "queued_command", "prompt": prompt, "commandMode": "task-notification"}
     found = read(
         said("assistant", call, uuid="u1"),
         said("user", started, uuid="u2", toolUseResult={"backgroundTaskId": "b1"}),
@@ -101,7 +101,7 @@ def test_a_background_tasks_end_may_be_told_while_the_agent_works() -> None:
 # -- subagents ----------------------------------------------------------------------------------------------------
 
 
-def test_a_subagents_file_names_its_agent_and_the_root_session() -> None:
+def test_subagent_file_has_agent_and_root_session() -> None:
     found = events("subagent-async.agent")
 
     assert {event.agent for event in found} == {"ad0a7d162f9d16959"}
@@ -110,14 +110,14 @@ def test_a_subagents_file_names_its_agent_and_the_root_session() -> None:
     assert not any(isinstance(event, Turn | SessionEvent) for event in found)
 
 
-def test_the_publisher_may_say_which_call_spawned_the_agent_of_a_file() -> None:
+def test_publisher_states_parent() -> None:
     context = Context(stream="s", parent="toolu_01f4dfea411e7f4c22aef2c79d")
     found = normalize("claude-transcript", recording("subagent-async.agent", V2), context)
 
     assert {event.parent for event in found} == {"toolu_01f4dfea411e7f4c22aef2c79d"}
 
 
-def test_a_subagents_messages_inside_progress_lines_are_its_work() -> None:
+def test_messages_in_progress_lines_are_subagents() -> None:
     found = events("subagent-in-progress", "claude-code-2.1.39-written")
     inner = [event for event in found if event.agent == "a2898e3"]
 
@@ -132,12 +132,12 @@ def test_a_subagents_messages_inside_progress_lines_are_its_work() -> None:
         ("user", "Find the views."),
         ("assistant", "There are none."),
     ]
-    # msg_sub1 goes on after the result of its first call, and is counted once.
+    # msg_sub1 continues after the result of its first call, and is counted once.
     assert [usage.output_tokens for usage in of(Usage, inner)] == [3, 5]
     assert inner[0].ts == 1770912124500  # the nested message's own time: 2026-02-12T16:02:04.500Z
 
 
-def test_what_a_running_command_printed_so_far_is_an_update_of_its_call() -> None:
+def test_bash_progress_updates_call() -> None:
     (update,) = of(ToolUpdate, events("subagent-in-progress", "claude-code-2.1.39-written"))
 
     assert update.call_id == "toolu_b1"
@@ -147,7 +147,7 @@ def test_what_a_running_command_printed_so_far_is_an_update_of_its_call() -> Non
     }
 
 
-def test_sidechains_among_the_main_agents_lines_belong_to_the_call_with_their_prompt() -> None:
+def test_sidechain_belongs_to_call_with_its_prompt() -> None:
     """Two of them, interleaved; results come in the other order than calls."""
     found = events("sidechains-and-torn-line", "claude-code-1.0.51-written")
     calls = {call.call_id: call for call in of(ToolCall, found)}
@@ -159,8 +159,8 @@ def test_sidechains_among_the_main_agents_lines_belong_to_the_call_with_their_pr
     assert [state for _, state, _, _ in turns(found)] == ["started", "completed"]
 
 
-def test_subagents_that_were_given_the_same_prompt_belong_to_a_call_each() -> None:
-    """A resumed session may say the beginning of one again."""
+def test_equal_prompts_belong_to_different_calls() -> None:
+    """A resumed session may repeat the beginning of one."""
 
     def spawn(call_id: str) -> dict[str, Any]:
         given = {"prompt": "Count.", "subagent_type": "x"}

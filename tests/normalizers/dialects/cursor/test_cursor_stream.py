@@ -1,4 +1,4 @@
-"""Cursor's agent: a stream beside Claude's, with thoughts and tool calls as lines of their own."""
+"""Cursor's agent: Claude's stream, with thoughts and tool calls as lines of their own."""
 
 from pathlib import Path
 from typing import Any
@@ -30,22 +30,22 @@ def said(text: str, **more: Any) -> dict[str, Any]:
     return {"type": "assistant", "message": {"role": "assistant", "content": [{"type": "text", "text": text}]}, **more}
 
 
-def call(subtype: str, **told: Any) -> dict[str, Any]:
-    return {"type": "tool_call", "subtype": subtype, "call_id": "c", "tool_call": told}
+def call(subtype: str, **tool_call: Any) -> dict[str, Any]:
+    return {"type": "tool_call", "subtype": subtype, "call_id": "c", "tool_call": tool_call}
 
 
 def last(found: list[Event]) -> ToolResult:
     return results(found)[-1]
 
 
-def test_the_first_line_tells_the_dialect() -> None:
+def test_first_line_is_recognised() -> None:
     normalizer = StreamNormalizer(Context(stream="s"), AUTO)
     normalizer.feed(orjson.dumps({**INIT, "session_id": "s-1"}))
 
     assert normalizer.dialect == "cursor-stream"
 
 
-def test_a_session_is_one_turn_with_thoughts_and_messages_told_once() -> None:
+def test_session_is_one_turn() -> None:
     found = session()
 
     assert {event.provider for event in found} == {"cursor"}
@@ -72,7 +72,7 @@ def test_tools_have_canonical_names_and_inputs() -> None:
     assert given["tool_10"][1]["q"] == "x"
 
 
-def test_results_are_tied_by_id_and_say_how_the_call_ended() -> None:
+def test_results_match_by_id() -> None:
     ended = {result.call_id: (result.status, answer(result.output)) for result in results(session())}
 
     assert ended["tool_1"][1]["file"]["content"] == "helo\n"
@@ -82,13 +82,13 @@ def test_results_are_tied_by_id_and_say_how_the_call_ended() -> None:
     assert ended["tool_11"] == ("failed", {"errorMessage": "EPERM: operation not permitted"})
 
 
-def test_usage_counts_the_whole_prompt() -> None:
+def test_usage_includes_cached_tokens() -> None:
     [usage] = of(Usage, session())
 
     assert (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens) == (2640, 2000, 138)
 
 
-def test_pieces_of_a_message_are_previews_of_it() -> None:
+def test_chunks_precede_whole_message() -> None:
     """`--stream-partial-output`: pieces have a time and no call; the whole comes before a call, or at the end."""
     pieces = [said("Hel", timestamp_ms=1), said("lo.", timestamp_ms=2)]
 
@@ -99,7 +99,7 @@ def test_pieces_of_a_message_are_previews_of_it() -> None:
     assert [(message.text, message.synthetic) for message in cut] == [("Hello.", True)]
 
 
-def test_a_result_without_its_start_has_a_call() -> None:
+def test_result_without_start_opens_call() -> None:
     found = read(call("completed", lsToolCall={"args": {"path": "/ws"}, "result": {"success": {}}}))
 
     assert outline(found)[:3] == ["turn started", "tool-call LS", "tool-result LS completed"]
@@ -113,24 +113,24 @@ def test_a_result_without_its_start_has_a_call() -> None:
         ({}, "completed", None),
     ],
 )
-def test_how_a_call_ended_is_the_key_of_its_result(result: dict[str, Any], status: str, words: str | None) -> None:
+def test_result_key_is_outcome(result: dict[str, Any], status: str, words: str | None) -> None:
     ended = last(read(call("completed", webFetchToolCall={"args": {"url": "u"}, "result": result})))
 
     assert (ended.status, ended.output.get("errorMessage")) == (status, words)
 
 
-def test_a_function_is_called_by_its_name() -> None:
+def test_function_call_has_function_name() -> None:
     [opened] = calls(read(call("started", function={"name": "ship_it", "arguments": '{"to": "prod"}'})))
 
     assert (opened.name, opened.input["to"]) == ("ship_it", "prod")
 
 
-def test_a_kind_nobody_knows_passes_through() -> None:
+def test_unknown_tool_passes_through() -> None:
     [opened] = calls(read(call("started", futureToolCall={"args": {"a": 1}})))
 
     assert (opened.name, answer(opened.input)) == ("futureToolCall", {"a": 1})
 
 
-@pytest.mark.parametrize("told", [{}, {"toolCallId": "c"}])
-def test_a_call_of_no_kind_is_shown_as_it_is(told: dict[str, Any]) -> None:
-    assert [event.reason for event in of(Unparsed, read(call("started", **told)))] == ["unknown-type"]
+@pytest.mark.parametrize("tool_call", [{}, {"toolCallId": "c"}])
+def test_call_without_kind_is_unparsed(tool_call: dict[str, Any]) -> None:
+    assert [event.reason for event in of(Unparsed, read(call("started", **tool_call)))] == ["unknown-type"]

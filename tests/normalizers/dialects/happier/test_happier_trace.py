@@ -59,7 +59,7 @@ def results(events: list[Any]) -> dict[str, ToolResult]:
 # -- whole files --------------------------------------------------------------------------------------------------
 
 
-def test_acp_calls_and_how_they_end() -> None:
+def test_acp_call_outcomes() -> None:
     ends = [(one.name, one.status, one.output.get("exit_code")) for one in results(recorded("acp")).values()]
 
     assert ends == [
@@ -74,7 +74,7 @@ def test_acp_calls_and_how_they_end() -> None:
     ]
 
 
-def test_codex_calls_and_how_they_end() -> None:
+def test_codex_call_outcomes() -> None:
     ends = [(one.name, one.status) for one in results(recorded("codex")).values()]
 
     assert ends == [
@@ -87,7 +87,7 @@ def test_codex_calls_and_how_they_end() -> None:
     ]
 
 
-def test_claude_calls_and_how_they_end() -> None:
+def test_claude_call_outcomes() -> None:
     ends = [(one.name, one.status) for one in results(recorded("claude")).values()]
 
     assert ends == [
@@ -101,7 +101,7 @@ def test_claude_calls_and_how_they_end() -> None:
 # -- where records belong -----------------------------------------------------------------------------------------
 
 
-def test_protocol_provider_and_session_are_the_record_s_also_for_calls_that_never_end() -> None:
+def test_origin_and_session_are_from_line() -> None:
     events, _ = run(
         call("a", "execute", {"command": "ls"}, sessionId="s1", protocol="acp", provider="gemini"),
         call("b", "CodexBash", {"command": ["ls"]}, sessionId="s2", protocol="codex", provider="codex"),
@@ -121,7 +121,7 @@ def test_protocol_provider_and_session_are_the_record_s_also_for_calls_that_neve
     assert (meta["protocol"], meta["provider"]) == ("codex", "codex")
 
 
-def test_the_publisher_s_word_for_the_provider_wins() -> None:
+def test_publishers_provider_wins() -> None:
     events, _ = run(call("a", "read", {}), context=Context(stream="s", provider="mine"))
 
     assert {event.provider for event in events} == {"mine"}
@@ -130,7 +130,7 @@ def test_the_publisher_s_word_for_the_provider_wins() -> None:
 # -- identity, updates --------------------------------------------------------------------------------------------
 
 
-def test_a_repeated_call_is_an_update_if_it_says_something_new() -> None:
+def test_repeated_call_emits_changes() -> None:
     events, classes = run(
         call("a", "execute", {"_acp": {"kind": "execute", "title": "bash"}}),
         call("a", "execute", {"command": "ls", "_acp": {"kind": "unknown"}}),
@@ -153,7 +153,7 @@ def test_a_repeated_call_is_an_update_if_it_says_something_new() -> None:
     assert events[1].input["_raw"] == {"command": "ls", "_acp": {"kind": "unknown"}}
 
 
-def test_a_later_name_that_is_none_does_not_replace_one() -> None:
+def test_nameless_repeat_keeps_name() -> None:
     events, _ = run(
         call("a", "other", {"_acp": {"kind": "other", "title": "todowrite"}}),
         call("a", "other", {"todos": [{"content": "x"}], "_acp": {"kind": "unknown"}}),
@@ -173,13 +173,13 @@ def test_a_later_name_that_is_none_does_not_replace_one() -> None:
         ("execute", "read_file-1769335045695", "read", "Bash"),
     ],
 )
-def test_the_name_of_a_call_that_has_none(name: str, call_id: str, title: str | None, expected: str) -> None:
+def test_name_is_inferred(name: str, call_id: str, title: str | None, expected: str) -> None:
     events, _ = run(call(call_id, name, {"a": 1, "_acp": {"kind": "other", "title": title}}))
 
     assert events[0].name == expected
 
 
-def test_a_normalized_payload_is_not_nested_again() -> None:
+def test_normalized_payload_is_not_nested() -> None:
     meta = {"v": 2, "protocol": "acp", "provider": "auggie", "rawToolName": "execute", "canonicalToolName": "Bash"}
     events, _ = run(
         call("a", "Bash", {"command": "ls", "_happy": meta, "_raw": {"command": "ls"}}, provider="auggie"),
@@ -208,13 +208,13 @@ def test_a_normalized_payload_is_not_nested_again() -> None:
         ({"error": "ignored"}, {"isError": False}, "completed", None),
     ],
 )
-def test_how_a_call_ended(output: Any, body: dict[str, Any], status: str, message: str | None) -> None:
+def test_call_status(output: Any, body: dict[str, Any], status: str, message: str | None) -> None:
     events, _ = run(call("a", "edit", {"path": "a"}), result("a", output, **body))
 
     assert (events[-1].status, events[-1].output.get("errorMessage")) == (status, message)
 
 
-def test_pieces_of_output_are_not_results_and_are_kept_if_nothing_else_comes() -> None:
+def test_output_chunks_become_result_if_alone() -> None:
     chunk = result("a", {"stdoutChunk": "tick 2\n", "_stream": True, "_terminal": True})
     terminal = record("terminal-output", {"type": "terminal-output", "data": "tick 1\n", "callId": "a"})
 
@@ -231,14 +231,14 @@ def test_pieces_of_output_are_not_results_and_are_kept_if_nothing_else_comes() -
     assert results(empty)["a"].output["stdout"] == "tick 1\ntick 2\n"
 
 
-def test_output_of_a_call_never_seen() -> None:
+def test_output_of_unseen_call() -> None:
     events, _ = run(record("terminal-output", {"type": "terminal-output", "data": "x", "callId": "a"}))
 
     assert (events[0].name, events[0].synthetic) == ("Unknown", True)
     assert events[-1].output["stdout"] == "x"
 
 
-def test_an_edit_without_a_call_is_both_call_and_result() -> None:
+def test_file_edit_is_call_and_result() -> None:
     edit = {"type": "file-edit", "id": "e", "filePath": "a.py", "oldContent": "a\n", "newContent": "b\n"}
 
     events, classes = run(record("file-edit", edit), record("file-edit", edit))
@@ -268,13 +268,13 @@ def asks(value: Any, tool_call: Any, name: str = "read", **keys: Any) -> dict[st
         ({}, {"content": [{"type": "diff", "path": "hint", "newText": "x"}], "locations": []}, "hint"),
     ],
 )
-def test_an_empty_input_is_filled_from_the_request(value: Any, tool_call: Any, path: str) -> None:
+def test_empty_input_is_filled_from_request(value: Any, tool_call: Any, path: str) -> None:
     events, _ = run(asks(value, tool_call))
 
     assert (events[0].name, events[0].input["file_path"], events[0].synthetic) == ("Read", path, False)
 
 
-def test_the_request_fills_what_the_call_before_or_after_it_leaves_empty() -> None:
+def test_request_fills_call_before_or_after() -> None:
     bare = call("a", "read", {"locations": [], "description": "read", "_acp": {"kind": "read"}})
     request = asks({}, {"rawInput": {"filepath": "hint"}, "title": "Read hint"})
 
@@ -287,13 +287,13 @@ def test_the_request_fills_what_the_call_before_or_after_it_leaves_empty() -> No
     assert updated[0]["description"] == "read"
 
 
-def test_a_call_that_says_its_input_keeps_it() -> None:
+def test_stated_input_is_kept() -> None:
     events, _ = run(call("a", "read", {"file_path": "own"}), asks({}, {"rawInput": {"filepath": "hint"}}))
 
     assert not [event for event in events if isinstance(event, ToolUpdate) and event.input is not None]
 
 
-def test_request_and_response() -> None:
+def test_permission_request_and_response() -> None:
     response = {
         "type": "permission-response",
         "permissionId": "a",
@@ -314,7 +314,7 @@ def test_request_and_response() -> None:
     assert (answer.outcome, answer.option_id, answer.by, answer.message) == ("cancelled", "abort", "user", "no")
 
 
-def test_a_question_is_asked_and_answered() -> None:
+def test_question_is_answered() -> None:
     question = {"question": "Which?", "options": [{"label": "A"}]}
     payload = {"type": "permission-request", "permissionId": "a", "toolName": "AskUserQuestion"}
     response = {"type": "permission-response", "permissionId": "a", "approved": True, "answers": {"Which?": "A"}}
@@ -349,7 +349,7 @@ def test_a_question_is_asked_and_answered() -> None:
         {"kind": ["tool-call"], "v": 1},
     ],
 )
-def test_a_record_that_says_too_little_is_shown(value: dict[str, Any]) -> None:
+def test_incomplete_line_is_unparsed(value: dict[str, Any]) -> None:
     events, classes = run(value)
 
     assert classes == ["unparsed"]

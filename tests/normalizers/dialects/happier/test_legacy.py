@@ -1,4 +1,4 @@
-"""What Happier's server stored: three kinds of wrapper, with payloads as they were before they were normalized."""
+"""Messages that Happier's server stored: three kinds of wrapper, with payloads before normalization."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def results(events: list[Any]) -> dict[str, ToolResult]:
 # -- ACP and Codex ------------------------------------------------------------------------------------------------
 
 
-def test_acp_calls_and_how_they_end() -> None:
+def test_acp_call_outcomes() -> None:
     events = recorded("acp")
 
     assert {call_id: (one.name, one.status) for call_id, one in results(events).items()} == {
@@ -71,7 +71,7 @@ def test_acp_calls_and_how_they_end() -> None:
     assert [event.text for event in events if isinstance(event, Notice)] == ["Session was archived."]
 
 
-def test_strings_of_json_are_decoded_where_they_are_no_output() -> None:
+def test_json_strings_are_decoded_except_output() -> None:
     events = recorded("acp")
 
     commands = {event.call_id: event.input.get("command") for event in events if isinstance(event, ToolCall)}
@@ -82,14 +82,14 @@ def test_strings_of_json_are_decoded_where_they_are_no_output() -> None:
     assert outputs["call_todo"].output["todos"] == [{"content": "Fix", "status": "pending"}]
 
 
-def test_edits_keep_their_whitespace_and_originals() -> None:
+def test_edits_keep_whitespace() -> None:
     edit = next(one for one in recorded("acp") if isinstance(one, ToolCall) and one.call_id == "call_ed")
 
     assert (edit.input["old_string"], edit.input["new_string"]) == ("  x = 1\n", "  x = 2\n")
     assert edit.input["filePath"] == "/w/a.py"
 
 
-def test_what_was_normalized_is_kept_as_it_was_stored() -> None:
+def test_normalized_payload_is_unchanged() -> None:
     lines = [orjson.loads(line) for line in (FIXTURES / "acp.jsonl").read_bytes().splitlines()]
     stored = {line["content"]["data"]["type"]: line["content"]["data"] for line in lines[16:18]}
     events = recorded("acp")
@@ -99,7 +99,7 @@ def test_what_was_normalized_is_kept_as_it_was_stored() -> None:
     assert results(events)["call_v2"].output == stored["tool-result"]["output"]
 
 
-def test_a_stored_canonical_name_wins() -> None:
+def test_stored_canonical_name_wins() -> None:
     happy = {"v": 2, "protocol": "acp", "provider": "x", "rawToolName": "thing", "canonicalToolName": "CodeSearch"}
 
     events, _ = run(acp(call("thing", {"q": "a", "_happy": happy, "_raw": {}})), acp(result({"matches": []})))
@@ -109,7 +109,7 @@ def test_a_stored_canonical_name_wins() -> None:
     assert events[0].input == {"q": "a", "_happy": happy, "_raw": {}}
 
 
-def test_a_call_without_a_name_is_named_by_what_is_said_beside_it() -> None:
+def test_name_is_inferred_from_input() -> None:
     events, _ = run(
         acp(call("unknown", {"_acp": {"kind": "execute"}, "command": "ls"}, "kind")),
         acp(call("other", {"permission": {"toolName": "read"}}, "permission")),
@@ -147,7 +147,7 @@ def test_codex_calls_and_prompts() -> None:
 # -- Claude -------------------------------------------------------------------------------------------------------
 
 
-def test_transcript_lines_are_read_as_such() -> None:
+def test_transcript_lines() -> None:
     events = recorded("claude")
 
     assert {(event.protocol, event.provider, event.dialect) for event in events} == {("claude", "claude", "legacy")}
@@ -161,7 +161,7 @@ def test_transcript_lines_are_read_as_such() -> None:
     assert [event.text for event in events if isinstance(event, Reasoning)] == ["Two calls."]
 
 
-def test_each_result_of_a_line_is_its_own() -> None:
+def test_results_on_one_line() -> None:
     outputs = results(recorded("claude"))
 
     assert (outputs["toolu_1"].status, outputs["toolu_1"].output["exit_code"]) == ("failed", 3)
@@ -169,7 +169,7 @@ def test_each_result_of_a_line_is_its_own() -> None:
     assert (outputs["call_g"].name, outputs["call_g"].output["stdout"]) == ("Bash", "a.py\n")
 
 
-def test_what_the_user_decided_stands_in_the_result() -> None:
+def test_user_decision_is_in_result() -> None:
     events = recorded("claude")
 
     answers = [(one.call_id, one.outcome, one.by, one.ts) for one in events if isinstance(one, PermissionResponse)]
@@ -180,7 +180,7 @@ def test_what_the_user_decided_stands_in_the_result() -> None:
 # -- wrappers -----------------------------------------------------------------------------------------------------
 
 
-def test_a_message_is_read_in_the_servers_envelope_and_without_any() -> None:
+def test_message_with_and_without_envelope() -> None:
     envelope = {"id": "1", "seq": 1, "createdAt": 1795293851000, "content": acp(call("read", {"path": "a"}, "e"))}
 
     events, _ = run(envelope, call("read", {"path": "a"}, "b"))
@@ -191,13 +191,13 @@ def test_a_message_is_read_in_the_servers_envelope_and_without_any() -> None:
     ]
 
 
-def test_a_transcript_line_alone_is_read() -> None:
+def test_transcript_line_without_wrapper() -> None:
     line = {"type": "user", "uuid": "u", "sessionId": "x", "message": {"role": "user", "content": "hi"}}
 
     assert [event.text for event in run(line)[0] if isinstance(event, Message)] == ["hi"]
 
 
-def test_ids_are_one_sequence_over_all_kinds() -> None:
+def test_event_ids_are_unique() -> None:
     line = {"type": "user", "uuid": "u", "sessionId": "x", "message": {"role": "user", "content": "hi"}}
     wrapped = {"role": "agent", "content": {"type": "output", "data": line}}
 
@@ -207,13 +207,13 @@ def test_ids_are_one_sequence_over_all_kinds() -> None:
     assert {event.id.split(":")[1] for event in events} == {"1", "2", "2c"}
 
 
-def test_what_no_version_stored_is_unparsed() -> None:
+def test_unknown_shapes_are_unparsed() -> None:
     classes = run({"hello": 1}, acp({"type": "tool-call"}), acp({"type": "dance"}), {"role": "agent", "content": 1})[1]
 
     assert classes == ["unparsed"] * 4
 
 
-def test_a_turn_that_nobody_ends_ends_as_its_agents() -> None:
+def test_unfinished_turn_keeps_its_origin() -> None:
     events, _ = run(
         acp({"type": "task_started", "id": "m"}, "gemini"), acp({"type": "message", "message": "Hi."}, "gemini")
     )

@@ -1,4 +1,4 @@
-"""What the tests of OpenCode's dialects share: fixtures as events, and lines made by hand."""
+"""Helpers for the tests of OpenCode's dialects: events of fixtures, and handmade lines."""
 
 from typing import Any
 

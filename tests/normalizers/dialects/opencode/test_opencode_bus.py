@@ -36,7 +36,7 @@ from tooltap.protocol.events import (
 # -- sessions ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_session_starts_and_only_what_is_new_of_it_is_told() -> None:
+def test_session_updates_hold_only_changes() -> None:
     started, configured, titled = of(SessionEvent, bus("shell"))
 
     assert (started.state, started.cwd, started.agent_version) == ("started", "/tmp/ws", "1.18.33")
@@ -44,11 +44,11 @@ def test_a_session_starts_and_only_what_is_new_of_it_is_told() -> None:
     assert (titled.title, titled.model) == ("Scripted session", None)
 
 
-def test_a_deleted_session_has_ended() -> None:
+def test_deleted_session_ends() -> None:
     assert of(SessionEvent, read_bus(event("session.deleted", info={"id": SESSION})))[0].state == "ended"
 
 
-def test_the_session_states_its_total() -> None:
+def test_session_usage_is_the_total() -> None:
     """Lines 37 and 52 of the recording: input 300 and 600, cache 900 and 1800, output 35 and 70, reasoning 7 and 14."""
     usage = of(Usage, bus("shell"))
 
@@ -63,7 +63,7 @@ def test_the_session_states_its_total() -> None:
 # -- turns and messages -----------------------------------------------------------------------------------------------
 
 
-def test_a_prompt_is_told_once_and_text_before_the_tool_it_leads_to() -> None:
+def test_events_of_a_turn_are_in_order() -> None:
     assert outline([one for one in bus("shell") if not isinstance(one, SessionEvent | Usage | ToolUpdate)]) == [
         "turn started",
         "message user",
@@ -82,14 +82,14 @@ def test_a_prompt_is_told_once_and_text_before_the_tool_it_leads_to() -> None:
     ]
 
 
-def test_without_requests_the_prompt_is_what_comes_back() -> None:
+def test_prompt_without_its_request() -> None:
     found = read_bus(*USER, *USER, idle(), event("session.status", status={"type": "idle"}))
 
     assert outline(found) == ["turn started", "message user", "turn completed"]
     assert (of(Message, found)[0].message_id, of(Turn, found)[0].synthetic) == ("msg_u", False)
 
 
-def test_a_queued_prompt_ends_with_the_turn_that_answers_it() -> None:
+def test_queued_prompts_end_together() -> None:
     found = read_bus(
         request(f"/session/{SESSION}/prompt_async", parts=[{"type": "text", "text": "One."}]),
         request(f"/session/{SESSION}/prompt_async", parts=[{"type": "text", "text": "Two."}]),
@@ -106,7 +106,7 @@ def test_a_queued_prompt_ends_with_the_turn_that_answers_it() -> None:
     assert [one.text for one in of(Message, found)] == ["One.", "Two."]
 
 
-def test_what_a_prompt_brings_along_is_no_prompt() -> None:
+def test_synthetic_parts_of_a_prompt_are_skipped() -> None:
     extra = part("text", "prt_x", "msg_u", text="Called the Read tool …", synthetic=True)
 
     assert [one.text for one in of(Message, read_bus(*USER, extra))] == ["Go."]
@@ -125,7 +125,7 @@ def test_files_of_a_prompt_are_attached() -> None:
     ]
 
 
-def test_a_text_in_pieces_is_emitted_once_and_whole() -> None:
+def test_text_in_pieces_is_emitted_once() -> None:
     start = part("text", "prt_1", "msg_a", text="", time={"start": 1})
     end = part("text", "prt_1", "msg_a", text="Hello you.", time={"start": 1, "end": 2})
     lines = lines_of((*USER, ASSISTANT, start, delta("prt_1", "msg_a", "Hello"), delta("prt_1", "msg_a", " you."), end))
@@ -137,7 +137,7 @@ def test_a_text_in_pieces_is_emitted_once_and_whole() -> None:
     assert normalizer.statistics.skipped == {"message": 2, "partial": 3}
 
 
-def test_a_text_that_goes_on_after_a_tool_is_told_to_its_end() -> None:
+def test_text_that_continues_after_a_tool() -> None:
     found = read_bus(
         ASSISTANT,
         part("text", "prt_1", "msg_a", text="", time={"start": 1}),
@@ -150,7 +150,7 @@ def test_a_text_that_goes_on_after_a_tool_is_told_to_its_end() -> None:
     assert [(one.text, one.synthetic) for one in of(Message, found)] == [("First. ", False), ("Then.", False)]
 
 
-def test_a_text_whose_end_never_comes_is_emitted_with_its_turn() -> None:
+def test_text_without_an_end_is_emitted_with_its_turn() -> None:
     found = read_bus(
         *USER,
         ASSISTANT,
@@ -163,7 +163,7 @@ def test_a_text_whose_end_never_comes_is_emitted_with_its_turn() -> None:
     assert outline(found)[-1] == "turn completed"
 
 
-def test_older_streams_send_a_growing_part_with_its_piece() -> None:
+def test_growing_parts_of_older_streams() -> None:
     def grown(text: str, piece: str) -> dict[str, Any]:
         line = part("text", "prt_1", "msg_a", text=text, time={"start": 1})
         return {**line, "properties": {**line["properties"], "delta": piece}}
@@ -174,7 +174,7 @@ def test_older_streams_send_a_growing_part_with_its_piece() -> None:
     assert [one.text for one in of(Message, found)] == ["Hello you."]
 
 
-def test_an_api_error_is_told_once_and_fails_the_turn() -> None:
+def test_api_error_fails_the_turn() -> None:
     found = bus("api-error")
 
     (notice,) = of(Notice, found)
@@ -183,7 +183,7 @@ def test_an_api_error_is_told_once_and_fails_the_turn() -> None:
     assert [(turn.state, turn.reason) for turn in of(Turn, found)] == [("started", None), ("failed", "APIError")]
 
 
-def test_an_abort_cancels_the_turn_and_what_was_running() -> None:
+def test_abort_cancels_turn_and_calls() -> None:
     aborted = {"name": "MessageAbortedError", "data": {"message": "aborted"}}
     running = tool("bash", "c1", status="running", input={"command": "sleep 9"}, metadata={"output": "one\n"})
     found = read_bus(
@@ -195,7 +195,7 @@ def test_an_abort_cancels_the_turn_and_what_was_running() -> None:
     assert (of(Turn, found)[-1].state, of(Turn, found)[-1].reason) == ("cancelled", "abort")
 
 
-def test_retries_are_told_once_each() -> None:
+def test_repeated_retries_are_skipped() -> None:
     def retry(attempt: int) -> dict[str, Any]:
         return event("session.status", status={"type": "retry", "attempt": attempt, "message": "Overloaded", "next": 1})
 
@@ -207,7 +207,7 @@ def test_retries_are_told_once_each() -> None:
     ]
 
 
-def test_history_that_is_taken_back_is_a_notice() -> None:
+def test_removed_messages_and_compaction_are_notices() -> None:
     found = read_bus(event("message.removed", messageID="msg_a"), event("session.compacted"))
 
     assert [(one.code, one.data) for one in of(Notice, found)] == [
@@ -228,7 +228,7 @@ def in_sync(value: dict[str, Any]) -> dict[str, Any]:
     return {"type": "sync", "syncEvent": inner}
 
 
-def test_events_that_come_plain_and_in_a_sync_envelope_count_once() -> None:
+def test_sync_envelopes_are_deduplicated() -> None:
     end = part("text", "prt_1", "msg_a", text="Hello.", time={"start": 1, "end": 2})
     done = tool("bash", "c1", status="completed", input={"command": "ls"}, output="a", metadata={"exit": 0})
     step = part("step-finish", "prt_s", "msg_a", reason="stop", tokens={"input": 5, "output": 1}, cost=0.5)
@@ -242,7 +242,7 @@ def test_events_that_come_plain_and_in_a_sync_envelope_count_once() -> None:
     check_recording("opencode-bus", lines_of(tuple(both)))
 
 
-def test_answers_of_the_server_repeat_the_events_unless_they_refuse() -> None:
+def test_server_answers_are_skipped_unless_they_refuse() -> None:
     refusal = {"name": "NotFoundError", "data": {"message": "Session not found"}}
     answers = [Line(orjson.dumps(value), None, "reply") for value in (None, True, {"id": SESSION}, refusal)]
 
@@ -251,7 +251,7 @@ def test_answers_of_the_server_repeat_the_events_unless_they_refuse() -> None:
     assert statistics("opencode-bus", answers).skipped == {"answer": 3}
 
 
-def test_news_of_the_surroundings_are_skipped_by_name() -> None:
+def test_environment_events_are_skipped() -> None:
     lines = lines_of(
         (
             {"type": "server.connected", "properties": {}},
@@ -267,7 +267,7 @@ def test_news_of_the_surroundings_are_skipped_by_name() -> None:
     assert statistics("opencode-bus", lines).skipped == skipped
 
 
-def test_unknown_events_and_parts_are_shown() -> None:
+def test_unknown_events_and_parts_are_unparsed() -> None:
     found = read_bus(event("session.novelty"), part("novelty", "p", "m"))
 
     assert [one.reason for one in of(Unparsed, found)] == ["unknown-type", "unknown-type"]

@@ -27,7 +27,7 @@ from tooltap.protocol.events import PermissionRequest, PermissionResponse, ToolC
 # -- tools ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_command_is_called_asked_for_and_answered() -> None:
+def test_command_with_its_permission() -> None:
     found = bus("shell")
     (call,), (result,) = of(ToolCall, found), of(ToolResult, found)
 
@@ -39,7 +39,7 @@ def test_a_command_is_called_asked_for_and_answered() -> None:
     assert result.duration_ms == 1795294724565 - 1795294724306
 
 
-def test_what_a_command_prints_is_shown_as_it_comes() -> None:
+def test_running_output_is_partial() -> None:
     def printed(text: str) -> dict[str, Any]:
         return tool("bash", "c1", status="running", input={"command": "x"}, metadata={"output": text})
 
@@ -63,7 +63,7 @@ def test_tools_that_could_not_run_have_failed() -> None:
     assert results[1].output["errorMessage"].startswith("Model tried to call unavailable tool 'no_such_tool'.")
 
 
-def test_pictures_are_attached_and_never_inline() -> None:
+def test_pictures_are_attached() -> None:
     (result,) = of(ToolResult, bus("picture"))
 
     assert [(one.mime_type, one.bytes) for one in result.attachments or []] == [("image/png", 70)]
@@ -72,7 +72,7 @@ def test_pictures_are_attached_and_never_inline() -> None:
     assert "file" not in result.output
 
 
-def test_mcp_tools_are_split_where_the_publisher_or_the_stream_names_the_server() -> None:
+def test_mcp_tools_of_a_known_server() -> None:
     names = ["fixture_echo", "fixture_change_title", "fixture_fail", "fixture_picture"]
     split = [name.replace("fixture_", "mcp__fixture__", 1) for name in names]
     call = tool("fixture_echo", "c1", status="running", input={"text": "hi"})
@@ -83,7 +83,7 @@ def test_mcp_tools_are_split_where_the_publisher_or_the_stream_names_the_server(
     assert [one.name for one in of(ToolCall, read_bus(announced, call))] == split[:1]
 
 
-def test_a_list_without_a_call_is_a_call_of_its_own() -> None:
+def test_todo_list_without_a_call_is_a_synthetic_call() -> None:
     todos = [{"content": "Read", "status": "pending", "priority": "high"}]
     called = tool("todowrite", "c1", status="running", input={"todos": todos})
     told = event("todo.updated", todos=todos)
@@ -93,7 +93,7 @@ def test_a_list_without_a_call_is_a_call_of_its_own() -> None:
     assert (plan.call_id, plan.name, plan.synthetic, plan.input["todos"]) == ("plan-1", "TodoWrite", True, todos)
 
 
-def test_the_turns_changes_are_one_diff() -> None:
+def test_changes_of_a_turn_are_one_diff() -> None:
     found = bus("write")
     (diff,) = [one for one in of(ToolCall, found) if one.name == "Diff"]
 
@@ -104,7 +104,7 @@ def test_the_turns_changes_are_one_diff() -> None:
 # -- permissions and questions ----------------------------------------------------------------------------------------
 
 
-def test_a_denied_command_never_ran() -> None:
+def test_denied_command() -> None:
     found = bus("denied")
     (asked,), (answered,) = of(PermissionRequest, found), of(PermissionResponse, found)
     (result,) = of(ToolResult, found)
@@ -117,7 +117,7 @@ def test_a_denied_command_never_ran() -> None:
     assert result.output["errorMessage"] == "The user rejected permission to use this specific tool call."
 
 
-def test_a_question_is_asked_and_answered_once() -> None:
+def test_question_is_answered_once() -> None:
     found = bus("question")
     (asked,), (answered,) = of(PermissionRequest, found), of(PermissionResponse, found)
 
@@ -127,7 +127,7 @@ def test_a_question_is_asked_and_answered_once() -> None:
     assert of(ToolResult, found)[0].output["answers"] == {"Which database?": "SQLite"}
 
 
-def test_a_call_may_first_show_in_its_permission() -> None:
+def test_permission_request_opens_an_unknown_call() -> None:
     found = read_bus(
         event("permission.asked", id="per_1", permission="edit", metadata={"filepath": "a"}, tool={"callID": "c1"}),
         tool("write", "c1", status="running", input={"filePath": "a", "content": "x"}),
@@ -158,7 +158,7 @@ def test_permissions_of_older_and_newer_streams(reply: dict[str, str]) -> None:
 # -- subagents --------------------------------------------------------------------------------------------------------
 
 
-def test_a_subagents_session_is_part_of_the_one_that_spawned_it() -> None:
+def test_subagent_session_belongs_to_its_root() -> None:
     child = {"id": CHILD, "parentID": SESSION, "title": "Look (@explore subagent)"}
     task = {"description": "Look", "prompt": "Look around.", "subagent_type": "explore"}
     spawned = tool("task", "c1", status="running", input=task, metadata={"sessionId": CHILD})
@@ -184,7 +184,7 @@ def test_a_subagents_session_is_part_of_the_one_that_spawned_it() -> None:
     assert {one.session for one in found} == {SESSION}
 
 
-def test_an_answer_to_a_subagents_request_is_the_subagents() -> None:
+def test_answer_belongs_to_the_subagent_that_asked() -> None:
     found = read_bus(
         *USER,
         tool("task", "c1", status="running", input={"prompt": "x"}, metadata={"sessionId": CHILD}),

@@ -1,4 +1,4 @@
-"""`opencode run --format json`, as its lines state it."""
+"""The dialect of `opencode run --format json`."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def step_finish(reason: str | None, tokens: dict[str, Any], **fields: Any) -> di
 # -- turns ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_is_one_turn_that_ends_with_the_step_that_stops() -> None:
+def test_run_is_one_turn() -> None:
     found = run("failing-shell")
 
     assert outline(found) == [
@@ -52,7 +52,7 @@ def test_a_run_is_one_turn_that_ends_with_the_step_that_stops() -> None:
     assert of(Turn, found)[1].reason == "stop"
 
 
-def test_a_stream_that_stops_without_a_last_word_leaves_its_turn_cancelled() -> None:
+def test_stream_without_an_end_cancels_the_turn() -> None:
     denied = tool("bash", "c1", status="error", input={"command": "rm x"}, error=REJECTED)
     found = read("opencode-run", STEP, denied, step_finish("tool-calls", {"input": 1, "output": 1}))
 
@@ -60,7 +60,7 @@ def test_a_stream_that_stops_without_a_last_word_leaves_its_turn_cancelled() -> 
     assert (last.state, last.synthetic) == ("cancelled", True)
 
 
-def test_an_error_is_told_and_fails_the_turn() -> None:
+def test_error_fails_the_turn() -> None:
     error = {"name": "APIError", "data": {"message": "Rate limit exceeded", "statusCode": 429, "isRetryable": True}}
     found = read("opencode-run", STEP, line("error", error=error))
 
@@ -70,7 +70,7 @@ def test_an_error_is_told_and_fails_the_turn() -> None:
     assert [(turn.state, turn.reason) for turn in of(Turn, found)] == [("started", None), ("failed", "APIError")]
 
 
-def test_a_stop_that_was_wanted_cancels_the_turn() -> None:
+def test_abort_cancels_the_turn() -> None:
     aborted = {"name": "MessageAbortedError", "data": {"message": "The operation was aborted."}}
     found = read("opencode-run", STEP, line("error", error=aborted))
 
@@ -78,14 +78,14 @@ def test_a_stop_that_was_wanted_cancels_the_turn() -> None:
     assert of(Turn, found)[-1].state == "cancelled"
 
 
-def test_an_error_after_the_end_is_only_told() -> None:
+def test_error_after_the_end_is_only_a_notice() -> None:
     error = {"name": "APIError", "data": {"message": "late"}}
     found = read("opencode-run", STEP, step_finish("stop", {"input": 1, "output": 1}), line("error", error=error))
 
     assert outline(found) == ["turn started", "usage", "turn completed", "notice"]
 
 
-def test_a_last_line_of_later_versions_ends_an_open_turn() -> None:
+def test_done_line_of_later_versions_ends_the_turn() -> None:
     done = line("done", reason="idle", rejected=[])
     found = read("opencode-run", STEP, step_finish("tool-calls", {"input": 1, "output": 1}), done)
 
@@ -95,7 +95,7 @@ def test_a_last_line_of_later_versions_ends_an_open_turn() -> None:
 # -- texts ------------------------------------------------------------------------------------------------------------
 
 
-def test_texts_carry_their_message_and_their_place_in_it() -> None:
+def test_texts_have_message_id_and_block() -> None:
     found = read(
         "opencode-run",
         part("reasoning", id="prt_1", type="reasoning", text="Hm.", time={"start": 1, "end": 2}),
@@ -110,7 +110,7 @@ def test_texts_carry_their_message_and_their_place_in_it() -> None:
 # -- usage ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_prompt_includes_the_cache_and_the_output_the_reasoning() -> None:
+def test_usage_includes_cache_and_reasoning() -> None:
     """Stated: input 300, output 35, reasoning 7, cache read 900, total 1242."""
     usage = of(Usage, run("failing-shell"))
 
@@ -119,7 +119,7 @@ def test_the_prompt_includes_the_cache_and_the_output_the_reasoning() -> None:
     assert (usage[0].cache_read_tokens, usage[0].cache_write_tokens, usage[0].cost_usd) == (900, 0, 0.0)
 
 
-def test_without_a_total_the_output_has_the_reasoning_already() -> None:
+def test_output_includes_reasoning_without_a_total() -> None:
     tokens = {"input": 534, "output": 128, "reasoning": 64, "cache": {"read": 10, "write": 1}}
     (usage,) = of(Usage, read("opencode-run", step_finish("stop", tokens, cost=0.0123)))
 
@@ -131,7 +131,7 @@ def test_without_a_total_the_output_has_the_reasoning_already() -> None:
 REJECTED = "The user rejected permission to use this specific tool call."
 
 
-def test_a_completed_command_with_an_exit_code_has_failed() -> None:
+def test_exit_code_fails_a_completed_command() -> None:
     (result,) = of(ToolResult, run("failing-shell"))
 
     assert answer(result.output) == {"stdout": "partial output\nboom: something broke\n", "exit_code": 3}
@@ -139,7 +139,7 @@ def test_a_completed_command_with_an_exit_code_has_failed() -> None:
     assert result.duration_ms == 1795294066209 - 1795294066064
 
 
-def test_calls_and_results_are_tied_by_id() -> None:
+def test_parallel_calls() -> None:
     found = run("parallel-calls")
 
     ids = ["call_adb613614db14fcd96a6b9e4", "call_f93bf6aacd2648e19ebf331e", "call_fa1afe24cdd94fc68f686250"]
@@ -149,21 +149,21 @@ def test_calls_and_results_are_tied_by_id() -> None:
     assert (file["content"], file["totalLines"]) == ("def add(a, b):\n    return a + b", 2)
 
 
-def test_a_missing_file_is_a_failed_call() -> None:
+def test_missing_file_is_a_failed_call() -> None:
     (result,) = of(ToolResult, run("missing-file"))
 
     assert answer(result.output) == {"errorMessage": "File not found: /tmp/ws/src/missing.py"}
     assert (result.name, result.status) == ("Read", "failed")
 
 
-def test_a_tool_that_is_not_there_has_failed_though_its_stand_in_completed() -> None:
+def test_unavailable_tool_has_failed() -> None:
     (result,) = of(ToolResult, run("unavailable-tool"))
 
     assert (result.name, result.status) == ("invalid", "failed")
     assert result.output["errorMessage"].startswith("Model tried to call unavailable tool 'question'.")
 
 
-def test_a_list_is_written_and_answered() -> None:
+def test_todo_lists() -> None:
     found = run("todo-list")
 
     written = [[todo["status"] for todo in call.input["todos"]] for call in of(ToolCall, found)]
@@ -175,7 +175,7 @@ def test_a_list_is_written_and_answered() -> None:
     assert {result.name for result in of(ToolResult, found)} == {"TodoWrite"}
 
 
-def test_names_found_folders_read_and_files_written() -> None:
+def test_glob_read_folder_and_write() -> None:
     glob, folder = of(ToolResult, run("glob-and-list"))
     write = of(ToolCall, run("write"))[0]
 
@@ -186,7 +186,7 @@ def test_names_found_folders_read_and_files_written() -> None:
     assert write.input["_happy"]["rawToolName"] == "write"
 
 
-def test_a_folder_read_in_part_says_so() -> None:
+def test_partly_read_folder_has_its_totals() -> None:
     shown = {"type": "directory", "entries": ["b.py"], "offset": 2, "totalEntries": 3, "truncated": True}
     state = {"input": {"filePath": "/w"}, "output": "<entries>…</entries>", "metadata": {"display": shown}}
     (result,) = of(ToolResult, read("opencode-run", tool("read", "c1", status="completed", **state)))
@@ -208,13 +208,13 @@ def test_a_folder_read_in_part_says_so() -> None:
         ("Could not find oldString in the file.", "failed"),
     ],
 )
-def test_the_words_of_an_error_say_how_a_call_ended(error: str, status: str) -> None:
+def test_error_message_decides_the_status(error: str, status: str) -> None:
     (result,) = of(ToolResult, read("opencode-run", tool("edit", "c1", status="error", input={}, error=error)))
 
     assert (result.status, result.output["errorMessage"]) == (status, error)
 
 
-def test_what_an_interrupted_command_printed_is_kept() -> None:
+def test_output_of_an_interrupted_command_is_kept() -> None:
     state = {"status": "error", "input": {"command": "sleep 9"}, "error": "Tool execution aborted"}
     printed = {"output": "one\n", "interrupted": True}
     (result,) = of(ToolResult, read("opencode-run", tool("bash", "c1", **state, metadata=printed)))
@@ -223,7 +223,7 @@ def test_what_an_interrupted_command_printed_is_kept() -> None:
     assert result.status == "cancelled"
 
 
-def test_mcp_tools_are_split_only_at_servers_that_were_named() -> None:
+def test_mcp_tools_of_a_known_server() -> None:
     call = tool("my_server_echo", "c1", status="completed", input={"text": "hi"}, output="echo: hi")
 
     (plain,) = of(ToolCall, read("opencode-run", call))
@@ -233,13 +233,13 @@ def test_mcp_tools_are_split_only_at_servers_that_were_named() -> None:
     assert (split.name, split.input["_happy"]["rawToolName"]) == ("mcp__my-server__echo", "my_server_echo")
 
 
-def test_a_second_report_of_an_ended_call_is_no_second_result() -> None:
+def test_repeated_result_is_a_duplicate() -> None:
     call = tool("bash", "c1", status="completed", input={"command": "ls"}, output="a", metadata={"exit": 0})
 
     assert statistics("opencode-run", lines_of((call, call))).skipped == {"duplicate-result": 1}
 
 
-def test_a_line_of_an_unknown_type_is_shown() -> None:
+def test_unknown_line_is_unparsed() -> None:
     (shown,) = of(Unparsed, read("opencode-run", line("novelty", part={})))
 
     assert shown.reason == "unknown-type"

@@ -1,4 +1,4 @@
-"""The stream of Qwen Code: where it is not Claude's, as its lines state it."""
+"""The stream of Qwen Code, where it differs from Claude's."""
 
 from pathlib import Path
 from typing import Any
@@ -57,13 +57,13 @@ def read(*lines: dict[str, Any]) -> list[Event]:
 
 
 @pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
-def test_every_line_of_every_fixture_is_understood(path: Path) -> None:
+def test_fixtures_have_no_unparsed_lines(path: Path) -> None:
     found = check_recording("qwen-stream", read_recording(path.read_bytes()))
 
     assert of(Unparsed, found) == []
 
 
-def test_each_line_but_those_that_claude_prints_alike_tells_the_dialect() -> None:
+def test_marked_lines_are_recognised() -> None:
     alike = {"content_block_start", "content_block_delta", "content_block_stop", "message_stop"}
     for path in ALL:
         for raw in path.read_bytes().splitlines():
@@ -73,14 +73,14 @@ def test_each_line_but_those_that_claude_prints_alike_tells_the_dialect() -> Non
 
 
 @pytest.mark.parametrize("dialect", ["claude-stream", "claude-transcript"])
-def test_claudes_lines_are_not_qwens(dialect: str) -> None:
+def test_claude_lines_are_not_recognised(dialect: str) -> None:
     for path in sorted((FIXTURES / dialect).rglob("*.jsonl")):
         for raw in path.read_bytes().splitlines():
             if b"}{" not in raw and raw.strip():
                 assert not builtin()["qwen-stream"].recognises(orjson.loads(raw)), (path, raw)
 
 
-def test_the_session_names_qwen_and_its_version() -> None:
+def test_session_has_provider_and_version() -> None:
     found = events("shell-fails")
     (session,) = of(SessionEvent, found)
 
@@ -88,7 +88,7 @@ def test_the_session_names_qwen_and_its_version() -> None:
     assert {event.provider for event in found} == {"qwen"}
 
 
-def test_a_failing_commands_output_and_code_are_taken_out_of_its_text() -> None:
+def test_failed_command_is_parsed() -> None:
     found = events("shell-fails")
     (failed,) = of(ToolResult, found)
 
@@ -102,7 +102,7 @@ def test_a_failing_commands_output_and_code_are_taken_out_of_its_text() -> None:
     assert [turn.state for turn in of(Turn, found)] == ["started", "completed"]
 
 
-def test_a_command_that_succeeded_states_no_code() -> None:
+def test_successful_command_has_no_exit_code() -> None:
     (shell,) = [one for one in of(ToolResult, events("parallel-calls")) if one.name == "Bash"]
 
     assert answer(shell.output) == {"stdout": "done"}
@@ -121,14 +121,14 @@ def test_a_command_that_succeeded_states_no_code() -> None:
         ),
     ],
 )
-def test_the_fields_of_a_failed_command(text: str, output: dict[str, Any]) -> None:
+def test_fields_of_failed_command(text: str, output: dict[str, Any]) -> None:
     call = {"type": "tool_use", "id": "c", "name": "run_shell_command", "input": {"command": "true"}}
     (failed,) = of(ToolResult, read(assistant("a", call), result("c", text, is_error=True)))
 
     assert {key: failed.output.get(key) for key in output} == output
 
 
-def test_a_call_through_the_proxy_takes_the_inner_tools_name_and_input() -> None:
+def test_proxied_call_is_inner_tool() -> None:
     call = of(ToolCall, events("mcp-through-proxy"))[0]
 
     assert call.name == "mcp__fixture__echo"
@@ -138,7 +138,7 @@ def test_a_call_through_the_proxy_takes_the_inner_tools_name_and_input() -> None
     assert call.input["_raw"]["input"] == {"name": "mcp__fixture__echo", "arguments": {"text": "hi there"}}
 
 
-def test_an_mcp_servers_own_words_are_taken_out_of_qwens() -> None:
+def test_mcp_error_is_unwrapped() -> None:
     failed = of(ToolResult, events("mcp-through-proxy"))[2]
 
     assert (failed.name, failed.status) == ("mcp__fixture__fail", "failed")
@@ -154,22 +154,22 @@ def test_an_mcp_servers_own_words_are_taken_out_of_qwens() -> None:
         ('Tool "no_such_tool" not found in registry.', "failed"),
     ],
 )
-def test_how_a_call_failed_is_said_in_words_alone(text: str, status: str) -> None:
+def test_failure_status_from_text(text: str, status: str) -> None:
     call = {"type": "tool_use", "id": "c", "name": "write_file", "input": {"file_path": "/a", "content": ""}}
     (failed,) = of(ToolResult, read(assistant("a", call), result("c", text, is_error=True)))
 
     assert (failed.status, failed.output["errorMessage"]) == (status, text)
 
 
-def test_deferred_tools_are_looked_for_and_may_be_disabled() -> None:
+def test_deferred_and_disabled_tools() -> None:
     found = events("disabled-tool")
 
     assert [call.name for call in of(ToolCall, found)] == ["ToolSearch", "TodoWrite", "TodoWrite", "TodoWrite"]
     assert [one.status for one in of(ToolResult, found)] == ["completed", "failed", "failed", "failed"]
 
 
-def test_text_is_told_once_though_the_stream_names_only_the_answers_first_message() -> None:
-    """One answer: a thinking message and a text message, under two ids, of which `message_start` has the first."""
+def test_streamed_text_is_emitted_once() -> None:
+    """One answer is a thinking and a text message under two ids; `message_start` has only the first id."""
     found = read(
         streamed(type="message_start", message={"id": "m1", "role": "assistant", "content": []}),
         streamed(type="content_block_start", index=0, content_block={"type": "thinking", "thinking": ""}),
@@ -186,14 +186,14 @@ def test_text_is_told_once_though_the_stream_names_only_the_answers_first_messag
     assert [(message.text, message.synthetic) for message in of(Message, found)] == [("Yes.", False)]
 
 
-def test_prompts_are_counted_with_what_was_cached() -> None:
+def test_usage_includes_cached_tokens() -> None:
     (usage,) = of(Usage, events("shell-fails"))
 
     # input_tokens 2400, cache_read_input_tokens 1800, total_tokens 2484
     assert (usage.scope, usage.input_tokens, usage.cache_read_tokens, usage.output_tokens) == ("turn", 2400, 1800, 84)
 
 
-def test_a_failed_request_is_told_once_and_fails_the_turn() -> None:
+def test_failed_request_fails_turn() -> None:
     found = events("api-error")
 
     assert [notice.text for notice in of(Notice, found)] == ["[API Error: 400 scripted bad request]"]
@@ -201,7 +201,7 @@ def test_a_failed_request_is_told_once_and_fails_the_turn() -> None:
     assert of(Turn, found)[-1].state == "failed"
 
 
-def test_goals_are_skipped_and_a_tools_progress_updates_its_call() -> None:
+def test_goals_skipped_and_progress_updates_call() -> None:
     call = {"type": "tool_use", "id": "c", "name": "mcp__a__b", "input": {}}
     progress = {"type": "mcp_tool_progress", "progress": 1, "total": 2, "message": "half"}
     lines = [
@@ -217,7 +217,7 @@ def test_goals_are_skipped_and_a_tools_progress_updates_its_call() -> None:
     assert [update.progress for update in of(ToolUpdate, read(*lines))] == [{"text": "half", "data": progress}]
 
 
-def test_an_interrupted_run_just_stops() -> None:
+def test_interrupted_run() -> None:
     found = events("interrupted")
 
     assert [(one.status, one.synthetic) for one in of(ToolResult, found)] == [("cancelled", False)]

@@ -1,0 +1,291 @@
+"""Tool calls of an ACP session: the first line opens a call, later ones are merged into it, a terminal status ends it.
+
+Calls, permission requests and, in v2, content chunks all describe the same call in the same terms. The input or the
+output may be spread over them, so what they state is stored in the call's memory (`ToolUse`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.core.bodies import Bodies
+from tooltap.normalizers.core.calls import UNKNOWN_TOOL
+from tooltap.normalizers.core.calls_state import Call
+from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.dialects.acp.content import blocks, diffs, json_object, linked, text_of
+from tooltap.normalizers.dialects.acp.emitter import AcpEmitter
+from tooltap.normalizers.dialects.acp.inputs import ToolUse, mcp_name, raw_name, read_input, stated_name
+from tooltap.normalizers.dialects.acp.results import printed_so_far, read_result
+from tooltap.normalizers.dialects.acp.state import Terminal
+from tooltap.normalizers.dialects.acp.terminals import Terminals
+from tooltap.normalizers.dialects.opencode.results import todos_digest
+from tooltap.normalizers.wire.values import record, string
+from tooltap.protocol.events import Chunk, OutputRef, ToolUpdate
+
+__all__ = ["ToolCalls"]
+
+_RUNNING = ("in_progress", "paused")
+_ENDED = ("completed", "failed", "cancelled")
+_INPUT_FIELDS = frozenset({"rawInput", "title", "kind", "name", "content", "locations"})
+_VERDICTS = {"approved": "allowed", "denied": "denied", "aborted": "cancelled", "timedOut": "expired"}
+
+
+class ToolCalls:
+    update = Lines("sessionUpdate", skip={"plan_removed": "unchanged"})
+
+    def __init__(self, emitter: AcpEmitter, terminals: Terminals) -> None:
+        self._emitter = emitter
+        self._calls = emitter.calls
+        self._state = emitter.state
+        self._terminals = terminals
+
+    # -- updates ------------------------------------------------------------------------------------------------
+
+    @update("tool_call", "tool_call_update")
+    def _tool_call(self, update: Line) -> Skip:
+        call_id = update.get("toolCallId")
+        if not isinstance(call_id, str) or not self._calls.is_known(call_id):
+            self._emitter.ensure_turn()
+        skip = self._report(call_id, update, self._emitter.info.stopping)
+        self._review(update)
+        return skip
+
+    def _report(self, call_id: Any, update: Line, stopping: bool) -> Skip:
+        """Read what an update states of its call. `stopping`: the client asked to stop the turn."""
+        if not isinstance(call_id, str):
+            return self._emitter.unparsed("unknown-type", update)
+        self._emitter.texts.flush()
+        bodies = Bodies(self._emitter)
+        if _response_in(update) is None:  # else it stays as it is until the result, which has the same bodies
+            update = bodies.take(update)
+        call, ended, skip = self._calls.get(call_id), update.get("status") in _ENDED, None
+        if (call is None and not self._calls.is_done(call_id)) or self._begins_another(call_id, update):
+            opens = update["sessionUpdate"] == "tool_call" or self._state.protocol_version >= 2
+            call = self._open(call_id, update, synthetic=not opens)
+        elif call is not None:
+            skip = self._update(call, update)
+        elif not ended:
+            return "late-update"
+        return self._end(call_id, call, update, bodies, stopping) if ended else skip
+
+    @update("tool_call_content_chunk")
+    def _add_content(self, chunk: Line) -> Skip:
+        """v2: one more item of a call's content."""
+        call_id = chunk.get("toolCallId")
+        call = self._calls.get(call_id) if isinstance(call_id, str) else None
+        if call is None:
+            return "late-update"
+        use = _use_of(call)
+        items = [Bodies(self._emitter).take(chunk.get("content"))]
+        self._terminals.embed(use, call.id, items)
+        if (text := text_of(items)) is not None and call.status == "running":
+            self._print(call, use.running or "", text)
+            use.running = (use.running or "") + text
+        else:
+            use.content = [*use.content, *items]
+        self._remember(call, use)
+        return None
+
+    def before_permission(self, tool_call: Line) -> str | None:
+        """Open the call that a permission is requested for, unless it is known; returns its id.
+
+        If the input of the call is known, the request is not read: OpenCode shows a diff there in place of the text,
+        codex-acp another title."""
+        call_id = tool_call.get("toolCallId")
+        if not isinstance(call_id, str):
+            return None
+        call = self._calls.get(call_id)
+        if call is not None:
+            if not _use_of(call).has_input:
+                self._update(call, {key: item for key, item in tool_call.items() if key != "status"})
+        elif not self._calls.is_done(call_id):
+            self._open(call_id, tool_call, synthetic=False, status="awaiting-permission")
+        return call_id
+
+    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
+        use = _use_of(call)
+        terminal = self._terminals.of(use)
+        return printed_so_far(use, terminal), _outputs_of(terminal)
+
+    def _review(self, update: Line) -> None:
+        """codex-acp 2.6.0: a second model decides about risky calls. Its review is a call of its own that names the
+        other one, which fails if it is denied."""
+        stated = record(update.get("rawOutput") or update.get("rawInput"))
+        review, permissions = record(stated.get("review")), self._emitter.permissions
+        permission_id, call_id = string(stated.get("reviewId")), string(stated.get("targetItemId"))
+        if permission_id is None or call_id is None:
+            return
+        status, message = review.get("status"), string(review.get("rationale"))
+        if status == "inProgress":
+            permissions.ask(permission_id, call_id=call_id, title=update.get("title"))
+        elif status in _VERDICTS:
+            permissions.answer(permission_id, _VERDICTS[status], call_id=call_id, by="agent", message=message)
+
+    # -- plans --------------------------------------------------------------------------------------------------
+
+    @update("plan", "plan_update")
+    def _plan(self, update: Line) -> Skip:
+        """The whole to-do list, which comes without a call (v2: `plan_update`): a synthetic call and result."""
+        emitter = self._emitter
+        emitter.ensure_turn()
+        plan = record(update.get("plan")) or update
+        todos, text = plan.get("entries"), plan.get("content") or plan.get("uri")
+        if isinstance(todos, list):
+            digest = todos_digest(todos)
+            if emitter.info.todos == digest:
+                return "unchanged"
+            emitter.info.todos = digest
+            self._state.plans += 1
+            emitter.texts.flush()
+            call_id, value = f"plan-{self._state.plans}", {"todos": todos}
+            self._calls.open(call_id, "plan", value, raw=update, name="TodoWrite", synthetic=True)
+            return self._calls.answer(call_id, Answer(value), raw=update, synthetic=True)
+        if not isinstance(text, str):
+            return emitter.unparsed("unknown-type", update)
+        emitter.texts.flush()
+        emitter.notice("plan", text)
+        return None
+
+    # -- calls --------------------------------------------------------------------------------------------------
+
+    def _begins_another(self, call_id: str, update: Line) -> bool:
+        """Whether a line opens a new call under the id of one that has ended, or that another session has."""
+        if update.get("sessionUpdate") != "tool_call" or self._emitter.replay:
+            return False
+        if self._calls.session_of(call_id) != self._emitter.session:
+            return True
+        if not self._calls.is_done(call_id):
+            return False
+        use, name = ToolUse(), raw_name(update, call_id)
+        _merge(use, update)
+        if update.get("status") not in _ENDED and isinstance(update.get("content"), list):
+            use.content = update["content"]
+        value, canonical = self._read_input(use, name)
+        return not self._calls.repeats(call_id, name, value, name=canonical)
+
+    def _open(self, call_id: str, update: Line, *, synthetic: bool, status: str | None = None) -> Call:
+        use = ToolUse()
+        self._learn(use, call_id, update, runs=False)
+        # An update of a call that was not seen may state nothing of its tool.
+        is_named = not synthetic or stated_name(update) is not None or use.kind is not None
+        name = raw_name(update, call_id) if is_named else UNKNOWN_TOOL
+        value, canonical = self._read_input(use, name)
+        canonical = canonical if is_named else "Unknown"
+        status = status or ("running" if update.get("status") in _RUNNING else "pending")
+        call = self._calls.open(
+            call_id, name, value, raw=update, name=canonical, status=status, title=use.title, synthetic=synthetic
+        )
+        self._note_todos(call, value)
+        self._terminals.read_meta(use, call_id, update)
+        self._remember(call, use)
+        return call
+
+    def _update(self, call: Call, update: Line) -> Skip:
+        use = _use_of(call)
+        was_known, before = bool(call.memory), use.running or ""
+        runs = update.get("status") in _RUNNING
+        carries = self._learn(use, call.id, update, runs=runs or call.status == "running")
+        name = stated_name(update) or (use.kind if call.raw_name == UNKNOWN_TOOL else None) or call.raw_name
+        value: Any = msgspec.UNSET
+        canonical = None
+        # If the memory was dropped, there is nothing to merge with.
+        if update.keys() & _INPUT_FIELDS and (was_known or isinstance(update.get("rawInput"), dict)):
+            value, canonical = self._read_input(use, name)
+            self._note_todos(call, value)
+        status = "running" if runs else None
+        changed = self._calls.update(
+            call, value, raw=update, raw_name=name, name=canonical, status=status, title=use.title
+        )
+        running = use.running or ""
+        if running != before and running.startswith(before):
+            self._print(call, before, running[len(before) :])
+        carries = self._terminals.read_meta(use, call.id, update) or carries
+        self._remember(call, use)
+        if changed or carries:
+            return None
+        return "partial" if running != before else "unchanged"
+
+    def _learn(self, use: ToolUse, call_id: str, update: Line, *, runs: bool) -> bool:
+        """Merge an update into what is known; returns whether it holds something that only a later event will show.
+
+        Text is what the call is about until it runs, and its output from then on; that of the last update belongs to
+        the result.
+        """
+        _merge(use, update)
+        content, ended = update.get("content"), update.get("status") in _ENDED
+        if use.kind is None and use.raw_input is None and not ended:
+            arguments = text_of(content) or ""
+            if arguments.startswith("{"):  # Kimi streams the arguments as content, and has neither kind nor raw input
+                use.raw_input = json_object(arguments) or None
+                return use.raw_input is not None
+        if isinstance(content, list) and content:
+            self._terminals.embed(use, call_id, content)
+            if diffs(content) or not (runs or ended):
+                use.content = content
+            elif not ended:
+                use.running = text_of(content) or use.running
+        response = _response_in(update)
+        use.response = use.response if response is None else response
+        return response is not None
+
+    def _read_input(self, use: ToolUse, name: str) -> tuple[Any, str | None]:
+        servers = (*self._emitter.context.mcp_servers, *self._state.servers)
+        return read_input(use, name, mcp_name(name, use.title or "", use.raw_input, servers))
+
+    def _print(self, call: Call, before: str, more: str) -> None:
+        """Emit a partial event with what the call shows while it runs."""
+        chunk = Chunk(stream="output", text=more, offset=len(before))
+        self._emitter.emit_partial(ToolUpdate, call_id=call.id, name=call.name, chunk=chunk)
+
+    def _end(self, call_id: str, call: Call | None, update: Line, bodies: Bodies, stopping: bool) -> Skip:
+        """Emit the result. If the call ended before, the result may replace a synthetic one."""
+        use = _use_of(call) if call is not None else ToolUse()
+        terminal = self._terminals.of(use)
+        use.response = bodies.take(use.response)
+        name = self._calls.name_of(call_id) or ""
+        answer = read_result(name, use, update, terminal, provider=self._emitter.provider, stopping=stopping)
+        links = [one for block in blocks(update.get("content")) for one in linked(block)]
+        answer = answer._replace(
+            attachments=[*(bodies.attachments or ()), *links] or None, outputs=_outputs_of(terminal)
+        )
+        skip = self._calls.answer(call_id, answer, raw=update)
+        if not answer.is_async:
+            self._terminals.release(use)
+        return skip
+
+    def _note_todos(self, call: Call, value: Any) -> None:
+        """Remember a to-do list: a plan that repeats it is not shown again (OpenCode before 1.0)."""
+        if call.name == "TodoWrite" and isinstance(value, dict) and isinstance(value.get("todos"), list):
+            self._emitter.info.todos = todos_digest(value["todos"])
+
+    def _remember(self, call: Call, use: ToolUse) -> None:
+        self._calls.remember(call, msgspec.to_builtins(use))
+
+
+def _use_of(call: Call) -> ToolUse:
+    return msgspec.convert(call.memory, ToolUse)
+
+
+def _merge(use: ToolUse, update: Line) -> None:
+    if isinstance(update.get("kind"), str):
+        use.kind = update["kind"]
+    if isinstance(update.get("title"), str):
+        use.title = update["title"]
+    if update.get("rawInput") or (use.raw_input is None and "rawInput" in update):
+        use.raw_input = update["rawInput"]
+    if isinstance(update.get("locations"), list) and update["locations"]:
+        use.locations = update["locations"]
+
+
+def _response_in(update: Line) -> Any:
+    """claude-agent-acp: the tool's own result object."""
+    return record(record(update.get("_meta")).get("claudeCode")).get("toolResponse")
+
+
+def _outputs_of(terminal: Terminal | None) -> dict[str, OutputRef] | None:
+    """The output body of a terminal, if its head is not all."""
+    ref = terminal.printed.ref("text/plain") if terminal is not None else None
+    return {"/output/stdout": ref} if ref is not None else None

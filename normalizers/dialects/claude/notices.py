@@ -1,0 +1,207 @@
+"""What Claude Code reports beside the conversation: `system` lines, some lines with a type of their own, hooks, reports
+of running calls.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tooltap.normalizers.core.emitter import Emitter
+from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.wire.values import record, string
+from tooltap.protocol.events import Message, Notice
+
+__all__ = ["StreamNotices", "TranscriptNotices", "read_notification"]
+
+_ENVELOPE = frozenset({"type", "subtype", "uuid", "session_id", "parent_tool_use_id", "timestamp"})
+_TEXT_KEYS = ("error", "content", "text", "message", "summary", "suggestion", "reason", "name")
+_NOTIFICATION = re.compile(r"\s*<task-notification>\n?(.*?)\n?</task-notification>\s*", re.S)
+_FIELD = re.compile(r"<([\w-]+)>(.*?)</\1>", re.S)
+_NUMBER = re.compile(r"<(\w+)>(\d+)</\1>")
+
+
+class StreamNotices:
+    """Notices of the stream, as of the Agent SDK 0.3.220."""
+
+    lines = Lines("type")
+    system = Lines(
+        "subtype",
+        # What other lines state, too.
+        skip={
+            "background_tasks_changed": "background-tasks",
+            "control_request_progress": "control",
+            "hook_progress": "hook-progress",
+            "hook_started": "hook-started",
+            "session_state_changed": "status",
+            "thinking_tokens": "partial",
+        },
+    )
+
+    def __init__(self, emitter: Emitter) -> None:
+        self._emitter = emitter
+
+    @lines("active_goal", "auth_status", "prompt_suggestion", "tool_use_summary")
+    @system("elicitation_complete", "files_persisted", "informational", "memory_recall", "mirror_error")
+    @system("model_refusal_fallback", "model_refusal_no_fallback", "notification", "plugin_install")
+    @system("post_turn_summary", "worker_shutting_down")
+    def _plain(self, value: Line) -> None:
+        """A line whose kind becomes the code, one of its keys the text, and the rest the data."""
+        kind = str(value.get("subtype") if value["type"] == "system" else value["type"])
+        code = kind.replace("_", "-")
+        data = _known({key: item for key, item in value.items() if key not in _ENVELOPE})
+        text = next((text for key in _TEXT_KEYS if isinstance(text := data.get(key), str) and text), None)
+        error = bool(data.get("error")) or value.get("status") == "failed"
+        level = "warning" if error or value.get("level") in ("warning", "error") else "info"
+        self._emitter.notice(code, text or code.replace("-", " "), level, data or None)
+
+    @lines("rate_limit_event")
+    def _rate_limit(self, value: Line) -> None:
+        info = record(value.get("rate_limit_info"))
+        status = str(info.get("status") or "unknown")
+        text = " ".join(str(part) for part in ("rate limit", info.get("rateLimitType"), status) if part)
+        self._emitter.notice("rate-limit", text, "info" if status == "allowed" else "warning", info)
+
+    @lines("conversation_reset")
+    def _reset(self, value: Line) -> None:
+        data = {"newConversation": value.get("new_conversation_id")}
+        self._emitter.notice("rewound", "conversation reset", data=data)
+
+    def compacting(self, value: Line) -> Skip:
+        """Read a `status` line about compaction; its success is stated again by `compact_boundary`."""
+        result = value.get("compact_result")
+        if result is None:
+            self._emitter.notice("compaction", "compacting", data={"status": value["status"]})
+        elif result != "success":
+            text = str(value.get("compact_error") or f"compaction: {result}")
+            self._emitter.notice("compaction", text, "warning", {"result": result})
+        return "status" if result == "success" else None
+
+    @system("compact_boundary")
+    def _compacted(self, value: Line) -> None:
+        stated = record(value.get("compact_metadata"))
+        keys = {"preTokens": "pre_tokens", "postTokens": "post_tokens", "durationMs": "duration_ms"}
+        data = _known({"trigger": stated.get("trigger"), **{name: stated.get(key) for name, key in keys.items()}})
+        self._emitter.notice("compaction", "conversation compacted", data=data)
+
+    @system("hook_response")
+    def _hook(self, value: Line) -> None:
+        names = ("hook_event", "hook_name", "exit_code", "stdout", "stderr", "outcome")
+        _hook(self._emitter, *(value.get(name) for name in names))
+
+    @system("api_retry")
+    def _api_retry(self, value: Line) -> None:
+        error, attempt, most = value.get("error"), value.get("attempt"), value.get("max_retries")
+        text = f"{error or 'request failed'}, attempt {attempt} of {most}"
+        data = {"attempt": attempt, "maxRetries": most, "delayMs": value.get("retry_delay_ms")}
+        data |= {"status": value.get("error_status"), "error": error}
+        self._emitter.notice("retry", text, "warning", _known(data))
+
+    @system("local_command_output")
+    def _local_command_output(self, value: Line) -> None:
+        self._emitter.emit(Message, role="system", text=str(value.get("content") or ""))
+
+
+class TranscriptNotices:
+    """Notices of transcripts; seen in those of other projects, 2.0 to 2.1."""
+
+    system = Lines("subtype")
+
+    def __init__(self, emitter: Emitter) -> None:
+        self._emitter = emitter
+
+    @system("agents_killed", "bridge_status", "informational", "memory_saved", "model_refusal_fallback")
+    @system("permission_retry", "scheduled_task_fire")
+    def _plain(self, value: Line) -> Skip:
+        """A line whose `content` is all it states."""
+        subtype, text, level = value["subtype"], string(value.get("content")), value.get("level")
+        if not text and subtype == "informational":
+            return "empty"
+        call_id = string(value.get("toolUseID"))
+        self._emitter.emit(
+            Notice,
+            level=level if level in ("error", "warning") else "info",
+            code=subtype.replace("_", "-"),
+            text=text or subtype,
+            call_id=call_id if call_id is not None and self._emitter.calls.is_known(call_id) else None,
+        )
+        return None
+
+    @system("compact_boundary", "microcompact_boundary")
+    def _compacted(self, value: Line) -> None:
+        data = record(value.get("compactMetadata")) or record(value.get("microcompactMetadata"))
+        keys = ("trigger", "preTokens", "postTokens", "tokensSaved", "durationMs")
+        known = {key: data[key] for key in keys if key in data}
+        self._emitter.notice("compaction", str(value.get("content") or "conversation compacted"), data=known or None)
+
+    @system("api_error")
+    def _api_error(self, value: Line) -> None:
+        error = record(value.get("error"))
+        inner = record(record(error.get("error")).get("error")) or record(error.get("error"))
+        cause = record(error.get("cause")) or record(value.get("cause"))
+        stated = next((text for text in (error.get("message"), inner.get("message"), cause.get("code")) if text), None)
+        attempt, most = value.get("retryAttempt"), value.get("maxRetries")
+        text = f"{stated or value.get('content') or 'request failed'}, attempt {attempt} of {most}"
+        data = {"attempt": attempt, "maxRetries": most, "delayMs": value.get("retryInMs")}
+        data |= {"status": error.get("status"), "error": stated}
+        self._emitter.notice("retry", text, "warning", _known(data) or None)
+
+    @system("stop_hook_summary")
+    def _stop_hooks(self, value: Line) -> None:
+        """The hooks of one event together; only failures have a text."""
+        event = value.get("hookEvent") or "Stop"
+        data = {"event": event, "hooks": value.get("hookInfos"), "errors": value.get("hookErrors")}
+        data |= {key: value.get(key) for key in ("stopReason", "preventedContinuation")}
+        level = "warning" if data["errors"] or data["preventedContinuation"] is True else "info"
+        self._emitter.notice("hook", str(event), level, {key: item for key, item in data.items() if item})
+
+    @system("away_summary")
+    def _recap(self, value: Line) -> None:
+        """A summary for a user who comes back."""
+        self._emitter.emit(Message, role="system", text=str(value.get("content") or ""))
+
+    def hook(self, attachment: Line) -> None:
+        """Read `hook_success`, `hook_blocking_error`, …: how a hook ended."""
+        outcome = str(attachment.get("type")).removeprefix("hook_")
+        event, name, code, stdout = (attachment.get(key) for key in ("hookEvent", "hookName", "exitCode", "stdout"))
+        stderr = attachment.get("stderr") or record(attachment.get("blockingError")).get("blockingError")
+        _hook(self._emitter, event, name, code, stdout, stderr, outcome)
+
+    def call_progress(self, value: Line, data: Line) -> Skip:
+        """Read a `progress` line of the call it names; the call's result has all that a command printed."""
+        if data.get("type") == "hook_progress":
+            return "hook-progress"
+        calls = self._emitter.calls
+        call_ids = (string(value.get(key)) for key in ("parentToolUseID", "toolUseID"))
+        call = next((call for call_id in call_ids if call_id and (call := calls.get(call_id))), None)
+        if call is None:
+            return "stale-progress"
+        text = next((data[key] for key in ("output", "query", "taskDescription", "status") if data.get(key)), None)
+        shown = {key: item for key, item in data.items() if key not in ("output", "fullOutput", "message")}
+        progress = {"text": text, "data": shown} if isinstance(text, str) else {"data": shown}
+        calls.update(call, status="running", progress=progress)
+        return None
+
+
+def read_notification(text: str) -> Line | None:
+    """Turn a `<task-notification>`, which the model gets as a prompt, into the line that the stream has instead."""
+    found = _NOTIFICATION.fullmatch(text)
+    if found is None:
+        return None
+    fields = dict(_FIELD.findall(found[1]))
+    usage = {key: int(number) for key, number in _NUMBER.findall(fields.get("usage", ""))}
+    names = ("task-id", "tool-use-id", "output-file", "status")
+    notification = {name.replace("-", "_"): fields.get(name) for name in names}
+    notification["summary"] = fields.get("result") or fields.get("summary")
+    return {key: item for key, item in {**notification, "usage": usage}.items() if item}
+
+
+def _hook(emitter: Emitter, event: Any, name: Any, code: Any, stdout: Any, stderr: Any, outcome: Any) -> None:
+    data = {"event": event, "name": name, "exitCode": code, "stdout": stdout, "stderr": stderr, "outcome": outcome}
+    known = {key: item for key, item in data.items() if item not in (None, "")}
+    level = "info" if outcome in ("success", None) else "warning"
+    emitter.notice("hook", str(name or event or "hook"), level, known)
+
+
+def _known(data: dict[str, Any]) -> dict[str, Any]:
+    return {key: item for key, item in data.items() if item is not None}

@@ -1,0 +1,200 @@
+"""The client's side of OpenCode's bus: prompts, stops, and answers to permission requests and questions.
+
+A request is `{"POST": "/session/<id>/prompt_async", "body": {…}}`, or `{method, path or url, body}`. Events ask, and
+confirm the answers. Requests that are not read here query or configure.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from tooltap.normalizers.core.bodies import Bodies
+from tooltap.normalizers.core.bounded import keep_newest
+from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.dialects.opencode.results import answers_by_question, attachments_of, mcp_name
+from tooltap.normalizers.dialects.opencode.sessions import BusEmitter
+from tooltap.normalizers.dialects.opencode.stated import read_error
+from tooltap.normalizers.wire.values import first_string, record, records
+from tooltap.protocol.events import Message
+
+__all__ = ["Client", "method_and_path"]
+
+METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")
+ASKED = 64
+"""Questions that are remembered."""
+SHORT = 1_000
+"""Characters of a question that are remembered."""
+
+_OPTIONS = [
+    {"id": "once", "name": "Allow once", "kind": "allow_once"},
+    {"id": "always", "name": "Allow always", "kind": "allow_always"},
+    {"id": "reject", "name": "Reject", "kind": "reject_once"},
+]
+"""The possible answers to every permission request; the wire does not repeat them."""
+_SUBJECT = ("action", "always", "metadata", "pattern", "patterns", "permission", "resources", "type")
+"""Keys of a permission request that state what it is about."""
+
+
+def method_and_path(value: Line) -> tuple[str, str] | None:
+    """The method and path of a request; None if the object is not a request."""
+    method = next((method for method in METHODS if isinstance(value.get(method), str)), None)
+    if method is not None:
+        return method, _path(value[method])
+    method, path = (first_string(value, "method") or "").upper(), first_string(value, "path", "url")
+    return (method, _path(path)) if method in METHODS and path is not None else None
+
+
+def _path(url: str) -> str:
+    try:
+        return urlsplit(url).path
+    except ValueError:  # an address with half a bracket
+        return url
+
+
+class Client:
+    event = Lines("type")
+    post = Lines("path")
+    """By path, with `*` for ids. The methods get the body and the last id."""
+
+    def __init__(self, emitter: BusEmitter) -> None:
+        self._emitter = emitter
+        self._state = emitter.state
+
+    def read(self, value: Line) -> Skip:
+        """Read a line of the client."""
+        request = method_and_path(value)
+        if request is None:
+            return self._emitter.unparsed("unknown-type", value)
+        method, path = request
+        words = [word for word in path.split("/") if word]
+        pattern = "/".join("*" if index % 2 else word for index, word in enumerate(words))
+        if method != "POST" or not self.post.knows(pattern):
+            return "request"
+        if words[0] == "session":
+            self._emitter.enter_session(words[1])
+        return self.post.read(self, record(value.get("body")), words[1::2][-1], kind=pattern)
+
+    def read_reply(self, value: Any) -> Skip:
+        """Read an answer of the server. Events state the same, except for a refusal."""
+        if isinstance(value, dict):
+            failed = isinstance(value.get("name"), str) and isinstance(value.get("data"), dict) and "id" not in value
+            if failed or value.get("success") is False:
+                text, data = read_error(value)
+                self._emitter.notice("request-failed", text, "error", data)
+                return None
+        return "answer"
+
+    # -- prompts and stops ----------------------------------------------------------------------------------------
+
+    @post("session/*/message", "session/*/prompt_async")
+    def _prompt(self, body: Line, session: str) -> Skip:
+        return "request" if body.get("noReply") is True else self._emit_prompt(body.get("parts"))
+
+    @post("session/*/command")
+    def _command(self, body: Line, session: str) -> Skip:
+        """A slash command, as the user types it."""
+        command = first_string(body, "command")
+        if command is None:
+            return "request"
+        text = f"/{command} {first_string(body, 'arguments') or ''}".rstrip()
+        return self._emit_prompt([{"type": "text", "text": text}])
+
+    def _emit_prompt(self, parts: Any) -> Skip:
+        emitter = self._emitter
+        emitter.info.prompts += 1
+        emitter.begin_prompted_turn()
+        bodies = Bodies(emitter)
+        parts = records(bodies.take(parts))
+        text = "\n".join(part["text"] for part in parts if isinstance(part.get("text"), str))
+        attachments = attachments_of([part for part in parts if part.get("type") == "file"], bodies)
+        emitter.emit(Message, role="user", text=text, attachments=attachments)
+        return None
+
+    @post("session/*/abort")
+    def _abort(self, body: Line, session: str) -> None:
+        self._emitter.notice("interrupt", "abort")
+        self._emitter.info.outcome = ["cancelled", "abort"]
+
+    # -- permissions and questions --------------------------------------------------------------------------------
+
+    @event("permission.asked", "permission.updated", "permission.v2.asked")
+    def _permission_asked(self, properties: Line) -> Skip:
+        """`permission.updated` until 1.1. The properties are the request."""
+        emitter, permission_id = self._emitter, first_string(properties, "id")
+        if permission_id is None:
+            return emitter.unparsed("unknown-type", properties)
+        if self._is_known(permission_id):
+            return "repeated"
+        tool = record(properties.get("tool")) or record(properties.get("source")) or properties
+        call_id = first_string(tool, "callID")
+        wanted = first_string(properties, "permission", "type", "action")
+        emitter.ensure_turn()
+        if call_id is not None and wanted is not None and not emitter.calls.is_known(call_id):
+            name, metadata = mcp_name(wanted, emitter), record(properties.get("metadata"))
+            emitter.calls.open(call_id, wanted, metadata, raw=properties, name=name, status="pending")
+        emitter.permissions.ask(
+            permission_id,
+            call_id=call_id,
+            options=_OPTIONS,
+            title=first_string(properties, "title"),
+            name=None if call_id is not None else wanted,
+            input={key: value for key, value in properties.items() if key in _SUBJECT and value not in (None, {}, [])},
+        )
+        return None
+
+    @event("permission.replied", "permission.v2.replied")
+    @post("permission/*/reply", "session/*/permissions/*")
+    def _permission_answered(self, body: Line, permission_id: str | None = None) -> Skip:
+        """`permissionID` and `response` until 1.1."""
+        reply = first_string(body, "reply", "response")
+        if reply is None:
+            return "request"
+        permission_id = permission_id or first_string(body, "requestID", "permissionID")
+        outcome, message = "denied" if reply == "reject" else "allowed", first_string(body, "message")
+        return self._answer(permission_id, outcome, option_id=reply, message=message)
+
+    @event("question.asked")
+    def _question_asked(self, properties: Line) -> Skip:
+        question_id, questions = first_string(properties, "id"), records(properties.get("questions"))
+        if question_id is None or not questions:
+            return self._emitter.unparsed("unknown-type", properties)
+        if self._is_known(question_id):
+            return "repeated"
+        self._emitter.ensure_turn()
+        self._state.questions[question_id] = [str(one.get("question"))[:SHORT] for one in questions]
+        keep_newest(self._state.questions, ASKED)
+        call_id = first_string(record(properties.get("tool")), "callID")
+        self._emitter.permissions.ask(question_id, type="question", call_id=call_id, questions=questions)
+        return None
+
+    @event("question.replied")
+    @post("question/*/reply")
+    def _question_answered(self, body: Line, question_id: str | None = None) -> Skip:
+        question_id = question_id or first_string(body, "requestID")
+        questions = self._state.questions.get(question_id or "", [])
+        return self._answer(question_id, "answered", answers=answers_by_question(questions, body.get("answers")))
+
+    @event("question.rejected")
+    @post("question/*/reject")
+    def _question_dismissed(self, body: Line, question_id: str | None = None) -> Skip:
+        return self._answer(question_id or first_string(body, "requestID"), "cancelled")
+
+    def _is_known(self, permission_id: str) -> bool:
+        """Whether a request is pending or was answered."""
+        return self._emitter.permissions.is_pending(permission_id) or f"answer {permission_id}" in self._state.told
+
+    def _answer(self, permission_id: str | None, outcome: str, **fields: Any) -> Skip:
+        """Emit an answer, which a request and an event state."""
+        emitter = self._emitter
+        if permission_id is None:
+            return "request"
+        if emitter.repeats(f"answer {permission_id}"):
+            return "repeated"
+        self._state.questions.pop(permission_id, None)
+        call_id = emitter.permissions.call_of(permission_id)
+        call = emitter.calls.get(call_id) if call_id is not None else None
+        if call is not None:  # requests do not state the session
+            emitter.session, emitter.agent, emitter.parent = call.session, call.agent, call.parent
+        emitter.permissions.answer(permission_id, outcome, by="user", **fields)
+        return None

@@ -1,0 +1,218 @@
+"""What both dialects of OpenCode read alike: parts of messages that hold text, reasoning, files and tool calls.
+
+A text is emitted once: when it is complete, or earlier, when the agent calls a tool. OpenCode states the end of such a
+text only after the tool has run.
+
+A tool part is one object per call, sent again whenever its `state` changes. `state.status` goes from pending over
+running to completed or error. The input is empty while the model writes it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from zlib import crc32
+
+from tooltap.normalizers.core.bodies import Bodies
+from tooltap.normalizers.core.bounded import keep_newest
+from tooltap.normalizers.core.calls import DUPLICATE_RESULT
+from tooltap.normalizers.core.calls_state import Call
+from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.core.lines import Line, Skip
+from tooltap.normalizers.core.parser import Parser
+from tooltap.normalizers.core.running import Running
+from tooltap.normalizers.core.state import State
+from tooltap.normalizers.dialects.opencode.results import INVALID, attachments_of, mcp_name, read_result
+from tooltap.normalizers.dialects.opencode.state import MESSAGES, MessageInfo, OpencodeState, PartInfo
+from tooltap.normalizers.tools.names import canonical_name
+from tooltap.normalizers.wire.values import first_string, record
+from tooltap.protocol.events import Message, OutputRef, Reasoning
+
+__all__ = ["OpencodeParser"]
+
+_ENDED = ("completed", "error")
+_STATUSES = ("pending", "running", *_ENDED)
+_STREAM = "stdout"
+"""The shell tool merges its streams."""
+
+
+class OpencodeParser(Parser):
+    protocol = default_provider = "opencode"
+    state: OpencodeState
+
+    def __init__(self, context: Context, state: State | None = None) -> None:
+        super().__init__(context, state)
+        self._running = Running(self, self.state.running)
+
+    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
+        return self._running.take(call.id)
+
+    # -- text, reasoning and files ------------------------------------------------------------------------------
+
+    def message(self, message_id: str) -> MessageInfo:
+        info = self.state.messages.setdefault(message_id, MessageInfo())
+        keep_newest(self.state.messages, MESSAGES)
+        return info
+
+    def read_whole(self, part: Line, role: str) -> Skip:
+        """Read a part that is complete."""
+        text, message_id, part_id = part["text"], first_string(part, "messageID"), first_string(part, "id")
+        if part_id is None:
+            return self._emit(text, role, message_id, self._next_block(message_id))
+        info = self._open_part(part_id, message_id)
+        if info is None:
+            return "repeated"
+        info.done = True
+        self.state.receiving.pop(part_id, None)
+        was_open = self.texts.drop(part_id)
+        if info.told:
+            continues = crc32(text[: info.told].encode()) == info.told_digest
+            text = text[info.told :] if continues else ""
+            if not text.strip():  # white space at the end comes and goes
+                return "repeated"
+        elif info.received and not was_open:
+            return "repeated"
+        return self._emit(text, role, message_id, info.block)
+
+    def read_growing(self, part: Line, role: str, *, has_end: bool) -> Skip:
+        """Read a part as far as it has come. `has_end`: its end will be stated."""
+        part_id, message_id = first_string(part, "id") or "", first_string(part, "messageID")
+        info = self._open_part(part_id, message_id)
+        if info is None:
+            return "repeated"
+        info.role = role
+        new = part["text"][info.received :]
+        if new:
+            self._receive(part_id, message_id, info, new, has_end)
+        elif not has_end:
+            return "repeated"
+        return "partial" if has_end else None
+
+    def read_delta(self, part_id: str, message_id: str | None, text: str) -> Skip:
+        """Read a piece of a part. The line that states the part's role may have been missed."""
+        info = self._open_part(part_id, message_id)
+        if info is None:
+            return "repeated"
+        self._receive(part_id, message_id, info, text, has_end=True)
+        return "partial"
+
+    def read_file(self, part: Line, role: str) -> Skip:
+        """Read a file that is part of a message, inline or as a link."""
+        part_id, message_id = first_string(part, "id"), first_string(part, "messageID")
+        if part_id is not None:
+            info = self._open_part(part_id, message_id)
+            if info is None:
+                return "repeated"
+            info.done = True
+        bodies = Bodies(self)
+        attachments = attachments_of([bodies.take(part)], bodies)
+        self.ensure_turn()
+        self.emit(Message, role=role, text="", message_id=message_id, attachments=attachments)
+        return None
+
+    def end_blocks(self) -> None:
+        """Emit the text received so far: the agent continues with something else."""
+        receiving = self.state.receiving
+        for part_id, agent in list(receiving.items()):
+            if agent != self.agent:
+                continue
+            del receiving[part_id]
+            if (info := self.state.parts.get(part_id)) is not None:
+                info.told, info.told_digest = info.received, info.digest
+            self.texts.flush(part_id, complete=True)
+
+    def _open_part(self, part_id: str, message_id: str | None) -> PartInfo | None:
+        """The part; None if it was emitted whole."""
+        parts = self.state.parts
+        if part_id not in parts:
+            parts[part_id] = PartInfo(block=self._next_block(message_id) or 0)
+            keep_newest(parts, MESSAGES)
+        return None if parts[part_id].done else parts[part_id]
+
+    def _next_block(self, message_id: str | None) -> int | None:
+        """The index of a new block of the message."""
+        if message_id is None:
+            return None
+        message = self.message(message_id)
+        message.blocks += 1
+        return message.blocks - 1
+
+    def _receive(self, part_id: str, message_id: str | None, info: PartInfo, text: str, has_end: bool) -> None:
+        receiving = self.state.receiving
+        self.ensure_turn()
+        receiving[part_id] = self.agent
+        keep_newest(receiving, self.context.limits.open_texts)
+        info.received += len(text)
+        info.digest = crc32(text.encode(), info.digest)
+        self.texts.append(info.role, text, message_id=message_id, block=info.block, key=part_id, preview=has_end)
+
+    def _emit(self, text: str, role: str, message_id: str | None, block: int | None) -> Skip:
+        if not text:
+            return "empty"
+        self.ensure_turn()
+        if role == "reasoning":
+            self.emit(Reasoning, text=text, message_id=message_id, block=block)
+        else:
+            self.emit(Message, role=role, text=text, message_id=message_id, block=block)
+        return None
+
+    # -- tool calls ---------------------------------------------------------------------------------------------
+
+    def read_tool(self, part: Line) -> Skip:
+        """Read a call as it is now."""
+        call_id, raw_name, state = first_string(part, "callID"), first_string(part, "tool"), record(part.get("state"))
+        status = first_string(state, "status")
+        if call_id is None or raw_name is None or status not in _STATUSES:
+            return self.unparsed("unknown-type", part)
+        calls, ended = self.calls, status in _ENDED
+        if self._repeats(call_id, part) and (calls.is_over(call_id) or not ended):
+            return DUPLICATE_RESULT if ended else "repeated"
+        bodies = Bodies(self)
+        part = bodies.take(part)
+        state = record(part.get("state"))
+        changed = self._show(call_id, raw_name, state, part)
+        if ended:
+            self._running.take(call_id)
+            answer = read_result(raw_name, calls.name_of(call_id) or canonical_name(raw_name, {}, call_id), state)
+            answer = answer._replace(attachments=attachments_of(state.get("attachments"), bodies))
+            return calls.answer(call_id, answer, raw=part, raw_name=raw_name)
+        if self._print(calls.get(call_id), record(state.get("metadata"))) and not changed:
+            return "partial"
+        return None if changed else "unchanged"
+
+    def _show(self, call_id: str, raw_name: str, state: Line, part: Line) -> bool:
+        """Open the call, or emit what changed of it; returns whether anything was emitted."""
+        calls = self.calls
+        value, title = state.get("input"), first_string(state, "title")
+        status = "pending" if state["status"] == "pending" else "running"
+        call = calls.get(call_id)
+        if call is None:
+            if self._repeats(call_id, part):
+                return False
+            self.ensure_turn()
+            name, source = mcp_name(raw_name, self), first_string(part, "id") or ""
+            calls.open(call_id, raw_name, value, raw=part, name=name, status=status, title=title, source=source)
+            return True
+        # Else the result states them, or the answer will.
+        is_news = state["status"] not in _ENDED and call.status != "awaiting-permission"
+        news: dict[str, Any] = {"title": title, "status": status} if is_news else {}
+        if isinstance(value, dict) and not value:
+            return calls.update(call, **news)
+        # The name stays where OpenCode ran the stand-in; a permission that opened the call stated only its kind.
+        raw_name = call.raw_name if raw_name == INVALID else raw_name
+        name = mcp_name(raw_name, self)
+        return calls.update(call, value, raw=part, raw_name=raw_name, name=name, **news)
+
+    def _repeats(self, call_id: str, part: Line) -> bool:
+        """Whether the part showed a call that is done, and is not another call's with the same id."""
+        calls = self.calls
+        return calls.is_done(call_id) and calls.source_of(call_id) in (first_string(part, "id") or "", "")
+
+    def _print(self, call: Call | None, metadata: Line) -> bool:
+        """Emit what is new of the output: the shell tool repeats all it has printed so far."""
+        output = metadata.get("output")
+        if call is None or not isinstance(output, str):
+            return False
+        known = self.state.running.calls.get(call.id)
+        if len(output) > (known.buffers[_STREAM].chars if known is not None else 0):
+            self._running.catch_up(call, _STREAM, output)
+        return True
