@@ -26,7 +26,7 @@ def lines(dialect: str, number: int) -> Iterator[Line]:
 
 
 def repeated(dialect: str) -> Iterator[Any]:
-    """The dialect's recordings, again and again with new ids."""
+    """Repeat the dialect's recordings without end, each time with new ids."""
     files = sorted((FIXTURES / dialect).glob("*/*.jsonl"))
     values = [orjson.loads(line) for file in files for line in file.read_bytes().splitlines() if line]
     for n in itertools.count():

@@ -1,4 +1,4 @@
-"""What the tests of all dialects share: fixtures and lines made by hand, read into events, and looking at those."""
+"""What the tests of all dialects share: reading fixtures and handmade lines into events, and inspecting those."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def lines_of(values: tuple[Any, ...]) -> list[Line]:
 
 
 def read(dialect: str, *values: Any, **context: Any) -> list[Event]:
-    """The events of lines made by hand: objects, or lines that have more to say."""
+    """The events of handmade lines: objects, or `Line`s that have a time or a direction."""
     return normalize(dialect, lines_of(values), Context(stream="s", **context))
 
 
@@ -44,30 +44,32 @@ def of(kind: type[E], found: list[Event]) -> list[E]:
 
 
 def calls(found: list[Event]) -> dict[str, ToolCall]:
-    """By raw tool name."""
+    """Calls by raw tool name."""
     return {call.input["_happy"]["rawToolName"]: call for call in of(ToolCall, found)}
 
 
 def results(found: list[Event]) -> dict[str, ToolResult]:
-    """By raw tool name, the last one of each."""
+    """Results by raw tool name; the last one of each."""
     return {result.output["_happy"]["rawToolName"]: result for result in of(ToolResult, found)}
 
 
 def answer(payload: dict[str, Any] | None) -> dict[str, Any]:
-    """A payload without what every payload has."""
+    """A payload without the keys that every payload has."""
     return {key: value for key, value in (payload or {}).items() if key not in ("_happy", "_raw", "_mcp")}
 
 
 def said(found: list[Event]) -> list[tuple[str, str]]:
+    """Role and text of each message."""
     return [(message.role, message.text) for message in of(Message, found)]
 
 
 def turns(found: list[Event]) -> list[tuple[str | None, str, bool]]:
+    """Id, state and `synthetic` of each turn event."""
     return [(turn.turn, turn.state, turn.synthetic) for turn in of(Turn, found)]
 
 
 def outline(found: list[Event]) -> list[str]:
-    """One word or two per event, in order."""
+    """The kind of each event, with its tool, role or state, in order."""
     return [_outline(event) for event in found]
 
 

@@ -1,4 +1,4 @@
-"""A dialect for tests of what all dialects share: each line says what to do."""
+"""A dialect for tests of what all dialects share: each line is a command (`do`)."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
-"""However long a stream grows, and however little of it ever ends, what its parser remembers stays small.
+"""The state of every parser stays small on an endless stream in which almost nothing ends.
 
-`TOOLTAP_ENDLESS_LINES` sets how many lines are fed; without it enough for every bound to be reached.
+`TOOLTAP_ENDLESS_LINES` sets how many lines are fed; the default is enough to reach every bound.
 """
 
 import os
@@ -13,12 +13,12 @@ from tooltap.normalizers.core.registry import builtin
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 
 LINES = int(os.environ.get("TOOLTAP_ENDLESS_LINES", "30000"))
-BOUND = 8 * 1024 * 1024
+MAX_DUMP_BYTES = 8 * 1024 * 1024
 
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("dialect", builtin())
-def test_the_dump_of_an_endless_stream_stays_small(dialect: str) -> None:
+def test_dump_of_endless_stream_is_bounded(dialect: str) -> None:
     normalizer = StreamNormalizer(Context(stream="s"), dialect)
     largest = 0
 
@@ -28,4 +28,4 @@ def test_the_dump_of_an_endless_stream_stays_small(dialect: str) -> None:
             largest = max(largest, len(normalizer.dump()))
 
     assert normalizer.statistics.lines == LINES
-    assert max(largest, len(normalizer.dump())) < BOUND
+    assert max(largest, len(normalizer.dump())) < MAX_DUMP_BYTES

@@ -1,4 +1,4 @@
-"""Ids of calls that providers use again, in every kind of dialect: nothing is lost, and nothing is told twice."""
+"""Call ids that providers reuse, in every kind of dialect: no call is lost, and none is emitted twice."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ID = "call_0"
 
 
 class Wire(NamedTuple):
-    """How a dialect says that the shell is called, and what came of it. `nth` tells apart what has an id of its own."""
+    """Make the lines of a shell call and of its result. `nth` makes other ids unique, of a message for example."""
 
     call: Callable[[str, int], dict[str, Any]]
     result: Callable[[str, int], dict[str, Any]]
@@ -33,8 +33,8 @@ def _codex_event(msg: dict[str, Any]) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "method": "codex/event", "params": {"_meta": {"threadId": "t"}, "id": "1", "msg": msg}}
 
 
-def _acp(what: str, **fields: Any) -> dict[str, Any]:
-    params = {"sessionId": "s", "update": {"sessionUpdate": what, "toolCallId": ID, **fields}}
+def _acp(update_type: str, **fields: Any) -> dict[str, Any]:
+    params = {"sessionId": "s", "update": {"sessionUpdate": update_type, "toolCallId": ID, **fields}}
     return {"jsonrpc": "2.0", "method": "session/update", "params": params}
 
 
@@ -153,15 +153,13 @@ WIRES = {
 }
 
 _RUNS = st.lists(st.tuples(st.integers(1, 2), st.integers(1, 2)), min_size=1, max_size=3)
-"""For each call, how often the line that shows it and the line with its result are there."""
+"""For each call: how often its line occurs, and how often that of its result."""
 
 
 @pytest.mark.parametrize("name", WIRES)
 @given(runs=_RUNS)
 @settings(max_examples=10, deadline=None)
-def test_calls_with_one_id_are_told_each_once_however_often_their_lines_come(
-    name: str, runs: list[tuple[int, int]]
-) -> None:
+def test_reused_call_id_is_emitted_once_per_call(name: str, runs: list[tuple[int, int]]) -> None:
     wire, dialect = WIRES[name], name.partition(",")[0]
     lines = []
     for nth, (calls, results) in enumerate(runs):
@@ -170,11 +168,11 @@ def test_calls_with_one_id_are_told_each_once_however_often_their_lines_come(
 
     found = check_recording(dialect, [Line(orjson.dumps(line)) for line in lines])
 
-    told = [event for event in found if isinstance(event, ToolCall)]
+    called = [event for event in found if isinstance(event, ToolCall)]
     ended = [event for event in found if isinstance(event, ToolResult)]
-    turn = told[0].turn
+    turn = called[0].turn
     numbered = [ID, f"{ID}-2", f"{ID}-3"] if turn is None else [ID, f"{turn}/{ID}", f"{turn}/{ID}-2"]
-    assert [(call.call_id, call.name, call.input["command"]) for call in told] == [
+    assert [(call.call_id, call.name, call.input["command"]) for call in called] == [
         (call_id, "Bash", f"echo {nth}") for nth, call_id in enumerate(numbered[: len(runs)])
     ]
     assert [(result.call_id, result.status, result.output["stdout"]) for result in ended] == [
@@ -182,7 +180,7 @@ def test_calls_with_one_id_are_told_each_once_however_often_their_lines_come(
     ]
 
 
-def test_the_same_command_under_the_same_id_in_another_turn_is_another_call() -> None:
+def test_same_call_in_next_turn_is_new() -> None:
     prompt = {"type": "message", "role": "user", "content": "again"}
     call, result = (make("ls", 0) for make in WIRES["gemini-stream"])
     done = {"type": "result", "status": "success"}
@@ -193,7 +191,7 @@ def test_the_same_command_under_the_same_id_in_another_turn_is_another_call() ->
     assert [event.call_id for event in found if isinstance(event, ToolResult)] == [ID, f"t2/{ID}"]
 
 
-def test_what_is_remembered_of_ids_that_are_used_again_is_bounded() -> None:
+def test_reused_ids_are_bounded() -> None:
     parser = Toy(Context(stream="s", limits=Limits(tombstones=8)))
     ids = []
     for _ in range(2_000):

@@ -1,4 +1,4 @@
-"""Calls are known by id; what the provider forgets is made good."""
+"""Results match calls by id, and what the provider omits is synthetic."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def results(events: list[Event]) -> list[ToolResult]:
     return [event for event in events if isinstance(event, ToolResult)]
 
 
-def test_results_belong_to_their_calls_whatever_the_order() -> None:
+def test_results_match_calls_in_any_order() -> None:
     events, _ = run(
         {"do": "call", "id": "a", "name": "X"},
         {"do": "call", "id": "b", "name": "Y"},
@@ -40,7 +40,7 @@ def test_results_belong_to_their_calls_whatever_the_order() -> None:
     ]
 
 
-def test_a_payload_carries_meta_and_the_raw_object() -> None:
+def test_payload_has_meta_and_raw() -> None:
     events, _ = run({"do": "call", "id": "a", "name": "X", "input": {"k": 1}})
 
     assert events[0].input == {
@@ -56,14 +56,14 @@ def test_a_payload_carries_meta_and_the_raw_object() -> None:
     }
 
 
-def test_a_call_closed_at_the_end_keeps_what_it_printed() -> None:
+def test_interrupted_call_keeps_output() -> None:
     events, _ = run({"do": "call", "id": "a", "name": "X", "printed": {"text": "so far"}})
 
     (result,) = results(events)
     assert (result.status, result.synthetic, result.output["text"]) == ("interrupted", True, "so far")
 
 
-def test_a_result_of_an_unknown_call_first_gets_a_synthetic_call() -> None:
+def test_result_without_call_gets_synthetic_call() -> None:
     events, _ = run({"do": "result", "id": "a", "output": OUTPUT})
 
     call, result = events
@@ -72,7 +72,7 @@ def test_a_result_of_an_unknown_call_first_gets_a_synthetic_call() -> None:
     assert (result.call_id, result.synthetic, result.output["value"]) == ("a", False, "done")
 
 
-def test_a_call_that_comes_after_its_result_completes_the_synthetic_one() -> None:
+def test_late_call_updates_synthetic_call() -> None:
     called = {"do": "call", "id": "a", "name": "Bash", "input": {"command": "ls"}}
     events, classes = run(
         {"do": "begin"}, {"do": "result", "id": "a", "output": "x"}, called, {"do": "result", "id": "a"}
@@ -87,7 +87,7 @@ def test_a_call_that_comes_after_its_result_completes_the_synthetic_one() -> Non
     assert classes[-1] == "skipped.duplicate-result"
 
 
-def test_a_second_terminal_report_is_not_a_second_result() -> None:
+def test_second_result_is_skipped() -> None:
     events, classes = run(
         {"do": "call", "id": "a", "name": "X"}, {"do": "result", "id": "a"}, {"do": "result", "id": "a"}
     )
@@ -96,7 +96,7 @@ def test_a_second_terminal_report_is_not_a_second_result() -> None:
     assert classes[-1] == "skipped.duplicate-result"
 
 
-def test_a_turns_end_closes_its_calls_and_a_late_real_result_replaces() -> None:
+def test_late_result_replaces_synthetic_result() -> None:
     events, _ = run(
         {"do": "begin"},
         {"do": "call", "id": "a", "name": "X"},
@@ -105,12 +105,12 @@ def test_a_turns_end_closes_its_calls_and_a_late_real_result_replaces() -> None:
         {"do": "result", "id": "a", "output": OUTPUT},
     )
 
-    made_up, real = results(events)
-    assert (made_up.status, made_up.synthetic, made_up.is_error) == ("interrupted", True, False)
-    assert (real.status, real.synthetic, real.replaces, real.turn) == ("completed", False, made_up.id, "t1")
+    synthetic, real = results(events)
+    assert (synthetic.status, synthetic.synthetic, synthetic.is_error) == ("interrupted", True, False)
+    assert (real.status, real.synthetic, real.replaces, real.turn) == ("completed", False, synthetic.id, "t1")
 
 
-def test_open_calls_are_cancelled_where_the_provider_cancels_their_turn_else_interrupted() -> None:
+def test_cancelled_turn_cancels_open_calls() -> None:
     begun = ({"do": "begin"}, {"do": "call", "id": "a", "name": "X"})
 
     (cancelled,) = results(run(*begun, {"do": "finish", "outcome": "cancelled"})[0])
@@ -118,7 +118,7 @@ def test_open_calls_are_cancelled_where_the_provider_cancels_their_turn_else_int
     assert (cancelled.status, left_open.status) == ("cancelled", "interrupted")
 
 
-def test_the_order_at_a_turns_end_is_text_calls_usage_turn() -> None:
+def test_turn_end_emits_text_calls_usage_turn() -> None:
     events, _ = run(
         {"do": "begin"},
         {"do": "call", "id": "a", "name": "X"},
@@ -130,7 +130,7 @@ def test_the_order_at_a_turns_end_is_text_calls_usage_turn() -> None:
     assert kinds == ["Turn", "ToolCall", "Message", "ToolResult", "Usage", "Turn"]
 
 
-def test_a_subagents_calls_end_with_the_call_that_spawned_it() -> None:
+def test_subagent_calls_end_with_spawning_call() -> None:
     events, _ = run(
         {"do": "begin"},
         {"do": "call", "id": "spawn", "name": "Task"},
@@ -145,7 +145,7 @@ def test_a_subagents_calls_end_with_the_call_that_spawned_it() -> None:
     assert results(events)[0].agent == "sub"
 
 
-def test_calls_that_name_each_other_as_parent_end_once() -> None:
+def test_cyclic_parent_is_tolerated() -> None:
     events, _ = run(
         {"do": "call", "id": "a", "name": "Task", "parent": "b"},
         {"do": "call", "id": "b", "name": "Task", "parent": "a"},
@@ -155,7 +155,7 @@ def test_calls_that_name_each_other_as_parent_end_once() -> None:
     assert [(event.call_id, event.status) for event in results(events)] == [("b", "interrupted"), ("a", "completed")]
 
 
-def test_background_work_is_acknowledged_outlives_the_turn_and_ends_with_final() -> None:
+def test_background_call_outlives_turn() -> None:
     events, _ = run(
         {"do": "begin"},
         {"do": "call", "id": "a", "name": "X"},
@@ -169,7 +169,7 @@ def test_background_work_is_acknowledged_outlives_the_turn_and_ends_with_final()
     assert (last.async_, last.final, last.synthetic) == (False, True, False)
 
 
-def test_background_work_that_never_ends_is_interrupted_at_the_streams_end() -> None:
+def test_open_background_call_is_interrupted_at_close() -> None:
     events, _ = run({"do": "call", "id": "a", "name": "X"}, {"do": "result", "id": "a", "is_async": True})
 
     assert [(event.status, event.final, event.synthetic) for event in results(events)] == [
@@ -178,7 +178,7 @@ def test_background_work_that_never_ends_is_interrupted_at_the_streams_end() -> 
     ]
 
 
-def test_an_update_says_only_what_changed_and_its_input_is_whole() -> None:
+def test_update_has_changed_fields_and_full_input() -> None:
     events, _ = run(
         {"do": "call", "id": "a", "name": "X", "input": {}},
         {"do": "change", "id": "a", "input": {"k": 1}, "title": "T"},
@@ -191,27 +191,27 @@ def test_an_update_says_only_what_changed_and_its_input_is_whole() -> None:
     assert update.status is None
 
 
-def test_a_failed_report_of_a_denied_call_is_denied_and_so_is_none_at_all() -> None:
+def test_denied_call_ends_denied() -> None:
     denied = ({"do": "begin"}, {"do": "call", "id": "a", "name": "X"}, {"do": "ask", "id": "p", "call": "a"})
     answer = {"do": "answer", "id": "p", "outcome": "denied"}
 
     reported, _ = run(*denied, answer, {"do": "result", "id": "a", "status": "failed", "error": "no"})
-    silent, _ = run(*denied, answer, {"do": "finish"})
+    unreported, _ = run(*denied, answer, {"do": "finish"})
 
     assert [(one.status, one.is_error, one.output.get("errorMessage")) for one in results(reported)] == [
         ("denied", False, "no")
     ]
-    assert [(one.status, one.synthetic) for one in results(silent)] == [("denied", True)]
+    assert [(one.status, one.synthetic) for one in results(unreported)] == [("denied", True)]
 
 
-def test_a_permission_nobody_answered_expires_with_its_turn() -> None:
+def test_unanswered_permission_expires_at_turn_end() -> None:
     events, _ = run({"do": "begin"}, {"do": "ask", "id": "p"}, {"do": "finish"})
 
     (response,) = [event for event in events if isinstance(event, PermissionResponse)]
     assert (response.permission_id, response.outcome, response.synthetic) == ("p", "expired", True)
 
 
-def test_a_waiting_call_says_so_and_runs_when_allowed() -> None:
+def test_allowed_call_waits_then_runs() -> None:
     events, _ = run(
         {"do": "call", "id": "a", "name": "X"},
         {"do": "ask", "id": "p", "call": "a"},
@@ -222,7 +222,7 @@ def test_a_waiting_call_says_so_and_runs_when_allowed() -> None:
     assert [event.status for event in events if isinstance(event, ToolUpdate)] == ["awaiting-permission", "running"]
 
 
-def test_open_calls_finished_ids_and_memory_are_bounded() -> None:
+def test_open_and_finished_calls_are_bounded() -> None:
     limits = Limits(open_calls=3, tombstones=5)
     parser = Toy(Context(stream="s", limits=limits))
     for number in range(20):
@@ -232,7 +232,7 @@ def test_open_calls_finished_ids_and_memory_are_bounded() -> None:
     assert list(parser.state.calls.done) == [f"c{number}" for number in range(12, 17)]
 
 
-def test_what_dialects_remember_of_calls_is_bounded_oldest_dropped_first() -> None:
+def test_call_memory_drops_oldest_first() -> None:
     parser = Toy(Context(stream="s", limits=Limits(call_bytes=10_000)))
     for name in "abc":
         parser.feed(orjson.dumps({"do": "call", "id": name, "name": "X"}))
@@ -240,12 +240,12 @@ def test_what_dialects_remember_of_calls_is_bounded_oldest_dropped_first() -> No
         assert call is not None
         parser.calls.remember(call, {"input": "x" * 4_000})
 
-    kept = {name: bool(call.memory) for name, call in parser.state.calls.open.items()}
-    assert kept == {"a": False, "b": True, "c": True}
+    remembered = {name: bool(call.memory) for name, call in parser.state.calls.open.items()}
+    assert remembered == {"a": False, "b": True, "c": True}
     assert parser.state.calls.memory_bytes < 10_000
 
 
-def test_turns_may_overlap_an_end_belongs_to_the_turn_it_names_else_to_the_oldest() -> None:
+def test_turn_end_without_id_ends_oldest_turn() -> None:
     events, _ = run(
         {"do": "begin"},
         {"do": "call", "id": "a", "name": "X"},
@@ -261,7 +261,7 @@ def test_turns_may_overlap_an_end_belongs_to_the_turn_it_names_else_to_the_oldes
     assert [(one.call_id, one.status) for one in results(events)] == [("a", "interrupted"), ("b", "completed")]
 
 
-def test_turns_of_two_sessions_may_have_the_same_id() -> None:
+def test_sessions_may_share_turn_ids() -> None:
     events, _ = run(
         {"do": "begin", "turn": "1", "in_session": "one"},
         {"do": "call", "id": "a", "name": "X", "in_session": "one"},
@@ -280,7 +280,7 @@ def test_turns_of_two_sessions_may_have_the_same_id() -> None:
     assert (expired.session, expired.line) == ("two", 7)
 
 
-def test_turns_that_nobody_ends_are_given_up_oldest_first_whatever_their_session() -> None:
+def test_open_turns_are_bounded_across_sessions() -> None:
     begun = [{"do": "begin", "in_session": f"session{number}"} for number in range(5)]
 
     events, _ = run(*begun, limits=Limits(open_turns=3))
@@ -290,18 +290,18 @@ def test_turns_that_nobody_ends_are_given_up_oldest_first_whatever_their_session
     assert len(ends) == 5
 
 
-def test_a_call_that_is_said_to_run_on_after_it_was_closed_has_one_result_in_place_of_the_made_up_one() -> None:
+def test_async_result_after_close_replaces_synthetic_result() -> None:
     parser = Toy(Context(stream="s"))
 
-    def fed(line: dict[str, Any]) -> list[Any]:
+    def feed(line: dict[str, Any]) -> list[Any]:
         return parser.feed(orjson.dumps(line))[1]
 
-    fed({"do": "call", "id": "a", "name": "X"})
+    feed({"do": "call", "id": "a", "name": "X"})
     closed: Any = parser.close("end")[0]
-    (acknowledged,) = fed({"do": "result", "id": "a", "is_async": True})
-    (ended,) = fed({"do": "result", "id": "a", "output": OUTPUT})
+    (acknowledged,) = feed({"do": "result", "id": "a", "is_async": True})
+    (ended,) = feed({"do": "result", "id": "a", "output": OUTPUT})
 
     assert (closed.status, closed.synthetic) == ("interrupted", True)
     assert (acknowledged.async_, acknowledged.final, acknowledged.replaces) == (True, False, closed.id)
     assert (ended.status, ended.final, ended.replaces) == ("completed", True, None)
-    assert fed({"do": "result", "id": "a", "output": OUTPUT}) == parser.close("end") == []
+    assert feed({"do": "result", "id": "a", "output": OUTPUT}) == parser.close("end") == []
