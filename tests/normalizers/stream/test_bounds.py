@@ -1,4 +1,4 @@
-"""No string and no event is longer than its bound; the whole is kept aside."""
+"""No string and no event exceeds its bound; an output body holds the whole."""
 
 import itertools
 from typing import Any
@@ -35,7 +35,7 @@ def result(output: dict[str, Any]) -> ToolResult:
     return ToolResult(**ENVELOPE, call_id="c", name="Bash", output=output, status="completed", is_error=False)
 
 
-def test_a_short_event_is_left_alone() -> None:
+def test_short_event_is_unchanged() -> None:
     event = Message(**ENVELOPE, role="user", text="hi")
 
     produced, pieces = bound(event, Limits(), lambda: "never")
@@ -44,7 +44,7 @@ def test_a_short_event_is_left_alone() -> None:
     assert pieces == []
 
 
-def test_a_long_string_is_cut_at_a_code_point_and_kept_whole() -> None:
+def test_long_string_is_cut_at_code_point() -> None:
     text = "a\n" + "é" * 100
 
     data, (piece,) = run(result({"stdout": text, "exit_code": 0, **META}), string_bytes=101)
@@ -63,7 +63,7 @@ def test_pointers_escape_keys() -> None:
     assert list(data["outputs"]) == ["/output/a~1b~0c/0/"]
 
 
-def test_a_crowd_of_small_values_is_moved_out_as_json() -> None:
+def test_many_small_values_become_a_json_body() -> None:
     items = [{"n": n} for n in range(1_000)]
 
     data, (piece,) = run(result({"matches": items, "count": 1_000, **META}), string_bytes=500, event_bytes=4_000)
@@ -74,7 +74,7 @@ def test_a_crowd_of_small_values_is_moved_out_as_json() -> None:
     assert data["output"]["count"] == 1_000
 
 
-def test_a_list_of_the_events_own_stays_a_list() -> None:
+def test_list_field_stays_a_list() -> None:
     servers = [{"name": f"server-{n}"} for n in range(1_000)]
     event = SessionEvent(**ENVELOPE, state="started", mcp_servers=servers)
 
@@ -85,7 +85,7 @@ def test_a_list_of_the_events_own_stays_a_list() -> None:
     assert data["outputs"]["/mcpServers"]["mimeType"] == "application/json"
 
 
-def test_a_string_cut_twice_has_one_body() -> None:
+def test_string_cut_twice_has_one_body() -> None:
     output = {f"k{n}": "x" * 9_000 for n in range(10)}
 
     data, pieces = run(result({**output, **META}), string_bytes=8_000, event_bytes=20_000)
@@ -95,7 +95,7 @@ def test_a_string_cut_twice_has_one_body() -> None:
 
 
 @given(st.dictionaries(st.text(max_size=5), st.text(max_size=300) | st.lists(st.text(max_size=50)), max_size=8))
-def test_what_is_cut_can_always_be_put_together_again(output: dict[str, Any]) -> None:
+def test_cut_event_can_be_restored(output: dict[str, Any]) -> None:
     output = {key: value for key, value in output.items() if key not in META}
 
     data, pieces = run(result({**output, **META}), string_bytes=100, event_bytes=100_000)

@@ -1,4 +1,4 @@
-"""Every dialect keeps the contract, on every fixture, and on what can go wrong with it."""
+"""Every dialect keeps the contract on every fixture, and survives damaged ones."""
 
 import json
 import random
@@ -29,22 +29,22 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(FIXTURES).with_suffix(""))
 
 
-def test_every_dialect_has_fixtures_and_every_fixture_a_dialect() -> None:
+def test_dialects_and_fixtures_match() -> None:
     assert {dialect_of(path) for path in RECORDINGS} == set(builtin())
     assert {path.name for path in FIXTURES.iterdir() if path.is_dir()} == {*builtin(), "curated"}
 
 
-def test_the_fixtures_stay_small() -> None:
+def test_fixtures_stay_small() -> None:
     assert sum(path.stat().st_size for path in FIXTURES.rglob("*") if path.is_file()) < 3_000_000
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=name_of)
-def test_a_recording_keeps_every_rule(path: Path) -> None:
+def test_recording_keeps_contract(path: Path) -> None:
     check_recording(dialect_of(path), read_recording(path.read_bytes()))
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=name_of)
-def test_auto_decides_with_keys_shuffled_and_the_beginning_gone(path: Path) -> None:
+def test_auto_recognises_shuffled_and_headless_streams(path: Path) -> None:
     lines = read_recording(path.read_bytes())
     shuffled = [Line(shuffle_keys(line.data), line.t, line.direction) for line in lines]
 
@@ -63,7 +63,7 @@ def test_auto_decides_with_keys_shuffled_and_the_beginning_gone(path: Path) -> N
 def shuffle_keys(line: Any) -> bytes:
     try:
         value = orjson.loads(line)
-    except orjson.JSONDecodeError:  # agents print plain text, too, and server-sent events have lines around their data
+    except orjson.JSONDecodeError:  # agents also print plain text, and server-sent events have lines around their data
         return bytes(line)
     return orjson.dumps(_shuffled(value, random.Random(7)))
 
@@ -81,7 +81,7 @@ def _shuffled(value: Any, source: random.Random) -> Any:
 @pytest.mark.parametrize("dialect", sorted(builtin()))
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())
-def test_damaged_recordings_are_survived(dialect: str, data: st.DataObject) -> None:
+def test_damaged_recordings_are_tolerated(dialect: str, data: st.DataObject) -> None:
     path = data.draw(st.sampled_from([path for path in SMALL if dialect_of(path) == dialect]))
     lines = read_recording(path.read_bytes())
     start = data.draw(st.integers(0, len(lines) - 1))
@@ -96,7 +96,7 @@ def damaged(line: Line, data: st.DataObject) -> bytes:
     kind = data.draw(st.sampled_from(["cut", "retype", "drop", "keep"]))
     if kind == "keep":
         return line.data
-    if kind == "cut" or not line.data.startswith((b"{", b"null", b"true")):  # a frame of an event, or blank
+    if kind == "cut" or not line.data.startswith((b"{", b"null", b"true")):  # a server-sent event's field, or blank
         return line.data[: data.draw(st.integers(0, len(line.data)))]
     try:
         value = orjson.loads(line.data)

@@ -1,4 +1,4 @@
-"""The display projection: one display event for what is worth showing, the same kinds for every provider."""
+"""Display lines: what a user interface shows of an event, the same for every provider."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tooltap.protocol.display import DisplayText, DisplayToolResult, DisplayTool
 from tooltap.protocol.events import AnyEvent, Event, Message, decode, encode
 
 PREVIEW = "echo partial output; echo 'boom: somethi"
-SAID = "The command failed with exit code 3."
+TEXT = "The command failed with exit code 3."
 STATUS = {"gemini": "completed", "openai-compatible": "completed"}
-"""Where the wire does not say that the command failed."""
+"""Providers whose lines do not state that the command failed."""
 ENVELOPE = {
     "v": 2,
     "id": "s:1:0",
@@ -44,8 +44,8 @@ def event(kind: str, **fields: Any) -> Event:
     return decode(orjson.dumps({**ENVELOPE, "kind": kind, **fields}))
 
 
-def of(kind: str, **fields: Any) -> dict[str, Any] | None:
-    """What is shown of an event, as it stands on the wire, save the envelope."""
+def displayed(kind: str, **fields: Any) -> dict[str, Any] | None:
+    """The encoded display line of an event, without the envelope."""
     shown = display_of(event(kind, **fields))
     return None if shown is None else _without_envelope(orjson.loads(encode_display(shown)))
 
@@ -55,7 +55,7 @@ def _without_envelope(line: dict[str, Any]) -> dict[str, Any]:
 
 
 def steps(session: Session) -> Iterator[tuple[str, ...]]:
-    """Tools and texts in their order: what is shown in every provider's session."""
+    """Tools and texts in order: the steps that every provider's session shows."""
     for shown in display_events(session.events()):
         match shown:
             case DisplayToolUse():
@@ -70,26 +70,26 @@ def steps(session: Session) -> Iterator[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_sc003_a_recorded_session_gives_exactly_these_display_events(provider: str) -> None:
+def test_recorded_session_has_same_steps(provider: str) -> None:
     assert list(steps(SHELL_FAILS[provider])) == [
         ("tool_use", "Bash", PREVIEW),
         ("tool_result", "Bash", STATUS.get(provider, "failed")),
-        ("text", SAID),
+        ("text", TEXT),
     ]
 
 
 @pytest.mark.parametrize("name", SHELL_FAILS)
-def test_every_way_to_tap_an_agent_gives_the_same_kinds_in_the_same_order(name: str) -> None:
+def test_every_tap_has_same_steps(name: str) -> None:
     assert [step[:2] for step in steps(SHELL_FAILS[name])] == [
         ("tool_use", "Bash"),
         ("tool_result", "Bash"),
-        ("text", SAID),
+        ("text", TEXT),
     ]
 
 
 @pytest.mark.parametrize("name", EDIT)
-def test_text_between_tools_stands_between_them(name: str) -> None:
-    """Agents read and edit with tools of their own."""
+def test_text_stays_between_tools(name: str) -> None:
+    """Names of the tools that read and edit differ by agent."""
     found = list(steps(EDIT[name]))
 
     assert [kind for kind, *_ in found] == ["tool_use", "tool_result", "text", "tool_use", "tool_result", "text"]
@@ -99,8 +99,8 @@ def test_text_between_tools_stands_between_them(name: str) -> None:
     ]
 
 
-def test_us1_blocks_of_one_line_keep_their_order() -> None:
-    """Claude may say and call several things in one line."""
+def test_blocks_of_one_line_keep_order() -> None:
+    """A line of Claude may hold several texts and calls."""
     blocks = [
         {"type": "text", "text": "One."},
         {"type": "tool_use", "id": "a", "name": "Read", "input": {"file_path": "/w/a.py"}},
@@ -123,16 +123,16 @@ def test_us1_blocks_of_one_line_keep_their_order() -> None:
 
 
 @pytest.mark.parametrize("name", SHELL_FAILS)
-def test_the_text_of_a_session_is_its_messages_byte_for_byte(name: str) -> None:
+def test_display_text_is_message_text(name: str) -> None:
     events = SHELL_FAILS[name].events()
-    said = "".join(one.text for one in events if isinstance(one, Message) and one.role == "assistant")
+    written = "".join(one.text for one in events if isinstance(one, Message) and one.role == "assistant")
 
-    assert display_text(display_events(events)) == said == SAID
+    assert display_text(display_events(events)) == written == TEXT
 
 
 @pytest.mark.parametrize("path", sorted(FIXTURES.glob("*/*/unicode.jsonl")), ids=lambda path: path.parts[-3])
-def test_no_field_has_glyphs_or_escapes_of_a_renderer(path: Any) -> None:
-    """The recordings hold ANSI, emoji and combining characters; text stays as the agent gave it."""
+def test_fields_have_no_renderer_glyphs(path: Any) -> None:
+    """The recordings contain ANSI escapes, emoji and combining characters; text stays as the agent wrote it."""
     events = normalize(path.parts[-3], read_recording(path.read_bytes()))
     shown = list(display_events(events))
 
@@ -196,8 +196,8 @@ ASKED = {"permissionId": "p", "type": "permission", **CALL, "title": "ls"}
         ("message", {"role": "assistant", "text": "again", "replay": True}, None),
     ],
 )
-def test_what_is_shown_of_an_event(kind: str, fields: dict[str, Any], shown: dict[str, Any] | None) -> None:
-    assert of(kind, **fields) == shown
+def test_display_line_by_kind(kind: str, fields: dict[str, Any], shown: dict[str, Any] | None) -> None:
+    assert displayed(kind, **fields) == shown
 
 
 @pytest.mark.parametrize(
@@ -226,43 +226,41 @@ def test_what_is_shown_of_an_event(kind: str, fields: dict[str, Any], shown: dic
         ({"output": {}, "final": True, "replaces": "s:0:0"}, {"final": True, "replaces": "s:0:0", "output": {}}),
     ],
 )
-def test_of_a_result_the_user_sees_its_display_else_its_output_and_nothing_of_a_silent_one(
-    fields: dict[str, Any], shown: dict[str, Any]
-) -> None:
+def test_result_shows_display_else_output(fields: dict[str, Any], shown: dict[str, Any]) -> None:
     result = {**CALL, "status": "completed", "isError": False, **fields, "output": {**fields["output"], **HAPPY}}
 
-    assert of("tool-result", **result) == {"kind": "tool_result", **CALL, "status": "completed", **shown}
+    assert displayed("tool-result", **result) == {"kind": "tool_result", **CALL, "status": "completed", **shown}
 
 
-def test_a_preview_is_marked_as_one() -> None:
+def test_partial_is_marked() -> None:
     chunk = {"stream": "stdout", "text": "a", "offset": 3}
 
-    said = {"text": "He", "partial": True, "offset": 2}
+    partial = {"text": "He", "partial": True, "offset": 2}
 
-    assert of("message", role="assistant", **said) == {"kind": "text", **said}
-    assert of("tool-update", **CALL, chunk=chunk, partial=True) == {
+    assert displayed("message", role="assistant", **partial) == {"kind": "text", **partial}
+    assert displayed("tool-update", **CALL, chunk=chunk, partial=True) == {
         "kind": "tool_update",
         **CALL,
         "chunk": chunk,
         "partial": True,
     }
-    assert display_text(display_events([event("message", role="assistant", **said)])) == ""
+    assert display_text(display_events([event("message", role="assistant", **partial)])) == ""
 
 
-def test_whose_it_is_is_kept() -> None:
-    whose = {"seq": 7, "ts": 5, "agent": "sub", "parent": "c1", "turn": "t1"}
-    shown = display_of(event("message", role="assistant", text="x", **whose))
+def test_attribution_is_kept() -> None:
+    attribution = {"seq": 7, "ts": 5, "agent": "sub", "parent": "c1", "turn": "t1"}
+    shown = display_of(event("message", role="assistant", text="x", **attribution))
 
     assert shown is not None
     assert orjson.loads(encode_display(shown)) == {
         "kind": "text",
         "text": "x",
         **{key: ENVELOPE[key] for key in ("id", "stream", "session", "provider")},
-        **whose,
+        **attribution,
     }
 
 
-def test_what_was_cut_leads_to_its_whole_where_it_is_shown() -> None:
+def test_shown_fields_keep_their_outputs() -> None:
     long = "x" * 100
     result = event(
         "tool-result", **CALL, status="completed", isError=False, output={"stdout": long, "_raw": {"text": long}}
@@ -280,22 +278,22 @@ def test_what_was_cut_leads_to_its_whole_where_it_is_shown() -> None:
     assert hidden.outputs is None
 
 
-def test_an_encoded_event_gives_an_encoded_display_event() -> None:
-    said = event("message", role="assistant", text="x")
-    shown = display_of(said)
+def test_display_body_encodes_display_line() -> None:
+    message = event("message", role="assistant", text="x")
+    shown = display_of(message)
 
     assert shown is not None
-    assert display_body(encode(said)) == encode_display(shown)
+    assert display_body(encode(message)) == encode_display(shown)
     assert decode_display(encode_display(shown)) == shown
     assert display_body(encode(event("usage", scope="turn"))) is None
 
 
-def test_what_a_newer_version_made_is_left_out() -> None:
+def test_unknown_kind_is_left_out() -> None:
     assert display_body(orjson.dumps({**ENVELOPE, "kind": "telepathy"})) is None
     assert decode_display(orjson.dumps({**ENVELOPE, "kind": "telepathy"})) is None
 
 
-def test_every_kind_of_event_is_shown_or_left_out_on_purpose() -> None:
+def test_every_kind_is_projected_or_excluded() -> None:
     shown = {str(kind.__struct_config__.tag) for kind in PROJECTIONS}
 
     assert {str(kind.__struct_config__.tag) for kind in get_args(AnyEvent)} - shown == {"session", "usage"}

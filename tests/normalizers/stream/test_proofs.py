@@ -1,4 +1,4 @@
-"""What each row of the coverage page proves: the call and the result, as clients get them, cut to a reviewable size."""
+"""What each row of the coverage page proves: a call and its result as clients get them, cut to a reviewable size."""
 
 from pathlib import Path
 from typing import Any
@@ -22,13 +22,12 @@ ITEMS = 2
 
 
 @pytest.mark.parametrize(("dialect", "tool", "path"), ROWS)
-def test_a_tool_is_called_and_answered(dialect: str, tool: str, path: Path, snapshot: SnapshotAssertion) -> None:
+def test_tool_call_and_result(dialect: str, tool: str, path: Path, snapshot: SnapshotAssertion) -> None:
     assert first_call(dialect, tool, path) == snapshot
 
 
 def first_call(dialect: str, tool: str, path: Path) -> dict[str, Any]:
-    """The first answered call of the tool, one that tells something if there is one: its input with all updates, its
-    result."""
+    """The tool's first call with a result, preferably one with output: its input with all updates, and the result."""
     calls: dict[str, dict[str, Any]] = {}
     answered: list[tuple[bool, dict[str, Any]]] = []
     for event in normalize(dialect, read_recording(path.read_bytes())):

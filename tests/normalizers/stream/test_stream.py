@@ -1,4 +1,4 @@
-"""From lines to events: sniffing, envelope, sessions, accounting, and a state that survives a restart."""
+"""From lines to events: recognition, envelope, sessions, and the class of every line."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,7 +25,7 @@ def events(outputs: list[Output]) -> list[Any]:
     return [output.event for output in outputs if isinstance(output, Produced)]
 
 
-def test_the_envelope_says_where_an_event_comes_from(toy: str) -> None:
+def test_envelope_names_the_source(toy: str) -> None:
     normalizer = StreamNormalizer(Context(stream="run/1", session="mine"), toy)
 
     (event,) = events(normalizer.feed(SAY, 1_795_293_851_000))
@@ -46,12 +46,12 @@ def test_the_envelope_says_where_an_event_comes_from(toy: str) -> None:
     assert event.ts == 1_795_293_851_000
 
 
-def test_a_dialect_that_does_not_exist_is_named_with_those_that_do() -> None:
+def test_unknown_dialect_error_lists_dialects() -> None:
     with pytest.raises(UnknownDialectError, match="no dialect 'nope'; known are auto, acp"):
         StreamNormalizer(Context(stream="s"), "nope")
 
 
-def test_held_lines_are_parsed_as_if_the_dialect_had_been_known(toy: str) -> None:
+def test_held_lines_are_parsed_after_recognition(toy: str) -> None:
     known = StreamNormalizer(Context(stream="s"), toy)
     auto = StreamNormalizer(Context(stream="s"))
     lines = [NOISE, b"", b"not json", SAY, SAY]
@@ -67,7 +67,7 @@ def test_held_lines_are_parsed_as_if_the_dialect_had_been_known(toy: str) -> Non
 
 
 @pytest.mark.parametrize("limits", [Limits(held_lines=3), Limits(held_bytes=40)])
-def test_a_stream_nobody_knows_is_unparsed_until_a_decisive_line_comes(toy: str, limits: Limits) -> None:
+def test_unknown_stream_is_unparsed_until_recognised(toy: str, limits: Limits) -> None:
     normalizer = StreamNormalizer(Context(stream="s", limits=limits))
 
     given_up = events([output for _ in range(4) for output in normalizer.feed(NOISE)])
@@ -83,7 +83,7 @@ def test_a_stream_nobody_knows_is_unparsed_until_a_decisive_line_comes(toy: str,
     assert normalizer.statistics.unparsed == 5
 
 
-def test_a_short_stream_that_decides_nothing_is_unparsed_at_its_end() -> None:
+def test_unrecognised_stream_is_unparsed_at_close() -> None:
     normalizer = StreamNormalizer(Context(stream="s"))
 
     assert normalizer.feed(NOISE) == []
@@ -93,21 +93,21 @@ def test_a_short_stream_that_decides_nothing_is_unparsed_at_its_end() -> None:
     assert normalizer.statistics.lines == 1
 
 
-def test_an_empty_stream_says_nothing() -> None:
+def test_empty_stream_has_no_events() -> None:
     assert StreamNormalizer(Context(stream="s")).close("end") == []
 
 
-def test_a_session_id_that_comes_late_is_tied_to_the_name_before(toy: str) -> None:
+def test_late_session_id_has_alias(toy: str) -> None:
     normalizer = StreamNormalizer(Context(stream="s", session="mine"), toy)
     outputs = normalizer.feed(SAY) + normalizer.feed(orjson.dumps({"do": "session", "id": "theirs"}))
 
-    said, updated, _ = events(outputs)
-    assert said.session == "mine"
+    message, updated, _ = events(outputs)
+    assert message.session == "mine"
     assert isinstance(updated, SessionEvent)
     assert (updated.session, updated.state, updated.alias) == ("theirs", "updated", "mine")
 
 
-def test_a_session_id_that_comes_first_needs_no_alias(toy: str) -> None:
+def test_first_session_id_has_no_alias(toy: str) -> None:
     normalizer = StreamNormalizer(Context(stream="s"), toy)
 
     (notice,) = events(normalizer.feed(orjson.dumps({"do": "session", "id": "theirs"})))
@@ -115,7 +115,7 @@ def test_a_session_id_that_comes_first_needs_no_alias(toy: str) -> None:
     assert (type(notice), notice.session) == (Notice, "theirs")
 
 
-def test_lost_lines_are_counted_and_said(toy: str) -> None:
+def test_lost_lines_are_counted_and_reported(toy: str) -> None:
     normalizer = StreamNormalizer(Context(stream="s"), toy)
     normalizer.feed(SAY)
 
@@ -132,7 +132,7 @@ def test_lost_lines_are_counted_and_said(toy: str) -> None:
     assert normalizer.statistics.lines == 7
 
 
-def test_a_line_that_is_too_long_is_unparsed_and_the_stream_goes_on(toy: str) -> None:
+def test_too_long_line_is_unparsed(toy: str) -> None:
     normalizer = StreamNormalizer(Context(stream="s"), toy)
 
     (event,) = events(normalizer.feed(LongLine(b"x" * 4_096, 10**8)))
@@ -141,7 +141,7 @@ def test_a_line_that_is_too_long_is_unparsed_and_the_stream_goes_on(toy: str) ->
     assert len(events(normalizer.feed(SAY))) == 1
 
 
-def test_a_bug_in_a_dialect_costs_one_line(toy: str) -> None:
+def test_parser_error_costs_one_line(toy: str) -> None:
     normalizer = StreamNormalizer(Context(stream="s"), toy)
 
     (event,) = events(normalizer.feed(b'{"do":"fail"}'))
@@ -150,7 +150,7 @@ def test_a_bug_in_a_dialect_costs_one_line(toy: str) -> None:
     assert len(events(normalizer.feed(SAY))) == 1
 
 
-def test_two_objects_torn_onto_one_line_are_both_read(toy: str) -> None:
+def test_two_objects_on_one_line_are_read(toy: str) -> None:
     normalizer = StreamNormalizer(Context(stream="s"), toy)
 
     first, second = events(normalizer.feed(SAY + b'{"do":"call","id":"a","name":"X"}'))
@@ -187,7 +187,7 @@ def prepared(command: dict[str, Any]) -> bytes:
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(COMMANDS, max_size=25))
-def test_any_order_of_things_keeps_the_contract(commands: list[dict[str, Any]]) -> None:
+def test_any_order_of_commands_keeps_contract(commands: list[dict[str, Any]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(builtin(), "toy", TOY)
         patch.setattr("tooltap.normalizers.stream.normalizer.parser_class", lambda name: Toy)
@@ -197,12 +197,12 @@ def test_any_order_of_things_keeps_the_contract(commands: list[dict[str, Any]]) 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.binary(max_size=40), max_size=30))
-def test_garbage_of_nobody_is_accounted_for(lines: list[bytes]) -> None:
+def test_garbage_is_tolerated(lines: list[bytes]) -> None:
     check_survives("auto", [Line(line.replace(b"\n", b"")) for line in lines])
 
 
-def test_a_line_that_is_told_elsewhere_is_seen_and_gives_nothing(toy: str) -> None:
-    """Only what gives something is asked about, and ids go on as if nothing had been left out."""
+def test_left_out_line_emits_nothing(toy: str) -> None:
+    """`leave_out` is called only for lines with events, and ids continue as if nothing had been left out."""
     normalizer = StreamNormalizer(Context(stream="s"), toy)
     asked: list[int] = []
 

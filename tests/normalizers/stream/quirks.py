@@ -1,6 +1,6 @@
-"""Shapes counted in public recordings that break parsers written from documentation, the smallest stream of each.
+"""Quirks counted in public recordings, which break parsers written from documentation: the smallest stream of each.
 
-Written anew in the shape that was counted. What comes of each is in `test_surprise_snapshots.py`.
+The streams are written by hand in the counted shape. `test_quirk_snapshots.py` holds the events of each.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from typing import Any, NamedTuple
 from tests.normalizers.dialects.claude import helpers as claude
 from tests.normalizers.dialects.claude.helpers import assistant, init, result, text, tool_result, use, user
 
-__all__ = ["SURPRISES", "Surprise"]
+__all__ = ["QUIRKS", "Quirk"]
 
 TIME = "2026-01-01T00:00:00.000Z"
 
 
-class Surprise(NamedTuple):
+class Quirk(NamedTuple):
     dialect: str
     data: bytes
 
 
-def _stream(dialect: str, *lines: Any, end: bytes = b"\n") -> Surprise:
-    """Lines as they are, or objects."""
-    made = [line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines]
-    return Surprise(dialect, b"\n".join(made) + end)
+def _stream(dialect: str, *lines: Any, end: bytes = b"\n") -> Quirk:
+    """Lines as bytes, or objects to encode."""
+    encoded = [line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines]
+    return Quirk(dialect, b"\n".join(encoded) + end)
 
 
-def _print(*lines: dict[str, Any]) -> Surprise:
-    """What `claude -p --output-format stream-json` prints."""
+def _print(*lines: dict[str, Any]) -> Quirk:
+    """A stream of `claude -p --output-format stream-json`."""
     common = {"session_id": claude.SESSION, "parent_tool_use_id": None}
     return _stream("claude-stream", *({**common, **line} for line in lines))
 
@@ -39,8 +39,8 @@ def _entry(kind: str, uuid: str = "u", **keys: Any) -> dict[str, Any]:
     return {**chain, "timestamp": TIME, "type": kind, **keys}
 
 
-def _said(line: dict[str, Any], **keys: Any) -> dict[str, Any]:
-    """A printed line as the transcript has it."""
+def _transcribed(line: dict[str, Any], **keys: Any) -> dict[str, Any]:
+    """A line of the stream in the form of the transcript."""
     return _entry(line["type"], message=line["message"], **keys)
 
 
@@ -67,12 +67,12 @@ def _item(item_id: str, kind: str, **keys: Any) -> dict[str, Any]:
 
 
 def _rpc(method: str, request_id: int | None = None, **params: Any) -> dict[str, Any]:
-    asked = {} if request_id is None else {"id": request_id}
-    return {"jsonrpc": "2.0", **asked, "method": method, "params": {"sessionId": "s-1", **params}}
+    identified = {} if request_id is None else {"id": request_id}
+    return {"jsonrpc": "2.0", **identified, "method": method, "params": {"sessionId": "s-1", **params}}
 
 
-def _update(what: str, /, **fields: Any) -> dict[str, Any]:
-    return _rpc("session/update", update={"sessionUpdate": what, **fields})
+def _update(update_type: str, /, **fields: Any) -> dict[str, Any]:
+    return _rpc("session/update", update={"sessionUpdate": update_type, **fields})
 
 
 def _chunk(finish: str | None = None, **delta: Any) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def _called(call_id: str | None, name: str, arguments: str, **more: Any) -> dict
 
 
 _TORN = (
-    json.dumps(_said(assistant(text("Hello.")))).encode()
+    json.dumps(_transcribed(assistant(text("Hello.")))).encode()
     + json.dumps({"type": "summary", "summary": "Greeting", "leafUuid": "u"}).encode()
 )
 _NESTED = {
@@ -110,7 +110,7 @@ _LISTED = {"aggregated_output": "x\n", "exit_code": 0}
 _JSON_OUTPUT = json.dumps({"output": "a\n", "metadata": {"exit_code": 0, "duration_seconds": 0.1}})
 _PNG = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
 
-SURPRISES: dict[str, Surprise] = {
+QUIRKS: dict[str, Quirk] = {
     "01 two objects torn onto one line": _stream("claude-transcript", _TORN),
     "02 a title before the stream": _stream(
         "codex-app-server",
@@ -139,7 +139,7 @@ SURPRISES: dict[str, Surprise] = {
     ),
     "08 a subagent inside progress lines": _stream(
         "claude-transcript",
-        _said(assistant(use("toolu_task", "Task", prompt="look"))),
+        _transcribed(assistant(use("toolu_task", "Task", prompt="look"))),
         _entry(
             "progress",
             "p1",
@@ -150,13 +150,15 @@ SURPRISES: dict[str, Surprise] = {
     ),
     "08 a subagent between the lines": _stream(
         "claude-transcript",
-        _said(assistant(use("toolu_task", "Task", prompt="look"))),
-        _said(assistant(use("toolu_in", "Read", file_path="/ws/a"), message_id="msg_2"), uuid="v", isSidechain=True),
+        _transcribed(assistant(use("toolu_task", "Task", prompt="look"))),
+        _transcribed(
+            assistant(use("toolu_in", "Read", file_path="/ws/a"), message_id="msg_2"), uuid="v", isSidechain=True
+        ),
     ),
     "09 a call without a result, a result without a call": _stream(
         "claude-transcript",
-        _said(user(tool_result("toolu_before", "text"))),
-        _said(assistant(use("toolu_after", "Bash", command="ls")), uuid="v"),
+        _transcribed(user(tool_result("toolu_before", "text"))),
+        _transcribed(assistant(use("toolu_after", "Bash", command="ls")), uuid="v"),
     ),
     "10 ids of other vendors": _print(
         init(), assistant(use("call_9f86d081", "Bash", command="ls")), user(tool_result("call_9f86d081", "a"))
@@ -183,13 +185,13 @@ SURPRISES: dict[str, Surprise] = {
         ),
         _update("tool_call_update", toolCallId="w", status="completed", content=[]),
     ),
-    "13 one side alone": _stream(
+    "13 only one side of a connection": _stream(
         "acp",
         _rpc("fs/read_text_file", 0, path="/ws/a"),
         {"jsonrpc": "2.0", "id": 1, "result": {}},
         {"jsonrpc": "2.0", "id": 2, "result": None},
     ),
-    "14 one piece of work in two protocols": _stream(
+    "14 one command in two protocols": _stream(
         "codex-app-server",
         _STARTED_UP,
         {"method": "codex/event/exec_command_begin", "params": {"id": "0", "conversationId": "t", "msg": _EXEC}},
@@ -228,10 +230,12 @@ SURPRISES: dict[str, Surprise] = {
     ),
     "17 a twin that is an object, a string, an array": _stream(
         "claude-transcript",
-        _said(assistant(*(use(name, "Bash", command=name) for name in "abc"))),
-        _said(user(tool_result("a", "1")), uuid="v", toolUseResult={"stdout": "1", "stderr": "", "interrupted": False}),
-        _said(user(tool_result("b", "no", is_error=True)), uuid="w", toolUseResult="Error: no"),
-        _said(user(tool_result("c", [text("2")])), uuid="x", toolUseResult=[text("2")]),
+        _transcribed(assistant(*(use(name, "Bash", command=name) for name in "abc"))),
+        _transcribed(
+            user(tool_result("a", "1")), uuid="v", toolUseResult={"stdout": "1", "stderr": "", "interrupted": False}
+        ),
+        _transcribed(user(tool_result("b", "no", is_error=True)), uuid="w", toolUseResult="Error: no"),
+        _transcribed(user(tool_result("c", [text("2")])), uuid="x", toolUseResult=[text("2")]),
     ),
     "18 result text by version": _stream(
         "codex-rollout",
@@ -257,7 +261,7 @@ SURPRISES: dict[str, Surprise] = {
         "codex-exec",
         _item("item_0", "command_execution", command="/bin/zsh -lc 'ls -a'", aggregated_output="", exit_code=0),
     ),
-    "20 a call and its result in one item, and kinds nobody knows": _stream(
+    "20 a call and its result in one item, and unknown kinds": _stream(
         "codex-exec",
         _item("item_0", "web_search", query="rust"),
         _item("item_1", "file_change", changes=[{"path": "a", "kind": "add"}], status="completed"),
@@ -265,7 +269,7 @@ SURPRISES: dict[str, Surprise] = {
         _item("item_3", "future_item", foo="bar"),
         {"type": "turn.rate_limited", "retry_after_ms": 5},
     ),
-    "21 snapshots, an aborted turn, a head told twice": _stream(
+    "21 snapshots, an aborted turn, a repeated head": _stream(
         "codex-rollout",
         _rollout("session_meta", id="t-1", cwd="/ws"),
         _rollout("session_meta", id="t-1", cwd="/ws"),
@@ -285,7 +289,7 @@ SURPRISES: dict[str, Surprise] = {
             content=[{"type": "content", "content": text("[object Object]")}],
         ),
     ),
-    "24 lines no model wrote": _stream(
+    "24 lines that no model wrote": _stream(
         "claude-transcript",
         _entry("assistant", message={"model": "<synthetic>", "content": [text("No response requested.")]}),
         _entry("user", "v", isMeta=True, message={"role": "user", "content": "<reminder>"}),
@@ -324,10 +328,10 @@ SURPRISES: dict[str, Surprise] = {
         _answer(content=[{"type": "thinking", "thinking": [text("Hm.")]}, text("4")]),
         _answer(content="5", reasoning="Add one."),
     ),
-    "27 an error in the place of an answer": _stream(
+    "27 an error instead of a completion": _stream(
         "openai-chat", {"error": {"message": "Failed to call a function.", "code": "tool_use_failed"}}
     ),
-    "28 an answer to several calls": _stream(
+    "28 a result for several calls": _stream(
         "openai-chat",
         {
             "model": "m",
@@ -345,8 +349,8 @@ SURPRISES: dict[str, Surprise] = {
     "not found: a result before its call": _print(
         init(), user(tool_result("a", "1")), assistant(use("a", "Bash", command="ls"))
     ),
-    "not found: an input that is no object": _print(
+    "not found: an input that is not an object": _print(
         init(), assistant({"type": "tool_use", "id": "a", "name": "Bash", "input": "ls"})
     ),
 }
-"""Number and name of the shape -> the stream; some shapes have two."""
+"""Number and name of the quirk -> its stream; some have several."""

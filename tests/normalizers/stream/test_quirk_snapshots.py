@@ -1,6 +1,6 @@
-"""What comes of every shape in `surprises.py`, as clients get it, one line per event; and where each line was counted.
+"""The events of every stream in `quirks.py` as clients get them, one line per event, and the classes of its lines.
 
-`test_surprises.py` and the tests of the dialects say what is behind them.
+`test_quirks.py` and the tests of the dialects explain the quirks.
 """
 
 import json
@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from tests.normalizers.stream.surprises import SURPRISES
+from tests.normalizers.stream.quirks import QUIRKS
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.stream.bounds import Produced
 from tooltap.normalizers.stream.contract import check_recording, read_recording
@@ -18,18 +18,18 @@ from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import Event
 
 COUNTED = 28
-"""Shapes counted in public recordings; those that were looked for and not found have no number."""
+"""Quirks counted in public recordings; those that were searched for and not found have no number."""
 STRING = 80
 ENVELOPE = frozenset({"v", "id", "stream", "ts", "session", "turn", "protocol", "provider", "dialect", "kind", "line"})
 
 
-def test_every_shape_has_a_stream() -> None:
-    assert {name.split()[0] for name in SURPRISES} == {*(f"{number:02}" for number in range(1, COUNTED + 1)), "not"}
+def test_every_quirk_has_a_stream() -> None:
+    assert {name.split()[0] for name in QUIRKS} == {*(f"{number:02}" for number in range(1, COUNTED + 1)), "not"}
 
 
-@pytest.mark.parametrize("name", SURPRISES)
-def test_a_surprise(name: str, snapshot: SnapshotAssertion) -> None:
-    dialect, data = SURPRISES[name]
+@pytest.mark.parametrize("name", QUIRKS)
+def test_quirk(name: str, snapshot: SnapshotAssertion) -> None:
+    dialect, data = QUIRKS[name]
     lines = read_recording(data)
     normalizer = StreamNormalizer(Context(stream="s"), dialect)
     outputs = [output for line in lines for output in normalizer.feed(line.data, line.t, line.direction)]
@@ -38,7 +38,7 @@ def test_a_surprise(name: str, snapshot: SnapshotAssertion) -> None:
 
     check_recording(dialect, lines)
     assert {
-        "events": [told(output.event) for output in outputs if isinstance(output, Produced)],
+        "events": [summary(output.event) for output in outputs if isinstance(output, Produced)],
         "lines": {
             "with events": statistics.with_events,
             "unparsed": statistics.unparsed,
@@ -48,8 +48,8 @@ def test_a_surprise(name: str, snapshot: SnapshotAssertion) -> None:
     } == snapshot
 
 
-def told(event: Event) -> str:
-    """Line, kind and what the event has of its own."""
+def summary(event: Event) -> str:
+    """Line, kind, and the fields that are not of the envelope."""
     fields = {key: value for key, value in msgspec.to_builtins(event).items() if key not in ENVELOPE}
     for side in ("input", "output"):
         if side in fields:

@@ -1,6 +1,6 @@
-"""Streams of agents that no dialect was written for, each written anew in the shape that is named beside it.
+"""Streams of agents that have no dialect, written by hand in the shape that the named source documents.
 
-What `auto` makes of each is in `test_strangers.py`.
+`test_unsupported.py` states what `auto` does with each.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-__all__ = ["STRANGERS", "Stranger"]
+__all__ = ["UNSUPPORTED", "UnsupportedAgent"]
 
 
-class Stranger(NamedTuple):
+class UnsupportedAgent(NamedTuple):
     agent: str
-    seen: str
-    """Where the shape is documented or tested by others."""
+    source: str
+    """Where the shape is documented, or tested by other projects."""
     lines: list[str]
 
 
@@ -26,7 +26,7 @@ def _sse(*values: dict[str, Any]) -> list[str]:
     return [f"data: {json.dumps(value)}" for value in values]
 
 
-def _said(role: str, *blocks: dict[str, Any], **more: Any) -> dict[str, Any]:
+def _message(role: str, *blocks: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"type": role, "message": {"role": role, "content": list(blocks), **more}}
 
 
@@ -34,15 +34,15 @@ def _text(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
-AMP = Stranger(
+AMP = UnsupportedAgent(
     "Amp, `amp -x --stream-json`",
     "the vendor's SDK (`amp-sdk` on PyPI, its README); captures in public tests of readers",
     _json(
         {"session_id": "T-019e47a8-5090-7538-9035-f2fde2685900"},
         {"type": "system", "subtype": "init", "cwd": "/ws", "tools": ["Bash", "create_file"], "mcp_servers": []},
-        {**_said("user", _text("List the files")), "parent_tool_use_id": None},
+        {**_message("user", _text("List the files")), "parent_tool_use_id": None},
         {
-            **_said(
+            **_message(
                 "assistant",
                 {"type": "tool_use", "id": "toolu_01", "name": "Bash", "input": {"cmd": "ls", "cwd": "/ws"}},
                 type="message",
@@ -52,10 +52,12 @@ AMP = Stranger(
             "parent_tool_use_id": None,
         },
         {
-            **_said("user", {"type": "tool_result", "tool_use_id": "toolu_01", "content": "a\nb\n", "is_error": False}),
+            **_message(
+                "user", {"type": "tool_result", "tool_use_id": "toolu_01", "content": "a\nb\n", "is_error": False}
+            ),
             "parent_tool_use_id": None,
         },
-        {**_said("assistant", _text("a and b"), type="message", stop_reason="end_turn"), "parent_tool_use_id": None},
+        {**_message("assistant", _text("a and b"), type="message", stop_reason="end_turn"), "parent_tool_use_id": None},
         {
             "type": "result",
             "subtype": "success",
@@ -67,7 +69,7 @@ AMP = Stranger(
     ),
 )
 
-AUGGIE = Stranger(
+AUGGIE = UnsupportedAgent(
     "Auggie 0.36, `auggie --print --output-format json`",
     "public tests of readers (0.32 and 0.36)",
     _json(
@@ -83,21 +85,21 @@ AUGGIE = Stranger(
     ),
 )
 
-TRAE = Stranger(
+TRAE = UnsupportedAgent(
     "Trae CLI, `--output-format stream-json`",
     "public tests of a reader, cut from a capture",
     _json(
         {"session_id": "t-1"},
         {"type": "system", "subtype": "init"},
         {"type": "stream_event", "delta": {"role": "assistant", "content": "2"}},
-        _said("assistant", _text("2")),
+        _message("assistant", _text("2")),
         {"type": "result", "subtype": "success", "result": "2", "is_error": False},
     ),
 )
 
-GROK = Stranger(
+GROK = UnsupportedAgent(
     "Grok CLI, `grok --prompt`",
-    "its `processPromptHeadless` (`src/index.ts`) and that of its forks: messages as the chat API takes them",
+    "its `processPromptHeadless` (`src/index.ts`) and that of its forks: messages in the shape of the chat API",
     _json(
         {},
         {"role": "user", "content": "List the files"},
@@ -113,9 +115,9 @@ GROK = Stranger(
     ),
 )
 
-DROID = Stranger(
+DROID = UnsupportedAgent(
     "Factory Droid, `droid exec -o stream-json`",
-    "the vendor's documentation, kept in tryemerge/vibe-factory: `tasks/1846-droid-research/`",
+    "the vendor's documentation, copied in tryemerge/vibe-factory: `tasks/1846-droid-research/`",
     _json(
         {"session_id": "abc", "timestamp": 1762517060816},
         {"type": "system", "subtype": "init", "cwd": "/repo", "tools": ["Read", "Execute"], "model": "m"},
@@ -133,7 +135,7 @@ DROID = Stranger(
     ),
 )
 
-GOOSE = Stranger(
+GOOSE = UnsupportedAgent(
     "Goose 1.51, `goose run --output-format stream-json`",
     "block/goose: `crates/goose-cli/src/session/mod.rs` (`StreamEvent`)",
     _json(
@@ -158,7 +160,7 @@ GOOSE = Stranger(
     ),
 )
 
-OPENHANDS = Stranger(
+OPENHANDS = UnsupportedAgent(
     "OpenHands 1, events of a conversation",
     "OpenHands/software-agent-sdk: the event classes; public tests of readers",
     _json(
@@ -183,7 +185,7 @@ OPENHANDS = Stranger(
     ),
 )
 
-KILO = Stranger(
+KILO = UnsupportedAgent(
     "Kilo Code CLI, `kilocode --auto --json`",
     "Kilo-Org/kilocode: `cli/src/ui/JsonRenderer.tsx`",
     _json(
@@ -194,8 +196,8 @@ KILO = Stranger(
     ),
 )
 
-LETTA = Stranger(
-    "Letta, messages as they are streamed",
+LETTA = UnsupportedAgent(
+    "Letta, streamed messages",
     "letta-ai/letta: the message classes of its API; public tests of readers",
     _sse(
         {"message_type": "reasoning_message", "id": "r", "reasoning": "hm"},
@@ -215,7 +217,7 @@ LETTA = Stranger(
     ),
 )
 
-AG_UI = Stranger(
+AG_UI = UnsupportedAgent(
     "agents behind the AG-UI protocol",
     "ag-ui-protocol/ag-ui: the event types; public captures",
     _sse(
@@ -227,7 +229,7 @@ AG_UI = Stranger(
     ),
 )
 
-AI_SDK = Stranger(
+AI_SDK = UnsupportedAgent(
     "agents behind the AI SDK, UI message stream",
     "vercel/ai: the stream protocol's documentation",
     _sse(
@@ -239,7 +241,7 @@ AI_SDK = Stranger(
     ),
 )
 
-ANTHROPIC = Stranger(
+ANTHROPIC = UnsupportedAgent(
     "Anthropic's Messages API, streamed, without an agent around it",
     "the vendor's API reference",
     _sse(
@@ -253,7 +255,7 @@ ANTHROPIC = Stranger(
     ),
 )
 
-OLLAMA = Stranger(
+OLLAMA = UnsupportedAgent(
     "Ollama's own chat API, streamed",
     "ollama/ollama: `docs/api.md`; attogram/ollama-bash-lib: `demos/`",
     _json(
@@ -269,8 +271,8 @@ OLLAMA = Stranger(
     ),
 )
 
-SWE_AGENT = Stranger(
-    "SWE-agent, its trajectory line by line",
+SWE_AGENT = UnsupportedAgent(
+    "SWE-agent, a trajectory with one step per line",
     "SWE-agent/SWE-agent: `docs/usage/trajectories.md`",
     _json(
         {},
@@ -286,7 +288,7 @@ SWE_AGENT = Stranger(
     ),
 )
 
-AIDER = Stranger(
+AIDER = UnsupportedAgent(
     "Aider, its chat history",
     "the vendor's documentation (chat history file, edit formats)",
     [
@@ -303,7 +305,7 @@ AIDER = Stranger(
     ],
 )
 
-AMAZON_Q = Stranger(
+AMAZON_Q = UnsupportedAgent(
     "Amazon Q Developer CLI, `q chat --no-interactive`",
     "the vendor's documentation and transcripts in public issues",
     [
@@ -313,7 +315,7 @@ AMAZON_Q = Stranger(
     ],
 )
 
-STRANGERS = {
+UNSUPPORTED = {
     "ag-ui": AG_UI,
     "ai-sdk": AI_SDK,
     "aider": AIDER,

@@ -1,9 +1,9 @@
-"""What `auto` answers to agents nobody wrote a dialect for: the nearest dialect if their lines fit it, else why not."""
+"""What `auto` does with agents that have no dialect: it picks one that their lines fit, else states why not."""
 
 import pytest
 
 from tests.normalizers.reading import outline
-from tests.normalizers.stream.strangers import STRANGERS
+from tests.normalizers.stream.unsupported import UNSUPPORTED
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.stream.contract import Line, check_survives, normalize
 from tooltap.normalizers.stream.normalizer import AUTO, StreamNormalizer
@@ -40,10 +40,10 @@ FITTING = {
         ["session", "turn started", "unparsed", "message assistant", "turn completed"],
     ),
 }
-"""Agent -> the dialect that is chosen, and what comes of its lines."""
+"""Agent -> the dialect that `auto` picks, and the outline of its events."""
 
 TEXT = {"aider": {"not-json", "truncated"}, "amazon-q": {"not-json"}}
-"""Agent that prints text -> the reasons its lines are unparsed for; a lone `{` may have been the start of an object."""
+"""Agent that prints text -> reasons for which its lines are unparsed; a lone `{` looks like the start of an object."""
 
 
 def read(agent: str) -> tuple[StreamNormalizer, list[Event]]:
@@ -54,19 +54,19 @@ def read(agent: str) -> tuple[StreamNormalizer, list[Event]]:
 
 
 def lines(agent: str) -> list[Line]:
-    return [Line(line.encode()) for line in STRANGERS[agent].lines]
+    return [Line(line.encode()) for line in UNSUPPORTED[agent].lines]
 
 
 @pytest.mark.parametrize("agent", FITTING)
-def test_lines_that_fit_a_dialect_are_read_by_it(agent: str) -> None:
+def test_fitting_lines_are_read(agent: str) -> None:
     normalizer, found = read(agent)
 
     assert (normalizer.dialect, outline(found)) == FITTING[agent]
     check_survives(FITTING[agent][0], lines(agent))
 
 
-@pytest.mark.parametrize("agent", sorted(STRANGERS.keys() - FITTING.keys()))
-def test_lines_that_fit_none_are_shown_with_the_reason(agent: str) -> None:
+@pytest.mark.parametrize("agent", sorted(UNSUPPORTED.keys() - FITTING.keys()))
+def test_other_lines_are_unparsed_with_reason(agent: str) -> None:
     normalizer, found = read(agent)
 
     assert normalizer.dialect is None
@@ -75,15 +75,15 @@ def test_lines_that_fit_none_are_shown_with_the_reason(agent: str) -> None:
     assert {(event.dialect, event.provider) for event in found} == {("unknown", "unknown")}
 
 
-@pytest.mark.parametrize("agent", STRANGERS)
-def test_a_publisher_names_the_agent_that_speaks_anothers_dialect(agent: str) -> None:
+@pytest.mark.parametrize("agent", UNSUPPORTED)
+def test_publisher_names_provider(agent: str) -> None:
     found = normalize(AUTO, lines(agent), Context(stream="s", provider=agent))
 
     assert {event.provider for event in found} == {agent}
 
 
-@pytest.mark.parametrize("agent", STRANGERS)
-def test_every_line_of_a_stranger_is_accounted_for(agent: str) -> None:
+@pytest.mark.parametrize("agent", UNSUPPORTED)
+def test_every_line_has_a_class(agent: str) -> None:
     normalizer = StreamNormalizer(Context(stream="s"))
     for line in lines(agent):
         normalizer.feed(line.data)

@@ -1,6 +1,6 @@
-"""Shapes that were met in streams of other people's projects, and break parsers written from documentation.
+"""Quirks of streams in public projects, which break parsers written from documentation.
 
-What the tests of a dialect or of the core prove from their own fixtures is not repeated here.
+The tests of the dialects and of the core prove more of them from their own fixtures.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from tooltap.protocol.events import Event, Message, Notice, SessionEvent, ToolRe
 TIME = "2026-01-01T00:00:00.000Z"
 
 
-def read(dialect: str, *made: dict[str, Any] | bytes) -> list[Event]:
-    """The events of lines made by hand, which keep the contract."""
-    lines = [Line(one if isinstance(one, bytes) else orjson.dumps(one)) for one in made]
+def read(dialect: str, *values: dict[str, Any] | bytes) -> list[Event]:
+    """The events of handmade lines, which must keep the contract."""
+    lines = [Line(one if isinstance(one, bytes) else orjson.dumps(one)) for one in values]
     found = normalize(dialect, lines, Context(stream="s"))
     if dialect != AUTO:
         check_recording(dialect, lines)
     return found
 
 
-def of_claude(*made: dict[str, Any]) -> list[dict[str, Any]]:
-    return [{"session_id": claude.SESSION, "parent_tool_use_id": None, **one} for one in made]
+def of_claude(*values: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"session_id": claude.SESSION, "parent_tool_use_id": None, **one} for one in values]
 
 
 def rollout(kind: str, **payload: Any) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def last(found: list[Event]) -> ToolResult:
 # -- framing ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_title_and_blank_lines_before_the_stream_do_not_hide_its_dialect() -> None:
+def test_title_before_stream_is_tolerated() -> None:
     thread = {"method": "thread/started", "params": {"thread": {"id": "t"}}}
     found = read(AUTO, b"# App-server events log", b"", orjson.dumps(thread) + b"\r")
 
@@ -88,7 +88,7 @@ def test_a_title_and_blank_lines_before_the_stream_do_not_hide_its_dialect() -> 
     assert claude.of(SessionEvent, found)[-1].session == "t"
 
 
-def test_a_byte_order_mark_and_carriage_returns_do_not_hide_a_dialect() -> None:
+def test_bom_and_crlf_are_tolerated() -> None:
     first, *rest = [orjson.dumps(one) + b"\r" for one in of_claude(claude.init(), claude.result())]
     found = read(AUTO, b"\xef\xbb\xbf" + first, *rest)
 
@@ -96,28 +96,28 @@ def test_a_byte_order_mark_and_carriage_returns_do_not_hide_a_dialect() -> None:
     assert {event.dialect for event in found} == {"claude-stream"}
 
 
-def test_blank_lines_between_messages_end_nothing() -> None:
+def test_blank_line_does_not_end_message() -> None:
     lines = [*acp.set_up(), acp.prompt(), acp.chunk("one "), Line(b""), acp.chunk("two")]
 
     assert acp.spoken(acp.read(*lines)) == [("user", "go"), ("assistant", "one two")]
 
 
 @pytest.mark.parametrize("size", [723_000, 2_780_000])
-def test_an_enormous_result_is_bounded_in_its_event_and_whole_beside_it(size: int) -> None:
+def test_enormous_result_goes_to_output_body(size: int) -> None:
     lines = of_claude(
         claude.init(),
         claude.assistant(claude.use("a", "Bash", command="x")),
         claude.user(claude.tool_result("a", "y" * size)),
     )
     normalizer = StreamNormalizer(Context(stream="s"), "claude-stream")
-    made = [output for line in lines for output in normalizer.feed(orjson.dumps(line))]
+    items = [output for line in lines for output in normalizer.feed(orjson.dumps(line))]
 
-    assert sum(len(output.data) for output in made if isinstance(output, OutputPiece)) == size
-    assert max(len(output.body) for output in made if isinstance(output, Produced)) < 100_000
+    assert sum(len(output.data) for output in items if isinstance(output, OutputPiece)) == size
+    assert max(len(output.body) for output in items if isinstance(output, Produced)) < 100_000
     assert len(normalizer.dump()) < 10_000
 
 
-def test_a_snapshot_of_untracked_files_is_counted_and_kept_nowhere() -> None:
+def test_ghost_snapshot_is_not_stored() -> None:
     files = [f"node_modules/{number}/index.js" for number in range(30_000)]
     snapshot = rollout("response_item", type="ghost_snapshot", ghost_commit={"preexisting_untracked_files": files})
     normalizer = StreamNormalizer(Context(stream="s"), "codex-rollout")
@@ -127,7 +127,7 @@ def test_a_snapshot_of_untracked_files_is_counted_and_kept_nowhere() -> None:
     assert len(normalizer.dump()) < 2_000
 
 
-def test_escapes_and_nul_in_a_result_stay_as_printed_and_broken_characters_are_replaced() -> None:
+def test_escapes_stay_and_broken_characters_are_replaced() -> None:
     lines = of_claude(
         claude.init(),
         claude.assistant(claude.use("a", "Bash", command="x"), claude.use("b", "Bash", command="y")),
@@ -143,7 +143,7 @@ def test_escapes_and_nul_in_a_result_stay_as_printed_and_broken_characters_are_r
 # -- identity and order -----------------------------------------------------------------------------------------------
 
 
-def test_ids_of_other_vendors_models_are_ids() -> None:
+def test_ids_of_other_vendors_are_accepted() -> None:
     found = claude.read(
         claude.init(),
         claude.assistant(claude.use("call_9f86d081884c", "Bash", command="a"), claude.use("7", "Read", file_path="b")),
@@ -157,7 +157,7 @@ def test_ids_of_other_vendors_models_are_ids() -> None:
     ]
 
 
-def test_a_transcript_that_begins_with_a_result_has_a_call_for_it() -> None:
+def test_transcript_may_begin_with_result() -> None:
     message = {"role": "user", "content": [claude.tool_result("toolu_9", "text")]}
     chain = {"parentUuid": "before", "isSidechain": False, "sessionId": claude.SESSION, "uuid": "u", "version": "2.1.0"}
     found = read("claude-transcript", {**chain, "type": "user", "message": message, "ts": TIME})
@@ -188,7 +188,7 @@ EARLY: list[tuple[str, list[dict[str, Any]]]] = [
 
 
 @pytest.mark.parametrize(("dialect", "lines"), EARLY, ids=[dialect for dialect, _ in EARLY])
-def test_a_result_that_comes_before_its_call_is_that_calls(dialect: str, lines: list[dict[str, Any]]) -> None:
+def test_result_before_its_call_is_matched(dialect: str, lines: list[dict[str, Any]]) -> None:
     found = read(dialect, *lines)
 
     assert calls(found) == [("c", "Unknown")]
@@ -198,7 +198,7 @@ def test_a_result_that_comes_before_its_call_is_that_calls(dialect: str, lines: 
     assert (update.call_id, update.name, update.input["command"]) == ("c", "Bash", "ls")
 
 
-def test_work_told_in_two_protocols_at_once_is_one_call() -> None:
+def test_command_in_two_protocols_is_one_call() -> None:
     """Older `codex app-server` prints `codex/event/…` beside `item/…`; the chunk is base64."""
     item = {"type": "commandExecution", "id": "c", "command": "ls", "status": "inProgress"}
 
@@ -206,19 +206,19 @@ def test_work_told_in_two_protocols_at_once_is_one_call() -> None:
         msg = {"type": kind, "call_id": "c", **keys}
         return {"method": f"codex/event/{kind}", "params": {"id": "0", "conversationId": "t", "msg": msg}}
 
-    def told(method: str, **keys: Any) -> dict[str, Any]:
+    def notification(method: str, **keys: Any) -> dict[str, Any]:
         return {"method": method, "params": {"threadId": "t", "turnId": "0", **keys}}
 
     found = read(
         "codex-app-server",
         {"method": "codex/event/mcp_startup_complete", "params": {"id": "", "msg": {"type": "mcp_startup_complete"}}},
-        told("turn/started", turn={"id": "0", "status": "inProgress"}),
+        notification("turn/started", turn={"id": "0", "status": "inProgress"}),
         core("exec_command_begin", command=["bash", "-lc", "ls"]),
-        told("item/started", item=item),
+        notification("item/started", item=item),
         core("exec_command_output_delta", chunk="eAo="),
-        told("item/commandExecution/outputDelta", itemId="c", delta="x\n"),
+        notification("item/commandExecution/outputDelta", itemId="c", delta="x\n"),
         core("exec_command_end", exit_code=0, aggregated_output="x\n"),
-        told("item/completed", item={**item, "status": "completed", "exitCode": 0, "aggregatedOutput": "x\n"}),
+        notification("item/completed", item={**item, "status": "completed", "exitCode": 0, "aggregatedOutput": "x\n"}),
     )
 
     assert calls(found) == [("c", "Bash")]
@@ -226,8 +226,8 @@ def test_work_told_in_two_protocols_at_once_is_one_call() -> None:
     assert (result.output["stdout"], result.output["exit_code"]) == ("x\n", 0)
 
 
-def test_bare_answers_of_a_one_sided_tap_are_answers_to_requests_that_were_not_seen() -> None:
-    """The agent's output alone: which request an answer belongs to is not in the file."""
+def test_responses_to_unseen_requests_are_skipped() -> None:
+    """The file holds only the agent's output, so it does not state which request a response belongs to."""
     lines = [acp.line(None, id=number, result=result) for number, result in enumerate([{}, None, {"more": 1}])]
 
     assert acp.statistics(*lines, acp.line(None, id=3, result={"stopReason": "end_turn"})).skipped == {"answer": 3}
@@ -238,7 +238,7 @@ def test_bare_answers_of_a_one_sided_tap_are_answers_to_requests_that_were_not_s
 
 
 @pytest.mark.parametrize("content", ["", None, []])
-def test_a_result_without_content_is_a_success(content: Any) -> None:
+def test_result_without_content_succeeds(content: Any) -> None:
     used, ended = claude.use("a", "Bash", command="true"), claude.tool_result("a", content)
     found = claude.read(claude.init(), claude.assistant(used), claude.user(ended))
 
@@ -246,14 +246,14 @@ def test_a_result_without_content_is_a_success(content: Any) -> None:
     assert "errorMessage" not in last(found).output
 
 
-def test_references_to_tools_are_the_answer_to_a_search_for_tools() -> None:
+def test_tool_references_are_search_output() -> None:
     blocks = [{"type": "tool_reference", "tool_name": name} for name in ("WebFetch", "mcp__notes__find")]
     used, ended = claude.use("a", "ToolSearch", query="web"), claude.tool_result("a", blocks)
 
     assert outputs(claude.read(claude.init(), claude.assistant(used), claude.user(ended))) == [{"content": blocks}]
 
 
-def test_a_command_is_the_same_whether_a_list_a_string_or_shell_quoted() -> None:
+def test_command_shapes_are_unified() -> None:
     found = read(
         "codex-rollout",
         prompt(),
@@ -268,7 +268,7 @@ def test_a_command_is_the_same_whether_a_list_a_string_or_shell_quoted() -> None
     assert {call.name for call in claude.calls(found)} == {"Bash"}
 
 
-def test_items_and_events_nobody_knows_are_shown_and_a_tool_call_is_one() -> None:
+def test_unknown_items_and_events_are_reported() -> None:
     found = read(
         "codex-exec",
         {"type": "thread.started", "thread_id": "t"},
@@ -283,7 +283,7 @@ def test_items_and_events_nobody_knows_are_shown_and_a_tool_call_is_one() -> Non
     assert [(event.level, event.code) for event in claude.of(Notice, found)] == [("warning", "rate-limit")]
 
 
-def test_a_rollout_may_say_who_it_is_twice_or_never() -> None:
+def test_session_meta_may_repeat_or_be_absent() -> None:
     meta = rollout("session_meta", id="t-1", cwd="/ws", cli_version="0.50.0")
     twice = read("codex-rollout", meta, meta, prompt())
 
@@ -294,7 +294,7 @@ def test_a_rollout_may_say_who_it_is_twice_or_never() -> None:
     assert {event.session for event in never} == {"s"}
 
 
-def test_an_aborted_turn_of_a_rollout_cancels_its_call() -> None:
+def test_aborted_turn_cancels_its_call() -> None:
     aborted = rollout("event_msg", type="turn_aborted", reason="interrupted")
     found = read("codex-rollout", prompt(), function("shell_command", "a", command="sleep 9"), aborted)
 
@@ -302,7 +302,7 @@ def test_an_aborted_turn_of_a_rollout_cancels_its_call() -> None:
     assert [(turn.state, turn.reason) for turn in claude.of(Turn, found)][-1] == ("cancelled", "interrupted")
 
 
-def test_a_call_may_have_an_empty_input_or_none() -> None:
+def test_input_may_be_empty_or_absent() -> None:
     found = claude.read(
         claude.init(),
         claude.assistant(
@@ -321,7 +321,7 @@ def test_a_call_may_have_an_empty_input_or_none() -> None:
 
 
 @pytest.mark.parametrize("given", [None, "ls", ["ls"], 3, True])
-def test_an_input_that_is_no_object_is_kept(given: Any) -> None:
+def test_non_object_input_is_kept(given: Any) -> None:
     used = {"type": "tool_use", "id": "a", "name": "Bash", "input": given}
     [call] = claude.calls(read("claude-stream", *of_claude(claude.init(), claude.assistant(used))))
 
@@ -329,24 +329,24 @@ def test_an_input_that_is_no_object_is_kept(given: Any) -> None:
     assert given is None or given in claude.answer(call.input).values()
 
 
-def test_an_error_that_names_an_object_is_shown_as_it_is() -> None:
+def test_object_object_error_is_kept() -> None:
     failed = acp.tool_update("a", status="failed", content=acp.content("[object Object]"))
     found = acp.read(*acp.set_up(), acp.prompt(), acp.tool("a", title="Fetch", kind="fetch"), failed)
 
     assert (last(found).status, last(found).output["errorMessage"]) == ("failed", "[object Object]")
 
 
-def test_what_the_harness_says_in_the_models_place_is_not_the_models() -> None:
-    said = claude.assistant(claude.text("No response requested."))
-    said["message"]["model"] = "<synthetic>"
-    found = claude.read(claude.init(), said)
+def test_synthetic_model_text_is_a_system_message() -> None:
+    line = claude.assistant(claude.text("No response requested."))
+    line["message"]["model"] = "<synthetic>"
+    found = claude.read(claude.init(), line)
 
     assert [(message.role, message.text) for message in claude.of(Message, found)] == [
         ("system", "No response requested.")
     ]
 
 
-def test_bare_messages_of_an_api_are_nobodys_stream() -> None:
+def test_bare_api_messages_have_no_dialect() -> None:
     found = read(
         AUTO,
         {"role": "user", "content": "go"},
@@ -357,7 +357,7 @@ def test_bare_messages_of_an_api_are_nobodys_stream() -> None:
     assert {(event.dialect, getattr(event, "reason", None)) for event in found} == {("unknown", "unknown-dialect")}
 
 
-def test_many_subagents_at_once_keep_their_calls_apart() -> None:
+def test_parallel_subagents_keep_calls_apart() -> None:
     parents = [f"toolu_task{number}" for number in range(20)]
     lines = [claude.init(), claude.assistant(*[claude.use(parent, "Task", prompt="p") for parent in parents])]
     for step in range(5):
@@ -376,7 +376,7 @@ def test_many_subagents_at_once_keep_their_calls_apart() -> None:
     assert {result.status for result in ended} == {"completed"}
 
 
-# -- servers that speak as OpenAI's does ------------------------------------------------------------------------------
+# -- OpenAI-compatible servers ----------------------------------------------------------------------------------------
 
 
 def streamed(finish: str | None, **delta: Any) -> dict[str, Any]:
@@ -385,7 +385,7 @@ def streamed(finish: str | None, **delta: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("none", [{"tool_calls": None}, {"tool_calls": []}, {}], ids=["null", "empty", "absent"])
-def test_an_answer_without_calls_has_none_however_that_is_said(none: dict[str, Any]) -> None:
+def test_null_empty_and_absent_calls_mean_none(none: dict[str, Any]) -> None:
     message = {"role": "assistant", "content": "4", "executed_tools": None, "reasoning_details": [], **none}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
     found = read("openai-chat", {"id": "c", "object": "chat.completion", "choices": [choice]})
@@ -396,14 +396,14 @@ def test_an_answer_without_calls_has_none_however_that_is_said(none: dict[str, A
     assert claude.of(Unparsed, found) == []
 
 
-def test_an_empty_reason_to_finish_finishes_nothing() -> None:
+def test_empty_finish_reason_is_ignored() -> None:
     found = read("openai-chat", streamed("", content="one "), streamed("", content="two"), streamed("stop"))
 
     assert [message.text for message in claude.of(Message, found)] == ["one two"]
     assert [turn.state for turn in claude.of(Turn, found)] == ["started", "completed"]
 
 
-def test_a_call_the_host_could_not_read_fails_the_turn_in_its_words() -> None:
+def test_tool_use_failed_error_fails_turn() -> None:
     error = {"message": "Failed to call a function.", "type": "invalid_request_error", "code": "tool_use_failed"}
     found = read("openai-chat", {"error": {**error, "failed_generation": "<function=look>"}})
 
