@@ -1,4 +1,4 @@
-"""Cline's stream, as its lines state it."""
+"""The `cline-json` dialect."""
 
 from typing import Any
 
@@ -32,8 +32,8 @@ def event(kind: str, **more: Any) -> dict[str, Any]:
     return {"ts": TS, "type": "agent_event", "event": {"type": kind, **more}}
 
 
-def text(piece: str, kind: str = "text", event_type: str = "content_start") -> dict[str, Any]:
-    return event(event_type, contentType=kind, **{kind: piece})
+def text(content: str, kind: str = "text", event_type: str = "content_start") -> dict[str, Any]:
+    return event(event_type, contentType=kind, **{kind: content})
 
 
 def tool(event_type: str, **more: Any) -> dict[str, Any]:
@@ -53,7 +53,7 @@ START = {
 # -- sessions, turns, messages ----------------------------------------------------------------------------------------
 
 
-def test_a_run_is_one_turn_that_ends_with_its_result() -> None:
+def test_run_is_one_turn() -> None:
     found = stream("shell-failing")
 
     assert outline(found) == [
@@ -89,14 +89,14 @@ def test_usage_of_steps_turn_and_session() -> None:
     ]
 
 
-def test_text_is_said_once() -> None:
+def test_text_is_emitted_once() -> None:
     assert said(stream("denied")) == [
         ("assistant", "I need to delete it."),
         ("assistant", "Understood, I will not delete the README."),
     ]
 
 
-def test_a_thought_comes_before_the_text_it_led_to_though_its_end_comes_after() -> None:
+def test_reasoning_precedes_its_text() -> None:
     found = stream("thinking")
 
     assert [one.text for one in found if isinstance(one, Reasoning | Message)][:2] == [
@@ -107,19 +107,19 @@ def test_a_thought_comes_before_the_text_it_led_to_though_its_end_comes_after() 
     assert len(of(Message, found)) == 3
 
 
-def test_text_that_goes_on_after_a_thought_is_told_in_pieces() -> None:
+def test_reasoning_splits_text() -> None:
     whole = text("One. Two.", event_type="content_end")
     found = read("cline-json", START, text("One. "), text("Hm.", "reasoning"), text("Two."), whole)
 
     assert [one.text for one in found if isinstance(one, Reasoning | Message)] == ["One. ", "Hm.", "Two."]
 
 
-def test_text_whose_end_never_comes_is_kept() -> None:
+def test_unfinished_text_is_kept() -> None:
     assert said(read("cline-json", START, text("Half"))) == [("assistant", "Half")]
     assert said(read("cline-json", START, text("Whole.", event_type="content_end"))) == [("assistant", "Whole.")]
 
 
-def test_an_api_error_fails_the_turn() -> None:
+def test_api_error_fails_turn() -> None:
     found = stream("api-error")
 
     assert [(one.level, one.code, one.text) for one in of(Notice, found)] == [
@@ -128,17 +128,17 @@ def test_an_api_error_fails_the_turn() -> None:
     assert turns(found)[-1] == ("t1", "failed", False)
 
 
-def test_a_run_without_its_result_ends_as_its_agent_said() -> None:
+def test_done_event_ends_run_without_result() -> None:
     found = read("cline-json", START, event("done", reason="aborted", text="", usage={}))
 
     assert turns(found) == [("t1", "started", False), ("t1", "cancelled", False)]
 
 
-def test_a_run_that_just_stops_is_cancelled() -> None:
+def test_run_without_end_is_cancelled() -> None:
     assert turns(read("cline-json", START))[-1] == ("t1", "cancelled", True)
 
 
-def test_errors_and_notices_on_the_way() -> None:
+def test_recoverable_errors_are_notices() -> None:
     failed = event("error", error={"message": "rate limited"}, recoverable=True)
     retried = event("notice", noticeType="recovery", message="Trying again", reason="api_error")
     found = read("cline-json", START, failed, retried)
@@ -152,7 +152,7 @@ def test_errors_and_notices_on_the_way() -> None:
 # -- calls ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_failed_command_has_both_its_streams_and_its_code() -> None:
+def test_failed_command_has_streams_and_exit_code() -> None:
     done = results(stream("shell-failing"))["run_commands"]
 
     assert (done.name, done.status, answer(done.output)) == (
@@ -167,7 +167,7 @@ def test_a_failed_command_has_both_its_streams_and_its_code() -> None:
     )
 
 
-def test_a_batch_of_commands_is_one_call() -> None:
+def test_batch_of_commands_is_one_call() -> None:
     found = stream("batches")
 
     ran = calls(found)["run_commands"].input
@@ -182,7 +182,7 @@ def test_a_batch_of_commands_is_one_call() -> None:
     }
 
 
-def test_one_failed_command_of_a_batch_fails_it() -> None:
+def test_failed_command_fails_batch() -> None:
     parts = [
         {"query": "a", "result": "fine\n", "success": True},
         {"query": "b", "result": "[Command exited with code 2]\n[stderr]\nno\n", "error": "code 2", "success": False},
@@ -195,7 +195,7 @@ def test_one_failed_command_of_a_batch_fails_it() -> None:
     assert "exit_code" not in done.output
 
 
-def test_several_files_are_read_in_one_call() -> None:
+def test_several_files_are_one_call() -> None:
     found = stream("batches")
 
     assert calls(found)["read_files"].input["file_paths"] == ["/tmp/ws/src/app.py", "/tmp/ws/src/util.py"]
@@ -209,14 +209,14 @@ def test_several_files_are_read_in_one_call() -> None:
     }
 
 
-def test_a_search_has_places() -> None:
+def test_search_has_positions() -> None:
     found = results(stream("batches"))["search_codebase"]
 
     assert (found.name, found.output["matches"][1]) == ("Grep", {"filePath": "src/app.py", "line": 4, "column": 5})
     assert found.output["text"].startswith("Found 3 results for pattern: greet")
 
 
-def test_one_editor_writes_and_edits() -> None:
+def test_editor_writes_and_edits() -> None:
     written = calls(stream("write"))["editor"]
     assert (written.name, written.input["content"]) == ("Write", "# Notes\n\n- first\n- second\n")
     edited = calls(stream("thinking"))["editor"]
@@ -230,21 +230,21 @@ def test_one_editor_writes_and_edits() -> None:
     )
 
 
-def test_a_missing_file_fails_in_clines_words() -> None:
+def test_missing_file_fails() -> None:
     done = results(stream("missing-file"))["read_files"]
 
     words = "Error reading file: ENOENT: no such file or directory, statx '/tmp/ws/src/missing.py'"
     assert (done.status, answer(done.output)) == ("failed", {"errorMessage": words})
 
 
-def test_a_call_that_is_not_allowed_is_denied() -> None:
+def test_disallowed_call_is_denied() -> None:
     done = results(stream("denied"))["run_commands"]
 
     assert (done.status, done.is_error) == ("denied", False)
     assert done.output["errorMessage"].startswith("Tool approval requires an interactive session")
 
 
-def test_a_picture_is_an_output() -> None:
+def test_picture_is_an_attachment() -> None:
     done = results(stream("image"))["read_files"]
 
     assert answer(done.output) == {"filePath": "/tmp/ws/logo.png", "message": "Successfully read image"}
@@ -252,7 +252,7 @@ def test_a_picture_is_an_output() -> None:
     assert [(one.mime_type, one.bytes) for one in done.attachments] == [("image/png", 70)]
 
 
-def test_what_a_command_prints_is_shown_as_it_comes_and_kept_if_it_is_broken_off() -> None:
+def test_interrupted_command_keeps_chunks() -> None:
     lines = [
         START,
         tool("content_start", input={"commands": ["x"]}),
@@ -271,7 +271,7 @@ def test_what_a_command_prints_is_shown_as_it_comes_and_kept_if_it_is_broken_off
     assert (done.status, answer(done.output)) == ("interrupted", {"stdout": "a\n", "stderr": "b\n"})
 
 
-def test_a_subagents_events_are_its_own() -> None:
+def test_subagent_calls_have_agent() -> None:
     child = {"agentId": "b", "parentAgentId": "a"}
     started = event("content_start", contentType="tool", toolCallId="k", toolName="run_commands", input={}, **child)
     found = read("cline-json", START, {**START, **child}, started)

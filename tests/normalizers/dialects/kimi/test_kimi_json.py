@@ -1,4 +1,4 @@
-"""Kimi CLI's stream, as its lines state it."""
+"""The `kimi-json` dialect."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from tooltap.protocol.events import Event, Message, Notice, Reasoning, ToolCall,
 
 RECORDED = "kimi-1.40.0"
 WRITTEN = "kimi-written"
-"""After `background/manager.py` and `ui/print/visualize.py` of MoonshotAI/kimi-cli."""
+"""Written by hand after `background/manager.py` and `ui/print/visualize.py` of MoonshotAI/kimi-cli."""
 
 
 def stream(name: str, version: str = RECORDED) -> list[Event]:
@@ -26,7 +26,7 @@ def result(content: Any) -> dict[str, Any]:
     return {"role": "tool", "content": content, "tool_call_id": "c"}
 
 
-def test_a_message_that_calls_nothing_ends_the_turn() -> None:
+def test_message_without_calls_ends_turn() -> None:
     found = stream("read")
 
     assert outline(found) == [
@@ -41,7 +41,7 @@ def test_a_message_that_calls_nothing_ends_the_turn() -> None:
     assert {(event.protocol, event.provider, event.session) for event in found} == {("kimi", "kimi", "s")}
 
 
-def test_a_file_is_read_without_its_line_numbers_and_the_programs_note() -> None:
+def test_read_file_has_no_line_numbers() -> None:
     found = stream("read")
 
     assert answer(calls(found)["ReadFile"].input)["file_path"] == "src/app.py"
@@ -51,7 +51,7 @@ def test_a_file_is_read_without_its_line_numbers_and_the_programs_note() -> None
     assert output["message"].startswith("15 lines read from file starting from line 1.")
 
 
-def test_the_exit_code_stands_in_the_programs_note() -> None:
+def test_exit_code_is_in_the_note() -> None:
     done = results(stream("shell-failing"))["Shell"]
 
     assert (done.name, done.status, done.is_error) == ("Bash", "failed", True)
@@ -62,7 +62,7 @@ def test_the_exit_code_stands_in_the_programs_note() -> None:
     }
 
 
-def test_a_command_that_succeeds_has_no_stated_exit_code() -> None:
+def test_successful_command_has_no_exit_code() -> None:
     done = results(stream("thinking"))["Shell"]
 
     assert (done.status, answer(done.output)) == (
@@ -71,7 +71,7 @@ def test_a_command_that_succeeds_has_no_stated_exit_code() -> None:
     )
 
 
-def test_an_interrupted_command_fails_and_the_plain_text_is_unparsed() -> None:
+def test_interrupted_command_fails() -> None:
     found = stream("interrupted")
 
     done = results(found)["Shell"]
@@ -80,7 +80,7 @@ def test_an_interrupted_command_fails_and_the_plain_text_is_unparsed() -> None:
     assert (noise.reason, noise.text, noise.line) == ("not-json", "Interrupted by user", 4)
 
 
-def test_thoughts_and_text_keep_their_order() -> None:
+def test_reasoning_and_text_keep_order() -> None:
     found = stream("thinking")
 
     assert [thought.text for thought in of(Reasoning, found)][1:] == [
@@ -94,7 +94,7 @@ def test_thoughts_and_text_keep_their_order() -> None:
     ]
 
 
-def test_a_replacement_is_an_edit_with_its_texts() -> None:
+def test_replacement_is_an_edit() -> None:
     edit = answer(calls(stream("thinking"))["StrReplaceFile"].input)
 
     assert (edit["file_path"], edit["old_string"], edit["new_string"]) == ("src/app.py", '"Hello, "', '"Good day, "')
@@ -108,7 +108,7 @@ def test_several_replacements_are_a_multi_edit() -> None:
     assert [(one["old_string"], one["new_string"]) for one in edit.input["edits"]] == [("1", "2"), ("3", "4")]
 
 
-def test_errors_are_the_programs_words() -> None:
+def test_error_messages_are_the_notes() -> None:
     found = stream("tool-errors")
 
     assert [(done.status, done.output["errorMessage"]) for done in of(ToolResult, found)] == [
@@ -117,7 +117,7 @@ def test_errors_are_the_programs_words() -> None:
     ]
 
 
-def test_mcp_tools_keep_their_bare_names_and_pictures_are_outputs() -> None:
+def test_mcp_tools_have_bare_names() -> None:
     found = stream("mcp-tools")
 
     assert [one.name for one in of(ToolCall, found)] == ["echo", "change_title", "fail", "picture"]
@@ -133,14 +133,14 @@ def test_mcp_tools_keep_their_bare_names_and_pictures_are_outputs() -> None:
     }
 
 
-def test_a_file_that_was_read_says_how_long_it_is() -> None:
+def test_read_file_has_total_lines() -> None:
     """In a note of the program: `15 lines read from file starting from line 1. Total lines in file: 15. …`"""
     file = results(stream("read"))["ReadFile"].output["file"]
 
     assert (file["startLine"], file["numLines"], file["totalLines"]) == (1, 15, 15)
 
 
-def test_the_to_do_list_is_written_whole_each_time() -> None:
+def test_todo_list_is_complete_each_time() -> None:
     written = [one.input["todos"] for one in of(ToolCall, stream("todo-list"))]
 
     assert [[todo["status"] for todo in todos] for todos in written] == [
@@ -151,14 +151,14 @@ def test_the_to_do_list_is_written_whole_each_time() -> None:
     assert written[0][0]["content"] == "Read the code"
 
 
-def test_a_subagent_is_a_task() -> None:
+def test_subagent_is_a_task() -> None:
     found = stream("subagent")
 
     assert (calls(found)["Agent"].name, calls(found)["Agent"].input["subagent_type"]) == ("Task", "coder")
     assert results(found)["Agent"].output["content"].endswith("[summary]\nAll done.")
 
 
-def test_a_rejected_call_is_denied() -> None:
+def test_rejected_call_is_denied() -> None:
     words = "The tool call is rejected by the user. Stop what you are doing."
     lines = call("Shell", '{"command": "rm x"}'), result(f"<system>ERROR: {words}</system>")
     (done,) = of(ToolResult, read("kimi-json", *lines))
@@ -166,7 +166,7 @@ def test_a_rejected_call_is_denied() -> None:
     assert (done.status, done.is_error, answer(done.output)) == ("denied", False, {"errorMessage": words})
 
 
-def test_the_word_and_the_reason_of_an_error_may_be_two_notes() -> None:
+def test_error_may_be_two_notes() -> None:
     notes = [{"type": "text", "text": f"<system>{note}</system>"} for note in ("ERROR", "It broke.")]
     (done,) = of(ToolResult, read("kimi-json", call("Glob"), result(notes)))
 
@@ -179,7 +179,7 @@ def test_broken_arguments_are_kept_as_text() -> None:
     assert answer(one.input) == {"arguments": '{"command": "ls'}
 
 
-def test_a_background_task_ends_with_its_notification() -> None:
+def test_notification_ends_background_task() -> None:
     found = stream("background", WRITTEN)
 
     first, last = of(ToolResult, found)
@@ -204,7 +204,7 @@ def test_other_notifications_are_notices() -> None:
     assert (notice.level, notice.code, notice.text) == ("warning", "x.y", "T: B")
 
 
-def test_a_side_question_and_its_answer_are_messages() -> None:
+def test_side_question_is_two_messages() -> None:
     found = read("kimi-json", {"id": "b", "question": "Why?"}, {"id": "b", "response": "Because."})
 
     assert said(found) == [("user", "Why?"), ("assistant", "Because.")]

@@ -1,4 +1,4 @@
-"""Pi's stream, as its lines state it."""
+"""The `pi-json` dialect."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def message(*content: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"type": "message_end", "message": {"role": "assistant", "content": list(content), **more}}
 
 
-def began(name: str, **arguments: Any) -> dict[str, Any]:
+def tool_start(name: str, **arguments: Any) -> dict[str, Any]:
     return {"type": "tool_execution_start", "toolCallId": "c", "toolName": name, "args": arguments}
 
 
@@ -57,14 +57,14 @@ def delta(text: str, kind: str = "text_delta", index: int = 0) -> dict[str, Any]
 
 
 def ended(text: str) -> ToolResult:
-    (done,) = of(ToolResult, read("pi-json", began("bash", command="x"), result(text, is_error=True)))
+    (done,) = of(ToolResult, read("pi-json", tool_start("bash", command="x"), result(text, is_error=True)))
     return done
 
 
 # -- sessions, turns, messages ----------------------------------------------------------------------------------------
 
 
-def test_a_run_is_one_turn_and_its_requests_are_steps() -> None:
+def test_run_is_one_turn_with_steps() -> None:
     found = stream("edit")
 
     assert outline(found) == [
@@ -95,7 +95,7 @@ def test_a_run_is_one_turn_and_its_requests_are_steps() -> None:
     assert {event.protocol for event in found} == {"pi"}
 
 
-def test_what_is_told_again_is_told_once() -> None:
+def test_repeated_results_are_emitted_once() -> None:
     found = stream("tool-errors")
 
     assert said(found) == [("user", "[[S24]] Make some tool errors."), ("assistant", "Errors seen.")]
@@ -104,14 +104,14 @@ def test_what_is_told_again_is_told_once() -> None:
     assert (stats.unparsed, stats.skipped["repeated"]) == (0, 2)
 
 
-def test_the_prompt_counts_what_came_from_the_cache() -> None:
+def test_input_tokens_include_cached_tokens() -> None:
     # {"input":300,"output":42,"cacheRead":900,"cacheWrite":0,"totalTokens":1242}
     (first, *_) = of(Usage, stream("image"))
 
     assert (first.scope, first.input_tokens, first.cache_read_tokens, first.output_tokens) == ("step", 1200, 900, 42)
 
 
-def test_deltas_are_dropped_for_the_whole_and_kept_where_it_never_comes() -> None:
+def test_deltas_are_kept_only_without_the_whole() -> None:
     whole = message({"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "Yes."}, responseId="r")
     found = read("pi-json", START, delta("H", "thinking_delta"), delta("Ye", index=1), whole, delta("And th"))
 
@@ -121,7 +121,7 @@ def test_deltas_are_dropped_for_the_whole_and_kept_where_it_never_comes() -> Non
     assert [(one.text, one.synthetic) for one in of(Message, found)] == [("Yes.", False), ("And th", True)]
 
 
-def test_an_api_error_fails_the_turn_in_the_providers_words() -> None:
+def test_api_error_fails_turn() -> None:
     failed = message(stopReason="error", errorMessage="400 bad request")
     found = read("pi-json", START, failed, {"type": "agent_end", "messages": [failed["message"]]})
 
@@ -131,10 +131,10 @@ def test_an_api_error_fails_the_turn_in_the_providers_words() -> None:
     assert turns(found)[-1] == ("t1", "failed", False)
 
 
-def test_a_run_that_will_be_tried_again_goes_on() -> None:
-    again = {"type": "auto_retry_start", "attempt": 1, "maxAttempts": 3, "delayMs": 2000, "errorMessage": "overloaded"}
+def test_retried_run_continues() -> None:
+    retry = {"type": "auto_retry_start", "attempt": 1, "maxAttempts": 3, "delayMs": 2000, "errorMessage": "overloaded"}
     end = {"type": "agent_end", "messages": [], "willRetry": True}
-    found = read("pi-json", START, end, again, START, {"type": "agent_end", "messages": []})
+    found = read("pi-json", START, end, retry, START, {"type": "agent_end", "messages": []})
 
     assert turns(found) == [("t1", "started", False), ("t1", "completed", False)]
     (notice,) = of(Notice, found)
@@ -142,7 +142,7 @@ def test_a_run_that_will_be_tried_again_goes_on() -> None:
     assert notice.data == {"attempt": 1, "maxAttempts": 3, "delayMs": 2000}
 
 
-def test_a_run_the_user_stops_is_cancelled_and_its_half_call_never_made() -> None:
+def test_aborted_run_drops_incomplete_call() -> None:
     half = {"type": "toolCall", "id": "c", "name": "bash", "arguments": {"command": "rm -r"}}
     stopped = message(half, stopReason="aborted")
     found = read("pi-json", START, stopped, {"type": "agent_end", "messages": [stopped["message"]]})
@@ -165,7 +165,7 @@ def test_compaction_is_a_notice() -> None:
 # -- calls ------------------------------------------------------------------------------------------------------------
 
 
-def test_parallel_calls_wait_until_each_begins() -> None:
+def test_parallel_calls_are_pending_until_started() -> None:
     found = stream("parallel")
 
     assert [(one.name, one.status) for one in of(ToolCall, found)] == [
@@ -177,7 +177,7 @@ def test_parallel_calls_wait_until_each_begins() -> None:
     assert answer(results(found)["bash"].output) == {"stdout": "done\n"}
 
 
-def test_an_edit_has_its_pieces_and_shows_its_diff() -> None:
+def test_edit_has_replacements_and_diff() -> None:
     found = stream("edit")
 
     edit = answer(calls(found)["edit"].input)
@@ -189,13 +189,13 @@ def test_an_edit_has_its_pieces_and_shows_its_diff() -> None:
     assert '+ 6     return "Howdy, " + name + "!"' in (done.display.text or "")
 
 
-def test_matches_are_told_without_the_space_that_pi_puts_before_them() -> None:
-    """`README.md:5: - greet people`; lines of context, which have none of the form, are in the text alone."""
+def test_grep_matches_have_no_leading_space() -> None:
+    """`README.md:5: - greet people`; context lines have another form, and are only in the text."""
     (found,) = [one for one in stream("search") if isinstance(one, ToolResult) and one.name == "Grep"]
     text = "a.py-3- before\na.py:4:     hit"
-    asked = {"type": "tool_execution_start", "toolCallId": "c", "toolName": "grep", "args": {"pattern": "hit"}}
-    told = {"type": "tool_execution_end", "toolCallId": "c", "toolName": "grep", "isError": False}
-    with_context = read("pi-json", asked, {**told, "result": {"content": [{"type": "text", "text": text}]}})
+    start = {"type": "tool_execution_start", "toolCallId": "c", "toolName": "grep", "args": {"pattern": "hit"}}
+    end = {"type": "tool_execution_end", "toolCallId": "c", "toolName": "grep", "isError": False}
+    with_context = read("pi-json", start, {**end, "result": {"content": [{"type": "text", "text": text}]}})
 
     assert [match["excerpt"] for match in found.output["matches"]] == [
         "- greet people",
@@ -209,7 +209,7 @@ def test_matches_are_told_without_the_space_that_pi_puts_before_them() -> None:
     }
 
 
-def test_searches_and_listings() -> None:
+def test_grep_ls_and_find() -> None:
     assert results(stream("search"))["grep"].output["matches"][1] == {
         "filePath": "src/app.py",
         "line": 4,
@@ -225,7 +225,7 @@ def test_searches_and_listings() -> None:
     )
 
 
-def test_a_picture_is_an_output() -> None:
+def test_picture_is_an_attachment() -> None:
     done = results(stream("image"))["read"]
 
     assert answer(done.output) == {"message": "Read image file [image/png]"}
@@ -233,7 +233,7 @@ def test_a_picture_is_an_output() -> None:
     assert [(one.mime_type, one.bytes) for one in done.attachments] == [("image/png", 70)]
 
 
-def test_a_failed_commands_exit_code_stands_below_what_it_printed() -> None:
+def test_exit_code_follows_output() -> None:
     done = ended("partial output\nboom\n\n\nCommand exited with code 3")
 
     assert (done.status, answer(done.output)) == (
@@ -244,7 +244,7 @@ def test_a_failed_commands_exit_code_stands_below_what_it_printed() -> None:
     assert answer(ended("Command exited with code 1").output)["exit_code"] == 1
 
 
-def test_other_ends_of_a_command() -> None:
+def test_aborted_timed_out_and_blocked_commands() -> None:
     assert (ended("x\n\nCommand aborted").status, ended("x\n\nCommand timed out after 5 seconds").status) == (
         "cancelled",
         "failed",
@@ -253,7 +253,7 @@ def test_other_ends_of_a_command() -> None:
     assert (blocked.status, answer(blocked.output)) == ("denied", {"errorMessage": "Tool execution was blocked"})
 
 
-def test_an_interrupted_command_has_printed_what_was_last_shown() -> None:
+def test_interrupted_command_keeps_last_output() -> None:
     done = results(stream("interrupted"))["bash"]
 
     assert (done.status, done.synthetic, answer(done.output)) == (
@@ -263,11 +263,11 @@ def test_an_interrupted_command_has_printed_what_was_last_shown() -> None:
     )
 
 
-def test_output_that_is_sent_again_and_again_is_shown_once() -> None:
+def test_repeated_output_becomes_new_chunks_only() -> None:
     assert chunks("a\n", "a\nb\n", "a\nb\n", "a\nb\nb\n") == [("a\n", 0), ("b\n", 2), ("b\n", 4)]
 
 
-def test_output_whose_beginning_is_left_out_goes_on_where_it_was() -> None:
+def test_output_without_its_head_continues() -> None:
     lines = [f"line {number:06}\n" for number in range(100)]
 
     assert chunks("".join(lines[:50]), "".join(lines[30:60])) == [
@@ -278,13 +278,13 @@ def test_output_whose_beginning_is_left_out_goes_on_where_it_was() -> None:
 
 def chunks(*outputs: str) -> list[tuple[str, int]]:
     normalizer = StreamNormalizer(Context(stream="s", partials=True), "pi-json")
-    lines = [Line(orjson.dumps(line)) for line in (began("bash", command="x"), *map(update, outputs))]
+    lines = [Line(orjson.dumps(line)) for line in (tool_start("bash", command="x"), *map(update, outputs))]
     found = [out.event for line in lines for out in normalizer.feed(line.data) if isinstance(out, Produced)]
     pieces = [event.chunk for event in found if isinstance(event, ToolUpdate) and event.chunk is not None]
     return [(piece.text, piece.offset) for piece in pieces]
 
 
-def test_a_result_whose_call_was_missed_has_a_name() -> None:
+def test_result_without_call_has_tool_name() -> None:
     found = read("pi-json", result("a\nb", name="ls"))
 
     assert [(one.name, one.synthetic) for one in of(ToolCall, found)] == [("LS", True)]

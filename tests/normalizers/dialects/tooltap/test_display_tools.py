@@ -1,4 +1,4 @@
-"""The `display-tools` dialect: what our own MCP server tells of its calls."""
+"""The `display-tools` dialect: what `tooltap mcp` reports about its calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def result(**more: Any) -> dict[str, Any]:
     return {**call(), "type": "display/result", "status": "completed", "text": "Displayed", **more}
 
 
-def test_every_call_is_told_and_what_became_of_it() -> None:
+def test_every_call_has_a_result() -> None:
     assert outline(EVENTS) == [
         "session",
         *(f"tool-call {FILE}", f"tool-result {FILE} completed"),
@@ -35,7 +35,7 @@ def test_every_call_is_told_and_what_became_of_it() -> None:
     ]
 
 
-def test_a_result_has_what_the_model_got_and_says_where_the_body_lies() -> None:
+def test_result_has_model_text_and_display() -> None:
     assert answer(RESULTS[0].output) == {"text": "Displayed app.py to the user (3 lines)"}
     assert RESULTS[0].display == Display(
         origin="provider",
@@ -50,7 +50,7 @@ def test_a_result_has_what_the_model_got_and_says_where_the_body_lies() -> None:
     assert [one.display is not None for one in RESULTS] == [True, True, False, False, True, True, True, False]
 
 
-def test_a_command_that_failed_is_failed_and_shown() -> None:
+def test_failed_command_is_displayed() -> None:
     failed = RESULTS[4]
 
     assert (failed.status, failed.is_error, failed.output["exit_code"]) == ("failed", True, 3)
@@ -58,38 +58,38 @@ def test_a_command_that_failed_is_failed_and_shown() -> None:
     assert failed.display.type == "command"
 
 
-def test_the_session_says_whose_tools_they_are() -> None:
+def test_session_title_names_client() -> None:
     [session] = of(SessionEvent, EVENTS)
 
     assert (session.state, session.cwd, session.title) == ("started", "/tmp/ws", "display tools of mcp 0.1.0")
 
 
-def test_an_agent_that_calls_again_under_the_same_id_begins_another_call() -> None:
+def test_reused_call_id_is_another_call() -> None:
     found = read("display-tools", call(), result(), result(), call(), result())
 
     assert outline(found) == [f"tool-call {IMAGE}", f"tool-result {IMAGE} completed"] * 2
     assert len({one.call_id for one in of(ToolCall, found)}) == 2
 
 
-def test_a_result_alone_has_a_call_made_up_for_it() -> None:
-    made_up, _ = read("display-tools", result())
+def test_result_without_call_gets_synthetic_call() -> None:
+    synthetic, _ = read("display-tools", result())
 
-    assert isinstance(made_up, ToolCall)
-    assert (made_up.name, made_up.synthetic) == (IMAGE, True)
+    assert isinstance(synthetic, ToolCall)
+    assert (synthetic.name, synthetic.synthetic) == (IMAGE, True)
 
 
-def test_what_is_not_one_of_its_records_is_unparsed() -> None:
-    odd = [
+def test_invalid_lines_are_unparsed() -> None:
+    invalid = [
         call(callId=7),
         call(tool=None),
         result(status="shown"),
         {"type": "display/other", "callId": "c", "tool": "t"},
     ]
 
-    assert outline(read("display-tools", *odd)) == ["unparsed"] * 4
+    assert outline(read("display-tools", *invalid)) == ["unparsed"] * 4
 
 
-def test_a_display_that_is_none_is_left_out() -> None:
+def test_invalid_display_is_dropped() -> None:
     [_, done] = read("display-tools", result(display={"outputId": 7}))
 
     assert isinstance(done, ToolResult)

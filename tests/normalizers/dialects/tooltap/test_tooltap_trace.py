@@ -1,4 +1,4 @@
-"""Our own traces: what was recorded can be replayed, stream by stream."""
+"""The `tooltap-trace` dialect: traces are replayed, stream by stream."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def run(*records: dict[str, Any] | bytes) -> tuple[list[Any], list[str]]:
 
 
 def comparable(event: Event, prefix: str) -> dict[str, Any]:
-    """What an event says, without its place and with the ids it has in its own stream."""
+    """An event without its position, and with the ids it has in its own stream."""
     value: dict[str, Any] = orjson.loads(encode(event))
     for key in ("id", "stream", "line", "replaces", "ts"):
         value.pop(key, None)
@@ -64,7 +64,7 @@ def comparable(event: Event, prefix: str) -> dict[str, Any]:
     return value
 
 
-def test_each_stream_of_a_trace_gives_the_events_it_gives_alone() -> None:
+def test_traced_stream_has_same_events_as_alone() -> None:
     trace = recorded("three-agents")
 
     for number, (stream, (dialect, provider, path)) in enumerate(SOURCES.items()):
@@ -76,7 +76,7 @@ def test_each_stream_of_a_trace_gives_the_events_it_gives_alone() -> None:
         ]
 
 
-def test_ids_are_the_traces_and_the_rest_the_traced_streams() -> None:
+def test_ids_are_of_the_trace() -> None:
     calls = [event for event in recorded("three-agents") if isinstance(event, ToolCall)]
 
     assert [(one.protocol, one.provider, one.dialect) for one in calls] == [
@@ -88,7 +88,7 @@ def test_ids_are_the_traces_and_the_rest_the_traced_streams() -> None:
     assert len({one.session for one in calls}) == 3
 
 
-def test_call_ids_are_led_by_the_stream_in_all_but_the_first() -> None:
+def test_call_ids_have_stream_prefix() -> None:
     events, _ = run(record(call("c1"), 1), record(call("c1"), 1, stream="b"), record(call("c2"), 2, stream="b"))
 
     assert [event.call_id for event in events if isinstance(event, ToolCall)] == ["c1", "b/c1", "b/c2"]
@@ -96,7 +96,7 @@ def test_call_ids_are_led_by_the_stream_in_all_but_the_first() -> None:
     assert len({event.id for event in events}) == len(events)
 
 
-def test_what_a_recorder_may_write_is_read() -> None:
+def test_recorder_oddities_are_read() -> None:
     events = recorded("recorder-oddities")
 
     unparsed = [(one.reason, one.line, one.bytes) for one in events if isinstance(one, Unparsed)]
@@ -108,20 +108,20 @@ def test_what_a_recorder_may_write_is_read() -> None:
     ]
 
 
-def test_a_record_without_a_dialect_is_recognised_by_its_line() -> None:
+def test_record_without_dialect_is_recognised() -> None:
     started = [event for event in recorded("recorder-oddities") if isinstance(event, SessionEvent)]
 
     assert [(one.line, one.dialect) for one in started] == [(2, "gemini-stream"), (14, "gemini-stream")]
 
 
-def test_a_line_recorded_twice_counts_once() -> None:
+def test_repeated_line_is_skipped() -> None:
     events, classes = run(record(prompt("a"), 1), record(prompt("b"), 2), record(prompt("b"), 2))
 
     assert [event.text for event in events if isinstance(event, Message)] == ["a", "b"]
     assert classes[-1] == "skipped.repeated"
 
 
-def test_a_stream_traced_again_ends_the_one_before() -> None:
+def test_restarted_stream_ends_previous_one() -> None:
     events, _ = run(record(prompt("a"), 1), record(call("c"), 2), record(prompt("a"), 1), record(call("c"), 2))
 
     calls = [(event.id, event.status) for event in events if isinstance(event, ToolResult)]
@@ -133,7 +133,7 @@ def mark(op: str, n: int, stream: str = "a", **keys: Any) -> dict[str, Any]:
     return {"v": 1, "stream": stream, "dialect": "gemini-stream", "n": n, "op": op, **keys}
 
 
-def test_what_the_publisher_lost_is_told_as_it_was() -> None:
+def test_lost_mark_is_replayed() -> None:
     lost = mark("lost", 3, lines=2, bytes=70, reason="spool full")
     events, classes = run(record(prompt("a"), 1), lost, lost, record(prompt("b"), 4))
 
@@ -143,7 +143,7 @@ def test_what_the_publisher_lost_is_told_as_it_was() -> None:
     assert classes == ["withEvents", "withEvents", "skipped.repeated", "withEvents"]
 
 
-def test_a_stream_that_ended_and_was_opened_again_goes_on() -> None:
+def test_closed_stream_may_continue() -> None:
     close = mark("close", 2, reason="end")
     events, classes = run(record(prompt("a"), 1), record(call("c"), 2), close, close, record(prompt("b"), 3))
 
@@ -153,20 +153,20 @@ def test_a_stream_that_ended_and_was_opened_again_goes_on() -> None:
     assert classes == ["withEvents"] * 3 + ["skipped.mark", "withEvents"]
 
 
-def test_marks_of_unknown_streams_say_nothing_and_damaged_ones_are_unparsed() -> None:
+def test_damaged_marks_are_unparsed() -> None:
     damaged = (mark("lost", 1, lines=2), mark("lost", 1), mark("open", 1))
 
     assert run(mark("close", 7), *damaged)[1] == ["skipped.mark", *["unparsed"] * 3]
 
 
-def test_a_torn_last_record_is_unparsed() -> None:
+def test_truncated_last_record_is_unparsed() -> None:
     events, classes = run(record(prompt("a"), 1), orjson.dumps(record(prompt("b"), 2))[:-40])
 
     assert classes == ["withEvents", "unparsed"]
     assert [event.reason for event in events if isinstance(event, Unparsed)] == ["truncated"]
 
 
-def test_two_records_torn_onto_one_line_are_both_read() -> None:
+def test_two_records_on_one_line_are_read() -> None:
     both = orjson.dumps(record(prompt("a"), 1)) + orjson.dumps(record(prompt("b"), 1, stream="b"))
 
     events, _ = run(both)
@@ -175,13 +175,13 @@ def test_two_records_torn_onto_one_line_are_both_read() -> None:
     assert len({event.id for event in events}) == len(events)
 
 
-def test_records_without_a_line_or_number_are_unparsed() -> None:
-    nothing = {"v": 1, "stream": "a", "dialect": "acp", "n": 1}
+def test_invalid_records_are_unparsed() -> None:
+    incomplete = {"v": 1, "stream": "a", "dialect": "acp", "n": 1}
 
-    assert run(nothing, {**nothing, "b64": "!"}, {**nothing, "n": "1", "line": "{}"})[1] == ["unparsed"] * 3
+    assert run(incomplete, {**incomplete, "b64": "!"}, {**incomplete, "n": "1", "line": "{}"})[1] == ["unparsed"] * 3
 
 
-def test_a_trace_of_a_trace_is_read() -> None:
+def test_nested_trace_is_read() -> None:
     inner = orjson.dumps(record(call("c"), 1)).decode()
 
     events, _ = run(record(inner, 1, dialect="tooltap-trace"), record(inner, 1, stream="b", dialect="tooltap-trace"))
@@ -190,7 +190,7 @@ def test_a_trace_of_a_trace_is_read() -> None:
     assert calls == [("c", "gemini-stream", "s:1:1"), ("b/c", "gemini-stream", "s:2:1")]
 
 
-def test_the_time_of_receipt_is_the_records() -> None:
+def test_receipt_time_is_of_the_record() -> None:
     line = '{"type":"message","timestamp":"never","role":"user","content":"hi"}'
 
     events, _ = run(record(line, 1, t=1795293851050))
@@ -198,7 +198,7 @@ def test_the_time_of_receipt_is_the_records() -> None:
     assert {event.ts for event in events if isinstance(event, Message)} == {1795293851050}
 
 
-def test_many_streams_are_held_within_the_budget_and_the_oldest_ended() -> None:
+def test_oldest_streams_end_beyond_budget() -> None:
     normalizer = StreamNormalizer(Context(stream="s"), "tooltap-trace")
     big = orjson.dumps(
         {"type": "message", "timestamp": "x", "role": "assistant", "content": "x" * 60_000, "delta": True}
@@ -213,7 +213,7 @@ def test_many_streams_are_held_within_the_budget_and_the_oldest_ended() -> None:
     assert {event.session for event in ended if isinstance(event, Message)} >= {"s0", "s100"}
 
 
-def test_what_the_client_sent_is_replayed_as_such() -> None:
+def test_direction_is_replayed() -> None:
     params = {"sessionId": "x", "prompt": [{"type": "text", "text": "go"}]}
     asked = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "session/prompt", "params": params}).decode()
     lines = [Line(orjson.dumps(record(asked, 1, dialect="acp", dir="in")))]

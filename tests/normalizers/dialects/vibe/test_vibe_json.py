@@ -1,4 +1,4 @@
-"""Mistral Vibe's stream, as its lines state it."""
+"""The `vibe-json` dialect."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def effect(status: str, state: dict[str, Any], name: str = "file_system.bash") -
 # -- sessions, turns, messages ----------------------------------------------------------------------------------------
 
 
-def test_a_turn_that_ends_with_what_the_model_said_is_complete() -> None:
+def test_turn_ending_with_model_text_is_completed() -> None:
     found = stream("read")
 
     assert outline(found) == [
@@ -59,11 +59,11 @@ def test_a_turn_that_ends_with_what_the_model_said_is_complete() -> None:
     assert [event.ts for event in found][:2] == [1795295021278, 1795295021278]
 
 
-def test_a_turn_that_ends_with_the_prompt_is_cancelled() -> None:
+def test_turn_ending_with_prompt_is_cancelled() -> None:
     assert [state for _, state, _ in turns(stream("api-error"))] == ["started", "cancelled"]
 
 
-def test_the_next_turn_ends_the_one_before() -> None:
+def test_next_turn_ends_previous_turn() -> None:
     found = read("vibe-json", message("a", "Go.", role="user"), message("b", "Done."), message("c", "More.", turn="u"))
 
     assert turns(found) == [
@@ -74,7 +74,7 @@ def test_the_next_turn_ends_the_one_before() -> None:
     ]
 
 
-def test_a_message_that_grows_is_told_once_and_whole() -> None:
+def test_growing_message_is_emitted_once() -> None:
     lines = [
         message("m", "Hel", "in_progress"),
         message("m", "Hello", "in_progress"),
@@ -86,7 +86,7 @@ def test_a_message_that_grows_is_told_once_and_whole() -> None:
     assert [(one.text, one.message_id, one.synthetic) for one in of(Message, found)] == [("Hello.", "m", False)]
 
 
-def test_a_message_that_never_ends_is_kept() -> None:
+def test_unfinished_message_is_kept() -> None:
     found = read("vibe-json", message("m", "Hel", "in_progress"), message("m", "Hello", "in_progress"))
 
     assert [(one.text, one.synthetic) for one in of(Message, found)] == [("Hello", True)]
@@ -95,7 +95,7 @@ def test_a_message_that_never_ends_is_kept() -> None:
 # -- calls ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_command_has_both_its_streams() -> None:
+def test_command_has_stdout_and_stderr() -> None:
     found = stream("shell")
 
     call, done = calls(found)["file_system.bash"], results(found)["file_system.bash"]
@@ -104,7 +104,7 @@ def test_a_command_has_both_its_streams() -> None:
     assert done.ts == 1795295042123
 
 
-def test_an_effect_that_comes_again_is_one_call() -> None:
+def test_repeated_effect_is_one_call() -> None:
     lines = [
         effect("in_progress", {"status": "pending"}),
         effect("in_progress", {"status": "running"}),
@@ -119,7 +119,7 @@ def test_an_effect_that_comes_again_is_one_call() -> None:
     assert [(one.status, one.output["stdout"]) for one in of(ToolResult, found)] == [("completed", "a")]
 
 
-def test_a_failed_commands_code_stands_in_its_error() -> None:
+def test_exit_code_is_in_the_error() -> None:
     words = "Command failed: 'x'\nReturn code: 3\nStderr: boom\nStdout: partial"
     state = {"status": "failed", "outputText": "", "error": {"message": words, "code": "tool_failed"}}
     (done,) = of(ToolResult, read("vibe-json", effect("completed", state)))
@@ -130,20 +130,20 @@ def test_a_failed_commands_code_stands_in_its_error() -> None:
     )
 
 
-def test_a_long_answer_is_the_note_where_it_was_saved() -> None:
+def test_long_output_is_replaced_by_a_note() -> None:
     note = '<system>The tool output is large.</system>\n<truncated-output>\n{\n  "returncode": 0,\n  "stdout": "a"'
     (done,) = of(ToolResult, read("vibe-json", effect("completed", {"status": "completed", "outputText": note})))
 
     assert answer(done.output) == {"message": note, "exit_code": 0}
 
 
-def test_a_cancelled_effect_is_cancelled() -> None:
+def test_cancelled_effect_is_cancelled() -> None:
     (done,) = of(ToolResult, read("vibe-json", effect("cancelled", {"status": "running"})))
 
     assert (done.status, done.synthetic) == ("cancelled", False)
 
 
-def test_files() -> None:
+def test_read_and_write() -> None:
     file = results(stream("read"))["file_system.read_file"].output["file"]
     assert (file["filePath"], file["startLine"], file["numLines"]) == ("/tmp/ws/src/app.py", 1, 15)
     assert file["content"].startswith("import sys\n\n\ndef greet(name):")
@@ -155,14 +155,14 @@ def test_files() -> None:
     }
 
 
-def test_a_replacement_has_its_pieces() -> None:
+def test_replacement_is_a_multi_edit() -> None:
     edit = calls(stream("edit"))["file_system.search_replace"]
 
     assert (edit.name, edit.input["file_path"]) == ("MultiEdit", "src/app.py")
     assert edit.input["edits"][0]["old_string"] == '    return "Hello, " + name + "!"'
 
 
-def test_searches_and_to_do_lists() -> None:
+def test_grep_and_todo_list() -> None:
     assert results(stream("search"))["grep"].output["matches"][0] == {
         "filePath": "src/app.py",
         "line": 4,
@@ -177,14 +177,14 @@ def test_searches_and_to_do_lists() -> None:
     assert [one.name for one in of(ToolResult, found)] == ["TodoWrite"] * 3
 
 
-def test_the_user_saw_a_line() -> None:
+def test_result_has_display_text() -> None:
     shown = results(stream("read"))["file_system.read_file"].display
 
     assert shown is not None
     assert (shown.origin, shown.text) == ("provider", "Read 15 lines from src/app.py")
 
 
-def test_a_missing_file_fails_in_the_tools_words() -> None:
+def test_missing_file_fails() -> None:
     done = results(stream("missing-file"))["file_system.read_file"]
 
     assert (done.status, answer(done.output)) == (
@@ -193,11 +193,11 @@ def test_a_missing_file_fails_in_the_tools_words() -> None:
     )
 
 
-def test_tools_of_vibes_own_keep_their_names() -> None:
+def test_vibe_tools_keep_their_names() -> None:
     assert [one.name for one in of(ToolCall, stream("tool-discovery"))] == ["search_tool_functions"]
 
 
-def test_a_permission_is_asked_before_the_entry_of_its_call() -> None:
+def test_permission_precedes_its_call() -> None:
     found = stream("denied")
 
     (call,) = of(ToolCall, found)
@@ -220,16 +220,19 @@ def test_a_permission_is_asked_before_the_entry_of_its_call() -> None:
     )
 
 
-def test_a_kind_of_entry_nobody_knows_is_unparsed() -> None:
+def test_unknown_entry_is_unparsed() -> None:
     stats = statistics("vibe-json", recording("vibe-json", "denied", "vibe-3.0.2"))
     assert (stats.unparsed, stats.skipped) == (0, {})
     assert outline(read("vibe-json", entry("x", "new"))) == ["unparsed"]
     assert said(stream("denied"))[0] == ("user", "[[S14]] Delete the README with rm.")
 
 
-def test_messages_as_versions_before_3_print_them_are_taken_for_nobody_elses() -> None:
-    """After `core/output_formatters.py` and `LLMMessage` in `core/types.py` of mistralai/mistral-vibe: chat messages
-    with every field, so that none is Kimi's. No recording of them is known."""
+def test_messages_before_3_0_are_not_recognised() -> None:
+    """They are chat messages with every field, and must not be taken for Kimi's.
+
+    No recording of them is known; these are written after `core/output_formatters.py` and `LLMMessage` in
+    `core/types.py` of mistralai/mistral-vibe.
+    """
     fields = ("tool_calls", "name", "tool_call_id", "reasoning_content", "message_id")
     blank: dict[str, Any] = {"injected": False, **dict.fromkeys(fields)}
     called = {"id": "c", "index": 0, "type": "function", "function": {"name": "bash", "arguments": "{}"}}
