@@ -14,7 +14,7 @@ from tests.daemon.web.browsing import Browser
 
 KEYS = ["after", "before", "limit", "session", "kind", "tool", "as", "partials", "view", "format", "offset", "length"]
 KEYS += ["unit", "id", "seq", "op", "outputId", "token", ""]
-PLACES = ["/api/events", "/api/events/", "/api/sessions", "/api/outputs/", "/api/stats", "/healthz", "/metrics", "/"]
+PLACES = ["/api/events", "/api/events/", "/api/sessions", "/api/outputs/", "/api/stats", "/healthz", "/metrics", "/x/"]
 
 values = (
     st.text(max_size=40) | st.integers().map(str) | st.sampled_from(["now", "start", "display", "json", "lines", "1"])
