@@ -55,7 +55,7 @@ class Tab:
         self.expected = ""
         """An error with this in it is none: what a test does to the page it says in the console."""
         self.requests: list[str] = []
-        self.page.on("console", self._said)
+        self.page.on("console", self._on_console)
         self.page.on("pageerror", lambda error: self._note(f"exception: {error}"))
         self.page.on("dialog", self._asked)
         self.page.on("popup", lambda popup: self._note(f"popup: {popup.url}"))
@@ -65,7 +65,7 @@ class Tab:
         if not self.expected or self.expected not in wrong:
             self.wrong.append(wrong)
 
-    def _said(self, message: ConsoleMessage) -> None:
+    def _on_console(self, message: ConsoleMessage) -> None:
         if message.type == "error":
             self._note(f"console: {message.text}")
 

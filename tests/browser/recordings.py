@@ -19,7 +19,7 @@ def lines(path: Path) -> list[bytes]:
     return path.read_bytes().splitlines()
 
 
-def said(text: str, number: int = 1, session: str = CLAUDE_SESSION) -> dict[str, Any]:
+def assistant_message(text: str, number: int = 1, session: str = CLAUDE_SESSION) -> dict[str, Any]:
     """Return a message of the assistant."""
     return _assistant({"type": "text", "text": text}, f"msg_{number}", session)
 

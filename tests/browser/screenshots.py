@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page
 
 from tests.browser.chromium import Tab, launched
 from tests.browser.pages import prefer
-from tests.browser.recordings import answered, called, said
+from tests.browser.recordings import answered, assistant_message, called
 from tests.browser.serving import Site
 from tests.cli.command import DEMO
 from tests.test_layout import ROOT
@@ -71,14 +71,14 @@ def play(site: Site) -> None:
         answered("c1", "Todos have been modified.", SESSION),
         called("Bash", {"command": "pytest -q"}, "c2", SESSION),
         answered("c2", f"Exit code 1\n{FAILED}", SESSION, is_error=True),
-        said("`greet` does not expect an **empty** name. I'll give it a default:", 1, SESSION),
+        assistant_message("`greet` does not expect an **empty** name. I'll give it a default:", 1, SESSION),
         called("Edit", EDIT, "c3", SESSION),
         answered("c3", "The file src/app.py has been updated.", SESSION),
         called("TodoWrite", todos(2), "c6", SESSION),
         answered("c6", "Todos have been modified.", SESSION),
         called("Bash", {"command": "pytest -q"}, "c4", SESSION),
         answered("c4", PASSED, SESSION),
-        said("All three tests pass now.", 2, SESSION),
+        assistant_message("All three tests pass now.", 2, SESSION),
         called("Task", {"description": "Look for other greetings", "prompt": "Find every greeting."}, "c5", SESSION),
     )
 

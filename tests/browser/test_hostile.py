@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.chromium import Tab
 from tests.browser.pages import prefer
-from tests.browser.recordings import answered, called, said
+from tests.browser.recordings import answered, assistant_message, called
 from tests.browser.serving import Site
 from tooltap.daemon.web.html.look import LEVELS
 from tooltap.protocol.tools import TOOLS
@@ -64,7 +64,7 @@ def publish(site: Site, stream: str) -> None:
     agent = site.publish(stream, "claude-stream")
     session = f"<img src=x onerror=alert(1)>\u202e{stream}"
     agent.write({"type": "system", "subtype": "init", "session_id": session, "model": HOSTILE, "cwd": HOSTILE})
-    agent.write(said(HOSTILE, 0, session))
+    agent.write(assistant_message(HOSTILE, 0, session))
     for number, (tool, types) in enumerate(TOOLS.items()):
         agent.write(called(tool, filled(types.input), f"call-{number}"))
         agent.write(answered(f"call-{number}", HOSTILE, tool_use_result=filled(types.result)))
@@ -126,8 +126,8 @@ def test_nothing_runs_when_live(site: Site, tab: Tab) -> None:
 
 def test_megabyte_in_one_line_is_a_card(site: Site, page: Page) -> None:
     agent = site.publish("megabytes", "claude-stream")
-    agent.write(said("word " * (MEGABYTE // 5), 1), called("Bash", {"command": "x" * MEGABYTE}, "long"))
-    agent.write(answered("long", "<b>" * (MEGABYTE // 3)), said("the end", 2))
+    agent.write(assistant_message("word " * (MEGABYTE // 5), 1), called("Bash", {"command": "x" * MEGABYTE}, "long"))
+    agent.write(answered("long", "<b>" * (MEGABYTE // 3)), assistant_message("the end", 2))
     agent.finish()
     site.enter(page, stream="megabytes")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from playwright.sync_api import Page, expect
 
 from tests.browser.chromium import Tab
-from tests.browser.recordings import CLAUDE, lines, said
+from tests.browser.recordings import CLAUDE, assistant_message, lines
 from tests.browser.serving import Publisher, Site
 
 LIVE = re.compile("Live")
@@ -93,16 +93,16 @@ def test_page_resumes_after_daemon_was_killed(tmp_path: Path, tab: Tab) -> None:
     state = tab.page.locator("#connection")
     with Site(tmp_path, *settings) as site:
         site.enter(tab.page)
-        site.publish("before", "claude-stream").write(said("said before", 1))
+        site.publish("before", "claude-stream").write(assistant_message("said before", 1))
         expect(messages).to_have_text(["said before"])
 
         site.kill()
         expect(state).to_have_attribute("data-state", AWAY)
         site.start()
         agent = site.publish("after", "claude-stream")
-        agent.write(said("said while nobody listened", 2))
+        agent.write(assistant_message("said while nobody listened", 2))
         expect(state).to_have_text(LIVE)
-        agent.write(said("said after", 3))
+        agent.write(assistant_message("said after", 3))
 
         three = ["said before", "said while nobody listened", "said after"]
         expect(messages).to_have_text(three)
@@ -115,7 +115,7 @@ def test_page_resumes_after_daemon_was_killed(tmp_path: Path, tab: Tab) -> None:
         expect(state).to_have_attribute("data-state", AWAY)
         site.start()
         much = site.publish("much", "claude-stream")
-        much.write(*(said(f"{number} " + "word " * 400, number) for number in range(100)))
+        much.write(*(assistant_message(f"{number} " + "word " * 400, number) for number in range(100)))
         much.finish()
         site.wait_for("old events deleted")
         tab.context.set_offline(False)

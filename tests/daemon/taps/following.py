@@ -67,7 +67,7 @@ class Follower(Lives):
         self.wait()
         self.start()
 
-    def told(self, until: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
+    def events_when(self, until: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
         """Return all events so far, once `until` holds for them."""
         with self.connect() as wire:
             wire.send("subscribe", after="start")
@@ -78,15 +78,15 @@ class Follower(Lives):
                     events.append(event)
         return events
 
-    def told_title(self, path: Path, title: str) -> list[dict[str, Any]]:
+    def events_after_title(self, path: Path, title: str) -> list[dict[str, Any]]:
         """Append a title to a session of Claude Code. Return all other events once the title is ingested."""
         append(path, [title_line(title)])
-        events = self.told(lambda events: any(event.get("title") == title for event in events))
+        events = self.events_when(lambda events: any(event.get("title") == title for event in events))
         return [event for event in events if event.get("title") != title]
 
-    def told_lines(self, path: Path, lines: list[bytes]) -> list[dict[str, Any]]:
+    def events_after_lines(self, path: Path, lines: list[bytes]) -> list[dict[str, Any]]:
         """Return all events once those of these first lines of a session of Claude Code are ingested."""
-        return self.told(lambda events: len(events) == len(expected(path, "claude-transcript", lines)))
+        return self.events_when(lambda events: len(events) == len(expected(path, "claude-transcript", lines)))
 
     def read(self, path: Path, lines: int) -> dict[str, Any]:
         """Return the statistics of a file's stream once this many lines have been read."""

@@ -142,7 +142,7 @@ def test_streamed_answer_is_recognized(client: Client) -> None:
     one, other = client.ask(user("Hi.")), client.ask(user("Hi."))
     client.answer(one, *pieces)
     client.answer(other, delta(content="Let me."))
-    told = {
+    answer = {
         "role": "assistant",
         "content": "Let me.",
         "tool_calls": [
@@ -150,7 +150,7 @@ def test_streamed_answer_is_recognized(client: Client) -> None:
         ],
     }
 
-    assert client.ask(user("Hi."), told, {"role": "tool", "tool_call_id": "call_1", "content": "a"}) is one
+    assert client.ask(user("Hi."), answer, {"role": "tool", "tool_call_id": "call_1", "content": "a"}) is one
     assert client.ask(user("Hi."), model("Let me."), user("Go.")) is other
 
 
@@ -195,11 +195,11 @@ def test_dialects_do_not_share_conversations(client: Client) -> None:
 def test_keys_are_bounded(tmp_path: Path) -> None:
     client = Client(tmp_path, most=2)
     first = client.exchange(user("Hi."), answer=model("0"))
-    said = [user("Hi."), model("0")]
+    history = [user("Hi."), model("0")]
     for number in range(KEYS):
-        said.append(user(f"{number}?"))
-        assert client.exchange(*said, answer=model(str(number))) is first
-        said.append(model(str(number)))
+        history.append(user(f"{number}?"))
+        assert client.exchange(*history, answer=model(str(number))) is first
+        history.append(model(str(number)))
     kept = len(client.conversations._by_key)
     for text in "ABC":
         client.exchange(user(text), answer=model("x"))

@@ -43,7 +43,7 @@ def drain(streams: Streams, directory: Path) -> Drain:
     return Drain(streams, SOCKET, directory)
 
 
-async def said(streams: Streams) -> list[Any]:
+async def texts_and_losses(streams: Streams) -> list[Any]:
     """Return the texts of messages, and (lines, reason) of losses."""
     return [
         one["text"] if one["kind"] == "message" else (one["data"]["lines"], one["data"]["reason"])
@@ -58,7 +58,7 @@ async def test_spool_is_taken_in_and_removed(tmp_path: Path) -> None:
         one = drain(streams, tmp_path / "spool")
         await one.run()
 
-        assert await said(streams) == [str(number) for number in range(1, 10)]
+        assert await texts_and_losses(streams) == [str(number) for number in range(1, 10)]
         assert {one["ts"] for one in await events(journal_of(streams))} == {1_700_000_000_000 + n for n in range(1, 10)}
         [stored] = await journal_of(streams).streams()
         assert (stored.stream, stored.state, stored.lines) == ("s", "ended", 9)
@@ -81,7 +81,7 @@ async def test_known_lines_are_not_taken_again(known: int, tmp_path: Path) -> No
         expected: list[Any] = [str(number) for number in range(1, max(known, 9) + 1)]
         if known == 0:  # it is another journal than the one that has the first three
             expected[:3] = [(3, "the daemon's journal was replaced")]
-        assert await said(streams) == expected
+        assert await texts_and_losses(streams) == expected
 
 
 async def test_torn_line_is_reported_lost(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ async def test_torn_line_is_reported_lost(tmp_path: Path) -> None:
     async with daemon(tmp_path / "journal.db") as streams:
         await drain(streams, tmp_path / "spool").run()
 
-        assert await said(streams) == ["1", "2", (1, "the publisher was killed in the middle of a line")]
+        assert await texts_and_losses(streams) == ["1", "2", (1, "the publisher was killed in the middle of a line")]
         [stored] = await journal_of(streams).streams()
         assert (stored.state, stored.lines, stored.statistics.skipped) == ("ended", 3, {"lost": 1})
 
@@ -100,7 +100,7 @@ async def test_loss_at_end_is_reported(tmp_path: Path) -> None:
     async with daemon(tmp_path / "journal.db") as streams:
         await drain(streams, tmp_path / "spool").run()
 
-        assert await said(streams) == ["1", "2", (5, "the spool is full")]
+        assert await texts_and_losses(streams) == ["1", "2", (5, "the spool is full")]
 
 
 async def test_second_drain_changes_nothing(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ async def test_foreign_spools_are_left_alone(tmp_path: Path) -> None:
         assert await journal_of(streams).streams() == []
         user.close()
         await drain(streams, tmp_path / "used").run()
-        assert await said(streams) == ["1", "2"]
+        assert await texts_and_losses(streams) == ["1", "2"]
 
 
 async def test_unknown_dialect_is_recognized(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ async def test_unknown_dialect_is_recognized(tmp_path: Path) -> None:
     async with daemon(tmp_path / "journal.db") as streams:
         await drain(streams, tmp_path / "spool").run()
 
-        assert await said(streams) == ["1", "2"]
+        assert await texts_and_losses(streams) == ["1", "2"]
 
 
 async def test_invalid_record_keeps_the_rest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -149,7 +149,7 @@ async def test_invalid_record_keeps_the_rest(tmp_path: Path, capsys: pytest.Capt
         await one.run()
         await one.run()
 
-        assert await said(streams) == ["1", "2"]
+        assert await texts_and_losses(streams) == ["1", "2"]
         assert len(spools(tmp_path / "spool")) == 1
     assert capsys.readouterr().out.count("line 3 of stream s did not come as a tapped line") == 1
 
@@ -164,4 +164,4 @@ async def test_losses_keep_their_place(tmp_path: Path) -> None:
     async with daemon(tmp_path / "journal.db") as streams:
         await drain(streams, tmp_path / "spool").run()
 
-        assert await said(streams) == ["1", (3, "the spool is full"), "5"]
+        assert await texts_and_losses(streams) == ["1", (3, "the spool is full"), "5"]

@@ -56,7 +56,7 @@ def test_files_of_every_agent_are_found(follower: Follower) -> None:
     (follower.chats.parent / "logs.json").write_text("{}\n")
     (follower.projects / "notes.txt").write_text("no session\n")
     follower.wait_stats(lambda stats: len(stats["perStream"]) == len(places) and not stats["following"]["waiting"])
-    events = follower.told(lambda events: len({event["stream"] for event in events}) == len(places))
+    events = follower.events_when(lambda events: len({event["stream"] for event in events}) == len(places))
 
     sessions = {(event["stream"].partition("~")[0], event["session"]) for event in events}
     assert sessions == {
@@ -73,11 +73,11 @@ def test_files_of_every_agent_are_found(follower: Follower) -> None:
 def test_growing_file_is_ingested_by_lines(follower: Follower) -> None:
     half = len(LINES[12]) // 2
     append(follower.session, [*LINES[:12], LINES[12][:half]])
-    first = follower.told_lines(follower.session, LINES[:12])
+    first = follower.events_after_lines(follower.session, LINES[:12])
     append(follower.session, [LINES[12][half:], *LINES[13:]])
 
     assert ids(first) == expected(follower.session, "claude-transcript", LINES[:12])
-    assert ids(follower.told_title(follower.session, "the end")) == expected(
+    assert ids(follower.events_after_title(follower.session, "the end")) == expected(
         follower.session, "claude-transcript", LINES
     )
     assert {event["session"] for event in first} == {CLAUDE_SESSION}
@@ -95,7 +95,7 @@ def test_restart_resumes(follower: Follower, end: Callable[[Follower], None]) ->
         follower.restart(lambda: end(follower))
         append(follower.session, LINES[number + 5 : number + 6])
 
-    assert ids(follower.told_title(follower.session, "the end")) == expectation
+    assert ids(follower.events_after_title(follower.session, "the end")) == expectation
     assert len(follower.stats()["perStream"]) == 1
 
 
@@ -106,7 +106,7 @@ def test_kill_during_commit_ingests_each_line_once(tmp_path: Path, point: str) -
     follower.start(f"{point}:3")
     follower.wait()
     with follower:
-        events = follower.told_title(follower.session, "the end")
+        events = follower.events_after_title(follower.session, "the end")
 
     assert ids(events) == expected(follower.session, "claude-transcript", LINES)
     assert follower.hits() == [point]
@@ -134,7 +134,7 @@ def test_repeated_kills_ingest_each_line_once(tmp_path: Path) -> None:
             rest[path] = rest[path][size:]
             if chance.random() < 0.3:
                 follower.restart(follower.kill)
-        events = follower.told(lambda events: len(events) >= sum(map(len, wanted.values())))
+        events = follower.events_when(lambda events: len(events) >= sum(map(len, wanted.values())))
 
     assert len(follower.died) >= 6
     for path, of_file in wanted.items():
@@ -150,7 +150,7 @@ def test_last_line_without_newline_is_ingested(tmp_path: Path) -> None:
         lines = follower.stats()["perStream"][0]["lines"]
         append(follower.session, [b"\n"])
         follower.restart(follower.kill)
-        events = follower.told_title(follower.session, "the end")
+        events = follower.events_after_title(follower.session, "the end")
 
     assert lines == len(LINES)
     assert ids(events)[: len(expected(follower.session, "claude-transcript", LINES))] == expected(
@@ -163,7 +163,7 @@ def test_replaced_file_is_a_new_stream(follower: Follower) -> None:
     path = follower.rollouts / "rollout-a.jsonl"
     old, new = lines_of(CODEX), lines_of(CODEX.parent / "picture.jsonl")
     append(path, old[:5])
-    follower.told(lambda events: bool(events))
+    follower.events_when(lambda events: bool(events))
     with path.open("ab") as file:
         path.rename(path.with_suffix(".jsonl.1"))
         file.write(b"".join(old[5:]))
@@ -172,7 +172,7 @@ def test_replaced_file_is_a_new_stream(follower: Follower) -> None:
         *events_of(recording_id(str(path)), "codex-rollout", old, "01a1ffd9-ba6f-7181-86d4-0540301f722d"),
         *(new_ids := events_of("?", "codex-rollout", new, "01a1ffd9-a3ea-79f1-ac96-1f2b84218d36")),
     ]
-    events = follower.told(lambda events: len(events) == len(wanted))
+    events = follower.events_when(lambda events: len(events) == len(wanted))
     streams = [*dict.fromkeys(event["stream"] for event in events)]
 
     assert streams[0] == recording_id(str(path))
@@ -183,21 +183,21 @@ def test_replaced_file_is_a_new_stream(follower: Follower) -> None:
 def test_truncated_file_emits_only_newer_events(follower: Follower) -> None:
     """Events up to the time of the last ingested one are left out."""
     append(follower.session, LINES)
-    before = follower.told_lines(follower.session, LINES)
+    before = follower.events_after_lines(follower.session, LINES)
     follower.session.write_bytes(b"".join(LINES[:10]))
-    after = follower.told_title(follower.session, "the end")
+    after = follower.events_after_title(follower.session, "the end")
 
     assert ids(after) == ids(before)
 
 
 def test_deleted_file_may_come_back(follower: Follower) -> None:
     append(follower.session, LINES[:8])
-    follower.told_lines(follower.session, LINES[:8])
+    follower.events_after_lines(follower.session, LINES[:8])
     follower.session.unlink()
     follower.wait_stats(lambda stats: stats["following"]["files"] == 0)
     append(follower.session, LINES)
 
-    assert ids(follower.told_title(follower.session, "the end")) == expected(
+    assert ids(follower.events_after_title(follower.session, "the end")) == expected(
         follower.session, "claude-transcript", LINES
     )
 
@@ -228,7 +228,7 @@ def test_other_publisher_may_send_the_file(follower: Follower) -> None:
         wire.until("done")
 
     assert (
-        ids(follower.told_title(follower.session, "the end"))[-1]
+        ids(follower.events_after_title(follower.session, "the end"))[-1]
         == expected(follower.session, "claude-transcript", LINES)[-1]
     )
     assert [(one["lines"], one["kinds"]["tool-call"]) for one in follower.stats()["perStream"]] == [(len(LINES) + 1, 1)]

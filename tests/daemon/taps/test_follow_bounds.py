@@ -105,16 +105,16 @@ def test_known_files_are_not_opened_after_restart(projects: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("backfill", "told"), [("all", ["1", "40", "400"]), ("36h", ["1"]), ("2d", ["1", "40"]), ("none", [])]
+    ("backfill", "ingested"), [("all", ["1", "40", "400"]), ("36h", ["1"]), ("2d", ["1", "40"]), ("none", [])]
 )
-def test_backfill_uses_time_of_last_change(backfill: str, told: list[str], projects: Path, tmp_path: Path) -> None:
+def test_backfill_uses_time_of_last_change(backfill: str, ingested: list[str], projects: Path, tmp_path: Path) -> None:
     for hours in (1, 40, 400):
         append(projects / f"{hours}.jsonl", [LINES[2]])
         make_old(projects / f"{hours}.jsonl", hours * 3600)
     with following(tmp_path, backfill=backfill) as daemon:
         stats = wait(daemon, at_rest(3))
 
-    assert sorted(one["stream"].partition("~")[0] for one in stats["perStream"]) == told
+    assert sorted(one["stream"].partition("~")[0] for one in stats["perStream"]) == ingested
 
 
 def test_without_backfill_only_new_events_are_ingested(projects: Path, tmp_path: Path) -> None:

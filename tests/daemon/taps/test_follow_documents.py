@@ -27,7 +27,7 @@ def document(messages: int) -> bytes:
     return json.dumps({**CHAT, "messages": CHAT["messages"][:messages]}, indent=2).encode()
 
 
-def said(events: Iterable[dict[str, Any]]) -> list[tuple[str, str]]:
+def contents(events: Iterable[dict[str, Any]]) -> list[tuple[str, str]]:
     """Return the texts, calls and results of a chat."""
     keys = {"message": "text", "tool-call": "callId", "tool-result": "callId"}
     return [(event["kind"], event[keys[event["kind"]]]) for event in events if event["kind"] in keys]
@@ -38,7 +38,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str]]:
     """Return the content of the whole chat, ingested at once."""
     with Follower(tmp_path_factory.mktemp("whole")) as follower:
         save(follower.chats / "session-1.json", MESSAGES)
-        return said(follower.told(lambda events: any(event["kind"] == "tool-result" for event in events)))
+        return contents(follower.events_when(lambda events: any(event["kind"] == "tool-result" for event in events)))
 
 
 def chat(follower: Follower) -> Path:
@@ -51,11 +51,11 @@ def test_rewritten_document_emits_events_once(tmp_path: Path, whole: list[tuple[
         for messages in range(1, MESSAGES + 1):
             save(path, messages)
             follower.read(path, messages)
-        told = follower.told(lambda events: len(said(events)) >= len(whole))
+        events = follower.events_when(lambda events: len(contents(events)) >= len(whole))
 
-    assert said(told) == whole
+    assert contents(events) == whole
     assert len(whole) == len(set(whole))
-    assert {event["session"] for event in told} == {CHAT["sessionId"]}
+    assert {event["session"] for event in events} == {CHAT["sessionId"]}
 
 
 def test_restart_between_versions(tmp_path: Path, whole: list[tuple[str, str]]) -> None:
@@ -67,9 +67,9 @@ def test_restart_between_versions(tmp_path: Path, whole: list[tuple[str, str]]) 
             follower.read(path, messages)
         follower.restart(follower.stop)
         follower.wait_stats(lambda stats: not stats["following"]["waiting"])
-        told = follower.told(lambda events: len(said(events)) >= len(whole))
+        events = follower.events_when(lambda events: len(contents(events)) >= len(whole))
 
-    assert said(told) == whole
+    assert contents(events) == whole
 
 
 def test_incomplete_document_waits(tmp_path: Path, whole: list[tuple[str, str]]) -> None:
@@ -82,9 +82,9 @@ def test_incomplete_document_waits(tmp_path: Path, whole: list[tuple[str, str]])
         save(path, 1)
         save(path, MESSAGES)
         follower.read(path, 2)
-        told = follower.told(lambda events: len(said(events)) >= len(whole))
+        events = follower.events_when(lambda events: len(contents(events)) >= len(whole))
 
-    assert said(told) == whole
+    assert contents(events) == whole
 
 
 def test_too_long_document_is_unparsed(tmp_path: Path) -> None:
@@ -94,9 +94,9 @@ def test_too_long_document_is_unparsed(tmp_path: Path) -> None:
         save(chat(follower), 1)
         follower.read(chat(follower), 1)
         save(chat(follower), MESSAGES)
-        told = follower.told(lambda events: any(event["kind"] == "unparsed" for event in events))
+        events = follower.events_when(lambda events: any(event["kind"] == "unparsed" for event in events))
 
-    assert [event["reason"] for event in told if event["kind"] == "unparsed"] == ["too-long"]
+    assert [event["reason"] for event in events if event["kind"] == "unparsed"] == ["too-long"]
 
 
 def test_document_stream_has_a_line_per_version(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_document_stream_has_a_line_per_version(tmp_path: Path) -> None:
         path = chat(follower)
         save(path, MESSAGES)
         wanted = events_of(recording_id(str(path)), "gemini-chat", [document(MESSAGES)], CHAT["sessionId"])
-        told = follower.told(lambda events: len(events) == len(wanted))
+        events = follower.events_when(lambda events: len(events) == len(wanted))
 
-    assert [event["id"] for event in told] == wanted
+    assert [event["id"] for event in events] == wanted
     assert orjson.loads(document(MESSAGES)) == CHAT

@@ -43,11 +43,11 @@ def test_run_covers_its_file(tmp_path: Path) -> None:
         left_out = follower.read(follower.session, len(LINES))
         follower.restart(follower.kill)
         append(follower.session, [last, prompt_line("Long after", 60)])
-        told = follower.told(lambda events: bool(prompts_from_file(events)))
+        events = follower.events_when(lambda events: bool(prompts_from_file(events)))
 
     assert (left_out["events"], left_out["skipped"]["told-elsewhere"]) == (0, 5)
-    assert prompts_from_file(told) == ["Long after"]
-    assert "parser-reset" not in {event.get("code") for event in told}  # rebuilt, with what was left out
+    assert prompts_from_file(events) == ["Long after"]
+    assert "parser-reset" not in {event.get("code") for event in events}  # rebuilt, with what was left out
 
 
 def test_tapped_agent_with_file_is_ingested_once(tmp_path: Path) -> None:
@@ -58,26 +58,26 @@ def test_tapped_agent_with_file_is_ingested_once(tmp_path: Path) -> None:
         keep = f"""sed 's/"timestamp":"[^"]*"/"timestamp":"'{now}'"/' {CLAUDE} >> {follower.session}"""
         run = tooltap("run", "--socket", follower.settings["socket"], "--", "sh", "-c", f"cat {PRINTED}; {keep}")
         followed = follower.read(follower.session, len(LINES))
-        told = follower.told(lambda events: any(event["kind"] == "tool-result" for event in events))
+        events = follower.events_when(lambda events: any(event["kind"] == "tool-result" for event in events))
 
     assert (run.returncode, run.stdout) == (0, PRINTED.read_bytes())
     assert (followed["events"], followed["skipped"]["told-elsewhere"]) == (0, 5)
-    assert {event["stream"].partition("-")[0] for event in told} == {"run"}
+    assert {event["stream"].partition("-")[0] for event in events} == {"run"}
 
 
 def test_run_takes_over_followed_session(tmp_path: Path) -> None:
     with Follower(tmp_path) as follower, follower.connect() as wire:
         append(follower.session, [prompt_line("Before", -60)])
-        follower.told(lambda events: prompts_from_file(events) == ["Before"])
+        follower.events_when(lambda events: prompts_from_file(events) == ["Before"])
         publish(wire, "run-1", PRINT)
         append(follower.session, [prompt_line("During", 0)])
         follower.read(follower.session, 2)
         wire.send("end")
         wire.until("done")
         append(follower.session, [prompt_line("After", 60)])
-        told = follower.told(lambda events: len(prompts_from_file(events)) == 2)
+        events = follower.events_when(lambda events: len(prompts_from_file(events)) == 2)
 
-    assert prompts_from_file(told) == ["Before", "After"]
+    assert prompts_from_file(events) == ["Before", "After"]
 
 
 def test_earlier_run_is_not_ingested_again(tmp_path: Path) -> None:
@@ -93,9 +93,9 @@ def test_earlier_run_is_not_ingested_again(tmp_path: Path) -> None:
         follower.settings["follow"]["agents"] = agents
         follower.restart(follower.stop)
         follower.read(follower.session, len(LINES) + 1)
-        told = follower.told(lambda events: bool(prompts_from_file(events)))
+        events = follower.events_when(lambda events: bool(prompts_from_file(events)))
 
-    assert prompts_from_file(told) == ["Before"]
+    assert prompts_from_file(events) == ["Before"]
 
 
 def test_file_waits_for_suspended_publisher(tmp_path: Path) -> None:
@@ -106,10 +106,10 @@ def test_file_waits_for_suspended_publisher(tmp_path: Path) -> None:
         with follower.connect() as wire:
             publish(wire, "run-1", PRINT)
         append(follower.session, [prompt_line("After", 60)])
-        told = follower.told(lambda events: bool(prompts_from_file(events)))
+        events = follower.events_when(lambda events: bool(prompts_from_file(events)))
 
-    last_of_run = max(event["seq"] for event in told if event["stream"] == "run-1")
-    assert last_of_run < min(event["seq"] for event in told if event["stream"] != "run-1")
+    last_of_run = max(event["seq"] for event in events if event["stream"] == "run-1")
+    assert last_of_run < min(event["seq"] for event in events if event["stream"] != "run-1")
 
 
 def test_new_file_waits_for_a_run(tmp_path: Path) -> None:
@@ -147,6 +147,6 @@ def test_only_streams_of_the_session_cover(tmp_path: Path) -> None:
     with Follower(tmp_path) as follower, follower.connect() as wire:
         publish(wire, "run-1", [line.replace(CLAUDE_SESSION.encode(), b"another") for line in PRINT])
         append(follower.session, [prompt_line("Here", 0)])
-        told = follower.told(lambda events: bool(prompts_from_file(events)))
+        events = follower.events_when(lambda events: bool(prompts_from_file(events)))
 
-    assert prompts_from_file(told) == ["Here"]
+    assert prompts_from_file(events) == ["Here"]

@@ -21,7 +21,7 @@ PLACE = "/api/outputs/s%2Fa:1:o0"
 
 
 @pytest.fixture(scope="module")
-def kept(common: tuple[Running, Browser]) -> Browser:
+def stored(common: tuple[Running, Browser]) -> Browser:
     """A browser of a daemon that has the body."""
     daemon, browser = common
     keep(daemon, BODY)
@@ -32,14 +32,14 @@ def keep(daemon: Running, data: bytes, mime_type: str = "application/x-test") ->
     daemon.commit(commit(OutputPiece("s/a:1:o0", 0, data, mime_type), message("m", "s/a"), stream="s/a"))
 
 
-def test_whole_body_has_its_type(kept: Browser) -> None:
-    answer = kept.get(PLACE)
+def test_whole_body_has_its_type(stored: Browser) -> None:
+    answer = stored.get(PLACE)
 
     assert (answer.status, answer.body) == (200, BODY)
     assert answer.headers["content-type"] == "application/x-test"
     assert answer.headers["content-length"] == "1024"
     assert answer.headers["accept-ranges"] == "bytes"
-    assert kept.get("/api/outputs/s/a:1:o0").body == BODY
+    assert stored.get("/api/outputs/s/a:1:o0").body == BODY
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,8 @@ def test_whole_body_has_its_type(kept: Browser) -> None:
         ("Bytes= 1-2 ", BODY[1:3]),
     ],
 )
-def test_range_is_partial_content(kept: Browser, asked: str, part: bytes) -> None:
-    answer = kept.get(PLACE, {"Range": asked})
+def test_range_is_partial_content(stored: Browser, asked: str, part: bytes) -> None:
+    answer = stored.get(PLACE, {"Range": asked})
 
     start = BODY.index(part) if len(part) > 256 else 1024 - len(part) if BODY.endswith(part) else BODY.index(part)
     assert (answer.status, answer.body) == (206, part)
@@ -65,8 +65,8 @@ def test_range_is_partial_content(kept: Browser, asked: str, part: bytes) -> Non
 
 
 @pytest.mark.parametrize("asked", ["bytes=1024-", "bytes=9999-10000", "bytes=-0"])
-def test_range_beyond_end_is_unsatisfiable(kept: Browser, asked: str) -> None:
-    answer = kept.get(PLACE, {"Range": asked})
+def test_range_beyond_end_is_unsatisfiable(stored: Browser, asked: str) -> None:
+    answer = stored.get(PLACE, {"Range": asked})
 
     assert answer.error == (416, "no-such-range", "the output has 1024 bytes")
     assert answer.headers["content-range"] == "bytes */1024"
@@ -84,9 +84,9 @@ def test_range_beyond_end_is_unsatisfiable(kept: Browser, asked: str) -> None:
         {"Range": "bytes=0-1", "If-Range": '"tag"'},
     ],
 )
-def test_invalid_range_returns_whole_body(kept: Browser, headers: dict[str, str]) -> None:
+def test_invalid_range_returns_whole_body(stored: Browser, headers: dict[str, str]) -> None:
     """RFC 9110, 14.2: an invalid `Range` is ignored."""
-    answer = kept.get(PLACE, headers)
+    answer = stored.get(PLACE, headers)
 
     assert (answer.status, answer.body) == (200, BODY)
 
@@ -139,9 +139,9 @@ def test_empty_body(daemon: Running, browser: Browser) -> None:
     assert browser.get(PLACE, {"Range": "bytes=0-"}).status == 416
 
 
-def test_head_has_headers_only(kept: Browser) -> None:
-    whole = kept.get(PLACE, method="HEAD")
-    part = kept.get(PLACE, {"Range": "bytes=-5"}, method="HEAD")
+def test_head_has_headers_only(stored: Browser) -> None:
+    whole = stored.get(PLACE, method="HEAD")
+    part = stored.get(PLACE, {"Range": "bytes=-5"}, method="HEAD")
 
     assert (whole.status, whole.body, whole.headers["content-length"]) == (200, b"", "1024")
     assert (part.status, part.body, part.headers["content-length"]) == (206, b"", "5")
@@ -227,16 +227,16 @@ def test_json_output_encodes_binary_as_base64(daemon: Running, browser: Browser)
         ("offset=1", "there is no `offset` here; there are: none"),
     ],
 )
-def test_bad_request_is_one_sentence(kept: Browser, query: str, sentence: str) -> None:
-    assert kept.get(f"{PLACE}?{query}").error == (400, "bad-query", sentence)
+def test_bad_request_is_one_sentence(stored: Browser, query: str, sentence: str) -> None:
+    assert stored.get(f"{PLACE}?{query}").error == (400, "bad-query", sentence)
 
 
 @pytest.mark.parametrize("suffix", ["", "?format=json"])
-def test_unknown_output_is_not_found(kept: Browser, suffix: str) -> None:
+def test_unknown_output_is_not_found(stored: Browser, suffix: str) -> None:
     for output_id in ("x", "s:1:o0", "..%2f..%2fetc%2fpasswd", "%00", "display-0123456789abcdef-00000000"):
-        answer = kept.get(f"/api/outputs/{output_id}{suffix}")
+        answer = stored.get(f"/api/outputs/{output_id}{suffix}")
         assert answer.error[:2] == (404, "not-found")
-    assert kept.get(f"/api/outputs/{'x' * 501}{suffix}").status in (400, 404)
+    assert stored.get(f"/api/outputs/{'x' * 501}{suffix}").status in (400, 404)
 
 
 @pytest.mark.parametrize("suffix", ["", "?format=json"])

@@ -300,9 +300,9 @@ def test_other_attachments_are_links() -> None:
 
 
 def test_header_repeats_text_only_without_body() -> None:
-    said = made("message", role="assistant", text="Hello there")
-    assert card_of(said, "title").one(".preview").text == "Hello there"
-    assert card_of(said, "summary").all(".preview") == []
+    message = made("message", role="assistant", text="Hello there")
+    assert card_of(message, "title").one(".preview").text == "Hello there"
+    assert card_of(message, "summary").all(".preview") == []
 
 
 def test_session_cards() -> None:

@@ -21,7 +21,7 @@ def call(call_id: str) -> AnyEvent:
     return made("tool-call", callId=call_id, name="Task", status="running", input={"prompt": "go"})
 
 
-def said(text: str, **fields: object) -> AnyEvent:
+def text(text: str, **fields: object) -> AnyEvent:
     return made("message", role="assistant", text=text, **fields)
 
 
@@ -38,19 +38,19 @@ def written(events: list[AnyEvent]) -> list[Element]:
 
 
 def test_result_is_nested_while_call_is_held() -> None:
-    events = numbered(call("c"), said("a"), result("Task", {"content": "done"}))
+    events = numbered(call("c"), text("a"), result("Task", {"content": "done"}))
     assert [card.attributes["id"] for card in written(events)] == ["e1", "e2"]
 
 
 def test_result_after_written_call_is_a_card_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(export, "HELD_CARDS", 1)
-    events = numbered(call("c"), said("a"), result("Task", {"content": "done"}))
+    events = numbered(call("c"), text("a"), result("Task", {"content": "done"}))
     assert [card.attributes["id"] for card in written(events)] == ["e1", "e2", "e3"]
 
 
 def test_growing_card_is_written_eventually(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(export, "HELD_BYTES", 2_000)
-    events = numbered(call("c"), *(said("word " * 20, parent="c", agent="c") for _ in range(40)))
+    events = numbered(call("c"), *(text("word " * 20, parent="c", agent="c") for _ in range(40)))
     cards = written(events)
     assert cards[0].attributes["id"] == "e1"
     assert len(cards) > 1
@@ -60,14 +60,14 @@ def test_growing_card_is_written_eventually(monkeypatch: pytest.MonkeyPatch) -> 
 def test_html_is_written_incrementally(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(export, "HELD_CARDS", 1)
     exported = page()
-    first, second, third = (exported.add(event, {}) for event in numbered(said("a"), said("b"), said("c")))
+    first, second, third = (exported.add(event, {}) for event in numbered(text("a"), text("b"), text("c")))
     assert first.startswith("<!doctype html>")
     assert '<article class="card message" id="e1"' in second
     assert '<article class="card message" id="e2"' in third
 
 
 def test_html_body_is_an_untyped_download() -> None:
-    event = said("see", attachments=[{"mimeType": "text/html", "outputId": "o", "bytes": 8}])
+    event = text("see", attachments=[{"mimeType": "text/html", "outputId": "o", "bytes": 8}])
     [(output_id, size, mime_type)] = body_ids(event)
     assert (output_id, size, mime_type) == ("o", 8, "text/html")
     exported = page()

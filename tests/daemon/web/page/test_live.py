@@ -37,7 +37,7 @@ def joined(browser: Browser, **query: str) -> Stream:
     return stream
 
 
-def told(stream: Stream, until: str) -> list[tuple[str, str | None]]:
+def names_and_ids(stream: Stream, until: str) -> list[tuple[str, str | None]]:
     """Return names and ids of messages, without the list of sessions, which comes at any time."""
     return [(one.event, one.id) for one in stream.until(until) if one.event != "sessions"]
 
@@ -67,16 +67,16 @@ def test_reader_resumes_after_last_event(daemon: Running, browser: Browser) -> N
     daemon.commit(commit(*(message(str(n)) for n in range(5))))
 
     with opened(browser, after="3") as stream:
-        assert told(stream, "live") == [("card", "4"), ("card", "5"), ("live", "5")]
+        assert names_and_ids(stream, "live") == [("card", "4"), ("card", "5"), ("live", "5")]
     with browser.stream("/live?after=1", {"Last-Event-ID": "4"}) as stream:
-        assert told(stream, "live") == [("card", "5"), ("live", "5")]
+        assert names_and_ids(stream, "live") == [("card", "5"), ("live", "5")]
 
 
 def test_invisible_event_is_not_sent(daemon: Running, browser: Browser) -> None:
     daemon.commit(commit(message("again", replay=True), event(ToolUpdate, call_id="1", name="Bash", status="running")))
 
     with opened(browser, after="start") as stream:
-        assert told(stream, "live") == [("live", "2")]
+        assert names_and_ids(stream, "live") == [("live", "2")]
 
 
 def test_live_cards_are_filtered(daemon: Running, browser: Browser) -> None:
