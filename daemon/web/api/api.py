@@ -100,7 +100,7 @@ class _Api:
 
     async def health(self, request: Request) -> Response:
         if not self._services.journal.statistics().get("connected", True):
-            raise WebError(503, "journal", "the journal is away")
+            raise WebError(503, "journal", "the journal cannot be reached")
         return json_response({"status": "ok"})
 
     async def metrics(self, request: Request) -> Response:

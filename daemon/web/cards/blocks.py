@@ -19,7 +19,7 @@ __all__ = [
     "HEADER",
     "IMAGES",
     "attachments",
-    "few",
+    "limited",
     "facts",
     "folded",
     "joined",
@@ -42,15 +42,15 @@ IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image
 Item = TypeVar("Item")
 
 
-class Few(NamedTuple, Generic[Item]):
+class Limited(NamedTuple, Generic[Item]):
     shown: Sequence[Item]
     hidden: int
 
 
-def few(items: Sequence[Item], look: Look) -> Few[Item]:
+def limited(items: Sequence[Item], look: Look) -> Limited[Item]:
     """Return the items that the level shows, and how many it hides."""
     limit = FULL_ITEMS if look.is_full else SUMMARY_ITEMS
-    return Few(items[:limit], max(len(items) - limit, 0))
+    return Limited(items[:limit], max(len(items) - limit, 0))
 
 
 def joined(*blocks: Markup) -> Markup:
@@ -102,7 +102,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Any]], look: Look, *, nam
     """Render a table without its empty columns. `name`: its label for screen readers."""
     if not rows:
         return Markup()
-    part = few(rows, look)
+    part = limited(rows, look)
     cells = [[Markup() if value is None else _value(value) for value in row] for row in part.shown]
     kept = [index for index in range(len(head)) if any(row[index] for row in cells)]
     return template(
@@ -128,7 +128,7 @@ def attachments(attached: list[Attachment] | None, look: Look) -> Markup:
     """Render stored images as images, all other attachments as links with name, type and size."""
     if not attached:
         return Markup()
-    part = few(attached, look)
+    part = limited(attached, look)
     return template("attachments.html", items=[_attached(one, look) for one in part.shown], hidden=part.hidden)
 
 

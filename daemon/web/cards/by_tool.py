@@ -51,9 +51,9 @@ def input_body(name: str, payload: dict[str, Any], look: Look) -> Markup:
     """Render the input of a call."""
     if look.level == "title":
         return Markup()
-    asked = _types(name).input.from_payload(payload)
-    body = tool_card(name).input(asked, look)
-    left = tree(unknown_keys(asked), look, "/input") if look.is_full or not body else Markup()
+    arguments = _types(name).input.from_payload(payload)
+    body = tool_card(name).input(arguments, look)
+    left = tree(unknown_keys(arguments), look, "/input") if look.is_full or not body else Markup()
     return template("payload.html", error=None, body=body, left=left) if left else body
 
 

@@ -201,8 +201,8 @@ def _tool_result(event: ToolResult, look: Look) -> _Shown:
 
 
 def _permission_request(event: PermissionRequest, look: Look) -> _Shown:
-    asked = event.questions[0].get("question") if event.questions else None
-    about = asked if isinstance(asked, str) else event.title or _tool_name(event.name or "")
+    question = event.questions[0].get("question") if event.questions else None
+    about = question if isinstance(question, str) else event.title or _tool_name(event.name or "")
     title = {"permission": "Permission", "question": "Question", "elicitation": "Form"}[event.type]
     return _Shown("?", title, preview=about, status="asked", body=permission_body, slot="live")
 

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from tooltap.daemon.web.cards.blocks import HEADER, attachments, facts, folded, joined, note, plain, prose, short, table
 from tooltap.daemon.web.cards.by_tool import input_body
-from tooltap.daemon.web.cards.tools.dialogs import answers_given, choices, questions_asked
+from tooltap.daemon.web.cards.tools.dialogs import answers_body, options_body, questions_body
 from tooltap.daemon.web.cards.tree import tree
 from tooltap.daemon.web.html.look import Look
 from tooltap.protocol.events import (
@@ -53,12 +53,12 @@ def reasoning_body(event: Reasoning, look: Look) -> Markup:
 def permission_body(event: PermissionRequest, look: Look) -> Markup:
     """Render the question and the options of a request."""
     # If there is a title, the input in the call's own card is enough.
-    asked = _asked(event.name, event.input or {}, look) if look.is_full or not event.title else Markup()
+    call = _call_input(event.name, event.input or {}, look) if look.is_full or not event.title else Markup()
     return joined(
         _whole(event.title, look, "/title"),
-        asked,
-        Markup() if _shows_questions(look) else questions_asked(event.questions or [], None, look),
-        choices(event.options or [], look),
+        call,
+        Markup() if _shows_questions(look) else questions_body(event.questions or [], None, look),
+        options_body(event.options or [], look),
     )
 
 
@@ -72,7 +72,7 @@ def _whole(value: str | None, look: Look, pointer: str) -> Markup:
     return plain(value, look, pointer) if value and short(value, HEADER) != value else Markup()
 
 
-def _asked(name: str | None, payload: dict[str, Any], look: Look) -> Markup:
+def _call_input(name: str | None, payload: dict[str, Any], look: Look) -> Markup:
     """Render the input of the requested call; as a tree if it has no known key, as in OpenCode's requests."""
     types = TOOLS.get(name or "")
     if name is None or (types is not None and len(types.input.from_payload(payload).extra) == len(payload)):
@@ -81,7 +81,7 @@ def _asked(name: str | None, payload: dict[str, Any], look: Look) -> Markup:
 
 
 def response_body(event: PermissionResponse, look: Look) -> Markup:
-    return joined(prose(event.message, look, "/message", prompt=True), answers_given(event.answers or {}, look))
+    return joined(prose(event.message, look, "/message", prompt=True), answers_body(event.answers or {}, look))
 
 
 def notice_body(event: Notice, look: Look) -> Markup:

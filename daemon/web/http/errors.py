@@ -18,7 +18,7 @@ STATUS = {"not-found": 404, "expired": 410, "too-large": 413, "journal": 503, "i
 """Code -> status, where it is not 400."""
 SENTENCES = {
     404: ("not-found", "there is nothing at this address"),
-    405: ("method-not-allowed", "this address knows no such method"),
+    405: ("method-not-allowed", "this address does not allow this method"),
 }
 
 

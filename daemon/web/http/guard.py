@@ -100,7 +100,7 @@ class Guard:
                 return error_response(413, "too-large", f"a form has at most {FORM_BYTES} bytes", _CLOSE)
             receive = _replay(body, receive)
         elif headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
-            return error_response(400, "no-body", "a request has no body here", _CLOSE)
+            return error_response(400, "no-body", "only a form may have a body", _CLOSE)
         await self._application(scope, receive, send)
         return None
 

@@ -57,9 +57,9 @@ def parse_query(query: bytes, kind: type[T], **more: Any) -> T:
     for key, found in values.items():
         if key not in repeats or key in more:
             known = ", ".join(sorted(repeats.keys() - more.keys())) or "none"
-            raise _mistake(f"there is no `{key[:100]}` here; there are: {known}")
+            raise _mistake(f"unknown key `{key[:100]}`; the keys here: {known}")
         if len(found) > 1 and not repeats[key]:
-            raise _mistake(f"`{key}` can be given once only")
+            raise _mistake(f"`{key}` may be given only once")
         given[key] = found if repeats[key] else found[0]
     try:
         return msgspec.convert(given | more, kind, strict=False)

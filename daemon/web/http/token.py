@@ -49,8 +49,8 @@ def read_token(path: Path) -> str:
     with path.open("rb") as file:
         status = os.fstat(file.fileno())
         if status.st_uid != os.geteuid() or status.st_mode & 0o077:
-            raise ListenError(f"others may read the token in {path}; remove the file, and there will be a new one")
+            raise ListenError(f"other users can read the token in {path}; remove the file to get a new one")
         token = file.read(1_024).strip()
     if not _TOKEN.fullmatch(token):
-        raise ListenError(f"there is no token in {path}; remove the file, and there will be a new one")
+        raise ListenError(f"there is no token in {path}; remove the file to get a new one")
     return token.decode()

@@ -120,7 +120,7 @@ class _Page:
         fragments = await self._fragments.of(await self._events([seq, *query.also]), level_of)
         cards = await anyio.to_thread.run_sync(lambda: [html_of(card) for card in nest(fragments)])
         if not cards:
-            raise WebError(404, "not-found", f"there is no event {seq} to be shown")
+            raise WebError(404, "not-found", f"there is no event {seq} to show")
         return HTMLResponse(cards[0])
 
     async def live(self, request: Request) -> ASGIApp:

@@ -90,7 +90,7 @@ def to_cookie(preferences: Preferences) -> str:
     """Raises `PreferenceError`."""
     value = base64.urlsafe_b64encode(msgspec.json.encode(preferences)).decode()
     if len(value) > MAX_COOKIE:
-        raise PreferenceError("these are more tools than a cookie holds")
+        raise PreferenceError("too many tools for one cookie; remove some")
     return value
 
 
@@ -100,7 +100,7 @@ def from_form(body: bytes) -> Form:
     try:
         fields = parse_qs(body.decode("latin-1"), keep_blank_values=True, errors="strict", max_num_fields=1_000)
     except ValueError:
-        raise PreferenceError("this is not the form of the preferences") from None
+        raise PreferenceError("this is not the preferences form") from None
     tools = [name.strip() for name in fields.get("tool", ())]
     values: dict[str, Any] = {
         "tools": _chosen(tools, fields.get("tool_level", ())),
@@ -111,7 +111,7 @@ def from_form(body: bytes) -> Form:
     try:
         return Form(msgspec.convert(values, Preferences), _local(fields.get("back", ["/"])[-1]))
     except msgspec.ValidationError as error:
-        raise PreferenceError(f"this cannot be preferred: {str(error)[:1].lower()}{str(error)[1:]}") from None
+        raise PreferenceError(f"invalid preference: {str(error)[:1].lower()}{str(error)[1:]}") from None
 
 
 def _local(address: str) -> str:

@@ -162,7 +162,7 @@ def test_readable_token_is_one_sentence(socket: Path, tmp_path: Path, web: list[
     finished = tooltap("serve", "--socket", socket, "--journal", tmp_path / "journal.db", *web)
 
     assert (finished.returncode, finished.stdout) == (1, b"")
-    assert sentence(finished).startswith(f"others may read the token in {tmp_path / 'token'}; ")
+    assert sentence(finished).startswith(f"other users can read the token in {tmp_path / 'token'}; ")
 
 
 @pytest.mark.parametrize("package", ["starlette", "uvicorn"])

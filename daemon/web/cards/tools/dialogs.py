@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from tooltap.daemon.web.cards.blocks import facts, few, folded, joined, plain, prose, short
+from tooltap.daemon.web.cards.blocks import facts, folded, joined, limited, plain, prose, short
 from tooltap.daemon.web.cards.tool_card import ToolCard, nothing
 from tooltap.daemon.web.cards.tree import text_or_tree, tree
 from tooltap.daemon.web.html.look import Excerpt, Look, excerpt
@@ -29,7 +29,7 @@ from tooltap.protocol.tools import (
     WorkspaceIndexingPermissionInput,
 )
 
-__all__ = ["CARDS", "answers_given", "choices", "questions_asked"]
+__all__ = ["CARDS", "answers_body", "options_body", "questions_body"]
 
 # -- options ------------------------------------------------------------------------------------------------------
 
@@ -48,9 +48,9 @@ _KINDS = {
 }
 
 
-def choices(options: list[Any], look: Look) -> Markup:
+def options_body(options: list[Any], look: Look) -> Markup:
     """Render the options of a permission request, `{id, name, kind}` each."""
-    shown = few(records(options), look)
+    shown = limited(records(options), look)
     return template("options.html", options=[_choice(one) for one in shown.shown], hidden=shown.hidden)
 
 
@@ -68,7 +68,7 @@ ANSWER = 10_000
 # -- questions ----------------------------------------------------------------------------------------------------
 
 
-class _Asked(NamedTuple):
+class _Item(NamedTuple):
     header: str
     question: Excerpt
     several: bool
@@ -79,8 +79,8 @@ class _Asked(NamedTuple):
     """In the user's own words, or of an unknown form."""
 
 
-def question_input(asked: AskUserQuestionInput, look: Look) -> Markup:
-    return questions_asked(asked.questions or [], None, look)
+def question_input(payload: AskUserQuestionInput, look: Look) -> Markup:
+    return questions_body(payload.questions or [], None, look)
 
 
 class Answers(AskUserQuestionResult):
@@ -94,46 +94,46 @@ def question_output(result: Answers, look: Look) -> Markup:
     """Render the questions with the chosen options; without answers, the tool's text."""
     if result.answers is None:
         return plain(result.content, look, "/output/content")
-    asked = records(None if look.call is None else look.call.input.get("questions"))
-    return questions_asked(asked or result.questions or [], result.answers, look)
+    questions = records(None if look.call is None else look.call.input.get("questions"))
+    return questions_body(questions or result.questions or [], result.answers, look)
 
 
-def questions_asked(
+def questions_body(
     questions: Sequence[Question | dict[str, Any]], answers: dict[str, Any] | None, look: Look
 ) -> Markup:
     """Render questions. `answers`: question, or its id -> answer; None while there are none. An answer whose question
     is not in `questions` is shown as a question of its own."""
     left = dict(answers or {})
-    asked = [one if isinstance(one, Question) else Question.from_payload(one) for one in questions]
-    shown = few(asked, look)
-    items = [_asked(one, left, look) for one in shown.shown]
-    unasked = few(list(left.items()), look) if not shown.hidden else few([], look)
-    items += [_asked(Question(question=question), {question: answer}, look) for question, answer in unasked.shown]
+    parsed = [one if isinstance(one, Question) else Question.from_payload(one) for one in questions]
+    shown = limited(parsed, look)
+    items = [_item(one, left, look) for one in shown.shown]
+    unasked = limited(list(left.items()), look) if not shown.hidden else limited([], look)
+    items += [_item(Question(question=question), {question: answer}, look) for question, answer in unasked.shown]
     hidden = shown.hidden + unasked.hidden
     return template("questions.html", items=items, hidden=hidden, answered=answers is not None) if items else Markup()
 
 
-def answers_given(answers: dict[str, Any], look: Look) -> Markup:
+def answers_body(answers: dict[str, Any], look: Look) -> Markup:
     """Render answers without their options, which another card shows."""
     if all(isinstance(answer, str) for answer in answers.values()):
-        return facts((short(question), answer) for question, answer in few(list(answers.items()), look).shown)
-    return questions_asked([], answers, look)
+        return facts((short(question), answer) for question, answer in limited(list(answers.items()), look).shown)
+    return questions_body([], answers, look)
 
 
-def _asked(asked: Question, answers: dict[str, Any], look: Look) -> _Asked:
+def _item(question: Question, answers: dict[str, Any], look: Look) -> _Item:
     """Take the question's answer out of `answers`."""
-    names = (asked.question, string(asked.extra.get("id")), asked.header)
+    names = (question.question, string(question.extra.get("id")), question.header)
     answer = next((answers.pop(name) for name in names if name is not None and name in answers), None)
     offered = [
         (string(one.get("label")) or string(one.get("name")) or "?", string(one.get("description")) or "")
-        for one in (option if isinstance(option, dict) else {"label": str(option)} for option in asked.options or [])
+        for one in (option if isinstance(option, dict) else {"label": str(option)} for option in question.options or [])
     ]
     chosen, own = _chosen(answer, [label for label, _ in offered])
-    part = few(offered, look)
-    return _Asked(
-        header=short(asked.header or ""),
-        question=excerpt(asked.question or "", look),
-        several=asked.multiSelect is True,
+    part = limited(offered, look)
+    return _Item(
+        header=short(question.header or ""),
+        question=excerpt(question.question or "", look),
+        several=question.multiSelect is True,
         options=[_Option(short(label), description, label in chosen) for label, description in part.shown],
         hidden=part.hidden,
         answer=text_or_tree(own, look, ""),
@@ -168,8 +168,8 @@ class Planned(PlanModeResult):
     content: str | None = None
 
 
-def plan_input(asked: ExitPlanModeInput, look: Look) -> Markup:
-    return prose(asked.plan, look, "/input/plan")
+def plan_input(payload: ExitPlanModeInput, look: Look) -> Markup:
+    return prose(payload.plan, look, "/input/plan")
 
 
 def plan_output(result: Planned, look: Look) -> Markup:
@@ -185,44 +185,44 @@ def plan_output(result: Planned, look: Look) -> Markup:
 # -- titles, reasoning, and dialogs of Happy ----------------------------------------------------------------------
 
 
-def reasoning_input(asked: ReasoningInput, look: Look) -> Markup:
-    return prose(asked.title, look, "/input/title")
+def reasoning_input(payload: ReasoningInput, look: Look) -> Markup:
+    return prose(payload.title, look, "/input/title")
 
 
 def reasoning_output(result: ReasoningResult, look: Look) -> Markup:
     return prose(result.content, look, "/output/content")
 
 
-def title_input(asked: ChangeTitleInput, look: Look) -> Markup:
-    return facts([("new title", asked.title)])
+def title_input(payload: ChangeTitleInput, look: Look) -> Markup:
+    return facts([("new title", payload.title)])
 
 
 def title_output(result: ChangeTitleResult, look: Look) -> Markup:
     """Render the title only if it differs from the requested one."""
-    asked = None if look.call is None else look.call.input.get("title")
-    title = facts([("title", result.title)]) if result.title != asked else Markup()
+    requested = None if look.call is None else look.call.input.get("title")
+    title = facts([("title", result.title)]) if result.title != requested else Markup()
     return joined(title, plain(result.message, look, "/output/message"))
 
 
-def history_import_input(asked: AcpHistoryImportInput, look: Look) -> Markup:
-    tails = {"the last here": asked.localTail or [], "the last at the agent": asked.remoteTail or []}
+def history_import_input(payload: AcpHistoryImportInput, look: Look) -> Markup:
+    tails = {"the last here": payload.localTail or [], "the last at the agent": payload.remoteTail or []}
     return joined(
-        plain(asked.note, look, "/input/note"),
+        plain(payload.note, look, "/input/note"),
         facts(
             [
-                ("agent", asked.provider),
-                ("session", asked.remoteSessionId),
-                ("messages here", asked.localCount),
-                ("messages at the agent", asked.remoteCount),
+                ("agent", payload.provider),
+                ("session", payload.remoteSessionId),
+                ("messages here", payload.localCount),
+                ("messages at the agent", payload.remoteCount),
             ]
         ),
         *(folded(words, tree(tail, look)) for words, tail in tails.items()),
     )
 
 
-def indexing_input(asked: WorkspaceIndexingPermissionInput, look: Look) -> Markup:
-    call = tree(asked.toolCall, look, "/input/toolCall") if look.is_full else Markup()
-    return joined(prose(asked.title, look, "/input/title"), choices(asked.options or [], look), call)
+def indexing_input(payload: WorkspaceIndexingPermissionInput, look: Look) -> Markup:
+    call = tree(payload.toolCall, look, "/input/toolCall") if look.is_full else Markup()
+    return joined(prose(payload.title, look, "/input/title"), options_body(payload.options or [], look), call)
 
 
 CARDS = {

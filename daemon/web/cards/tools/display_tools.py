@@ -26,11 +26,13 @@ class DisplayResult(McpResult):
     exit_code: int | None = None
 
 
-def display_file_input(asked: DisplayFileInput, look: Look) -> Markup:
-    facts = [(name, str(line)) for name, line in (("from", asked.startLine), ("to", asked.endLine)) if line is not None]
-    if asked.path is None:
+def display_file_input(payload: DisplayFileInput, look: Look) -> Markup:
+    facts = [
+        (name, str(line)) for name, line in (("from", payload.startLine), ("to", payload.endLine)) if line is not None
+    ]
+    if payload.path is None:
         return Markup()
-    return template("files.html", paths=[asked.path], hidden=0, facts=facts)
+    return template("files.html", paths=[payload.path], hidden=0, facts=facts)
 
 
 def display_output(result: DisplayResult, look: Look) -> Markup:

@@ -57,14 +57,14 @@ def changes_body(changes: Sequence[Change], look: Look, *pointers: str) -> Marku
     )
 
 
-def edit_input(asked: EditInput, look: Look) -> Markup:
-    change = _edit(asked, asked.file_path or "")
+def edit_input(payload: EditInput, look: Look) -> Markup:
+    change = _edit(payload, payload.file_path or "")
     return changes_body([change] if change else [], look, "/input/old_string", "/input/new_string")
 
 
-def multi_edit_input(asked: MultiEditInput, look: Look) -> Markup:
-    edits = list(enumerate(asked.edits or []))
-    changes = [_edit(edit, edit.file_path or asked.file_path or "") for _, edit in edits]
+def multi_edit_input(payload: MultiEditInput, look: Look) -> Markup:
+    edits = list(enumerate(payload.edits or []))
+    changes = [_edit(edit, edit.file_path or payload.file_path or "") for _, edit in edits]
     pointers = [f"/input/edits/{at}/{key}" for at, _ in edits for key in ("old_string", "new_string")]
     return changes_body([change for change in changes if change], look, *pointers)
 
@@ -78,9 +78,9 @@ def _edit(edit: EditInput | SingleEdit, path: str) -> Change | None:
     return Change.of(path, "", hunks, note=note)
 
 
-def patch_input(asked: PatchInput, look: Look) -> Markup:
-    return _patch(asked.changes, look, "/input") or changes_body(
-        changes_of_diff(asked.patch or ""), look, "/input/patch"
+def patch_input(payload: PatchInput, look: Look) -> Markup:
+    return _patch(payload.changes, look, "/input") or changes_body(
+        changes_of_diff(payload.patch or ""), look, "/input/patch"
     )
 
 
@@ -115,8 +115,8 @@ def _modified(change: Modification) -> tuple[list[Hunk], str]:
     return [hunk for hunks, _ in compared for hunk in hunks], next((note for _, note in compared if note), "")
 
 
-def diff_input(asked: DiffInput, look: Look) -> Markup:
-    return changes_body(changes_of_diff(asked.unified_diff or ""), look, "/input/unified_diff")
+def diff_input(payload: DiffInput, look: Look) -> Markup:
+    return changes_body(changes_of_diff(payload.unified_diff or ""), look, "/input/unified_diff")
 
 
 def diff_output(result: DiffResult, look: Look) -> Markup:
@@ -138,8 +138,8 @@ def patch_output(result: PatchResult, look: Look) -> Markup:
     return body + (_patch(result.changes, look, "/output") if look.is_full or look.call is None else "")
 
 
-def delete_input(asked: DeleteInput, look: Look) -> Markup:
-    paths = asked.file_paths or ([asked.file_path] if asked.file_path else [])
+def delete_input(payload: DeleteInput, look: Look) -> Markup:
+    paths = payload.file_paths or ([payload.file_path] if payload.file_path else [])
     return changes_body([Change.of(path, "delete", []) for path in paths], look)
 
 

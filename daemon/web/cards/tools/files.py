@@ -29,26 +29,26 @@ class NotebookEditInput(ToolInput):
     new_source: str | None = None
 
 
-def read_input(asked: ReadInput, look: Look) -> Markup:
-    facts = (("from", asked.offset), ("lines", asked.limit))
-    return _files(asked, look, [(name, str(value)) for name, value in facts if value is not None])
+def read_input(payload: ReadInput, look: Look) -> Markup:
+    facts = (("from", payload.offset), ("lines", payload.limit))
+    return _files(payload, look, [(name, str(value)) for name, value in facts if value is not None])
 
 
-def write_input(asked: WriteInput, look: Look) -> Markup:
-    head = _files(asked, look, [])
-    if not asked.content:
+def write_input(payload: WriteInput, look: Look) -> Markup:
+    head = _files(payload, look, [])
+    if not payload.content:
         return head
-    return head + source(asked.content, look, "/input/content", path=asked.file_path, first_line=1)
+    return head + source(payload.content, look, "/input/content", path=payload.file_path, first_line=1)
 
 
-def notebook_input(asked: NotebookEditInput, look: Look) -> Markup:
-    facts = (("cell", asked.cell_id), ("of", asked.cell_type), ("mode", asked.edit_mode))
+def notebook_input(payload: NotebookEditInput, look: Look) -> Markup:
+    facts = (("cell", payload.cell_id), ("of", payload.cell_type), ("mode", payload.edit_mode))
     shown = [(name, value) for name, value in facts if value]
-    head = _files(FileInput(file_path=asked.notebook_path), look, shown)
-    if not asked.new_source:
+    head = _files(FileInput(file_path=payload.notebook_path), look, shown)
+    if not payload.new_source:
         return head
-    language = "markdown" if asked.cell_type == "markdown" else "python"
-    return head + source(asked.new_source, look, "/input/new_source", language=language, first_line=1)
+    language = "markdown" if payload.cell_type == "markdown" else "python"
+    return head + source(payload.new_source, look, "/input/new_source", language=language, first_line=1)
 
 
 def read_output(result: ReadResult, look: Look) -> Markup:
@@ -74,8 +74,8 @@ def source(
     return template("file_text.html", part=part, path=path, language=language, first_line=first_line)
 
 
-def _files(asked: FileInput, look: Look, facts: Sequence[tuple[str, str]]) -> Markup:
-    paths = [asked.file_path] if asked.file_path else asked.file_paths or []
+def _files(payload: FileInput, look: Look, facts: Sequence[tuple[str, str]]) -> Markup:
+    paths = [payload.file_path] if payload.file_path else payload.file_paths or []
     if not paths and not facts:
         return Markup()
     shown = paths if look.is_full else paths[:12]

@@ -77,10 +77,10 @@ class SkillInput(ToolInput):
     args: Any = None
 
 
-def skill_input(asked: SkillInput, look: Look) -> Markup:
-    args = asked.args
+def skill_input(payload: SkillInput, look: Look) -> Markup:
+    args = payload.args
     return joined(
-        facts([("skill", asked.skill or asked.name)]),
+        facts([("skill", payload.skill or payload.name)]),
         plain(args, look, "/input/args") if isinstance(args, str) else tree(args, look, "/input/args"),
     )
 
@@ -97,8 +97,8 @@ class ToolsFound(AnyResult):
     total_deferred_tools: int | None = None
 
 
-def tool_search_input(asked: ToolSearchInput, look: Look) -> Markup:
-    return facts([("query", asked.query)])
+def tool_search_input(payload: ToolSearchInput, look: Look) -> Markup:
+    return facts([("query", payload.query)])
 
 
 def tool_search_output(result: ToolsFound, look: Look) -> Markup:

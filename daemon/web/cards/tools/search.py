@@ -46,20 +46,20 @@ class File(NamedTuple):
     hits: list[Hit]
 
 
-def glob_input(asked: GlobInput, look: Look) -> Markup:
-    return _asked(asked.pattern, (("in", asked.path),))
+def glob_input(payload: GlobInput, look: Look) -> Markup:
+    return _asked(payload.pattern, (("in", payload.path),))
 
 
-def grep_input(asked: GrepInput, look: Look) -> Markup:
-    return _asked(asked.pattern, (("in", asked.path), ("files", asked.glob), ("mode", asked.output_mode)))
+def grep_input(payload: GrepInput, look: Look) -> Markup:
+    return _asked(payload.pattern, (("in", payload.path), ("files", payload.glob), ("mode", payload.output_mode)))
 
 
-def code_search_input(asked: CodeSearchInput, look: Look) -> Markup:
-    return _asked(asked.query, (("in", asked.path),))
+def code_search_input(payload: CodeSearchInput, look: Look) -> Markup:
+    return _asked(payload.query, (("in", payload.path),))
 
 
-def ls_input(asked: LsInput, look: Look) -> Markup:
-    return _asked(None, (("in", asked.path),))
+def ls_input(payload: LsInput, look: Look) -> Markup:
+    return _asked(None, (("in", payload.path),))
 
 
 def _asked(pattern: str | None, facts: Iterable[tuple[str, str | None]]) -> Markup:
@@ -108,8 +108,8 @@ def _by_file(matches: Sequence[Match], needle: re.Pattern[str] | None) -> list[F
 
 def _needle(look: Look) -> re.Pattern[str] | None:
     """Return an expression for the literal parts of the searched pattern, to be marked."""
-    asked = look.call.input if look.call else {}
-    pattern = asked.get("pattern") or asked.get("query")
+    call_input = look.call.input if look.call else {}
+    pattern = call_input.get("pattern") or call_input.get("query")
     if not isinstance(pattern, str) or not 0 < len(pattern) <= BRIEF:
         return None
     literals = sorted(_literals(pattern), key=len, reverse=True)

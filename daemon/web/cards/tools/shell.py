@@ -35,22 +35,26 @@ class FollowerResult(BashResult):
     command: str | None = None
 
 
-def shell_input(asked: BashInput, look: Look) -> Markup:
-    facts = [("in", asked.cwd), ("timeout", asked.timeout), ("background", "yes" if asked.run_in_background else None)]
+def shell_input(payload: BashInput, look: Look) -> Markup:
+    facts = [
+        ("in", payload.cwd),
+        ("timeout", payload.timeout),
+        ("background", "yes" if payload.run_in_background else None),
+    ]
     return template(
         "shell_input.html",
-        description=asked.description,
-        command=excerpt(asked.command, look, "/input/command") if asked.command else None,
+        description=payload.description,
+        command=excerpt(payload.command, look, "/input/command") if payload.command else None,
         facts=[(name, str(value)) for name, value in facts if value is not None],
     )
 
 
-def follower_input(asked: FollowerInput, look: Look) -> Markup:
-    shell = next((one for one in (asked.bash_id, asked.shell_id, asked.session_id) if one is not None), None)
+def follower_input(payload: FollowerInput, look: Look) -> Markup:
+    shell = next((one for one in (payload.bash_id, payload.shell_id, payload.session_id) if one is not None), None)
     return template(
         "shell_input.html",
         description=None,
-        command=excerpt(asked.chars, look, "/input/chars") if asked.chars else None,
+        command=excerpt(payload.chars, look, "/input/chars") if payload.chars else None,
         facts=[] if shell is None else [("shell", str(shell))],
     )
 

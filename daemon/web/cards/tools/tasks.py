@@ -43,19 +43,19 @@ PREVIEW = 40
 """Characters of a description that the header shows."""
 
 
-def task_input(asked: TaskArguments, look: Look) -> Markup:
-    if asked.operation in (None, "run"):
+def task_input(payload: TaskArguments, look: Look) -> Markup:
+    if payload.operation in (None, "run"):
         about = [
-            ("subagent", asked.subagent_type),
-            ("task", asked.description if len(asked.description or "") > PREVIEW else None),
-            ("model", asked.model),
-            ("in the background", asked.run_in_background or None),
+            ("subagent", payload.subagent_type),
+            ("task", payload.description if len(payload.description or "") > PREVIEW else None),
+            ("model", payload.model),
+            ("in the background", payload.run_in_background or None),
         ]
-        return joined(facts(about), prose(asked.prompt, look, "/input/prompt", prompt=True))
-    task = None if asked.taskId is None else str(asked.taskId)
+        return joined(facts(about), prose(payload.prompt, look, "/input/prompt", prompt=True))
+    task = None if payload.taskId is None else str(payload.taskId)
     return joined(
-        facts([("task", task), ("subject", asked.subject), ("state", asked.status)]),
-        prose(asked.description, look, "/input/description"),
+        facts([("task", task), ("subject", payload.subject), ("state", payload.status)]),
+        prose(payload.description, look, "/input/description"),
     )
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from tooltap.daemon.web.cards.blocks import few, joined, note, plain, prose, short
+from tooltap.daemon.web.cards.blocks import joined, limited, note, plain, prose, short
 from tooltap.daemon.web.cards.tool_card import ToolCard, nothing
 from tooltap.daemon.web.html.look import Look
 from tooltap.daemon.web.html.markup import template
@@ -27,14 +27,14 @@ class _Entry(NamedTuple):
     change: str
 
 
-def todo_write_input(asked: TodoWriteInput, look: Look) -> Markup:
-    return joined(prose(asked.explanation, look, "/input/explanation"), _list(asked.todos or [], None, look))
+def todo_write_input(payload: TodoWriteInput, look: Look) -> Markup:
+    return joined(prose(payload.explanation, look, "/input/explanation"), _list(payload.todos or [], None, look))
 
 
 def todo_write_output(result: TodoResult, look: Look) -> Markup:
     """Render only what has changed, if the call's card shows the list."""
-    asked = None if look.call is None else TodoWriteInput.from_payload(look.call.input).todos
-    is_known = asked is not None and _texts(asked) == _texts(result.todos or [])
+    written = None if look.call is None else TodoWriteInput.from_payload(look.call.input).todos
+    is_known = written is not None and _texts(written) == _texts(result.todos or [])
     if not is_known:
         return joined(_list(result.todos or [], result.oldTodos, look), _message(result, look))
     if result.oldTodos is None:
@@ -58,7 +58,7 @@ def _texts(todos: list[Todo]) -> list[tuple[str | None, str | None]]:
 def _list(todos: list[Todo], before: list[Todo] | None, look: Look) -> Markup:
     if not todos:
         return Markup()
-    part = few([_entry(todo, change) for todo, change in zip(todos, _since(todos, before), strict=True)], look)
+    part = limited([_entry(todo, change) for todo, change in zip(todos, _since(todos, before), strict=True)], look)
     done = sum(todo.status == "completed" for todo in todos)
     return template("todos.html", entries=part.shown, hidden=part.hidden, done=done, total=len(todos))
 
@@ -71,7 +71,7 @@ def _changes(todos: list[Todo], before: list[Todo], look: Look) -> Markup:
     ] + _removed(todos, before)
     if not changed:
         return note("Nothing has changed.")
-    part = few(changed, look)
+    part = limited(changed, look)
     return template("todos.html", entries=part.shown, hidden=part.hidden, done=0, total=0)
 
 

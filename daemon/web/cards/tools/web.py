@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from markupsafe import Markup
 
-from tooltap.daemon.web.cards.blocks import facts, few, joined, plain, prose, short
+from tooltap.daemon.web.cards.blocks import facts, joined, limited, plain, prose, short
 from tooltap.daemon.web.cards.tool_card import ToolCard
 from tooltap.daemon.web.cards.tree import tree
 from tooltap.daemon.web.html.look import Excerpt, Look, excerpt
@@ -18,11 +18,11 @@ from tooltap.protocol.tools import SearchHit, ToolTypes, WebFetchInput, WebFetch
 __all__ = ["CARDS"]
 
 
-def fetch_input(asked: WebFetchInput, look: Look) -> Markup:
-    urls = few(([asked.url] if asked.url else []) + (asked.urls or []), look)
+def fetch_input(payload: WebFetchInput, look: Look) -> Markup:
+    urls = limited(([payload.url] if payload.url else []) + (payload.urls or []), look)
     return joined(
         facts([("page", link(short(url, 2_000))) for url in urls.shown]),
-        plain(asked.prompt, look, "/input/prompt"),
+        plain(payload.prompt, look, "/input/prompt"),
     )
 
 
@@ -34,15 +34,15 @@ class Fetched(WebFetchResult):
 def fetch_output(result: Fetched, look: Look) -> Markup:
     status = None if result.code is None else f"{result.code} {result.codeText or ''}".strip()
     size = None if result.bytes is None else f"{result.bytes:,} bytes"
-    asked = None if look.call is None else look.call.input.get("url")
+    requested = None if look.call is None else look.call.input.get("url")
     return joined(
-        facts([("address", result.url if result.url != asked else None), ("status", status), ("size", size)]),
+        facts([("address", result.url if result.url != requested else None), ("status", status), ("size", size)]),
         prose(result.text, look, "/output/text"),
     )
 
 
-def web_search_input(asked: WebSearchInput, look: Look) -> Markup:
-    return facts([("query", asked.query)])
+def web_search_input(payload: WebSearchInput, look: Look) -> Markup:
+    return facts([("query", payload.query)])
 
 
 class Found(WebSearchResult):
@@ -60,7 +60,7 @@ class _Hit(NamedTuple):
 
 
 def web_search_output(result: Found, look: Look) -> Markup:
-    part = few(result.results or [], look)
+    part = limited(result.results or [], look)
     hits = [_hit(hit, look, index) for index, hit in enumerate(part.shown)]
     took = None if result.durationSeconds is None or not look.is_full else f"{result.durationSeconds:.1f} s"
     return joined(

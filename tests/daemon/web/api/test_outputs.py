@@ -224,7 +224,7 @@ def test_json_output_encodes_binary_as_base64(daemon: Running, browser: Browser)
         ("format=xml", "`format`: invalid enum value 'xml'"),
         ("format=json&length=0", "`length`: expected `int` >= 1"),
         ("format=json&unit=words", "`unit`: invalid enum value 'words'"),
-        ("offset=1", "there is no `offset` here; there are: none"),
+        ("offset=1", "unknown key `offset`; the keys here: none"),
     ],
 )
 def test_bad_request_is_one_sentence(stored: Browser, query: str, sentence: str) -> None:

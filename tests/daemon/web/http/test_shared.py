@@ -42,7 +42,7 @@ def test_health_reports_unreachable_journal(tmp_path: Path) -> None:
         server.kill()
         until(lambda: not daemon.daemon.journal.statistics()["connected"], "the loss to be noticed")
 
-        assert browser.get("/healthz", {"Authorization": ""}).error == (503, "journal", "the journal is away")
+        assert browser.get("/healthz", {"Authorization": ""}).error == (503, "journal", "the journal cannot be reached")
         server.start()
         until(lambda: daemon.daemon.journal.statistics()["connected"], "the server to be found again")
         assert browser.get("/healthz").status == 200

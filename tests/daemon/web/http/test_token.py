@@ -42,7 +42,7 @@ def test_readable_token_file_is_refused(tmp_path: Path, mode: int) -> None:
     load_token(path)
     path.chmod(mode)
 
-    with pytest.raises(ListenError, match=r"others may read the token in .*; remove the file, and"):
+    with pytest.raises(ListenError, match=r"other users can read the token in .*; remove the file to get"):
         load_token(path)
 
 

@@ -223,7 +223,7 @@ def test_filter_chip_removes_one_filter(browser: Browser) -> None:
         ("at=-1", "at"),
         ("after=99999999999999999999", "after"),
         ("state=perfect", "state"),
-        ("colour=red", "there is no `colour` here"),
+        ("colour=red", "unknown key `colour`"),
         ("text=%FF", "the query is not UTF-8"),
         ("text=" + "x" * 1_001, "text"),
     ],
@@ -320,7 +320,7 @@ def test_card_has_requested_level(daemon: Running, browser: Browser) -> None:
 
 
 def test_missing_card_is_not_found(browser: Browser) -> None:
-    assert browser.get("/cards/5").error == (404, "not-found", "there is no event 5 to be shown")
+    assert browser.get("/cards/5").error == (404, "not-found", "there is no event 5 to show")
     assert browser.get(f"/cards/{10**30}").error == (404, "not-found", f"there is no event {10**30}")
     assert browser.get("/cards/x").status == 404
     assert browser.get("/cards/1?level=huge").status == 400
@@ -366,7 +366,7 @@ def test_invalid_form_is_an_error_page(browser: Browser) -> None:
     answer = browser.get("/preferences", method="POST", body=b"level=huge")
 
     assert answer.status == 400
-    assert "this cannot be preferred" in read(answer.body).one("main").text
+    assert "invalid preference" in read(answer.body).one("main").text
     assert "Set-Cookie" not in answer.headers
     assert browser.get("/preferences").status == 405
 
