@@ -12,7 +12,7 @@ import pytest
 from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.running import Running
 from tests.daemon.web.browsing import Browser, Message, Stream, browsed
-from tests.daemon.web.page.test_page import prefer, read
+from tests.daemon.web.page.reading import prefer, read
 from tooltap.protocol.events import Chunk, Reasoning, ToolUpdate, Turn
 
 

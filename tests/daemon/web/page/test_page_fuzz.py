@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.daemon.events import call, commit, message, result
 from tests.daemon.running import Running
 from tests.daemon.web.browsing import Browser
-from tests.daemon.web.page.test_page import read
+from tests.daemon.web.page.reading import read
 
 KEYS = ["after", "before", "at", "first", "last", "also", "level", "state", "text", "sessions", "session", "kind", "x"]
 PLACES = ["/", "/cards", "/cards/1", "/cards/", "/events/2", "/events/"]
