@@ -15,7 +15,7 @@ from tooltap.normalizers.dialects.openai.messages import PendingCall, collect, d
 from tooltap.normalizers.dialects.openai.responses_items import is_answer, item_text
 from tooltap.normalizers.tools.payload import objects
 
-__all__ = ["Answer", "ChatAnswer", "History", "Item", "ResponsesAnswer", "chat_history", "responses_history"]
+__all__ = ["ModelAnswer", "ChatAnswer", "History", "Item", "ResponsesAnswer", "chat_history", "responses_history"]
 
 Msg: TypeAlias = dict[str, Any]
 
@@ -39,7 +39,7 @@ class History(NamedTuple):
     """Id of the response that precedes the items (`previous_response_id`)."""
 
 
-class Answer(Protocol):
+class ModelAnswer(Protocol):
     """Collects the items of an answer, object by object."""
 
     ids: list[str]

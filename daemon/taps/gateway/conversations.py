@@ -30,7 +30,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tooltap.daemon.system.logs import get_logger
 from tooltap.daemon.taps.delivery.tap import Tap
-from tooltap.daemon.taps.gateway.conversation_items import Answer, History, Item
+from tooltap.daemon.taps.gateway.conversation_items import History, Item, ModelAnswer
 
 __all__ = ["Conversation", "Conversations"]
 
@@ -50,7 +50,7 @@ class Conversation:
         self.answered = False
         """Whether the model has ever answered."""
         self.used = time.monotonic()
-        self.asked: int | None = None
+        self.last_key: int | None = None
         """Key of the last request's history; None if it continued a response by id."""
         self.keys: deque[int | str] = deque()
         """The keys and response ids under which it is registered."""
@@ -76,18 +76,18 @@ class Conversations:
             conversation = Conversation(dialect, self._begin(dialect))
         self._use(conversation)
         conversation.busy = True
-        conversation.asked = keys[-1] if keys and history.continues is None else None
-        if conversation.asked is not None:
-            self._remember(conversation, conversation.asked)
+        conversation.last_key = keys[-1] if keys and history.continues is None else None
+        if conversation.last_key is not None:
+            self._remember(conversation, conversation.last_key)
         self._close_beyond_most()
         return conversation
 
-    def leave(self, conversation: Conversation, answer: Answer) -> None:
+    def leave(self, conversation: Conversation, answer: ModelAnswer) -> None:
         """Note the answer to the last request, as far as it came. The conversation is not busy any more."""
         items = answer.items()
         conversation.answered |= bool(items or answer.ids)
-        if items and conversation.asked is not None:
-            self._remember(conversation, _keys(conversation.asked, items)[-1])
+        if items and conversation.last_key is not None:
+            self._remember(conversation, _keys(conversation.last_key, items)[-1])
         for response_id in answer.ids:
             self._remember(conversation, response_id)
         conversation.busy = False

@@ -13,9 +13,9 @@ import orjson
 
 from tooltap.daemon.taps.gateway.content_coding import CodingError, decoder
 from tooltap.daemon.taps.gateway.conversation_items import (
-    Answer,
     ChatAnswer,
     History,
+    ModelAnswer,
     ResponsesAnswer,
     chat_history,
     responses_history,
@@ -33,7 +33,7 @@ _ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
 class API(NamedTuple):
     dialect: str
     history: Callable[[dict[str, Any]], History]
-    answer: Callable[[], Answer]
+    answer: Callable[[], ModelAnswer]
 
 
 _APIS = {
@@ -61,11 +61,11 @@ class Exchange:
         self._wants_stream = False
         self._is_cut = False
 
-    def sent(self, t: int, data: bytes) -> None:
+    def request_data(self, t: int, data: bytes) -> None:
         """Add the next bytes of the request's body."""
         self._request.feed(data)
 
-    def asked(self, t: int) -> None:
+    def request_complete(self, t: int) -> None:
         """Note that the request is complete: find its conversation and put its line there."""
         if self._conversation is not None:
             return
@@ -78,13 +78,13 @@ class Exchange:
             self._put(t, lines, "in")
             self._report_problem(self._request)
 
-    def answered(self, t: int, kind: str, coding: str) -> None:
+    def response_started(self, t: int, kind: str, coding: str) -> None:
         """Note that the answer begins. `kind`: its `Content-Type`; `coding`: its `Content-Encoding`."""
-        self.asked(t)
+        self.request_complete(t)
         streamed = "event-stream" in kind or (self._wants_stream and "json" not in kind)
         self._response = _Body(coding, self._max_line, streamed=streamed)
 
-    def received(self, t: int, data: bytes) -> None:
+    def response_data(self, t: int, data: bytes) -> None:
         """Add the next bytes of the answer's body."""
         if self._response is not None and not self._is_cut:
             self._take(t, self._response.feed(data))
@@ -93,10 +93,10 @@ class Exchange:
         """Note that the rest is lost, including an unfinished line."""
         self._is_cut = True
 
-    def over(self, t: int, lines: int, size: int, reason: str) -> None:
+    def finished(self, t: int, lines: int, size: int, reason: str) -> None:
         """Note the end of the exchange, complete or not. `lines` lines of it, `size` bytes, were lost for `reason`."""
         if lines:
-            self.asked(t)
+            self.request_complete(t)
         if self._conversation is None:  # the client left before its request was complete
             return
         if self._response is not None and not self._is_cut:

@@ -79,7 +79,7 @@ class Gateway:
             _log.exception("a request failed")
         finally:
             if watch is not None:
-                watch.over()
+                watch.finished()
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -112,11 +112,11 @@ class Gateway:
         try:
             if watch is not None:
                 headers = response.headers
-                watch.answered(headers.get("content-type", ""), headers.get("content-encoding", ""))
+                watch.response_started(headers.get("content-type", ""), headers.get("content-encoding", ""))
             await _start(send, response.status_code, _end_to_end(response.headers.raw))
             async for data in response.aiter_raw():
                 if watch is not None:
-                    watch.received(data)
+                    watch.response_data(data)
                 await send({"type": "http.response.body", "body": data, "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except httpx.TransportError as error:
@@ -145,11 +145,11 @@ class _Upload:
                     await anyio.sleep_forever()  # for `cancel_when_left`
                 if data := message["body"]:
                     if self._watch is not None:
-                        self._watch.sent(data)
+                        self._watch.request_data(data)
                     yield data
                 if not message["more_body"]:
                     if self._watch is not None:
-                        self._watch.asked()
+                        self._watch.request_complete()
                     return
         finally:
             self.is_taken.set()
@@ -167,11 +167,11 @@ async def _start(send: Send, status: int, headers: Headers) -> None:
 
 
 async def _refuse(send: Send, watch: Watch | None, status: int, reason: str) -> None:
-    """Answer with an error of our own, in the form of OpenAI's servers."""
+    """Respond with an error of our own, in the form of OpenAI's servers."""
     body = orjson.dumps({"error": {"message": f"tooltap gateway: {reason}", "type": "gateway_error", "code": status}})
     if watch is not None:
-        watch.answered(_JSON.decode(), "")
-        watch.received(body)
+        watch.response_started(_JSON.decode(), "")
+        watch.response_data(body)
     await _start(send, status, [(b"content-type", _JSON), (b"content-length", b"%d" % len(body))])
     await send({"type": "http.response.body", "body": body, "more_body": False})
 

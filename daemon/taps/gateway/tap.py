@@ -99,21 +99,21 @@ class Watch:
         self._lost = 0
         self._lost_lines = 0
 
-    def sent(self, data: bytes) -> None:
-        self._pass(self._exchange.sent, data)
+    def request_data(self, data: bytes) -> None:
+        self._pass(self._exchange.request_data, data)
 
-    def asked(self) -> None:
-        self._tap.post(0, partial(self._exchange.asked, wall_clock()))
+    def request_complete(self) -> None:
+        self._tap.post(0, partial(self._exchange.request_complete, wall_clock()))
 
-    def answered(self, kind: str, coding: str) -> None:
-        self._tap.post(0, partial(self._exchange.answered, wall_clock(), kind, coding))
+    def response_started(self, kind: str, coding: str) -> None:
+        self._tap.post(0, partial(self._exchange.response_started, wall_clock(), kind, coding))
 
-    def received(self, data: bytes) -> None:
-        self._pass(self._exchange.received, data)
+    def response_data(self, data: bytes) -> None:
+        self._pass(self._exchange.response_data, data)
 
-    def over(self) -> None:
+    def finished(self) -> None:
         lines = max(1, self._lost_lines) if self._lost else 0
-        self._tap.post(0, partial(self._exchange.over, wall_clock(), lines, self._lost, OVERFLOW))
+        self._tap.post(0, partial(self._exchange.finished, wall_clock(), lines, self._lost, OVERFLOW))
 
     def _pass(self, read: Callable[[int, bytes], None], data: bytes) -> None:
         if not self._lost and self._tap.post(len(data), partial(read, wall_clock(), data)):

@@ -24,9 +24,9 @@ from tooltap.daemon.taps.mcp.roots import NotShownError, Roots
 from tooltap.daemon.taps.mcp.stream import DisplayStream
 from tooltap.protocol.frames import sentence_of
 
-__all__ = ["COMMANDS", "FILES", "LONGEST_ANSWER", "Answer", "DisplayTool", "DisplayTools"]
+__all__ = ["COMMANDS", "FILES", "LONGEST_REPLY", "Reply", "DisplayTool", "DisplayTools"]
 
-LONGEST_ANSWER = 120
+LONGEST_REPLY = 120
 """Most code points of the line that the model gets."""
 AT_ONCE = 4
 """Most files and images, and most commands, at the same time, since each holds a body in memory. Others wait."""
@@ -89,8 +89,8 @@ FILES: tuple[type[DisplayTool], ...] = (RenderFileContents, DisplayImage)
 COMMANDS: tuple[type[DisplayTool], ...] = (RunAndDisplay,)
 
 
-class Answer(NamedTuple):
-    """The result for the model."""
+class Reply(NamedTuple):
+    """The line that the model gets."""
 
     text: str
     is_error: bool = False
@@ -120,7 +120,7 @@ class DisplayTools:
 
     async def call(
         self, name: str, arguments: Any, *, call_id: str | None = None, folders: Sequence[Path] | None = None
-    ) -> Answer:
+    ) -> Reply:
         """Run a tool. `call_id`: the agent's, if known. `folders`: the client's roots, which narrow the user's."""
         try:
             tool = msgspec.convert(arguments, self.tools[name])
@@ -134,29 +134,29 @@ class DisplayTools:
             await self._stream.publish("call", **call, arguments=arguments)
             try:
                 async with self._running if isinstance(tool, RunAndDisplay) else self._reading:
-                    answer, result = await self._show(tool, folders)
+                    reply, result = await self._show(tool, folders)
             except DaemonError as error:
-                answer, result = _refused(str(error)), {"status": "failed"}
+                reply, result = _refused(str(error)), {"status": "failed"}
             except anyio.get_cancelled_exc_class():
                 with anyio.CancelScope(shield=True):
                     await self._stream.publish("result", **call, status="cancelled", text="The call was cancelled.")
                 raise
             duration = round((time.monotonic() - started) * 1000)
-            await self._stream.publish("result", **call, **result, text=answer.text, durationMs=duration)
-            return answer
+            await self._stream.publish("result", **call, **result, text=reply.text, durationMs=duration)
+            return reply
         except ConnectError:
-            return Answer(NO_DAEMON, is_error=True)
+            return Reply(NO_DAEMON, is_error=True)
         except DaemonError as error:
             return _refused(str(error))
 
-    async def _show(self, tool: DisplayTool, folders: Sequence[Path] | None) -> tuple[Answer, dict[str, Any]]:
-        """Return the answer and the content of the result's record. Raises `ConnectError`, and `DaemonError` if the
+    async def _show(self, tool: DisplayTool, folders: Sequence[Path] | None) -> tuple[Reply, dict[str, Any]]:
+        """Return the reply and the content of the result's record. Raises `ConnectError`, and `DaemonError` if the
         daemon refuses the body."""
         try:
             shown = await self._do(tool, folders)
         except NotShownError as error:
             text = _fitted("Not displayed: ", tool.subject, f" {error}")
-            return Answer(text, is_error=True), {"status": "denied" if error.denied else "failed"}
+            return Reply(text, is_error=True), {"status": "denied" if error.denied else "failed"}
         about = {"type": shown.type, "path": shown.path, "mime_type": shown.body.mime_type}
         output_id = await self._stream.store(shown.body.data, **about, language=shown.body.language)
         display = {
@@ -174,7 +174,7 @@ class DisplayTools:
         }
         if shown.exit_code is not None:
             result["exitCode"] = shown.exit_code
-        return Answer(shown.text, output_id=output_id), result
+        return Reply(shown.text, output_id=output_id), result
 
     async def _do(self, tool: DisplayTool, folders: Sequence[Path] | None) -> Shown:
         """Do what the tool is for. Raises `NotShownError`."""
@@ -215,13 +215,13 @@ def _outcome(ran: Ran, commands: Commands) -> str:
     return f"Command {'failed' if ran.exit_code else 'completed'} (exit {ran.exit_code}"
 
 
-def _refused(reason: str) -> Answer:
-    return Answer(_shortened(f"Not displayed: {reason}", LONGEST_ANSWER), is_error=True)
+def _refused(reason: str) -> Reply:
+    return Reply(_shortened(f"Not displayed: {reason}", LONGEST_REPLY), is_error=True)
 
 
 def _fitted(before: str, path: str, after: str) -> str:
     """Shorten a path to fit into the line; it keeps its end."""
-    room = LONGEST_ANSWER - len(before) - len(after)
+    room = LONGEST_REPLY - len(before) - len(after)
     path = _one_line(path)
     return f"{before}{path if len(path) <= room else f'…{path[1 - room :]}'}{after}"
 

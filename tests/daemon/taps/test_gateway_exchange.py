@@ -82,12 +82,12 @@ def test_streamed_answer_has_lines_and_whole_one_is_a_line(kind: str, lines: lis
     """Some servers send no `Content-Type`, or a wrong one, for a requested stream."""
     streams = Streams()
     exchange = streams.exchange()
-    exchange.sent(1, REQUEST)
-    exchange.asked(1)
-    exchange.answered(2, kind, "")
-    exchange.received(3, b"data: 1\r\n\r\nda")
-    exchange.received(3, b"ta: 2")
-    exchange.over(4, 0, 0, "")
+    exchange.request_data(1, REQUEST)
+    exchange.request_complete(1)
+    exchange.response_started(2, kind, "")
+    exchange.response_data(3, b"data: 1\r\n\r\nda")
+    exchange.response_data(3, b"ta: 2")
+    exchange.finished(4, 0, 0, "")
 
     [tap] = streams.taps
     assert tap.told == [("in", REQUEST.replace(b"\r\n", b"  ")), *(("out", line) for line in lines)]
@@ -106,12 +106,12 @@ def test_bodies_are_decoded_incrementally(coding: str) -> None:
     }[coding]
     streams = Streams()
     exchange = streams.exchange(coding=coding)
-    exchange.sent(1, encode(b"{}"))
-    exchange.asked(1)
-    exchange.answered(2, "text/event-stream", coding)
+    exchange.request_data(1, encode(b"{}"))
+    exchange.request_complete(1)
+    exchange.response_started(2, "text/event-stream", coding)
     for byte in encode(b"data: 1\ndata: 2\n"):
-        exchange.received(3, bytes([byte]))
-    exchange.over(4, 0, 0, "")
+        exchange.response_data(3, bytes([byte]))
+    exchange.finished(4, 0, 0, "")
 
     assert streams.taps[0].told == [("in", b"{}"), ("out", b"data: 1"), ("out", b"data: 2")]
 
@@ -119,10 +119,10 @@ def test_bodies_are_decoded_incrementally(coding: str) -> None:
 def test_early_answer_comes_after_request() -> None:
     streams = Streams()
     exchange = streams.exchange()
-    exchange.sent(1, REQUEST[:10])
-    exchange.answered(2, "application/json", "")
-    exchange.received(3, b"{}")
-    exchange.over(4, 0, 0, "")
+    exchange.request_data(1, REQUEST[:10])
+    exchange.response_started(2, "application/json", "")
+    exchange.response_data(3, b"{}")
+    exchange.finished(4, 0, 0, "")
 
     assert streams.taps[0].told == [("in", REQUEST[:10]), ("out", b"{}")]
 
@@ -130,18 +130,18 @@ def test_early_answer_comes_after_request() -> None:
 def test_cut_exchange_loses_unfinished_line() -> None:
     streams = Streams()
     exchange = streams.exchange()
-    exchange.sent(1, REQUEST)
-    exchange.asked(1)
-    exchange.answered(2, "text/event-stream", "")
-    exchange.received(3, b"data: 1\ndata: ")
+    exchange.request_data(1, REQUEST)
+    exchange.request_complete(1)
+    exchange.response_started(2, "text/event-stream", "")
+    exchange.response_data(3, b"data: 1\ndata: ")
     exchange.cut(4)
-    exchange.over(5, 2, 30, "why")
+    exchange.finished(5, 2, 30, "why")
     assert streams.taps[0].told[1:] == [("out", b"data: 1"), ("why", 30)]
     other = streams.exchange()
-    other.sent(1, REQUEST[:10])
+    other.request_data(1, REQUEST[:10])
     other.cut(1)
-    other.asked(1)
-    other.over(5, 1, 20, "why")
+    other.request_complete(1)
+    other.finished(5, 1, 20, "why")
 
     assert streams.taps[1].told == [("why", 20)]
 
@@ -149,8 +149,8 @@ def test_cut_exchange_loses_unfinished_line() -> None:
 def test_incomplete_request_is_ignored() -> None:
     streams = Streams()
     exchange = streams.exchange()
-    exchange.sent(1, REQUEST[:10])
-    exchange.over(2, 0, 0, "")
+    exchange.request_data(1, REQUEST[:10])
+    exchange.finished(2, 0, 0, "")
 
     assert streams.taps == []
 
@@ -190,11 +190,11 @@ def test_damaged_exchanges_are_tolerated(
 ) -> None:
     streams = Streams()
     exchange = streams.exchange(path, codings[0])
-    exchange.sent(1, bodies[0])
-    exchange.asked(1)
-    exchange.answered(2, kind, codings[1])
+    exchange.request_data(1, bodies[0])
+    exchange.request_complete(1)
+    exchange.response_started(2, kind, codings[1])
     for body in bodies[1]:
-        exchange.received(3, b"data: " + body + b"\n")
-    exchange.over(4, 0, 0, "")
+        exchange.response_data(3, b"data: " + body + b"\n")
+    exchange.finished(4, 0, 0, "")
 
     assert all(not conversation.busy for conversation in streams.conversations._open)

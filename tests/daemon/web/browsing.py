@@ -17,7 +17,7 @@ from tests.daemon.running import TIMEOUT, Running, Wire, running
 from tooltap.daemon.web.http.token import read_token
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     status: int
     headers: HTTPMessage
     body: bytes
@@ -56,11 +56,11 @@ class Browser:
 
     def get(
         self, target: str, headers: dict[str, str] | None = None, *, method: str = "GET", body: bytes | None = None
-    ) -> Answer:
+    ) -> Response:
         connection = HTTPConnection(self.host, self.port, timeout=TIMEOUT)
         try:
             response = self._ask(connection, target, headers, method, body)
-            return Answer(response.status, response.headers, response.read())
+            return Response(response.status, response.headers, response.read())
         finally:
             connection.close()
 

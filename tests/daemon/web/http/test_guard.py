@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.daemon.running import Running
-from tests.daemon.web.browsing import Answer, Browser, browsed
+from tests.daemon.web.browsing import Browser, Response, browsed
 
 ADDRESSES = [
     "/",
@@ -29,14 +29,14 @@ def browser(common: tuple[Running, Browser]) -> Browser:
     return common[1]
 
 
-def assert_refused(answer: Answer) -> None:
+def assert_refused(answer: Response) -> None:
     assert answer.error == (403, "forbidden", SENTENCE)
     assert "set-cookie" not in answer.headers
     assert "location" not in answer.headers
     assert not [name for name in answer.headers if name.lower().startswith("access-control")]
 
 
-def cookie_of(answer: Answer) -> str:
+def cookie_of(answer: Response) -> str:
     [(name, morsel)] = SimpleCookie(answer.headers["set-cookie"]).items()
     return f"{name}={morsel.value}"
 
