@@ -45,15 +45,17 @@ STYLES = {
 """SGR number -> CSS property and value. Text that blinks or is concealed is shown like any other."""
 
 _SGR = re.compile(r"(\x1b\[[0-9;]*m)")
+_TOO_LONG = re.compile(r"[0-9]{4,}")
+"""Numbers without a meaning; Python refuses to read those of more than 4,300 digits."""
 
 
 def spans(written: str) -> Markup:
-    """Text with SGR sequences as HTML. All other control characters are replaced by visible signs."""
+    """Render text with SGR sequences. Visible signs replace all other control characters."""
     decoder = AnsiDecoder()
     html = []
     for index, part in enumerate(_SGR.split(written)):
         if index % 2:
-            decoder.decode_line(part)
+            decoder.decode_line(_TOO_LONG.sub("999", part))
         elif part and (classes := _classes(decoder.style)):
             html.append(Markup('<span class="{}">{}</span>').format(classes, visible(part)))
         else:
