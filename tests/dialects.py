@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from textwrap import fill
 
-from tooltap.normalizers.core.registry import builtin, products
+from tooltap.normalizers.catalog.registry import builtin, products
 from tooltap.traces.checks.coverage import WRITTEN, page
 from tooltap.traces.fixtures.fixtures import Fixtures
 

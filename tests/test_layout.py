@@ -11,8 +11,6 @@ import pytest
 ROOT = Path(__file__).parent.parent
 FOLDERS = sorted(path.parent.name for path in ROOT.glob("*/__init__.py") if path.parent.name != "tests")
 
-FOLDERS_WITH_CYCLES_STILL_TO_BE_BROKEN = ("tooltap.normalizers.",)
-"""Cycles among these modules do not fail the test yet."""
 
 MOST_MODULES = 20
 """In one folder, beside its `__init__.py`."""
@@ -41,7 +39,7 @@ def test_no_folder_holds_too_many_modules(folder: str) -> None:
 def test_no_import_cycles() -> None:
     """Imports for type checkers and imports inside functions count: they tie modules together just the same."""
     imports = _imports(_modules())
-    cycles = [cycle for cycle in _cycles(imports) if not _is_still_to_be_broken(cycle)]
+    cycles = list(_cycles(imports))
 
     assert not cycles, "import cycles:\n" + "\n".join(" -> ".join(cycle) for cycle in cycles)
 
@@ -50,10 +48,6 @@ def test_a_cycle_is_found() -> None:
     imports = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set[str]()}
 
     assert list(_cycles(imports)) == [["b", "c", "b"]]
-
-
-def _is_still_to_be_broken(cycle: list[str]) -> bool:
-    return all(module.startswith(FOLDERS_WITH_CYCLES_STILL_TO_BE_BROKEN) for module in cycle)
 
 
 def _modules() -> dict[str, Path]:

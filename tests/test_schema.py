@@ -17,8 +17,8 @@ from tests.cli.command import here, sentence
 from tests.schema import FILES, SNAPSHOT, broken_promises
 from tooltap.cli.schema.model import Schema, definitions, json_schema
 from tooltap.cli.schema.schema import write
+from tooltap.normalizers.catalog.registry import dialects
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.registry import dialects
 from tooltap.normalizers.stream.contract import normalize, read_recording
 from tooltap.protocol.events import AnyEvent, encode
 from tooltap.protocol.filters import Filter

@@ -145,7 +145,7 @@ def _load(folder: Path, allowlist: Path | None = None) -> Fixtures:
 
 def _streams(paths: tuple[Path, ...], dialect: str) -> list[TracedStream]:
     """The streams whose dialect is installed."""
-    from tooltap.normalizers.core.registry import dialects
+    from tooltap.normalizers.catalog.registry import dialects
     from tooltap.normalizers.stream.normalizer import AUTO
     from tooltap.traces.recording.streams import read_streams
 

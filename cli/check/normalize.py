@@ -16,7 +16,7 @@ from tooltap.cli.common.inputs import STDIN, UnreadableError, read_chunks
 from tooltap.cli.common.options import dialect_option, provider_option
 from tooltap.cli.common.progress import progress
 from tooltap.cli.common.statistics import print_statistics, statistics_options
-from tooltap.normalizers.core.registry import builtin
+from tooltap.normalizers.catalog.registry import builtin
 
 if TYPE_CHECKING:
     from tooltap.normalizers.core.items import OutputPiece

@@ -72,7 +72,7 @@ def command(
     if as_json and not (diff or journal):
         raise click.UsageError("--json needs --diff or --journal")
     from tooltap.cli.check.replay_diff import render
-    from tooltap.normalizers.core.registry import UnknownDialectError
+    from tooltap.normalizers.catalog.registry import UnknownDialectError
     from tooltap.traces.recording.files import expand
 
     try:

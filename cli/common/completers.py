@@ -16,7 +16,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from tooltap.normalizers.core.registry import agents
+from tooltap.normalizers.catalog.registry import agents
 
 __all__ = ["agent_commands", "cursors", "dialects", "followed_agents", "kinds", "providers", "sessions", "tools"]
 
@@ -30,7 +30,7 @@ _PLAIN = re.compile(r"[\w.:/@+~-]+")
 
 
 def dialects(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from tooltap.normalizers.core.registry import dialects
+    from tooltap.normalizers.catalog.registry import dialects
 
     return _starting_with(incomplete, ["auto", *dialects()])
 

@@ -35,7 +35,7 @@ def dialect_option(text: str, *, check: bool) -> Callable[[F], F]:
 
 
 def _check(context: click.Context, option: click.Parameter, name: str) -> str:
-    from tooltap.normalizers.core.registry import UnknownDialectError, parser_class
+    from tooltap.normalizers.catalog.registry import UnknownDialectError, parser_class
 
     try:
         return name if name == "auto" else parser_class(name).dialect

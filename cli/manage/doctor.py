@@ -10,7 +10,7 @@ import click
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import socket_option
 from tooltap.cli.common.render import one_line, wants_colour
-from tooltap.normalizers.core.registry import agents
+from tooltap.normalizers.catalog.registry import agents
 
 __all__ = ["command"]
 

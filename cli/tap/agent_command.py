@@ -17,7 +17,7 @@ from tooltap.daemon.system.paths import socket_path, spool_path
 from tooltap.daemon.taps.child import run_child
 from tooltap.daemon.taps.delivery.outbox import SpoolLimits, StreamOptions
 from tooltap.daemon.taps.delivery.tap import Tap
-from tooltap.normalizers.core.agents import missing_flags
+from tooltap.normalizers.catalog.agents import missing_flags
 
 __all__ = ["agent_command"]
 

@@ -24,9 +24,9 @@ import msgspec
 from tooltap.daemon.ingest.live_stream import SNAPSHOT_FORMAT, LiveStream, Snapshot, context_of, ids_of
 from tooltap.daemon.journal.interface import Journal, StoredStream, StreamInfo, TailRecord
 from tooltap.daemon.views.results import StreamViews
+from tooltap.normalizers.catalog.registry import UnknownDialectError
 from tooltap.normalizers.core.calls_state import Call
 from tooltap.normalizers.core.items import Limits
-from tooltap.normalizers.core.registry import UnknownDialectError
 from tooltap.normalizers.core.state import PendingPermission
 from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer
 from tooltap.normalizers.stream.reset import LeftOpen

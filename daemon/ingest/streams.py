@@ -33,8 +33,8 @@ from tooltap.daemon.journal.interface import (
 )
 from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.views.results import Policy, Rewrite, StreamViews
+from tooltap.normalizers.catalog.registry import UnknownDialectError
 from tooltap.normalizers.core.items import Limits
-from tooltap.normalizers.core.registry import UnknownDialectError
 from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
 from tooltap.protocol.frames import DaemonFrame, FrameError, Ingest, Ingesting
 from tooltap.protocol.stats import Statistics

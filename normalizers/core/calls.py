@@ -311,20 +311,6 @@ class Calls(KnownCalls):
             self._bury(call, event.id if synthetic else None)
         return None
 
-    def result(
-        self,
-        of: Call | str,
-        value: Any,
-        *,
-        raw: Any,
-        raw_name: str = UNKNOWN_TOOL,
-        final: bool = False,
-        synthetic: bool = False,
-        **fields: Any,
-    ) -> str:
-        outcome = self.answer(of, Answer(value, **fields), raw=raw, raw_name=raw_name, final=final, synthetic=synthetic)
-        return "withEvents" if outcome is None else f"skipped.{outcome}"
-
     def _of_result(self, wire_id: str, raw_name: str) -> tuple[Call | None, str | None]:
         call_id = self.id_of(wire_id)
         call = self._state.open.get(call_id)

@@ -10,11 +10,10 @@ Everything in an event follows from the context, the lines and their times alone
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import msgspec
 
@@ -28,7 +27,7 @@ from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol.events import Notice
 from tooltap.protocol.tapped import Direction
 
-__all__ = ["UNPARSED", "WITH_EVENTS", "Parser", "Watch", "skip"]
+__all__ = ["Parser", "Watch", "best", "outcome_of"]
 
 WITH_EVENTS = "withEvents"
 BASE_SKIPS = frozenset({"blank", "lost", "duplicate-result"})
@@ -39,7 +38,7 @@ Watch: TypeAlias = Callable[[dict[str, Any], Direction | None], None]
 
 
 @cache
-def skip(reason: str) -> str:
+def _skipped(reason: str) -> str:
     """The class of a line that is skipped for this reason."""
     return f"skipped.{reason}"
 
@@ -47,9 +46,7 @@ def skip(reason: str) -> str:
 def _class_of(outcome: Skip) -> str:
     if outcome is None:
         return WITH_EVENTS
-    if outcome == WITH_EVENTS or outcome.startswith("skipped."):
-        return outcome
-    return UNPARSED if outcome == UNPARSED else skip(outcome)
+    return UNPARSED if outcome == UNPARSED else _skipped(outcome)
 
 
 class Parser(Emitter, ABC):
@@ -69,7 +66,6 @@ class Parser(Emitter, ABC):
         self.repaired = False
         """Whether the line just fed had to be repaired."""
         self.watch: Watch | None = None
-        self._old = len(inspect.signature(self.read).parameters) == 2
 
     @classmethod
     def skip_reasons(cls) -> frozenset[str]:
@@ -99,7 +95,7 @@ class Parser(Emitter, ABC):
         self._begin(t)
         data = {"lines": lines, "bytes": size, "reason": reason}
         self.emit(Notice, level="error", code="lost", text=f"{lines} lines lost: {reason}", data=data)
-        return skip("lost"), self._take()
+        return _skipped("lost"), self._take()
 
     def close(self, reason: str, t: int | None = None) -> list[Item]:
         """End the stream: pending texts, open calls and open turns end here. Lines may still follow later."""
@@ -127,14 +123,10 @@ class Parser(Emitter, ABC):
     def enter(self, value: Line) -> None:
         """Set the scope of a line before it is read: its time, session, agent."""
 
-    if TYPE_CHECKING:
-        read: Callable[..., Skip]
-    else:
-
-        def read(self, value: Line) -> Skip:
-            """Read one object of the line."""
-            self.enter(value)
-            return self.line.read(self, value)
+    def read(self, value: Line) -> Skip:
+        """Read one object of the line."""
+        self.enter(value)
+        return self.line.read(self, value)
 
     def read_line(self, line: bytes, t: int | None) -> Skip:
         """Decode a line and read it. For dialects that recognise some lines without decoding them."""
@@ -194,7 +186,7 @@ class Parser(Emitter, ABC):
             if isinstance(value, dict):
                 if self.watch is not None:
                     self.watch(value, self.direction)
-                return self.read(value, self.direction) if self._old else self.read(value)
+                return self.read(value)
             return self.read_other(value, line, t)
         except Exception as error:  # the promise is never to raise: the line is shown, and `make corpus` counts it
             return self.unreadable(f"parser-error: {type(error).__name__}", line, len(line))
@@ -220,6 +212,6 @@ def outcome_of(line_class: str) -> Skip:
 
 def best(outcomes: list[Skip]) -> Skip:
     """What a line with several objects returns: events if any has some, else unparsed if any is, else the first."""
-    if None in outcomes or WITH_EVENTS in outcomes:
+    if None in outcomes:
         return None
     return UNPARSED if UNPARSED in outcomes else outcomes[0]

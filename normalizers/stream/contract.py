@@ -16,8 +16,8 @@ from typing import Any
 
 import orjson
 
+from tooltap.normalizers.catalog.registry import parser_class
 from tooltap.normalizers.core.items import Context, Limits, OutputPiece
-from tooltap.normalizers.core.registry import parser_class
 from tooltap.normalizers.stream.bounds import Produced
 from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
 from tooltap.normalizers.wire.framing import Splitter

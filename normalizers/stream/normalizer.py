@@ -15,10 +15,10 @@ from typing import Self, TypeAlias
 
 import msgspec
 
+from tooltap.normalizers.catalog.recognition import recognise
+from tooltap.normalizers.catalog.registry import parser_class
 from tooltap.normalizers.core.items import Context, Item, Limits, OutputPiece
 from tooltap.normalizers.core.parser import Parser, Watch
-from tooltap.normalizers.core.recognition import recognise
-from tooltap.normalizers.core.registry import parser_class
 from tooltap.normalizers.stream.bounds import Produced, bound
 from tooltap.normalizers.stream.reset import LeftOpen, go_on
 from tooltap.normalizers.stream.unknown import Unknown

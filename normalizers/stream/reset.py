@@ -6,18 +6,14 @@ a real result that still comes names the synthetic one it replaces.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from tooltap.normalizers.core.calls_state import Call
 from tooltap.normalizers.core.items import Item
+from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import PendingPermission
 from tooltap.protocol.events import Notice
 from tooltap.protocol.stats import Statistics
-
-if TYPE_CHECKING:
-    from tooltap.normalizers.core.parser import Parser
 
 __all__ = ["LeftOpen", "go_on"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.dialects import CURATED, FIXTURES, ROOT, pages, recorded
-from tooltap.normalizers.core.registry import builtin
+from tooltap.normalizers.catalog.registry import builtin
 from tooltap.traces.checks.coverage import proofs
 from tooltap.traces.fixtures.fixtures import Fixtures
 

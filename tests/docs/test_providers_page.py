@@ -10,8 +10,8 @@ import pytest
 
 from tests.docs.pages import DOCS
 from tests.same_task import FIXTURES
+from tooltap.normalizers.catalog.registry import dialects
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.registry import dialects
 from tooltap.normalizers.stream.contract import normalize, read_recording
 from tooltap.normalizers.stream.display import display_of
 from tooltap.protocol.display import DisplayEvent, DisplayText, DisplayToolUse

@@ -14,7 +14,7 @@ from tests.test_layout import ROOT
 from tooltap import client
 from tooltap.cli.main import COMMANDS
 from tooltap.daemon.config import Config
-from tooltap.normalizers.core.registry import dialects
+from tooltap.normalizers.catalog.registry import dialects
 from tooltap.protocol.events import KINDS, ToolCall, decode
 
 REFERENCE = DOCS / "reference"

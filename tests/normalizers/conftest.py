@@ -1,7 +1,7 @@
 import pytest
 
 from tests.normalizers.toy import TOY
-from tooltap.normalizers.core import registry
+from tooltap.normalizers.catalog import registry
 
 
 @pytest.fixture

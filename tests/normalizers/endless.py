@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from tooltap.normalizers.core.registry import builtin, load
+from tooltap.normalizers.catalog.registry import builtin, load
 from tooltap.normalizers.stream.contract import Line
 
 __all__ = ["lines"]

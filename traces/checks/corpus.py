@@ -19,8 +19,8 @@ from typing import Any
 
 import msgspec
 
+from tooltap.normalizers.catalog.registry import UnknownDialectError
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.registry import UnknownDialectError
 from tooltap.normalizers.stream.bounds import Produced
 from tooltap.normalizers.stream.contract import ContractError, Line, check_run, read_recording
 from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer

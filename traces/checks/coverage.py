@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tooltap.normalizers.core.registry import builtin
+from tooltap.normalizers.catalog.registry import builtin
 from tooltap.normalizers.stream.contract import normalize, read_recording
 from tooltap.normalizers.tools.tool_names import CANONICAL_TOOLS, LATER_TOOLS
 from tooltap.protocol.events import ToolCall, ToolResult

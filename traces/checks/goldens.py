@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tooltap.normalizers.catalog.registry import parser_class
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.registry import parser_class
 from tooltap.protocol.events import PermissionRequest, ToolCall, ToolResult, ToolUpdate
 
 __all__ = ["ABSENT", "DIFFERENCES", "Case", "Difference", "Mismatch", "compare", "main", "read_cases"]

@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from tooltap.normalizers.catalog.registry import dialects
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.registry import dialects
 from tooltap.normalizers.stream.bounds import Produced
 from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer
 from tooltap.protocol.events import SessionEvent

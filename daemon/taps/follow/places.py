@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from tooltap.normalizers.core.dialect import Store
-from tooltap.normalizers.core.registry import agents
+from tooltap.normalizers.catalog.dialect import Store
+from tooltap.normalizers.catalog.registry import agents
 
 __all__ = ["AGENTS", "FILE_DIALECTS", "Found", "Root", "look_at", "roots", "scan"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tooltap.normalizers.core.dialect import Dialect
+from tooltap.normalizers.catalog.dialect import Dialect
 
 __all__ = ["DIALECTS", "PRODUCT"]
 

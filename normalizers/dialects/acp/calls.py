@@ -21,7 +21,7 @@ from tooltap.normalizers.dialects.acp.inputs import ToolUse, mcp_name, raw_name,
 from tooltap.normalizers.dialects.acp.results import printed_so_far, read_result
 from tooltap.normalizers.dialects.acp.state import Terminal
 from tooltap.normalizers.dialects.acp.terminals import Terminals
-from tooltap.normalizers.dialects.opencode.results import todos_digest
+from tooltap.normalizers.dialects.opencode.answers import todos_digest
 from tooltap.normalizers.wire.values import record, string
 from tooltap.protocol.events import Chunk, OutputRef, ToolUpdate
 

@@ -11,8 +11,8 @@ from typing import Any
 from tooltap.normalizers.core.bounded import make_room
 from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.lines import Line
+from tooltap.normalizers.core.tokens import token_fields
 from tooltap.normalizers.dialects.acp.state import AcpState, SessionInfo
-from tooltap.normalizers.dialects.opencode.stated import token_fields
 from tooltap.normalizers.wire.values import record, string, whole
 from tooltap.protocol.events import Usage
 

@@ -16,7 +16,7 @@ from tooltap.normalizers.dialects.acp.content import blocks, decoded, text_of
 from tooltap.normalizers.dialects.acp.inputs import ToolUse
 from tooltap.normalizers.dialects.acp.state import Terminal
 from tooltap.normalizers.dialects.claude.answers import read_answer
-from tooltap.normalizers.dialects.opencode.results import listing
+from tooltap.normalizers.dialects.opencode.answers import listing
 from tooltap.normalizers.tools.views import by_audience, by_structure, printed
 from tooltap.normalizers.wire.values import first_string, record, string, whole
 from tooltap.protocol.events import Display

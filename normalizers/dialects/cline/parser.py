@@ -19,7 +19,7 @@ from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.running import Running, RunningState
 from tooltap.normalizers.core.state import SessionState, State
-from tooltap.normalizers.dialects.cline.results import read_result
+from tooltap.normalizers.dialects.cline.answers import read_result
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import number, record, string, whole
 from tooltap.protocol.events import Message, OutputRef, Reasoning, Usage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tooltap.normalizers.core.dialect import Agent, Dialect, Store
+from tooltap.normalizers.catalog.dialect import Agent, Dialect, Store
 from tooltap.normalizers.core.lines import Line
 from tooltap.normalizers.wire.values import record
 

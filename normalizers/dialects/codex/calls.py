@@ -15,9 +15,9 @@ from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.bodies import Bodies
 from tooltap.normalizers.core.calls import DUPLICATE_RESULT, UNKNOWN_TOOL
 from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.dialects.codex.answers import read_answer
 from tooltap.normalizers.dialects.codex.emitter import CodexEmitter
 from tooltap.normalizers.dialects.codex.items import OWN, call_id_of, duration_of, nonempty, own_object, raw_name_of
-from tooltap.normalizers.dialects.codex.text import read_answer
 from tooltap.normalizers.tools.payload import blocks_text, decode_json
 from tooltap.normalizers.tools.views import by_structure, printed
 from tooltap.normalizers.wire.values import first_string, record

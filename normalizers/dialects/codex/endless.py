@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from tooltap.normalizers.core.endless import TEXT
+from tooltap.normalizers.catalog.endless import TEXT
 
 
 def codex_exec() -> Iterator[Any]:

@@ -21,7 +21,7 @@ from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.running import Running, RunningState
 from tooltap.normalizers.core.state import State
-from tooltap.normalizers.dialects.copilot.results import read_result
+from tooltap.normalizers.dialects.copilot.answers import read_result
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import record, records, string, whole
 from tooltap.protocol.events import Message, OutputRef, SessionEvent, Usage

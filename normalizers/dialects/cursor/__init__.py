@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tooltap.normalizers.core.dialect import Agent, Dialect
+from tooltap.normalizers.catalog.dialect import Agent, Dialect
 
 __all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tooltap.normalizers.core.dialect import Agent, Dialect, Store
+from tooltap.normalizers.catalog.dialect import Agent, Dialect, Store
 
 __all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
 

@@ -23,7 +23,7 @@ from tooltap.normalizers.core.calls import UNKNOWN_TOOL
 from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser, best
 from tooltap.normalizers.core.state import State
-from tooltap.normalizers.dialects.gemini.results import mcp_name, parts_of, read_call, read_response, text_of
+from tooltap.normalizers.dialects.gemini.answers import mcp_name, parts_of, read_call, read_response, text_of
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import record, records, string, whole

@@ -12,7 +12,7 @@ from tooltap.normalizers.core.calls import UNKNOWN_TOOL
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import SessionState
-from tooltap.normalizers.dialects.gemini.results import mcp_name, name_in_id, read_shown
+from tooltap.normalizers.dialects.gemini.answers import mcp_name, name_in_id, read_shown
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import record, string, whole

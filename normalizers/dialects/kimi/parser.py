@@ -17,7 +17,7 @@ from tooltap.normalizers.core.calls_state import Call
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import State
-from tooltap.normalizers.dialects.kimi.results import TASK_STATUS, notified_result, output_text, read_result
+from tooltap.normalizers.dialects.kimi.answers import TASK_STATUS, notified_result, output_text, read_result
 from tooltap.normalizers.tools.payload import decode_json
 from tooltap.normalizers.wire.values import record, records, string
 from tooltap.protocol.events import Message, Reasoning

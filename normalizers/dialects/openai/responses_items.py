@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tooltap.normalizers.core.answer import Answer
-from tooltap.normalizers.dialects.codex.text import read_answer
+from tooltap.normalizers.dialects.codex.answers import read_answer
 from tooltap.normalizers.tools.payload import decode_json
 from tooltap.normalizers.wire.values import first_string, record, records, string, whole
 

@@ -14,9 +14,9 @@ from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.state import State
+from tooltap.normalizers.dialects.opencode.answers import todos_digest
 from tooltap.normalizers.dialects.opencode.client import Client, method_and_path
 from tooltap.normalizers.dialects.opencode.parser import OpencodeParser
-from tooltap.normalizers.dialects.opencode.results import todos_digest
 from tooltap.normalizers.dialects.opencode.sessions import BusEmitter
 from tooltap.normalizers.dialects.opencode.state import BusState
 from tooltap.normalizers.dialects.opencode.stated import notice_error, outcome_of, read_error, read_usage

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from tooltap.normalizers.core.bodies import Bodies
 from tooltap.normalizers.core.bounded import keep_newest
 from tooltap.normalizers.core.lines import Line, Lines, Skip
-from tooltap.normalizers.dialects.opencode.results import answers_by_question, attachments_of, mcp_name
+from tooltap.normalizers.dialects.opencode.answers import answers_by_question, attachments_of, mcp_name
 from tooltap.normalizers.dialects.opencode.sessions import BusEmitter
 from tooltap.normalizers.dialects.opencode.stated import read_error
 from tooltap.normalizers.wire.values import first_string, record, records

@@ -21,7 +21,7 @@ from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.running import Running
 from tooltap.normalizers.core.state import State
-from tooltap.normalizers.dialects.opencode.results import INVALID, attachments_of, mcp_name, read_result
+from tooltap.normalizers.dialects.opencode.answers import INVALID, attachments_of, mcp_name, read_result
 from tooltap.normalizers.dialects.opencode.state import MESSAGES, MessageInfo, OpencodeState, PartInfo
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.wire.values import first_string, record

@@ -6,35 +6,10 @@ from typing import Any
 
 from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.lines import Line
+from tooltap.normalizers.core.tokens import token_fields
 from tooltap.normalizers.wire.values import first_string, number, record, whole
 
-__all__ = ["notice_error", "outcome_of", "read_error", "read_usage", "token_fields"]
-
-
-def token_fields(
-    prompt: int | None,
-    output: int | None,
-    read: int | None,
-    write: int | None,
-    reasoning: int | None,
-    total: int | None,
-    *,
-    apart: bool = False,
-) -> dict[str, Any]:
-    """The fields of a usage event that count tokens.
-
-    Agents differ in whether the prompt includes what was cached, and the output the reasoning. The stated total shows
-    which sum is meant; without one, the prompt excludes the cache. `apart`: then the output excludes the reasoning."""
-    prompt, output, cached, thought = prompt or 0, output or 0, (read or 0) + (write or 0), reasoning or 0
-    sums = [(prompt + more, output + other) for more in (cached, 0) for other in (0, thought)]
-    counts = next((one for one in sums if sum(one) == total), sums[1 if apart else 0])
-    return {
-        "input_tokens": counts[0],
-        "output_tokens": counts[1],
-        "cache_read_tokens": read,
-        "cache_write_tokens": write,
-        "reasoning_tokens": reasoning,
-    }
+__all__ = ["notice_error", "outcome_of", "read_error", "read_usage"]
 
 
 def read_usage(stated: Line, *, apart: bool = False) -> dict[str, Any] | None:

@@ -19,7 +19,7 @@ from tooltap.normalizers.core.calls_state import Call
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import SessionState
-from tooltap.normalizers.dialects.pi.results import Shown, read_result
+from tooltap.normalizers.dialects.pi.answers import Shown, read_result
 from tooltap.normalizers.tools.payload import blocks_text
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import number, record, records, string, whole

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tooltap.normalizers.core.endless import TEXT
+from tooltap.normalizers.catalog.endless import TEXT
 from tooltap.normalizers.dialects.claude.endless import claude_stream
 
 

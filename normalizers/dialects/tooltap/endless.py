@@ -8,8 +8,8 @@ from typing import Any
 
 import orjson
 
-from tooltap.normalizers.core.endless import TEXT
-from tooltap.normalizers.core.registry import builtin, load
+from tooltap.normalizers.catalog.endless import TEXT
+from tooltap.normalizers.catalog.registry import builtin, load
 
 
 def tooltap_trace() -> Iterator[Any]:

@@ -14,11 +14,11 @@ from typing import Any
 
 import msgspec
 
+from tooltap.normalizers.catalog.recognition import recognise
+from tooltap.normalizers.catalog.registry import UnknownDialectError, dialects, parser_class
 from tooltap.normalizers.core.items import Context, Item, OutputPiece
 from tooltap.normalizers.core.lines import UNPARSED, Line, Skip
 from tooltap.normalizers.core.parser import Parser, outcome_of
-from tooltap.normalizers.core.recognition import recognise
-from tooltap.normalizers.core.registry import UnknownDialectError, dialects, parser_class
 from tooltap.normalizers.core.state import State
 from tooltap.normalizers.wire.decode import FRAMING, decode_line
 from tooltap.normalizers.wire.framing import HEAD_BYTES, LongLine

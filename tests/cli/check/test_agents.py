@@ -6,8 +6,8 @@ import shlex
 
 import pytest
 
-from tooltap.normalizers.core.agents import missing_flags
-from tooltap.normalizers.core.registry import agents
+from tooltap.normalizers.catalog.agents import missing_flags
+from tooltap.normalizers.catalog.registry import agents
 
 
 @pytest.mark.parametrize(

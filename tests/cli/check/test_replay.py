@@ -12,8 +12,8 @@ import pytest
 
 from tests.cli.command import CLAUDE, CODEX, DEMO, here, sentence, tooltap
 from tests.daemon.running import Running, running
+from tooltap.normalizers.catalog.registry import builtin
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.registry import builtin
 from tooltap.protocol.events import ToolCall
 from tooltap.traces.recording.files import parts
 

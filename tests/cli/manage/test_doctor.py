@@ -24,7 +24,7 @@ from tests.daemon.taps.following import CLAUDE, CODEX
 from tests.test_layout import ROOT
 from tooltap import __version__
 from tooltap.daemon.doctor.installation import EXTRAS
-from tooltap.normalizers.core.registry import agents
+from tooltap.normalizers.catalog.registry import agents
 
 WELCOME = {
     "op": "welcome",

@@ -11,9 +11,9 @@ import pytest
 from tests.daemon.publishing import Clock, Publisher, daemon, events, journal_of, publish
 from tests.normalizers.toy import TOY, Toy
 from tooltap.daemon.ingest import live_stream
+from tooltap.normalizers.catalog.registry import builtin
 from tooltap.normalizers.core.items import Limits
 from tooltap.normalizers.core.lines import Line, Skip
-from tooltap.normalizers.core.registry import builtin
 from tooltap.protocol.frames import Done, Ingesting
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("toy")]

@@ -8,8 +8,8 @@ import os
 import pytest
 
 from tests.normalizers.endless import lines
+from tooltap.normalizers.catalog.registry import builtin
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.registry import builtin
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 
 LINES = int(os.environ.get("TOOLTAP_ENDLESS_LINES", "30000"))

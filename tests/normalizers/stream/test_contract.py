@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tooltap.normalizers.catalog.registry import builtin
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.registry import builtin
 from tooltap.normalizers.stream.contract import Line, check_recording, check_survives, read_recording
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 

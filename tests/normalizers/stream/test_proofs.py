@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from tooltap.normalizers.core.registry import builtin
+from tooltap.normalizers.catalog.registry import builtin
 from tooltap.normalizers.stream.contract import normalize, read_recording
 from tooltap.protocol.events import ToolCall, ToolResult, ToolUpdate
 from tooltap.traces.checks.coverage import MCP, has_content, proofs

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.normalizers.toy import TOY, Toy
+from tooltap.normalizers.catalog.registry import UnknownDialectError, builtin
 from tooltap.normalizers.core.items import Context, Item, Limits
-from tooltap.normalizers.core.registry import UnknownDialectError, builtin
 from tooltap.normalizers.stream.bounds import Produced
 from tooltap.normalizers.stream.contract import Line, check_recording, check_survives
 from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer

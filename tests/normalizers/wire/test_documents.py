@@ -11,8 +11,8 @@ import pytest
 
 from tests.normalizers.dialects.gemini.helpers import RECORDED, WRITTEN
 from tests.normalizers.reading import FIXTURES, outline, recording
+from tooltap.normalizers.catalog.registry import builtin
 from tooltap.normalizers.core.items import Context, Limits
-from tooltap.normalizers.core.registry import builtin
 from tooltap.normalizers.dialects.gemini.chat import GeminiChat
 from tooltap.normalizers.stream.bounds import Produced
 from tooltap.normalizers.stream.contract import Line, check_recording, read_recording

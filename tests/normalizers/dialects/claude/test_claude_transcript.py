@@ -21,9 +21,9 @@ from tests.normalizers.dialects.claude.transcripts import (
     turns,
 )
 from tests.normalizers.reading import of
+from tooltap.normalizers.catalog.recognition import recognise
+from tooltap.normalizers.catalog.registry import builtin
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.recognition import recognise
-from tooltap.normalizers.core.registry import builtin
 from tooltap.normalizers.stream.contract import Line, check_recording, normalize, read_recording
 from tooltap.normalizers.wire.decode import decode_line
 from tooltap.protocol.events import (

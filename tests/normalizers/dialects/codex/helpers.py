@@ -8,8 +8,8 @@ import orjson
 
 from tests.normalizers import reading
 from tests.normalizers.reading import of
+from tooltap.normalizers.catalog.recognition import recognise
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.recognition import recognise
 from tooltap.normalizers.stream.contract import Line, check_events, normalize, read_recording
 from tooltap.protocol.events import Event, Message, ToolCall, ToolResult
 from tooltap.protocol.stats import Statistics

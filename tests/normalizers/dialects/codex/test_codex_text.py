@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tooltap.normalizers.core.answer import Answer
-from tooltap.normalizers.dialects.codex.text import read_answer
+from tooltap.normalizers.dialects.codex.answers import read_answer
 
 
 @pytest.mark.parametrize(

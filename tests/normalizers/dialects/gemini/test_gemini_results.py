@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tooltap.normalizers.dialects.gemini.results import (
+from tooltap.normalizers.dialects.gemini.answers import (
     mcp_name,
     name_in_id,
     read_call,

@@ -7,9 +7,9 @@ import orjson
 import pytest
 
 from tests.normalizers.reading import answer, of
+from tooltap.normalizers.catalog.recognition import recognise
+from tooltap.normalizers.catalog.registry import builtin
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.recognition import recognise
-from tooltap.normalizers.core.registry import builtin
 from tooltap.normalizers.stream.contract import Line, check_recording, normalize, read_recording
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import (

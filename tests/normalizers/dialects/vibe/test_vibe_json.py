@@ -3,8 +3,8 @@
 from typing import Any
 
 from tests.normalizers.reading import answer, calls, of, outline, read, recording, results, said, statistics, turns
+from tooltap.normalizers.catalog.recognition import recognise
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.recognition import recognise
 from tooltap.normalizers.stream.contract import normalize
 from tooltap.protocol.events import (
     Event,

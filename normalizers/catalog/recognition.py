@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tooltap.normalizers.core.registry import builtin, dialects, parser_class
+from tooltap.normalizers.catalog.registry import builtin, dialects, parser_class
 
 __all__ = ["recognise"]
 

@@ -11,7 +11,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
-from tooltap.normalizers.core.dialect import Agent, Dialect
+from tooltap.normalizers.catalog.dialect import Agent, Dialect
 
 if TYPE_CHECKING:
     from tooltap.normalizers.core.parser import Parser

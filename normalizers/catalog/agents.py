@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from tooltap.normalizers.core.registry import agents
+from tooltap.normalizers.catalog.registry import agents
 
 __all__ = ["missing_flags"]
 

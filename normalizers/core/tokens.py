@@ -1,0 +1,33 @@
+"""Counts of tokens, where agents sum them in different ways."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["token_fields"]
+
+
+def token_fields(
+    prompt: int | None,
+    output: int | None,
+    read: int | None,
+    write: int | None,
+    reasoning: int | None,
+    total: int | None,
+    *,
+    apart: bool = False,
+) -> dict[str, Any]:
+    """The fields of a usage event that count tokens.
+
+    Agents differ in whether the prompt includes what was cached, and the output the reasoning. The stated total shows
+    which sum is meant; without one, the prompt excludes the cache. `apart`: then the output excludes the reasoning."""
+    prompt, output, cached, thought = prompt or 0, output or 0, (read or 0) + (write or 0), reasoning or 0
+    sums = [(prompt + more, output + other) for more in (cached, 0) for other in (0, thought)]
+    counts = next((one for one in sums if sum(one) == total), sums[1 if apart else 0])
+    return {
+        "input_tokens": counts[0],
+        "output_tokens": counts[1],
+        "cache_read_tokens": read,
+        "cache_write_tokens": write,
+        "reasoning_tokens": reasoning,
+    }
