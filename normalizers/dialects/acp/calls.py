@@ -1,4 +1,6 @@
-"""Tool calls of an ACP session: the first line opens a call, later ones are merged into it, a terminal status ends it.
+"""Tool calls of an ACP session, to-do lists, and what the client is asked about calls.
+
+The first line opens a call, later ones are merged into it, a terminal status ends it.
 
 Calls, permission requests and, in v2, content chunks all describe the same call in the same terms. The input or the
 output may be spread over them, so what they state is stored in the call's memory (`ToolUse`).
@@ -15,25 +17,33 @@ from tooltap.normalizers.core.bodies import Bodies
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL
 from tooltap.normalizers.core.calls_state import Call
 from tooltap.normalizers.core.lines import Line, Lines, Skip
-from tooltap.normalizers.dialects.acp.content import blocks, diffs, json_object, linked, text_of
+from tooltap.normalizers.dialects.acp.answers import printed_so_far, read_result
+from tooltap.normalizers.dialects.acp.content import blocks, diffs, linked, questions, text_of
 from tooltap.normalizers.dialects.acp.emitter import AcpEmitter
-from tooltap.normalizers.dialects.acp.inputs import ToolUse, mcp_name, raw_name, read_input, stated_name
-from tooltap.normalizers.dialects.acp.results import printed_so_far, read_result
-from tooltap.normalizers.dialects.acp.state import Terminal
+from tooltap.normalizers.dialects.acp.inputs import ToolUse, json_object, mcp_name, raw_name, read_input, stated_name
+from tooltap.normalizers.dialects.acp.state import Asked, Terminal
 from tooltap.normalizers.dialects.acp.terminals import Terminals
 from tooltap.normalizers.dialects.opencode.answers import todos_digest
-from tooltap.normalizers.wire.values import record, string
+from tooltap.normalizers.wire.values import record, records, string
 from tooltap.protocol.events import Chunk, OutputRef, ToolUpdate
 
-__all__ = ["ToolCalls"]
+__all__ = ["ToolCalls", "id_in"]
 
 _RUNNING = ("in_progress", "paused")
 _ENDED = ("completed", "failed", "cancelled")
 _INPUT_FIELDS = frozenset({"rawInput", "title", "kind", "name", "content", "locations"})
+_ACTIONS = {"accept": "answered", "decline": "denied", "cancel": "cancelled"}
 _VERDICTS = {"approved": "allowed", "denied": "denied", "aborted": "cancelled", "timedOut": "expired"}
 
 
+def id_in(key: str) -> str:
+    """The JSON-RPC id of a request."""
+    return key.partition(":")[2]
+
+
 class ToolCalls:
+    request = Lines("method")
+    answer = Lines("method")
     update = Lines("sessionUpdate", skip={"plan_removed": "unchanged"})
 
     def __init__(self, emitter: AcpEmitter, terminals: Terminals) -> None:
@@ -89,40 +99,10 @@ class ToolCalls:
         self._remember(call, use)
         return None
 
-    def before_permission(self, tool_call: Line) -> str | None:
-        """Open the call that a permission is requested for, unless it is known; returns its id.
-
-        If the input of the call is known, the request is not read: OpenCode shows a diff there in place of the text,
-        codex-acp another title."""
-        call_id = tool_call.get("toolCallId")
-        if not isinstance(call_id, str):
-            return None
-        call = self._calls.get(call_id)
-        if call is not None:
-            if not _use_of(call).has_input:
-                self._update(call, {key: item for key, item in tool_call.items() if key != "status"})
-        elif not self._calls.is_done(call_id):
-            self._open(call_id, tool_call, synthetic=False, status="awaiting-permission")
-        return call_id
-
     def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
         use = _use_of(call)
         terminal = self._terminals.of(use)
         return printed_so_far(use, terminal), _outputs_of(terminal)
-
-    def _review(self, update: Line) -> None:
-        """codex-acp 2.6.0: a second model decides about risky calls. Its review is a call of its own that names the
-        other one, which fails if it is denied."""
-        stated = record(update.get("rawOutput") or update.get("rawInput"))
-        review, permissions = record(stated.get("review")), self._emitter.permissions
-        permission_id, call_id = string(stated.get("reviewId")), string(stated.get("targetItemId"))
-        if permission_id is None or call_id is None:
-            return
-        status, message = review.get("status"), string(review.get("rationale"))
-        if status == "inProgress":
-            permissions.ask(permission_id, call_id=call_id, title=update.get("title"))
-        elif status in _VERDICTS:
-            permissions.answer(permission_id, _VERDICTS[status], call_id=call_id, by="agent", message=message)
 
     # -- plans --------------------------------------------------------------------------------------------------
 
@@ -148,6 +128,93 @@ class ToolCalls:
         emitter.texts.flush()
         emitter.notice("plan", text)
         return None
+
+    # -- permissions, questions and elicitations ----------------------------------------------------------------
+
+    @request("session/request_permission")
+    def _ask(self, params: Line, key: str) -> None:
+        """v2 has a subject where v1 has the call, and a title of its own."""
+        emitter, subject = self._emitter, record(params.get("subject"))
+        emitter.ensure_turn()
+        emitter.texts.flush()
+        tool_call = record(params.get("toolCall") or subject.get("toolCall"))
+        call_id = self._before_permission(tool_call) or string(subject.get("toolCallId"))
+        command = {name: subject[name] for name in ("command", "cwd") if isinstance(subject.get(name), str)}
+        emitter.permissions.ask(
+            id_in(key),
+            call_id=call_id,
+            type=self._type(call_id, "permission"),
+            title=string(params.get("title") or tool_call.get("title")),
+            input=command or None,
+            options=[
+                {"id": option["optionId"], "name": option.get("name"), "kind": option.get("kind")}
+                for option in records(params.get("options"))
+                if isinstance(option.get("optionId"), str)
+            ],
+        )
+
+    @answer("session/request_permission")
+    def _answered(self, result: Line, asked: Asked, key: str) -> None:
+        permissions, answer, permission_id = self._emitter.permissions, record(result.get("outcome")), id_in(key)
+        option_id = string(answer.get("optionId"))
+        if answer.get("outcome") == "cancelled" or option_id is None:
+            outcome = "cancelled"
+        else:
+            outcome = "allowed" if permissions.allows(permission_id, option_id) else "denied"
+        permissions.answer(permission_id, outcome, by="user", option_id=option_id)
+
+    @request("elicitation/create", "session/elicitation")
+    def _elicit(self, params: Line, key: str) -> None:
+        self._emitter.texts.flush()
+        call_id = string(params.get("toolCallId"))
+        self._emitter.permissions.ask(
+            id_in(key),
+            call_id=call_id,
+            type=self._type(call_id, "elicitation"),
+            title=string(params.get("message")),
+            questions=questions(params) or None,
+        )
+
+    @answer("elicitation/create", "session/elicitation")
+    def _elicited(self, result: Line, asked: Asked, key: str) -> None:
+        content, outcome = result.get("content"), _ACTIONS.get(str(result.get("action")), "cancelled")
+        answers = content if isinstance(content, dict) else None
+        self._emitter.permissions.answer(id_in(key), outcome, by="user", answers=answers)
+
+    def _before_permission(self, tool_call: Line) -> str | None:
+        """Open the call that a permission is requested for, unless it is known; returns its id.
+
+        If the input of the call is known, the request is not read: OpenCode shows a diff there in place of the text,
+        codex-acp another title."""
+        call_id = tool_call.get("toolCallId")
+        if not isinstance(call_id, str):
+            return None
+        call = self._calls.get(call_id)
+        if call is not None:
+            if not _use_of(call).has_input:
+                self._update(call, {key: item for key, item in tool_call.items() if key != "status"})
+        elif not self._calls.is_done(call_id):
+            self._open(call_id, tool_call, synthetic=False, status="awaiting-permission")
+        return call_id
+
+    def _type(self, call_id: str | None, default: str) -> str:
+        """The type of a request about this call."""
+        is_question = call_id is not None and self._emitter.calls.name_of(call_id) == "AskUserQuestion"
+        return "question" if is_question else default
+
+    def _review(self, update: Line) -> None:
+        """codex-acp 2.6.0: a second model decides about risky calls. Its review is a call of its own that names the
+        other one, which fails if it is denied."""
+        stated = record(update.get("rawOutput") or update.get("rawInput"))
+        review, permissions = record(stated.get("review")), self._emitter.permissions
+        permission_id, call_id = string(stated.get("reviewId")), string(stated.get("targetItemId"))
+        if permission_id is None or call_id is None:
+            return
+        status, message = review.get("status"), string(review.get("rationale"))
+        if status == "inProgress":
+            permissions.ask(permission_id, call_id=call_id, title=update.get("title"))
+        elif status in _VERDICTS:
+            permissions.answer(permission_id, _VERDICTS[status], call_id=call_id, by="agent", message=message)
 
     # -- calls --------------------------------------------------------------------------------------------------
 

@@ -1,10 +1,8 @@
-"""ACP content: the blocks of messages, and the items of a tool call (blocks, diffs, terminals)."""
+"""ACP content: the blocks of messages, the items of a tool call (blocks, diffs), and the forms of elicitations."""
 
 from __future__ import annotations
 
 from typing import Any
-
-import msgspec
 
 from tooltap.normalizers.core.bodies import Bodies
 from tooltap.normalizers.core.lines import Line
@@ -12,7 +10,7 @@ from tooltap.normalizers.core.writer import Writer
 from tooltap.normalizers.wire.values import record, records, string, whole
 from tooltap.protocol.events import Attachment
 
-__all__ = ["attach", "blocks", "decoded", "diffs", "is_block", "json_object", "linked", "read_prompt", "text_of"]
+__all__ = ["attach", "blocks", "diffs", "is_block", "linked", "questions", "read_prompt", "text_of"]
 
 _BLOCK_TYPES = ("text", "image", "audio", "resource", "resource_link")
 
@@ -72,16 +70,28 @@ def diffs(content: Any) -> list[Line]:
     return [item for item in records(content) if item.get("type") == "diff"]
 
 
-def json_object(text: str | None) -> dict[str, Any]:
-    """The object that a text is the JSON of, else {}."""
-    if text is None or not text.lstrip().startswith("{"):
-        return {}
-    try:
-        return record(msgspec.json.decode(text))
-    except msgspec.DecodeError:
-        return {}
+# -- forms ----------------------------------------------------------------------------------------------------------
 
 
-def decoded(raw: Any) -> Any:
-    """Vibe sends its raw input and output as strings of JSON."""
-    return json_object(raw) or raw if isinstance(raw, str) else raw
+def questions(params: Line) -> list[dict[str, Any]]:
+    """The fields of a form, as questions."""
+    questions = []
+    for field, value in record(record(params.get("requestedSchema")).get("properties")).items():
+        spec = record(value)
+        question: dict[str, Any] = {
+            "id": field,
+            "question": spec.get("description") or params.get("message"),
+            "header": spec.get("title"),
+            "options": _options(record(spec.get("items")) or spec),
+            "multiSelect": spec.get("type") == "array" or None,
+        }
+        questions.append({key: value for key, value in question.items() if value})
+    return questions
+
+
+def _options(choices: Line) -> list[dict[str, Any]]:
+    if titled := records(choices.get("oneOf") or choices.get("anyOf")):
+        keys = (("label", "const"), ("description", "description"))
+        return [{ours: one[theirs] for ours, theirs in keys if theirs in one} for one in titled]
+    values = choices.get("enum")
+    return [{"label": value} for value in values] if isinstance(values, list) else []

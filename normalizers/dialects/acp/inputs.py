@@ -7,17 +7,17 @@ agent sends one. Gemini CLI and others do not: then it is what the title, the di
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
 
-from tooltap.normalizers.dialects.acp.content import decoded, diffs, json_object, text_of
+from tooltap.normalizers.dialects.acp.content import diffs, text_of
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.tools.tool_names import CANONICAL_TOOLS
 from tooltap.normalizers.wire.values import first_string, record, records, string
 
-__all__ = ["ToolUse", "mcp_name", "raw_name", "read_input", "stated_name"]
+__all__ = ["ToolUse", "decoded", "json_object", "mcp_name", "raw_name", "read_input", "stated_name"]
 
 
 class ToolUse(msgspec.Struct, omit_defaults=True):
@@ -62,6 +62,21 @@ def read_input(use: ToolUse, name: str, mcp: str | None) -> tuple[Any, str | Non
     return {**(raw or {}), **value}, canonical
 
 
+def json_object(text: str | None) -> dict[str, Any]:
+    """The object that a text is the JSON of, else {}."""
+    if text is None or not text.lstrip().startswith("{"):
+        return {}
+    try:
+        return record(msgspec.json.decode(text))
+    except msgspec.DecodeError:
+        return {}
+
+
+def decoded(raw: Any) -> Any:
+    """Vibe sends its raw input and output as strings of JSON."""
+    return json_object(raw) or raw if isinstance(raw, str) else raw
+
+
 def _arguments(raw: dict[str, Any], name: str, mcp: str | None) -> dict[str, Any] | None:
     """The arguments in a raw input that also names the tool."""
     for key in ("arguments", "args"):
@@ -80,11 +95,10 @@ def _read_shown(use: ToolUse, name: str, never_sent: bool) -> tuple[dict[str, An
     value: dict[str, Any] = {}
     if paths and canonical != "Bash":
         value = {"file_paths": paths} if len(paths) > 1 else {"file_path": paths[0]}
-    reader = _TITLES.get(canonical) or _TITLES.get(name)
     title = (use.title or "").removeprefix(f"{name}: ")
     is_command = canonical == "Bash" and _BACKTICKS.fullmatch(title)
-    if reader is not None and (never_sent or is_command) and title not in ("", name):
-        value |= reader(title, use)
+    if (never_sent or is_command) and title not in ("", name):
+        value |= _read_title(title, name, canonical, use)
     return value, None
 
 
@@ -178,6 +192,22 @@ _URL = re.compile(r"https?://[^\s\"'<>]+")
 _PATTERN = re.compile(r"'(?P<pattern>.*?)'(?: in (?P<include>.+?))?(?: within (?P<path>.+))?", re.DOTALL)
 
 
+def _read_title(title: str, name: str, canonical: str, use: ToolUse) -> dict[str, Any]:
+    """The input as the title states it, in a form of its own for each tool. The examples are Gemini CLI's."""
+    if canonical == "Bash":
+        return _command(title, use)
+    if canonical in ("Grep", "Glob"):  # `'greet' in *.py within src`
+        return _groups(_PATTERN.fullmatch(title))
+    quoted, url = _QUOTED.search(title), _URL.search(title)
+    if canonical == "WebSearch":  # `Searching the web for: "fixture page answer"`
+        return {"query": quoted[1]} if quoted else {}
+    if (
+        canonical == "WebFetch" or name == "fetch"
+    ):  # `Processing URLs and instructions from prompt: "Summarise http://…"`
+        return {**({"url": url[0]} if url else {}), **({"prompt": quoted[1]} if quoted else {})}
+    return {"path": title} if name == "list_directory" else {}
+
+
 def _command(title: str, use: ToolUse) -> dict[str, Any]:
     """Gemini CLI 0.61: the title is the command, the text `[current working directory /ws] (what it is for)`; older
     versions have both in the title. Others put the command in backticks; Hermes truncates it there, and has the whole
@@ -196,42 +226,8 @@ def _command(title: str, use: ToolUse) -> dict[str, Any]:
     return {"command": command, **_groups(note or _SHELL_NOTE.fullmatch(text))}
 
 
-def _pattern(title: str, use: ToolUse) -> dict[str, Any]:
-    """Gemini CLI: `'greet' in *.py within src`."""
-    return _groups(_PATTERN.fullmatch(title))
-
-
-def _query(title: str, use: ToolUse) -> dict[str, Any]:
-    """Gemini CLI: `Searching the web for: "fixture page answer"`."""
-    found = _QUOTED.search(title)
-    return {"query": found[1]} if found else {}
-
-
-def _page(title: str, use: ToolUse) -> dict[str, Any]:
-    """Gemini CLI: `Processing URLs and instructions from prompt: "Summarise http://…"`."""
-    url, prompt = _URL.search(title), _QUOTED.search(title)
-    return {**({"url": url[0]} if url else {}), **({"prompt": prompt[1]} if prompt else {})}
-
-
-def _directory(title: str, use: ToolUse) -> dict[str, Any]:
-    """Gemini CLI: the title of `list_directory` is the path."""
-    return {"path": title}
-
-
 def _groups(found: re.Match[str] | None) -> dict[str, Any]:
     return {key: value for key, value in found.groupdict().items() if value} if found else {}
-
-
-_TITLES: dict[str, Callable[[str, ToolUse], dict[str, Any]]] = {
-    "Bash": _command,
-    "Grep": _pattern,
-    "Glob": _pattern,
-    "WebSearch": _query,
-    "WebFetch": _page,
-    "fetch": _page,
-    "list_directory": _directory,
-}
-"""Canonical or raw name -> reader of the title, without the tool's name."""
 
 
 # -- names ----------------------------------------------------------------------------------------------------------

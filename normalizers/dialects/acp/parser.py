@@ -5,7 +5,7 @@ Learned from Gemini CLI 0.61, OpenCode 1.18, claude-agent-acp 0.100 and codex-ac
 instead. Where only the agent's side is on the wire, content opens a turn and an answer with a stop reason ends it.
 
 This module ties answers to requests, and reads messages. The rest is read in `sessions` (set-up, changes, usage),
-`calls`, `asking` (permissions) and `terminals`.
+`calls` (and permissions) and `terminals`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import State
-from tooltap.normalizers.dialects.acp.asking import Asking, id_in
-from tooltap.normalizers.dialects.acp.calls import ToolCalls
+from tooltap.normalizers.dialects.acp.calls import ToolCalls, id_in
 from tooltap.normalizers.dialects.acp.content import attach, is_block, read_prompt
 from tooltap.normalizers.dialects.acp.emitter import AcpEmitter
 from tooltap.normalizers.dialects.acp.sessions import Sessions
@@ -80,14 +79,14 @@ class Acp(AcpEmitter, Parser):
     dialect = protocol = default_provider = "acp"
     SKIPS = frozenset({"echo", "late-update", "partial"})
     request = Lines(
-        "method", _SKIPPED, _sessions=Sessions.request, _asking=Asking.request, _terminals=Terminals.request
+        "method", _SKIPPED, _sessions=Sessions.request, _tools=ToolCalls.request, _terminals=Terminals.request
     )
     """Its methods get the parameters, and the key of the request in the state."""
     answer = Lines(
         "method",
         {**_SKIPPED, "$/cancel_request": "answer", "session/cancel": "answer"},
         _sessions=Sessions.answer,
-        _asking=Asking.answer,
+        _tools=ToolCalls.answer,
         _terminals=Terminals.answer,
     )
     """Its methods get the result, the request and its key."""
@@ -100,7 +99,6 @@ class Acp(AcpEmitter, Parser):
         self._sessions = Sessions(self)
         self._terminals = Terminals(self)
         self._tools = ToolCalls(self, self._terminals)
-        self._asking = Asking(self, self._tools)
 
     def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
         return self._tools.unfinished(call)
@@ -191,7 +189,7 @@ class Acp(AcpEmitter, Parser):
     def _error(self, asked: Asked, key: str, error: Line) -> Skip:
         text = string(error.get("message"))
         if key.startswith(AGENT):  # the client refused what the agent requested
-            if Asking.request.knows(asked.method):
+            if ToolCalls.request.knows(asked.method):
                 self.permissions.answer(id_in(key), "cancelled", message=text)
                 return None
             return _SKIPPED.get(asked.method, "client-terminal")

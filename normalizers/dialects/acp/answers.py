@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.lines import Line
-from tooltap.normalizers.dialects.acp.content import blocks, decoded, text_of
-from tooltap.normalizers.dialects.acp.inputs import ToolUse
+from tooltap.normalizers.dialects.acp.content import blocks, text_of
+from tooltap.normalizers.dialects.acp.inputs import ToolUse, decoded
 from tooltap.normalizers.dialects.acp.state import Terminal
 from tooltap.normalizers.dialects.claude.answers import read_answer
 from tooltap.normalizers.dialects.opencode.answers import listing
