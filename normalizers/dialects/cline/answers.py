@@ -1,6 +1,6 @@
-"""What a tool of Cline answered: for a batch a list, one `{query, result, error?, success}` for each of its parts.
+"""Results of Cline's tools: the result of a batch is a list with one `{query, result, error?, success}` per part.
 
-Cline adds line numbers, the exit code in brackets and a mark before stderr; they are removed.
+Cline adds line numbers, the exit code in brackets and a mark before stderr; the parser removes them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tooltap.normalizers.wire.values import record, records, string
 __all__ = ["read_result"]
 
 _REJECTED = "NOT a tool or system failure"
-"""Cline's runtime puts this after the reason for which a call was not allowed."""
+"""Cline appends this to the reason for which it did not allow a call."""
 _NUMBERED = re.compile(r" *(\d+) \| ?(.*)", re.ASCII | re.DOTALL)
 _EXIT_CODE = re.compile(r"\[Command exited with code (-?\d+)\]\n?", re.ASCII)
 _STDERR = "\n[stderr]\n"
@@ -23,7 +23,7 @@ _HIT = re.compile(r"^(\S.*?):(\d+):(\d+)$", re.ASCII | re.MULTILINE)
 
 
 def read_result(name: str, event: dict[str, Any]) -> Answer:
-    """The answer in a `content_end` whose bodies were taken out."""
+    """The answer in a `content_end` without its output bodies."""
     output = event.get("output")
     parts = records(output)
     is_batch = bool(parts) and all("success" in part or "result" in part for part in parts)
@@ -62,7 +62,7 @@ def _text(part: dict[str, Any]) -> str | None:
 
 
 def _file(part: dict[str, Any]) -> dict[str, Any]:
-    """A file with its lines numbered, or a picture and a note that it was read."""
+    """A file with numbered lines, or a picture and a note that it was read."""
     file: dict[str, Any] = {"filePath": string(part.get("query"))}
     text = string(part.get("result"))
     if text is None:
@@ -76,7 +76,7 @@ def _file(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _commands(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """One command's output; of several, all that was printed, and each by itself."""
+    """The output of one command; for several, all output joined, and the `results` of each."""
     results = [_command(_text(part) or "") for part in parts]
     if len(results) == 1:
         return results[0]

@@ -13,8 +13,8 @@ def lines() -> Iterator[Any]:
     for n in itertools.count():
 
         def event(kind: str, content: str, **more: Any) -> dict[str, Any]:
-            told = {"type": kind, "contentType": content, **more}
-            return {"ts": "2026-11-21T21:05:00.812Z", "type": "agent_event", "event": told}
+            fields = {"type": kind, "contentType": content, **more}
+            return {"ts": "2026-11-21T21:05:00.812Z", "type": "agent_event", "event": fields}
 
         if n % 50 == 0:
             hook = {"hookEventName": "agent_start", "agentId": f"a{n}", "taskId": f"t{n}", "parentAgentId": None}

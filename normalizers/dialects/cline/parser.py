@@ -1,7 +1,7 @@
 """The `cline-json` dialect: `cline --json`.
 
-Learned from Cline 3.0.65. Work is in `agent_event` lines, one content at a time (text, reasoning, a tool); `hook_event`
-lines beside them name the conversation and its agents. The prompt is not on the wire. A run ends three times: with the
+Learned from Cline 3.0.65. `agent_event` lines hold one content at a time (text, reasoning, a tool); `hook_event` lines
+name the session and its agents. The prompt is not on the wire. A run ends three times: with the
 `agent_end` hook, `done`, and `run_result`; only the last has the model and the duration.
 """
 
@@ -40,7 +40,7 @@ class ClineState(SessionState, kw_only=True):
     """Kinds of text that were emitted when another began, before their own end came."""
     model: str | None = None
     outcome: str | None = None
-    """The end that the agent stated, until the result of its run adds the rest."""
+    """The outcome that the agent stated, stored until `run_result` adds the rest."""
     reason: str | None = None
     usage: dict[str, Any] = msgspec.field(default_factory=dict)
     running: RunningState = msgspec.field(default_factory=RunningState)
@@ -114,11 +114,11 @@ class ClineJson(Parser):
             self.state.outcome = _OUTCOMES.get(self.state.reason or "", "failed")
         self.state.usage = self.state.usage or _tokens(record(value.get("usage")), "totalCost")
         self._finish_turn(whole(value.get("durationMs")))
-        if whole_run := _tokens(record(value.get("aggregateUsage")), "totalCost"):
-            self.emit(Usage, scope="session", **whole_run)
+        if session_usage := _tokens(record(value.get("aggregateUsage")), "totalCost"):
+            self.emit(Usage, scope="session", **session_usage)
 
     def _finish_turn(self, duration_ms: int | None = None) -> None:
-        """End the turn as the agent stated; a turn that just stops is cancelled."""
+        """End the turn as the agent stated; without a stated outcome it is cancelled."""
         state = self.state
         outcome, reason, usage = state.outcome, state.reason, state.usage
         state.outcome, state.reason, state.usage = None, None, {}
@@ -161,7 +161,7 @@ class ClineJson(Parser):
 
     @event("content_start")
     def _content_start(self, event: Line) -> Skip:
-        """The beginning of a tool's work, or the next chunk of a text."""
+        """The start of a call, or the next chunk of a text."""
         kind = str(event.get("contentType"))
         if kind == "tool":
             return self._tool_start(event)
@@ -177,7 +177,7 @@ class ClineJson(Parser):
         return None if emitted else "partial"
 
     def _flush_text(self) -> bool:
-        """Something else begins: the text being received is whole, though its end comes later."""
+        """Emit the text being received, if any, because something else begins; its `content_end` comes later."""
         writing, self.state.writing = self.state.writing, None
         if writing is None:
             return False
@@ -202,7 +202,7 @@ class ClineJson(Parser):
             self.state.told.remove(kind)
             self.texts.flush()
             return None if writing else "repeated"
-        if text is None:  # its chunks are all there is
+        if text is None:  # only its chunks are on the wire
             self.texts.flush()
         elif writing:
             self.texts.drop()
@@ -222,7 +222,7 @@ class ClineJson(Parser):
 
     @event("content_update")
     def _content_update(self, event: Line) -> Skip:
-        """What a command prints while it runs; its result repeats it."""
+        """Output of a running command; its result repeats it."""
         call = self.calls.get(str(event.get("toolCallId")))
         update = record(event.get("update"))
         chunk = string(update.get("chunk"))

@@ -14,7 +14,7 @@ def _is_kimi_json(value: dict[str, Any]) -> bool:
     if not value.keys() <= {"role", "content", "tool_calls", "tool_call_id"}:
         return False
     content = value.get("content")
-    if not isinstance(content, str | list):  # chat messages as APIs take them have null beside calls
+    if not isinstance(content, str | list):  # chat messages of APIs have null content beside calls
         return False
     if isinstance(content, list) and any(record(part).get("type") in _ANTHROPIC_BLOCKS for part in content):
         return False
@@ -23,7 +23,7 @@ def _is_kimi_json(value: dict[str, Any]) -> bool:
 
 
 _ANTHROPIC_BLOCKS = ("redacted_thinking", "thinking", "tool_result", "tool_use")
-"""Parts of bare messages of Anthropic's API."""
+"""Types of parts in messages of Anthropic's API, which have the same keys."""
 
 
 PRODUCT = "Kimi CLI"

@@ -1,7 +1,7 @@
-"""What a tool of Kimi CLI answered.
+"""Results of Kimi CLI's tools.
 
 A result is text, or parts. The first part may be a note of the program, `<system>…</system>`; a note that begins with
-`ERROR` says that the tool failed, and why. Before 1.0 the word and the reason were two notes.
+`ERROR` states that the tool failed, and why. Before 1.0, `ERROR` and the reason were two notes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def read_result(name: str, content: Any) -> Answer:
 
 
 def output_text(content: Any) -> str:
-    """All that the tool printed."""
+    """Everything that the tool printed."""
     return blocks_text(_split(content)[1]) or ""
 
 
@@ -61,7 +61,7 @@ def _split(content: Any) -> tuple[list[str], list[dict[str, Any]]]:
 
 
 def _shell(message: str, text: str, failed: bool) -> dict[str, Any]:
-    """A command's two streams are one text; the exit code is there if it failed."""
+    """Stdout and stderr are one text; the exit code is stated only if the command failed."""
     code = _EXIT_CODE.match(message)
     if code:
         return {"stdout": text, "exit_code": int(code[1])}
@@ -71,7 +71,7 @@ def _shell(message: str, text: str, failed: bool) -> dict[str, Any]:
 
 
 def _value(name: str, message: str, output: list[dict[str, Any]]) -> Any:
-    """The output, and the program's message about it; the text of a third party's tool is `value`."""
+    """The output, and the program's message about it; the text of a tool without a family is `value`."""
     stated: dict[str, Any] = {"message": message} if message else {}
     if name == "Read" and (total := _TOTAL_LINES.search(message)):
         stated["totalLines"] = int(total[1])

@@ -1,8 +1,8 @@
 """The `kimi-json` dialect: `kimi --print --output-format stream-json`.
 
-Learned from Kimi CLI 1.40. Each line is a chat message: what the model said, with the tools it calls, and one message
-for each result. There is no prompt, no session id, no time and no usage; errors of the API are printed as plain text.
-MCP tools have their bare names. A message that calls nothing is the model's last word, and so ends the turn.
+Learned from Kimi CLI 1.40. Each line is a chat message: the model's text with its tool calls, or one result. There is
+no prompt, no session id, no time and no usage; errors of the API are printed as plain text. MCP tools have their bare
+names. A message without calls is the model's last, and therefore ends the turn.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tooltap.protocol.events import Message, Reasoning
 __all__ = ["KimiJson"]
 
 MANY_TASKS = 1_024
-"""Background tasks whose calls are remembered."""
+"""Background tasks whose calls the parser remembers."""
 
 _TASK_ID = re.compile(r"^task_id: (\S+)$", re.MULTILINE)
 _LEVELS = {"warning": "warning", "error": "error"}
@@ -76,7 +76,7 @@ class KimiJson(Parser):
         return self._message("user", value)
 
     def _message(self, role: str, value: Line) -> Skip:
-        """Emit the parts of a message, in order. Content of one part may be a bare string."""
+        """Emit the parts of a message, in order. A single part may be a bare string."""
         content = value.get("content")
         parts = [{"type": "text", "text": content}] if isinstance(content, str) else records(content)
         before = len(self.items)
@@ -99,7 +99,7 @@ class KimiJson(Parser):
         return None if len(self.items) > before else "empty"
 
     def _side_question(self, role: str, text: str | None) -> Skip:
-        """`/btw`: asked and answered beside the turn."""
+        """`/btw`: a question and its answer, outside the turn."""
         if not text:
             return "empty"
         self.emit(Message, role=role, text=text, turn=None)
@@ -118,7 +118,7 @@ class KimiJson(Parser):
         background = isinstance(arguments, dict) and arguments.get("run_in_background") is True
         memory = {"background": True} if background else None
         known = self.calls.get(call_id)
-        if known is not None and known.acknowledged:  # the id of a task that still runs is reused
+        if known is not None and known.acknowledged:  # the id of a running background task is reused
             self.calls.open(call_id, name, arguments, raw=entry, memory=memory)
             return None
         return self.calls.show(call_id, name, arguments, raw=entry, memory=memory)
@@ -139,7 +139,7 @@ class KimiJson(Parser):
         return self.calls.answer(call_id, answer._replace(attachments=bodies.attachments), raw=raw)
 
     def _notification(self, value: Line) -> Skip:
-        """The program's own, mostly that a background task ended, which is the real end of its call."""
+        """A notification of Kimi, mostly that a background task ended: the final result of its call."""
         kind = string(value.get("type")) or ""
         call = self._started_by(string(value.get("source_id")) or "")
         if call is not None and kind in TASK_STATUS:

@@ -15,7 +15,7 @@ def _is_pi_json(value: dict[str, Any]) -> bool:
         return len(value) == 1
     if kind in ("message_start", "message_end"):
         message = value.get("message")
-        # The events of Anthropic's API have these types, too, and a message with a type of its own.
+        # Events of Anthropic's API have the same types, but their messages have a `type`.
         return isinstance(message, dict) and "role" in message and "type" not in message
     key = _PI_JSON_KEYS.get(str(kind))
     return key is not None and key in value

@@ -1,4 +1,4 @@
-"""What a tool of Pi answered, and what it showed while it ran."""
+"""Results of Pi's tools, and the output that a running tool has shown."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _ENDING = re.compile(
     re.ASCII,
 )
 _MATCH = re.compile(r"(.+?):(\d+): (.*)", re.ASCII)
-"""A line of `grep`; other tools put no space before the line's own text, as ripgrep does not."""
+"""A match of `grep`. Pi puts a space before the text of the line; other tools do not."""
 _NOTHING = "(no output)"
 _BLOCKED = "Tool execution was blocked"
-"""Where the extension that blocked the call gives no reason of its own."""
+"""The text when the extension that blocked the call states no reason."""
 _ABORTED = ("Operation aborted", "Command aborted")
 
 
 def read_result(name: str, result: dict[str, Any], has_pictures: bool) -> Answer:
-    """Of a result's content, its details and whether it is an error."""
+    """The answer in a result: its content, details and `isError`."""
     content = result.get("content")
     text = blocks_text(content) or ""
     diff = string(record(result.get("details")).get("diff"))
@@ -46,7 +46,7 @@ def read_result(name: str, result: dict[str, Any], has_pictures: bool) -> Answer
 
 
 def _matches(text: str) -> Any:
-    """What `grep` found, and its text where that says more: lines of context, notes that it was cut."""
+    """The matches of `grep`, and its text where that has more: context lines, or notes that it was truncated."""
     lines = [line for line in text.splitlines() if line.strip()]
     found = [match for line in lines if (match := _MATCH.fullmatch(line))]
     matches = [{"filePath": one[1], "line": int(one[2]), "excerpt": one[3]} for one in found]
@@ -56,7 +56,7 @@ def _matches(text: str) -> Any:
 
 
 def _shell(text: str, failed: bool) -> Answer:
-    """The error of a failed command is what it printed, and below it how it ended."""
+    """The text of a failed command is its output, followed by a line that states how it ended."""
     ending = _ENDING.search(text) if failed else None
     if failed and ending is None:  # it never ran
         return Answer(None, "denied" if text == _BLOCKED else "failed", text)
@@ -70,21 +70,21 @@ def _shell(text: str, failed: bool) -> Answer:
 
 
 class Shown(msgspec.Struct, omit_defaults=True):
-    """The output a running call last showed. Pi sends it whole each time, and only its end once it is over 50 kB."""
+    """The output that a running call last showed. Pi repeats all of it, or only its end once it exceeds 50 kB."""
 
     text: str = ""
-    """Cut at what an event may hold."""
+    """Truncated to the limit of a string in an event."""
     length: int = 0
-    """Of the whole it was cut from."""
+    """Length of the text before truncation, in code points."""
     tail: str = ""
     sent: int = 0
     """Code points shown so far."""
 
     def show(self, text: str, limit: int) -> str:
-        """Remember `text`; gives what of it is new."""
+        """Remember `text`, and return its new part."""
         if text.startswith(self.text):
             new = text[self.length :]
-        else:  # the window has moved on: what follows the last lines known
+        else:  # the window has moved: the new part follows the last known lines
             found = text.rfind(self.tail)
             new = text[found + len(self.tail) :] if found >= 0 else text
         self.text = text.encode()[:limit].decode("utf-8", "ignore")
@@ -94,4 +94,4 @@ class Shown(msgspec.Struct, omit_defaults=True):
 
 
 TAIL = 200
-"""Code points by which the end of what was shown is found again."""
+"""Code points at the end of the shown output by which `show` finds it again."""

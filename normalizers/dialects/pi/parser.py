@@ -1,9 +1,9 @@
 """The `pi-json` dialect: `pi --mode json`.
 
 Learned from Pi 0.73. A run is `agent_start` … `agent_end`. What Pi calls a turn is one request to the model and the
-tools it called, a step of ours. Everything is on the wire several times: a message grows in `message_update` lines and
-is whole in `message_end`; a result is in `tool_execution_end`, in a message of its own, in `turn_end` and in
-`agent_end`. Each is read where it is whole for the first time.
+tools it called, which is a step in our events. Everything is on the wire several times: a message grows in
+`message_update` lines and is whole in `message_end`; a result is in `tool_execution_end`, in a separate message, in
+`turn_end` and in `agent_end`. The parser reads each where it is first whole.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SKIPPED = {
     "summarization_retry_attempt_start": "retry-progress",
     "summarization_retry_finished": "retry-progress",
 }
-"""Kinds of lines that repeat what others state."""
+"""Type of a line that repeats what others state -> reason of the skip."""
 
 _OUTCOMES = {"error": "failed", "aborted": "cancelled"}
 """Why the model stopped -> how the turn ended; every other reason completes it."""
@@ -119,7 +119,7 @@ class PiJson(Parser):
 
     @line("message_start")
     def _message_start(self, value: Line) -> Skip:
-        """The whole message comes in `message_end`, even if it was broken off."""
+        """The whole message is in `message_end`, even if the model stopped early."""
         return "partial"
 
     @line("message_update")
@@ -139,7 +139,7 @@ class PiJson(Parser):
         self.ts = whole(message.get("timestamp")) or self.ts
         if not isinstance(role, str) or self.message.knows(role):
             return self.message.read(self, message, line=value)
-        # What extensions, compaction or the user's own shell put into the history.
+        # Extensions, compaction and the user's shell commands add such messages to the history.
         text = string(message.get("summary")) or blocks_text(message.get("content")) or string(message.get("command"))
         self.notice(role, text, data=Bodies(self).take(message))
         return None
@@ -173,7 +173,7 @@ class PiJson(Parser):
             return self._result(call_id, message, message)
         return "repeated"
 
-    def _block(self, index: int, block: Line, message_id: str | None, broken_off: bool) -> None:
+    def _block(self, index: int, block: Line, message_id: str | None, stopped_early: bool) -> None:
         kind = block.get("type")
         place = {"message_id": message_id, "block": index}
         self.texts.drop(str(index))
@@ -185,7 +185,7 @@ class PiJson(Parser):
                 self.emit(Reasoning, text=text, **place)
         elif kind != "toolCall":
             self.unparsed("unknown-type", block)
-        elif not broken_off:  # else its arguments may be incomplete, and it is never executed
+        elif not stopped_early:  # else its arguments may be incomplete, and it is never executed
             self._show(block.get("id"), block.get("name"), block.get("arguments"), block, "pending")
 
     def _usage(self, usage: Line) -> None:
@@ -217,7 +217,7 @@ class PiJson(Parser):
 
     @line("tool_execution_update")
     def _tool_update(self, value: Line) -> Skip:
-        """The whole output so far, or the end of it once it is long; only what is new becomes a partial."""
+        """The whole output so far, or its end once it is long; only the new part becomes a partial."""
         call = self.calls.get(str(value.get("toolCallId")))
         text = blocks_text(record(value.get("partialResult")).get("content"))
         if call is None or not text:
@@ -239,7 +239,7 @@ class PiJson(Parser):
         )
 
     def _result(self, call_id: str, value: Line, result: Line) -> Skip:
-        """`value`: Pi's own object; `result`: its content, details and whether it is an error."""
+        """`value` is Pi's object; `result` holds its content, details and `isError`."""
         self.ensure_turn()
         self.state.running.pop(self.calls.id_of(call_id), None)
         bodies = Bodies(self)

@@ -1,4 +1,4 @@
-"""tooltap itself: its traces, and what `tooltap mcp` shows."""
+"""tooltap's own dialects: its traces, and the calls of `tooltap mcp`."""
 
 from __future__ import annotations
 

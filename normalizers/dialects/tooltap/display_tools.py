@@ -4,8 +4,8 @@
     {"type": "display/call", "callId", "tool", "arguments"}
     {"type": "display/result", "callId", "tool", "status", "text", "exitCode"?, "durationMs", "display"?}
 
-`text` is the one line for the model; `display` says where the output body for the user is: the keys of `Display`. A
-call without a result, because the server was killed, is closed with the stream.
+`text` is the line for the model; `display` has the keys of `Display` and names the output body for the user. A call
+without a result, because the server was killed, is closed with the stream.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class DisplayTools(Parser):
 
 
 def _canonical(tool: str) -> str:
-    """The name of the tool in agents that know this server by its own name."""
+    """The tool's name in agents that configure this server as `tooltap`."""
     return f"mcp__tooltap__{tool}"
 
 

@@ -13,7 +13,7 @@ from tooltap.normalizers.catalog.registry import builtin, load
 
 
 def tooltap_trace() -> Iterator[Any]:
-    """Every stream of every other dialect at once, and ever new ones."""
+    """The endless streams of all other dialects at once, and a new stream with every line."""
     sources = {
         one.name: load(one.endless)() for one in builtin().values() if one.endless and one.name != "tooltap-trace"
     }

@@ -1,11 +1,12 @@
-"""The `tooltap-trace` dialect: our own traces of raw lines (`v` 1), with the lines of several streams in arrival order.
+"""The `tooltap-trace` dialect: tooltap's traces (`v` 1), with the raw lines of several streams in arrival order.
 
     {"v", "t"?, "stream", "dialect"?, "provider"?, "agentVersion"?, "n", "dir"?, "line" | "b64", "bytes"?, "masked"?}
     {"v", "t"?, "stream", …, "n", "op": "lost" | "close", "lines"?, "bytes"?, "reason"?}
 
-Each traced stream has a parser of its own, of its dialect, whose events are passed on: session, agent, turn, provider
-and dialect are the traced stream's; event ids and line numbers are the trace's. The first stream of the trace keeps its
-ids of calls and permissions; those of other streams get the stream's name as a prefix, as two agents may use the same.
+Each traced stream has a separate parser of its dialect, whose events are passed on: session, agent, turn, provider and
+dialect are those of the traced stream; event ids and line numbers are those of the trace. The first stream of the trace
+keeps its ids of calls and permissions; those of other streams get the stream's name as a prefix, because two agents may
+use the same ids.
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ class Traced(msgspec.Struct):
 
     dialect: str
     prefix: str
-    """Of its ids."""
+    """Prefix of its ids of calls and permissions."""
     provider: str | None = None
     n: int = 0
-    """Its last line."""
+    """Number of its last line."""
     parser: bytes = b""
     """Its parser's state at the last dump of the trace's parser."""
 
@@ -71,7 +72,7 @@ class TooltapTrace(Parser):
 
     @classmethod
     def skip_reasons(cls) -> frozenset[str]:
-        """Its own and those of every other dialect."""
+        """The reasons of this dialect and of every other."""
         others = (parser_class(name).skip_reasons() for name in dialects() if name != NAME)
         return super().skip_reasons().union(*others)
 
@@ -108,7 +109,7 @@ class TooltapTrace(Parser):
         traced = streams.get(name)
         if traced is not None and 1 < n <= traced.n:
             return "repeated"
-        if traced is not None and (n == 1 or dialect != traced.dialect):  # another stream of this name
+        if traced is not None and (n == 1 or dialect != traced.dialect):  # another stream with this name
             self._end(name)
             traced = None
         traced = self._begin_stream(name, dialect) if traced is None else streams.pop(name)
@@ -133,7 +134,7 @@ class TooltapTrace(Parser):
         return None if emitted and line_class != UNPARSED else outcome_of(line_class)
 
     def _read_mark(self, name: str, n: int, value: Line) -> Skip:
-        """What happened to a stream between its lines; skipped where none of its lines was seen."""
+        """A mark of what happened to a stream between its lines; skipped if none of its lines was seen."""
         op, reason = value["op"], str(value.get("reason", "unknown"))
         lines, size = whole(value.get("lines")), whole(value.get("bytes"))
         if op not in ("lost", "close") or (op == "lost" and not 0 < (lines or 0) <= n):
@@ -150,7 +151,7 @@ class TooltapTrace(Parser):
         return None if items else "mark"
 
     def _dialect_of(self, record: dict[str, Any], name: str, line: TappedLine) -> str | None:
-        """The record's dialect. One without was written before recognition: its line may decide."""
+        """The record's dialect. A record without one was written before recognition; its line may decide."""
         stated = record.get("dialect")
         if isinstance(stated, str) and stated != "auto":
             try:

@@ -1,4 +1,4 @@
-"""The outcome of an effect of Vibe: `output` is the tool's own answer, `outputText` the text for the model."""
+"""Results of Vibe's effects: `output` is the tool's output, `outputText` the text for the model."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _FAILED_COMMAND = re.compile(
     re.ASCII | re.DOTALL,
 )
 _RETURN_CODE = re.compile(r'^  "returncode": (-?\d+)', re.ASCII | re.MULTILINE)
-"""In the excerpt of a long answer, which is the tool's JSON, indented."""
+"""In the excerpt of a long output, which is the tool's JSON, indented."""
 
 
 def read_state(name: str, state: dict[str, Any], entry_status: str) -> Answer:
-    """Of an effect's `state`; `entry_status` is the entry's own."""
+    """The answer in an effect's `state`; `entry_status` is the `generationStatus` of the entry."""
     error = record(state.get("error"))
     words = string(error.get("message"))
     stated = str(state.get("status"))
@@ -40,7 +40,7 @@ def read_state(name: str, state: dict[str, Any], entry_status: str) -> Answer:
 
 
 def _failed_command(words: str) -> dict[str, Any] | None:
-    """Vibe's shell raises an error whose text holds everything."""
+    """The error text of Vibe's shell holds the exit code and both outputs."""
     match = _FAILED_COMMAND.match(words)
     if match is None:
         return None
@@ -56,13 +56,13 @@ def _value(name: str, state: dict[str, Any]) -> Any:
         return output
     if name == "Bash":
         return _shell(output)
-    if name == "Write":  # its content is the call's
+    if name == "Write":  # its content repeats that of the call
         return {key: item for key, item in output.items() if key != "content"}
     return output
 
 
 def _excerpt(name: str, text: str) -> dict[str, Any]:
-    """An answer over 16 kB is saved; a note says where, with its beginning and end."""
+    """An output over 16 kB is saved to a file; a note has the path, the beginning and the end."""
     code = _RETURN_CODE.search(text) if name == "Bash" else None
     return {"message": text, "exit_code": int(code[1])} if code else {"message": text}
 

@@ -21,5 +21,5 @@ def lines() -> Iterator[Any]:
         yield entry(f"n{n}", "message", "completed", role="assistant", content=content)
         detail = {"toolName": "file_system.bash", "input": {"command": f"{n} {TEXT}"}}
         yield entry(f"e{n}", "effect", "in_progress", detail=detail, state={"status": "running"})
-        asked = {"kind": "approval", "effect": detail, "choices": ["approve", "deny"]}
-        yield entry(f"c{n}", "callback", "in_progress", callbackId=f"p{n}", relatedEntryId=f"f{n}", detail=asked)
+        approval = {"kind": "approval", "effect": detail, "choices": ["approve", "deny"]}
+        yield entry(f"c{n}", "callback", "in_progress", callbackId=f"p{n}", relatedEntryId=f"f{n}", detail=approval)

@@ -1,8 +1,8 @@
 """The `vibe-json` dialect: `vibe --output streaming`.
 
 Learned from Mistral Vibe 3.0. Each line is an entry of the session's history: a message, an effect (a call and its
-outcome), or a callback (a question to the user). An entry is known by its id, and may come again as it grows. No line
-states the end of a turn: a turn whose last entry is the model's words is complete, as the model has no more to do.
+outcome), or a callback (a question to the user). An entry has an id, and is repeated as it grows. No line states the
+end of a turn: a turn whose last entry is text of the model is complete, because the model calls no more tools.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tooltap.protocol.events import Message, Reasoning
 __all__ = ["VibeJson"]
 
 MANY_MESSAGES = 4_096
-"""Ids of messages that are remembered."""
+"""Ids of messages that the parser remembers."""
 
 _FINISHED = ("completed", "failed", "cancelled", "interrupted", "denied", "skipped")
 _RUNNING = {"pending": "pending", "awaiting_approval": "awaiting-permission"}
@@ -44,9 +44,9 @@ _DECISIONS = {"deny": "denied", "cancel_turn": "cancelled"}
 
 class VibeState(State, kw_only=True):
     messages: dict[str, int] = msgspec.field(default_factory=dict)
-    """Id -> how much of a message was emitted as partials; -1: the message was emitted."""
+    """Id -> code points of the message that were emitted as partials; -1 once the message was emitted."""
     answered: bool = False
-    """The turn's last entry is the model's words."""
+    """The turn's last entry is text of the model."""
 
 
 class VibeJson(Parser):
@@ -137,7 +137,7 @@ class VibeJson(Parser):
         return self.calls.answer(call_id, answer, raw=state)
 
     def _show(self, call_id: str, detail: Line, raw: Line, status: str | None) -> tuple[Call | None, bool]:
-        """The call, and whether anything about it is new. A call that has ended stays at the status it had."""
+        """Return the call and whether anything about it is new. A call that has ended keeps its status."""
         name = detail.get("toolName")
         if not isinstance(name, str):
             return self.calls.get(call_id), False
@@ -153,7 +153,7 @@ class VibeJson(Parser):
 
     @line("callback", id=str)
     def _callback(self, value: Line) -> Skip:
-        """A question, often answered in the same entry, before the entry of the call it is about."""
+        """A question to the user, often with its answer. It precedes the entry of the call that it is about."""
         self.state.answered = False
         entry_id = value["id"]
         permission_id = string(value.get("callbackId")) or entry_id
