@@ -50,7 +50,7 @@ def test_auto_recognises_shuffled_and_headless_streams(path: Path) -> None:
 
     for start in range(min(21, len(lines))):
         rest = shuffled[start:]
-        if len(rest) < 2:
+        if start and len(rest) < 2:  # the last line of several need not be decisive
             break
         normalizer = StreamNormalizer(Context(stream="s"))
         for line in rest:
