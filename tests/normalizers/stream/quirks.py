@@ -11,10 +11,19 @@ from typing import Any, NamedTuple
 
 from tests.normalizers.dialects.claude import helpers as claude
 from tests.normalizers.dialects.claude.helpers import assistant, init, result, text, tool_result, use, user
+from tests.normalizers.stream.lines import (
+    TIME,
+    claude_lines,
+    codex_function,
+    codex_output,
+    codex_prompt,
+    exec_item,
+    gemini_line,
+    openai_chunk,
+    rollout,
+)
 
 __all__ = ["QUIRKS", "Quirk"]
-
-TIME = "2026-01-01T00:00:00.000Z"
 
 
 class Quirk(NamedTuple):
@@ -30,8 +39,13 @@ def _stream(dialect: str, *lines: Any, end: bytes = b"\n") -> Quirk:
 
 def _print(*lines: dict[str, Any]) -> Quirk:
     """A stream of `claude -p --output-format stream-json`."""
-    common = {"session_id": claude.SESSION, "parent_tool_use_id": None}
-    return _stream("claude-stream", *({**common, **line} for line in lines))
+    return _stream("claude-stream", *claude_lines(*lines))
+
+
+def _function(name: str, call_id: str, output: str, **arguments: Any) -> Iterator[dict[str, Any]]:
+    """A call of Codex and its output."""
+    yield codex_function(name, call_id, **arguments)
+    yield codex_output(call_id, output)
 
 
 def _entry(kind: str, uuid: str = "u", **keys: Any) -> dict[str, Any]:
@@ -44,28 +58,6 @@ def _transcribed(line: dict[str, Any], **keys: Any) -> dict[str, Any]:
     return _entry(line["type"], message=line["message"], **keys)
 
 
-def _rollout(kind: str, **payload: Any) -> dict[str, Any]:
-    return {"timestamp": TIME, "type": kind, "payload": payload}
-
-
-def _go() -> dict[str, Any]:
-    return _rollout("event_msg", type="user_message", message="go")
-
-
-def _function(name: str, call_id: str, output: str, **arguments: Any) -> Iterator[dict[str, Any]]:
-    keys = {"name": name, "call_id": call_id, "arguments": json.dumps(arguments)}
-    yield _rollout("response_item", type="function_call", **keys)
-    yield _rollout("response_item", type="function_call_output", call_id=call_id, output=output)
-
-
-def _gemini(kind: str, **keys: Any) -> dict[str, Any]:
-    return {"type": kind, "timestamp": TIME, **keys}
-
-
-def _item(item_id: str, kind: str, **keys: Any) -> dict[str, Any]:
-    return {"type": "item.completed", "item": {"id": item_id, "type": kind, **keys}}
-
-
 def _rpc(method: str, request_id: int | None = None, **params: Any) -> dict[str, Any]:
     identified = {} if request_id is None else {"id": request_id}
     return {"jsonrpc": "2.0", **identified, "method": method, "params": {"sessionId": "s-1", **params}}
@@ -73,11 +65,6 @@ def _rpc(method: str, request_id: int | None = None, **params: Any) -> dict[str,
 
 def _update(update_type: str, /, **fields: Any) -> dict[str, Any]:
     return _rpc("session/update", update={"sessionUpdate": update_type, **fields})
-
-
-def _chunk(finish: str | None = None, **delta: Any) -> dict[str, Any]:
-    choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    return {"id": "c", "object": "chat.completion.chunk", "choices": [choice]}
 
 
 def _answer(**message: Any) -> dict[str, Any]:
@@ -125,8 +112,8 @@ QUIRKS: dict[str, Quirk] = {
     ),
     "05 escapes, NUL, CRLF and a byte order mark": _stream(
         "gemini-stream",
-        b"\xef\xbb\xbf" + json.dumps(_gemini("init", session_id="g", model="m")).encode() + b"\r",
-        _gemini("message", role="assistant", content="\x1b[31mred\x1b[0m\x00"),
+        b"\xef\xbb\xbf" + json.dumps(gemini_line("init", session_id="g", model="m")).encode() + b"\r",
+        gemini_line("message", role="assistant", content="\x1b[31mred\x1b[0m\x00"),
     ),
     "06 results out of order": _print(
         init(),
@@ -170,7 +157,7 @@ QUIRKS: dict[str, Quirk] = {
             for command in ("one", "two")
             for line in (
                 {"type": "turn.started"},
-                _item("item_0", "command_execution", command=command, aggregated_output="", exit_code=0),
+                exec_item("item_0", "command_execution", command=command, aggregated_output="", exit_code=0),
                 {"type": "turn.completed", "usage": {}},
             )
         ),
@@ -214,10 +201,10 @@ QUIRKS: dict[str, Quirk] = {
     ),
     "15 a result without content": _stream(
         "gemini-stream",
-        _gemini("tool_use", tool_name="write_file", tool_id="w", parameters={"file_path": "a", "content": "x"}),
-        _gemini("tool_result", tool_id="w", status="success"),
-        _gemini("tool_use", tool_name="read_file", tool_id="r", parameters={"file_path": "a"}),
-        _gemini("tool_result", tool_id="r", status="success", output=""),
+        gemini_line("tool_use", tool_name="write_file", tool_id="w", parameters={"file_path": "a", "content": "x"}),
+        gemini_line("tool_result", tool_id="w", status="success"),
+        gemini_line("tool_use", tool_name="read_file", tool_id="r", parameters={"file_path": "a"}),
+        gemini_line("tool_result", tool_id="r", status="success", output=""),
     ),
     "16 results that are arrays": _print(
         init(),
@@ -239,7 +226,7 @@ QUIRKS: dict[str, Quirk] = {
     ),
     "18 result text by version": _stream(
         "codex-rollout",
-        _go(),
+        codex_prompt(),
         *_function("shell", "a", _JSON_OUTPUT, command=["bash", "-lc", "ls"]),
         *_function("shell", "b", "exec command rejected by user", command=["rm"]),
         *_function("shell_command", "c", "Exit code: 2\nWall time: 0 seconds\nOutput:\nno\n", command="ls x"),
@@ -252,30 +239,30 @@ QUIRKS: dict[str, Quirk] = {
     ),
     "19 a command that is an array, a string, under another name": _stream(
         "codex-rollout",
-        _go(),
+        codex_prompt(),
         *_function("shell", "a", _JSON_OUTPUT, command=["bash", "-lc", "ls -a"]),
         *_function("shell_command", "b", _JSON_OUTPUT, command="ls -a"),
         *_function("exec_command", "c", _JSON_OUTPUT, cmd="ls -a"),
     ),
     "19 a command that is shell-quoted": _stream(
         "codex-exec",
-        _item("item_0", "command_execution", command="/bin/zsh -lc 'ls -a'", aggregated_output="", exit_code=0),
+        exec_item("item_0", "command_execution", command="/bin/zsh -lc 'ls -a'", aggregated_output="", exit_code=0),
     ),
     "20 a call and its result in one item, and unknown kinds": _stream(
         "codex-exec",
-        _item("item_0", "web_search", query="rust"),
-        _item("item_1", "file_change", changes=[{"path": "a", "kind": "add"}], status="completed"),
-        _item("item_2", "tool_call", name="ship_it", status="completed"),
-        _item("item_3", "future_item", foo="bar"),
+        exec_item("item_0", "web_search", query="rust"),
+        exec_item("item_1", "file_change", changes=[{"path": "a", "kind": "add"}], status="completed"),
+        exec_item("item_2", "tool_call", name="ship_it", status="completed"),
+        exec_item("item_3", "future_item", foo="bar"),
         {"type": "turn.rate_limited", "retry_after_ms": 5},
     ),
     "21 snapshots, an aborted turn, a repeated head": _stream(
         "codex-rollout",
-        _rollout("session_meta", id="t-1", cwd="/ws"),
-        _rollout("session_meta", id="t-1", cwd="/ws"),
-        _go(),
-        _rollout("response_item", type="ghost_snapshot", ghost_commit={"id": "1"}),
-        _rollout("event_msg", type="turn_aborted", reason="interrupted"),
+        rollout("session_meta", id="t-1", cwd="/ws"),
+        rollout("session_meta", id="t-1", cwd="/ws"),
+        codex_prompt(),
+        rollout("response_item", type="ghost_snapshot", ghost_commit={"id": "1"}),
+        rollout("event_msg", type="turn_aborted", reason="interrupted"),
     ),
     "22 an empty input": _print(init(), assistant(use("a", "EnterPlanMode"), use("b", "TaskList"))),
     "22 no input": _stream("acp", _update("tool_call", toolCallId="t", title="Think", kind="think", status="pending")),
@@ -316,9 +303,9 @@ QUIRKS: dict[str, Quirk] = {
     ),
     "26 arguments in the first delta, an empty reason to finish": _stream(
         "openai-chat",
-        _chunk("", tool_calls=[_called("a", "ls", '{"path"', index=0)]),
-        _chunk("", tool_calls=[{"index": 0, "function": {"arguments": ': "."}'}}]),
-        _chunk("tool_calls"),
+        openai_chunk("", tool_calls=[_called("a", "ls", '{"path"', index=0)]),
+        openai_chunk("", tool_calls=[{"index": 0, "function": {"arguments": ': "."}'}}]),
+        openai_chunk("tool_calls"),
     ),
     "26 no id, and arguments that are None": _stream(
         "openai-chat", _answer(content=None, tool_calls=[_called(None, "ls", "{}"), _called("b", "pwd", "None")])

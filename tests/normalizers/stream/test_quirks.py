@@ -5,7 +5,6 @@ The tests of the dialects and of the core prove more of them from their own fixt
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import orjson
@@ -13,13 +12,22 @@ import pytest
 
 from tests.normalizers.dialects.acp import helpers as acp
 from tests.normalizers.dialects.claude import helpers as claude
+from tests.normalizers.stream.lines import (
+    TIME,
+    claude_lines,
+    codex_function,
+    codex_output,
+    codex_prompt,
+    exec_item,
+    gemini_line,
+    openai_chunk,
+    rollout,
+)
 from tooltap.normalizers.core.items import Context, OutputPiece
 from tooltap.normalizers.stream.bounds import Produced
 from tooltap.normalizers.stream.contract import Line, check_recording, normalize
 from tooltap.normalizers.stream.normalizer import AUTO, StreamNormalizer
 from tooltap.protocol.events import Event, Message, Notice, SessionEvent, ToolResult, ToolUpdate, Turn, Unparsed
-
-TIME = "2026-01-01T00:00:00.000Z"
 
 
 def read(dialect: str, *values: dict[str, Any] | bytes) -> list[Event]:
@@ -29,35 +37,6 @@ def read(dialect: str, *values: dict[str, Any] | bytes) -> list[Event]:
     if dialect != AUTO:
         check_recording(dialect, lines)
     return found
-
-
-def of_claude(*values: dict[str, Any]) -> list[dict[str, Any]]:
-    return [{"session_id": claude.SESSION, "parent_tool_use_id": None, **one} for one in values]
-
-
-def rollout(kind: str, **payload: Any) -> dict[str, Any]:
-    return {"timestamp": TIME, "type": kind, "payload": payload}
-
-
-def prompt() -> dict[str, Any]:
-    return rollout("event_msg", type="user_message", message="go")
-
-
-def function(name: str, call_id: str, **arguments: Any) -> dict[str, Any]:
-    keys = {"name": name, "call_id": call_id, "arguments": json.dumps(arguments)}
-    return rollout("response_item", type="function_call", **keys)
-
-
-def function_output(call_id: str, output: str) -> dict[str, Any]:
-    return rollout("response_item", type="function_call_output", call_id=call_id, output=output)
-
-
-def of_gemini(kind: str, **keys: Any) -> dict[str, Any]:
-    return {"type": kind, "timestamp": TIME, **keys}
-
-
-def exec_item(item_id: str, kind: str, **keys: Any) -> dict[str, Any]:
-    return {"type": "item.completed", "item": {"id": item_id, "type": kind, **keys}}
 
 
 def calls(found: list[Event]) -> list[tuple[str, str]]:
@@ -89,7 +68,7 @@ def test_title_before_stream_is_tolerated() -> None:
 
 
 def test_bom_and_crlf_are_tolerated() -> None:
-    first, *rest = [orjson.dumps(one) + b"\r" for one in of_claude(claude.init(), claude.result())]
+    first, *rest = [orjson.dumps(one) + b"\r" for one in claude_lines(claude.init(), claude.result())]
     found = read(AUTO, b"\xef\xbb\xbf" + first, *rest)
 
     assert [type(event) for event in found] == [SessionEvent, Turn, Turn]
@@ -104,7 +83,7 @@ def test_blank_line_does_not_end_message() -> None:
 
 @pytest.mark.parametrize("size", [723_000, 2_780_000])
 def test_enormous_result_goes_to_output_body(size: int) -> None:
-    lines = of_claude(
+    lines = claude_lines(
         claude.init(),
         claude.assistant(claude.use("a", "Bash", command="x")),
         claude.user(claude.tool_result("a", "y" * size)),
@@ -128,7 +107,7 @@ def test_ghost_snapshot_is_not_stored() -> None:
 
 
 def test_escapes_stay_and_broken_characters_are_replaced() -> None:
-    lines = of_claude(
+    lines = claude_lines(
         claude.init(),
         claude.assistant(claude.use("a", "Bash", command="x"), claude.use("b", "Bash", command="y")),
         claude.user(claude.tool_result("a", "\x1b[31mred\x1b[0m\x00end")),
@@ -169,19 +148,19 @@ def test_transcript_may_begin_with_result() -> None:
 EARLY: list[tuple[str, list[dict[str, Any]]]] = [
     (
         "claude-stream",
-        of_claude(
+        claude_lines(
             claude.init(),
             claude.user(claude.tool_result("c", "text")),
             claude.assistant(claude.use("c", "Bash", command="ls")),
         ),
     ),
-    ("codex-rollout", [prompt(), function_output("c", "text"), function("shell_command", "c", command="ls")]),
+    ("codex-rollout", [codex_prompt(), codex_output("c", "text"), codex_function("shell_command", "c", command="ls")]),
     (
         "gemini-stream",
         [
-            of_gemini("init", session_id="g", model="m"),
-            of_gemini("tool_result", tool_id="c", status="success", output="text"),
-            of_gemini("tool_use", tool_id="c", tool_name="run_shell_command", parameters={"command": "ls"}),
+            gemini_line("init", session_id="g", model="m"),
+            gemini_line("tool_result", tool_id="c", status="success", output="text"),
+            gemini_line("tool_use", tool_id="c", tool_name="run_shell_command", parameters={"command": "ls"}),
         ],
     ),
 ]
@@ -256,10 +235,10 @@ def test_tool_references_are_search_output() -> None:
 def test_command_shapes_are_unified() -> None:
     found = read(
         "codex-rollout",
-        prompt(),
-        function("shell", "a", command=["bash", "-lc", "ls -a"]),
-        function("shell_command", "b", command="ls -a"),
-        function("exec_command", "c", cmd="ls -a"),
+        codex_prompt(),
+        codex_function("shell", "a", command=["bash", "-lc", "ls -a"]),
+        codex_function("shell_command", "b", command="ls -a"),
+        codex_function("exec_command", "c", cmd="ls -a"),
     )
     command = {"command": "/bin/zsh -lc 'ls -a'", "aggregated_output": "", "exit_code": 0, "status": "completed"}
     found += read("codex-exec", exec_item("item_0", "command_execution", **command))
@@ -285,18 +264,18 @@ def test_unknown_items_and_events_are_reported() -> None:
 
 def test_session_meta_may_repeat_or_be_absent() -> None:
     meta = rollout("session_meta", id="t-1", cwd="/ws", cli_version="0.50.0")
-    twice = read("codex-rollout", meta, meta, prompt())
+    twice = read("codex-rollout", meta, meta, codex_prompt())
 
     assert [event.state for event in claude.of(SessionEvent, twice)] == ["started", "resumed"]
     assert {event.session for event in twice} == {"t-1"}
-    never = read("codex-rollout", prompt())
+    never = read("codex-rollout", codex_prompt())
     assert [event.text for event in claude.of(Message, never)] == ["go"]
     assert {event.session for event in never} == {"s"}
 
 
 def test_aborted_turn_cancels_its_call() -> None:
     aborted = rollout("event_msg", type="turn_aborted", reason="interrupted")
-    found = read("codex-rollout", prompt(), function("shell_command", "a", command="sleep 9"), aborted)
+    found = read("codex-rollout", codex_prompt(), codex_function("shell_command", "a", command="sleep 9"), aborted)
 
     assert last(found).status == "cancelled"
     assert [(turn.state, turn.reason) for turn in claude.of(Turn, found)][-1] == ("cancelled", "interrupted")
@@ -323,7 +302,7 @@ def test_input_may_be_empty_or_absent() -> None:
 @pytest.mark.parametrize("given", [None, "ls", ["ls"], 3, True])
 def test_non_object_input_is_kept(given: Any) -> None:
     used = {"type": "tool_use", "id": "a", "name": "Bash", "input": given}
-    [call] = claude.calls(read("claude-stream", *of_claude(claude.init(), claude.assistant(used))))
+    [call] = claude.calls(read("claude-stream", *claude_lines(claude.init(), claude.assistant(used))))
 
     assert call.input["_raw"]["input"] == given
     assert given is None or given in claude.answer(call.input).values()
@@ -379,17 +358,12 @@ def test_parallel_subagents_keep_calls_apart() -> None:
 # -- OpenAI-compatible servers ----------------------------------------------------------------------------------------
 
 
-def streamed(finish: str | None, **delta: Any) -> dict[str, Any]:
-    choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    return {"id": "c", "object": "chat.completion.chunk", "choices": [choice]}
-
-
 @pytest.mark.parametrize("none", [{"tool_calls": None}, {"tool_calls": []}, {}], ids=["null", "empty", "absent"])
 def test_null_empty_and_absent_calls_mean_none(none: dict[str, Any]) -> None:
     message = {"role": "assistant", "content": "4", "executed_tools": None, "reasoning_details": [], **none}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
     found = read("openai-chat", {"id": "c", "object": "chat.completion", "choices": [choice]})
-    found += read("openai-chat", streamed("", content="4", **none), streamed("stop", content=""))
+    found += read("openai-chat", openai_chunk("", content="4", **none), openai_chunk("stop", content=""))
 
     assert [message.text for message in claude.of(Message, found)] == ["4", "4"]
     assert claude.calls(found) == []
@@ -397,7 +371,7 @@ def test_null_empty_and_absent_calls_mean_none(none: dict[str, Any]) -> None:
 
 
 def test_empty_finish_reason_is_ignored() -> None:
-    found = read("openai-chat", streamed("", content="one "), streamed("", content="two"), streamed("stop"))
+    found = read("openai-chat", openai_chunk("", content="one "), openai_chunk("", content="two"), openai_chunk("stop"))
 
     assert [message.text for message in claude.of(Message, found)] == ["one two"]
     assert [turn.state for turn in claude.of(Turn, found)] == ["started", "completed"]
