@@ -23,7 +23,7 @@ TESTS = [
     "tests/docs/test_reference.py",
     "tests/docs/test_readme.py",
     "tests/test_layout.py",
-    "tests/traces/test_fixtures.py",
+    "tests/traces/fixtures/test_fixtures.py",
 ]
 """Tests that know the dialects without naming each in their ids."""
 

@@ -288,8 +288,10 @@ def test_connections_are_bounded(tmp_path: Path) -> None:
 
 def test_unended_streams_are_bounded(tmp_path: Path) -> None:
     with running(tmp_path, max_streams=2) as daemon:
-        # A stream without lines is forgotten with its connection.
-        first, _second = (publish(daemon, stream=stream, framing="tapped")[0] for stream in "ab")
+        first, second = (publish(daemon, stream=stream, framing="tapped")[0] for stream in "ab")
+        for wire in (first, second):  # committed streams count
+            wire.socket.sendall(tapped("x"))
+            wire.until("ack")
         _, refused = publish(daemon, stream="c", framing="tapped")
         assert (refused["op"], refused["code"]) == ("error", "too-many-streams")
         assert refused["message"] == "stream c is refused: 2 streams have not ended; end some"

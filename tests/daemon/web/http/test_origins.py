@@ -74,5 +74,5 @@ def test_two_origin_headers_are_refused(browser: Browser) -> None:
 
 @pytest.mark.parametrize("origin", ["localhost:5173", "http://localhost:5173/", "*", "ftp://x"])
 def test_invalid_origin_is_a_configuration_error(origin: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="web: origins are like http://localhost:5173"):
+    with pytest.raises(ConfigError, match="web: an origin looks like http://localhost:5173"):
         load_config(None, web={"origins": [origin], "listen": f"127.0.0.1:{free_port()}"})
