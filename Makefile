@@ -52,7 +52,7 @@ endless: .venv/.dev
 
 # Damage every recording in random ways that `make test` does not try.
 fuzz: .venv/.dev
-	TOOLTAP_HYPOTHESIS=fuzz $(BIN)/pytest -q -n auto --timeout 3600 -k "damaged or nonsense" tests/normalizers tests/daemon
+	TOOLTAP_HYPOTHESIS=fuzz $(BIN)/pytest -q -n auto --timeout 3600 -k "damaged or nonsense or any_json" tests/normalizers tests/daemon
 
 # Send a million events through a daemon with a small journal, and check that nothing grows. It takes minutes.
 soak: .venv/.dev

@@ -23,7 +23,7 @@ class KnownCalls:
 
     def id_of(self, call_id: str) -> str:
         """The id, in events, of the call that an id on the wire means."""
-        return self._ids.of(call_id)
+        return self._ids.of(call_id) if self._state.renamed else call_id
 
     def get(self, call_id: str) -> Call | None:
         """The open call of this id."""

@@ -40,6 +40,10 @@ class _Reader(NamedTuple):
     fields: tuple[tuple[str, Any], ...]
 
 
+_Row: TypeAlias = tuple[str | None, Callable[..., Any], tuple[tuple[str, Any], ...]]
+"""A reader with its method resolved: owner, function, fields."""
+
+
 class Lines:
     """Kinds of lines, by the value of one key.
 
@@ -51,6 +55,7 @@ class Lines:
         self.key = key
         self.skip: Mapping[str, str] = dict(skip or {})
         self._readers: dict[str, _Reader] = {}
+        self._rows: dict[type, dict[str, str | _Row]] = {}
         for owner, table in helpers.items():
             self.skip = {**self.skip, **table.skip}
             self._readers.update({kind: one._replace(owner=owner) for kind, one in table._readers.items()})
@@ -80,20 +85,30 @@ class Lines:
         object cannot be read, in place of the object.
 
         `more` goes to the method behind the object."""
-        kind = value.get(self.key) if kind is None else kind
-        if type(kind) is not str:
+        rows = self._rows.get(type(parser)) or self._resolve(parser)
+        if kind is None:
+            kind = value.get(self.key)
+        row = rows.get(kind) if type(kind) is str else None
+        if row is None:
             return unparsed(parser, value if line is None else line)
-        if kind in self.skip:
-            return self.skip[kind]
-        reader = self._readers.get(kind)
-        if reader is None:
-            return unparsed(parser, value if line is None else line)
-        for name, kind_of in reader.fields:
-            if not isinstance(value.get(name), kind_of):
+        if isinstance(row, str):
+            return row
+        owner, method, fields = row
+        for name, required in fields:
+            if not isinstance(value.get(name), required):
                 return unparsed(parser, value if line is None else line)
-        owner = parser if reader.owner is None else getattr(parser, reader.owner)
-        skip: Skip = getattr(owner, reader.method)(value, *more)
+        skip: Skip = method(parser if owner is None else getattr(parser, owner), value, *more)
         return skip
+
+    def _resolve(self, parser: Any) -> dict[str, str | _Row]:
+        """The rows for a class of parsers, made when it reads its first line: the methods as that class has them."""
+        rows: dict[str, str | _Row] = {}
+        for kind, (owner, method, fields) in self._readers.items():
+            holder = type(parser if owner is None else getattr(parser, owner))
+            rows[kind] = owner, getattr(holder, method), fields
+        rows.update(self.skip)
+        self._rows[type(parser)] = rows
+        return rows
 
 
 def unparsed(parser: Any, value: Line) -> Skip:

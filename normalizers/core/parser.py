@@ -38,15 +38,11 @@ Watch: TypeAlias = Callable[[dict[str, Any], Direction | None], None]
 
 
 @cache
-def _skipped(reason: str) -> str:
-    """The class of a line that is skipped for this reason."""
-    return f"skipped.{reason}"
-
-
-def _class_of(outcome: Skip) -> str:
+def class_of(outcome: Skip) -> str:
+    """The class of a line whose reader returned this."""
     if outcome is None:
         return WITH_EVENTS
-    return UNPARSED if outcome == UNPARSED else _skipped(outcome)
+    return UNPARSED if outcome == UNPARSED else f"skipped.{outcome}"
 
 
 class Parser(Emitter, ABC):
@@ -79,7 +75,7 @@ class Parser(Emitter, ABC):
         """Read one line. `t`: when it was received, in ms since the epoch, if known."""
         self._begin(t)
         self.direction = direction
-        line_class = _class_of(self.read_line(line, t))
+        line_class = class_of(self.read_line(line, t))
         items, self.items = self.items, []
         return line_class, items
 
@@ -95,7 +91,7 @@ class Parser(Emitter, ABC):
         self._begin(t)
         data = {"lines": lines, "bytes": size, "reason": reason}
         self.emit(Notice, level="error", code="lost", text=f"{lines} lines lost: {reason}", data=data)
-        return _skipped("lost"), self._take()
+        return class_of("lost"), self._take()
 
     def close(self, reason: str, t: int | None = None) -> list[Item]:
         """End the stream: pending texts, open calls and open turns end here. Lines may still follow later."""

@@ -79,9 +79,10 @@ def shortened(text: str) -> str:
 
 def _one_line(text: str) -> str:
     """Remove terminal escapes, control and direction characters, and collapse whitespace."""
-    if not text.isprintable():
-        text = "".join(char for char in _ESCAPES.sub("", text) if char.isspace() or not _is_control(char))
-    return " ".join(text.split())
+    joined = " ".join(text.split())
+    if joined.isprintable():  # nearly always: nothing but spaces and line ends had to go
+        return joined
+    return " ".join("".join(char for char in _ESCAPES.sub("", text) if char.isspace() or not _is_control(char)).split())
 
 
 def _is_control(char: str) -> bool:

@@ -20,8 +20,11 @@ def string(value: Any) -> str | None:
 
 
 def first_string(value: dict[str, Any], *keys: str) -> str | None:
-    """The first non-empty string under the keys."""
-    return next((v for key in keys if (v := value.get(key)) and isinstance(v, str)), None)
+    """The first of the values under these keys that is a string and not empty."""
+    for key in keys:
+        if (found := value.get(key)) and isinstance(found, str):
+            return found
+    return None
 
 
 def whole(value: Any) -> int | None:
