@@ -21,12 +21,11 @@ from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.parser import Parser, best
 from tooltap.normalizers.core.state import State
 from tooltap.normalizers.dialects.claude.answers import read_answer, read_server_answer, text_of
-from tooltap.normalizers.dialects.claude.deltas import Deltas, DeltasState
 from tooltap.normalizers.dialects.claude.tasks import Tasks, TasksState
 from tooltap.normalizers.wire.values import record, string
-from tooltap.protocol.events import Attachment, Message, Reasoning, SessionEvent
+from tooltap.protocol.events import Attachment, Message, SessionEvent
 
-__all__ = ["ClaudeParser", "ClaudeState", "TurnNotes", "is_prompt_text", "is_synthetic", "message_of"]
+__all__ = ["ClaudeParser", "ClaudeState", "Streamed", "TurnNotes", "is_prompt_text", "is_synthetic", "message_of"]
 
 MESSAGES = 1_024
 
@@ -57,6 +56,19 @@ class BlocksState(msgspec.Struct):
     """The last messages, by id."""
 
 
+class Streamed(msgspec.Struct):
+    """The message whose deltas an agent is printing."""
+
+    message_id: str | None = None
+    block: int | None = None
+    """Index of the block that has started and not stopped."""
+
+
+class DeltasState(msgspec.Struct):
+    messages: dict[str, Streamed] = {}
+    """By agent; empty for the main agent."""
+
+
 class TurnNotes(msgspec.Struct):
     """What was emitted in an open turn, so that its end repeats nothing."""
 
@@ -85,7 +97,6 @@ class ClaudeParser(Parser):
 
     def __init__(self, context: Context, state: State | None = None) -> None:
         super().__init__(context, state)
-        self._deltas = Deltas(self, self.state.deltas)
         self._tasks = Tasks(self, self.state.tasks)
 
     def finish(self, reason: str) -> None:
@@ -126,25 +137,20 @@ class ClaudeParser(Parser):
             self._update_session(fields)
         else:
             state.started = self.session
-            self.emit(SessionEvent, state="started", **self._news(fields))
+            self._update_session(fields, "started")
 
-    def _update_session(self, fields: dict[str, Any]) -> Skip:
-        """Emit what changed of the session."""
-        news = self._news(fields)
-        if not news:
-            return "unchanged"
-        self.emit(SessionEvent, state="updated", **news)
-        return None
-
-    def _news(self, fields: dict[str, Any]) -> dict[str, Any]:
-        """The fields that differ from what was last emitted."""
+    def _update_session(self, fields: dict[str, Any], state: str = "updated") -> Skip:
+        """Emit the fields that differ from what was last emitted of the session."""
         news = {}
         for key, item in fields.items():
             digest = zlib.crc32(msgspec.json.encode(item))
             if item is not None and self.state.told.get(key) != digest:
                 self.state.told[key] = digest
                 news[key] = item
-        return news
+        if not news and state == "updated":
+            return "unchanged"
+        self.emit(SessionEvent, state=state, **news)
+        return None
 
     def _ensure_main_turn(self) -> None:
         if self._is_main:  # a background agent continues between turns
@@ -183,11 +189,11 @@ class ClaudeParser(Parser):
         message_id, content = string(message.get("id")), _blocks(message)
         is_new = None if message_id is None else message_id not in self.state.blocks.messages
         seen = self._seen(message_id)
-        if len(content) == 1 and (index := self._deltas.claim(message_id)) is not None:
+        if len(content) == 1 and (index := self._claim(message_id)) is not None:
             seen.blocks = index
         outcomes: list[Skip] = []
         for block in content:
-            self._deltas.drop(message_id, seen.blocks)
+            self._drop_deltas(message_id, seen.blocks)
             place = {"message_id": message_id, "block": seen.blocks}
             outcomes.append(self._assistant_block(block, titles, is_new, place))
             seen.blocks += 1
@@ -203,6 +209,19 @@ class ClaudeParser(Parser):
             keep_newest(messages, MESSAGES)
         return messages[message_id]
 
+    def _claim(self, message_id: str | None) -> int | None:
+        """Return the index of the block being streamed, if it is one of this message: it now came whole."""
+        current = self.state.deltas.messages.get(self.agent or "")
+        if current is None or current.block is None or current.message_id not in (None, message_id):
+            return None
+        index, current.block = current.block, None
+        self._drop_deltas(current.message_id, index)
+        return index
+
+    def _drop_deltas(self, message_id: str | None, index: int) -> None:
+        """Forget the deltas of a block, which came whole."""
+        self.texts.drop(f"{message_id or ''}/{index}")
+
     def _harness_message(self, value: Line, message: Line) -> Skip:
         """Emit a message that Claude Code made itself, without the model."""
         text = text_of(message.get("content"))
@@ -211,7 +230,7 @@ class ClaudeParser(Parser):
             return "empty"
         if details or value.get("isApiErrorMessage") is True or text.startswith("API Error"):
             return self._failed_request(text, details or None)
-        self.emit(Message, role="system", text=text)
+        self.emit_text("system", text)
         return None
 
     def _assistant_block(self, block: Line, titles: dict[str, str], is_new: bool | None, place: dict[str, Any]) -> Skip:
@@ -219,10 +238,7 @@ class ClaudeParser(Parser):
         if kind in ("text", "thinking"):
             if not string(block.get(kind)):
                 return "empty"
-            if kind == "text":
-                self.emit(Message, role="assistant", text=block[kind], **place)
-            else:
-                self.emit(Reasoning, text=block[kind], **place)
+            self.emit_text("assistant" if kind == "text" else "reasoning", block[kind], **place)
             return None
         if kind == "redacted_thinking":
             return "redacted-thinking"
@@ -270,7 +286,7 @@ class ClaudeParser(Parser):
             printed = "".join(part for _, part in _LOCAL_OUTPUT.findall(text))
             if not printed:
                 return "empty"
-            self.emit(Message, role="system", text=printed)
+            self.emit_text("system", printed)
         elif is_synthetic(value):
             return "synthetic-prompt"
         elif self._is_echo(value):
@@ -278,7 +294,7 @@ class ClaudeParser(Parser):
         elif text.startswith(_INTERRUPTED):
             return self._interrupted(text)
         else:
-            self.emit(Message, role="user", text=text)
+            self.emit_text("user", text)
         return None
 
     def _tool_result(self, block: Line, twin: Any, meta: Line) -> Skip:

@@ -8,7 +8,7 @@ its call.
 from __future__ import annotations
 
 import zlib
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -17,9 +17,7 @@ from tooltap.normalizers.core.lines import Line
 from tooltap.normalizers.dialects.claude.answers import text_of
 from tooltap.normalizers.wire.values import record, records, string
 
-__all__ = ["Lineage", "LineageState"]
-
-V = TypeVar("V")
+__all__ = ["Lineage"]
 
 LINES = 4_096
 AGENTS = 512
@@ -34,7 +32,7 @@ class Asked(msgspec.Struct, omit_defaults=True):
     """The call whose subagent was seen last."""
 
 
-class LineageState(msgspec.Struct):
+class Lineage(msgspec.Struct):
     lines: dict[str, str] = {}
     """Uuids of the last lines -> agent; empty for the main agent."""
     parents: dict[str, str] = {}
@@ -42,23 +40,18 @@ class LineageState(msgspec.Struct):
     prompts: dict[int, Asked] = {}
     """By the prompt's CRC."""
 
-
-class Lineage:
-    def __init__(self, state: LineageState) -> None:
-        self._state = state
-
     def seen(self, value: Line) -> bool:
         """Whether this very line was read before: a resumed session may write its history again."""
-        return str(value.get("uuid")) in self._state.lines
+        return str(value.get("uuid")) in self.lines
 
     def remember(self, value: Line, agent: str) -> None:
         if uuid := string(value.get("uuid")):
-            _keep(self._state.lines, uuid, agent, LINES)
+            _keep(self.lines, uuid, agent, LINES)
 
     def spawned(self, agent: str, call_id: str) -> None:
-        if self._state.parents.get(agent) != call_id:
-            _keep(self._state.parents, agent, call_id, AGENTS)
-            for asked in self._state.prompts.values():
+        if self.parents.get(agent) != call_id:
+            _keep(self.parents, agent, call_id, AGENTS)
+            for asked in self.prompts.values():
                 if call_id in asked.waiting:
                     asked.waiting.remove(call_id)
 
@@ -68,17 +61,16 @@ class Lineage:
             call_id, prompt = string(block.get("id")), string(record(block.get("input")).get("prompt"))
             if block.get("type") == "tool_use" and call_id and prompt:
                 digest = zlib.crc32(prompt.encode())
-                asked = self._state.prompts.pop(digest, None) or Asked()
+                asked = self.prompts.pop(digest, None) or Asked()
                 if call_id not in (*asked.waiting, asked.last):
                     asked.waiting = [*asked.waiting, call_id][-AGENTS:]
-                _keep(self._state.prompts, digest, asked, AGENTS)
+                _keep(self.prompts, digest, asked, AGENTS)
 
     def place(self, value: Line) -> tuple[str, str | None]:
         """(agent, spawning call) of a sidechain's line."""
-        state = self._state
-        known = (state.lines.get(str(value.get(key))) for key in ("uuid", "parentUuid"))
+        known = (self.lines.get(str(value.get(key))) for key in ("uuid", "parentUuid"))
         agent = string(value.get("agentId")) or next((one for one in known if one), None)
-        call_id = state.parents.get(agent) if agent else None
+        call_id = self.parents.get(agent) if agent else None
         if call_id is None and value.get("type") == "user":
             call_id = self._asked(text_of(record(value.get("message")).get("content")))
         agent = agent or call_id or string(value.get("uuid")) or "sidechain"
@@ -89,7 +81,7 @@ class Lineage:
     def _asked(self, prompt: str) -> str | None:
         """The call that gave a subagent its prompt. Calls with the same prompt have a subagent each; before 2.0 no line
         says which, so they are assigned in order."""
-        asked = self._state.prompts.get(zlib.crc32(prompt.encode()))
+        asked = self.prompts.get(zlib.crc32(prompt.encode()))
         if asked is None:
             return None
         if asked.waiting:
@@ -97,6 +89,6 @@ class Lineage:
         return asked.last
 
 
-def _keep(table: dict[Any, V], key: Any, item: V, limit: int) -> None:
+def _keep(table: dict[Any, Any], key: Any, item: Any, limit: int) -> None:
     table[key] = item
     keep_newest(table, limit)

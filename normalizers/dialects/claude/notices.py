@@ -10,9 +10,9 @@ from typing import Any
 from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.wire.values import record, string
-from tooltap.protocol.events import Message, Notice
+from tooltap.protocol.events import Notice
 
-__all__ = ["StreamNotices", "TranscriptNotices", "read_notification"]
+__all__ = ["Notices", "read_notification"]
 
 _ENVELOPE = frozenset({"type", "subtype", "uuid", "session_id", "parent_tool_use_id", "timestamp"})
 _TEXT_KEYS = ("error", "content", "text", "message", "summary", "suggestion", "reason", "name")
@@ -21,22 +21,23 @@ _FIELD = re.compile(r"<([\w-]+)>(.*?)</\1>", re.S)
 _NUMBER = re.compile(r"<(\w+)>(\d+)</\1>")
 
 
-class StreamNotices:
-    """Notices of the stream, as of the Agent SDK 0.3.220."""
+_REPEATING = {
+    "background_tasks_changed": "background-tasks",
+    "control_request_progress": "control",
+    "hook_progress": "hook-progress",
+    "hook_started": "hook-started",
+    "session_state_changed": "status",
+    "thinking_tokens": "partial",
+}
+"""Subtype of a line that states what others state, too -> reason of the skip."""
 
+
+class Notices:
     lines = Lines("type")
-    system = Lines(
-        "subtype",
-        # What other lines state, too.
-        skip={
-            "background_tasks_changed": "background-tasks",
-            "control_request_progress": "control",
-            "hook_progress": "hook-progress",
-            "hook_started": "hook-started",
-            "session_state_changed": "status",
-            "thinking_tokens": "partial",
-        },
-    )
+    system = Lines("subtype", skip=_REPEATING)
+    """The stream's lines of type `system`, as of the Agent SDK 0.3.220."""
+    transcript = Lines("subtype")
+    """Those of transcripts; seen in transcripts of other projects, 2.0 to 2.1."""
 
     def __init__(self, emitter: Emitter) -> None:
         self._emitter = emitter
@@ -98,21 +99,16 @@ class StreamNotices:
         self._emitter.notice("retry", text, "warning", _known(data))
 
     @system("local_command_output")
-    def _local_command_output(self, value: Line) -> None:
-        self._emitter.emit(Message, role="system", text=str(value.get("content") or ""))
+    @transcript("away_summary")
+    def _system_text(self, value: Line) -> None:
+        """What a command of Claude Code printed, or a summary for a user who comes back."""
+        self._emitter.emit_text("system", str(value.get("content") or ""))
 
+    # -- of transcripts -----------------------------------------------------------------------------------------
 
-class TranscriptNotices:
-    """Notices of transcripts; seen in those of other projects, 2.0 to 2.1."""
-
-    system = Lines("subtype")
-
-    def __init__(self, emitter: Emitter) -> None:
-        self._emitter = emitter
-
-    @system("agents_killed", "bridge_status", "informational", "memory_saved", "model_refusal_fallback")
-    @system("permission_retry", "scheduled_task_fire")
-    def _plain(self, value: Line) -> Skip:
+    @transcript("agents_killed", "bridge_status", "informational", "memory_saved", "model_refusal_fallback")
+    @transcript("permission_retry", "scheduled_task_fire")
+    def _content_only(self, value: Line) -> Skip:
         """A line whose `content` is all it states."""
         subtype, text, level = value["subtype"], string(value.get("content")), value.get("level")
         if not text and subtype == "informational":
@@ -127,14 +123,14 @@ class TranscriptNotices:
         )
         return None
 
-    @system("compact_boundary", "microcompact_boundary")
-    def _compacted(self, value: Line) -> None:
+    @transcript("compact_boundary", "microcompact_boundary")
+    def _compacted_transcript(self, value: Line) -> None:
         data = record(value.get("compactMetadata")) or record(value.get("microcompactMetadata"))
         keys = ("trigger", "preTokens", "postTokens", "tokensSaved", "durationMs")
         known = {key: data[key] for key in keys if key in data}
         self._emitter.notice("compaction", str(value.get("content") or "conversation compacted"), data=known or None)
 
-    @system("api_error")
+    @transcript("api_error")
     def _api_error(self, value: Line) -> None:
         error = record(value.get("error"))
         inner = record(record(error.get("error")).get("error")) or record(error.get("error"))
@@ -146,7 +142,7 @@ class TranscriptNotices:
         data |= {"status": error.get("status"), "error": stated}
         self._emitter.notice("retry", text, "warning", _known(data) or None)
 
-    @system("stop_hook_summary")
+    @transcript("stop_hook_summary")
     def _stop_hooks(self, value: Line) -> None:
         """The hooks of one event together; only failures have a text."""
         event = value.get("hookEvent") or "Stop"
@@ -154,11 +150,6 @@ class TranscriptNotices:
         data |= {key: value.get(key) for key in ("stopReason", "preventedContinuation")}
         level = "warning" if data["errors"] or data["preventedContinuation"] is True else "info"
         self._emitter.notice("hook", str(event), level, {key: item for key, item in data.items() if item})
-
-    @system("away_summary")
-    def _recap(self, value: Line) -> None:
-        """A summary for a user who comes back."""
-        self._emitter.emit(Message, role="system", text=str(value.get("content") or ""))
 
     def hook(self, attachment: Line) -> None:
         """Read `hook_success`, `hook_blocking_error`, …: how a hook ended."""

@@ -17,13 +17,13 @@ from typing import Any, ClassVar
 import msgspec
 import orjson
 
+from tooltap.normalizers.core.bounded import keep_newest
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.state import State
 from tooltap.normalizers.dialects.claude.answers import text_of
-from tooltap.normalizers.dialects.claude.base import ClaudeParser, ClaudeState, TurnNotes, message_of
-from tooltap.normalizers.dialects.claude.deltas import Deltas
-from tooltap.normalizers.dialects.claude.notices import StreamNotices
+from tooltap.normalizers.dialects.claude.base import ClaudeParser, ClaudeState, Streamed, TurnNotes, message_of
+from tooltap.normalizers.dialects.claude.notices import Notices
 from tooltap.normalizers.dialects.claude.tasks import Tasks
 from tooltap.normalizers.dialects.claude.usage import Usages, result_usage
 from tooltap.normalizers.tools import tool_input
@@ -34,8 +34,12 @@ from tooltap.protocol.events import Message, Notice
 __all__ = ["ClaudeStream"]
 
 DENIALS = 1_024
+STREAMED = 64
+"""Agents whose current message is followed."""
 
 _QUESTIONS = "AskUserQuestion"
+_ROLES = {"text": "assistant", "thinking": "reasoning"}
+"""Type of a block whose deltas are emitted -> role."""
 _VAGUE = frozenset({"success", "error", "error_during_execution"})
 """Subtypes of results that state less than `terminal_reason` and `stop_reason` do."""
 
@@ -61,11 +65,10 @@ class ClaudeStream(ClaudeParser):
     line = Lines(
         "type",
         skip={"keep_alive": "keep-alive"},
-        _deltas=Deltas.lines,
-        _notices=StreamNotices.lines,
+        _notices=Notices.lines,
         _tasks=Tasks.lines,
     )
-    system = Lines("subtype", _notices=StreamNotices.system, _tasks=Tasks.system)
+    system = Lines("subtype", _notices=Notices.system, _tasks=Tasks.system)
     state_type = StreamState
     state: StreamState
     MODE_KEY: ClassVar[str] = "permissionMode"
@@ -74,7 +77,7 @@ class ClaudeStream(ClaudeParser):
 
     def __init__(self, context: Context, state: State | None = None) -> None:
         super().__init__(context, state)
-        self._notices = StreamNotices(self)
+        self._notices = Notices(self)
 
     def enter(self, value: Line) -> None:
         session = string(value.get("session_id"))
@@ -156,6 +159,56 @@ class ClaudeStream(ClaudeParser):
 
     def _is_echo(self, value: Line) -> bool:
         return value.get("isReplay") is True and self.state.reads_input
+
+    # -- the API's own stream -----------------------------------------------------------------------------------
+
+    @line("stream_event")
+    def _stream_event(self, value: Line) -> Skip:
+        """Read a delta. Every block comes whole in a later `assistant` line, which replaces its deltas; a text that
+        never comes whole is emitted from its deltas when its turn ends."""
+        event = record(value.get("event"))
+        index = whole(event.get("index"))
+        match event.get("type"):
+            case "message_start":
+                self._start_message(string(record(event.get("message")).get("id")))
+            case "content_block_start" if index is not None:
+                self._streamed().block = index
+                block = record(event.get("content_block"))
+                self._append(block, str(block.get("type")), index)
+            case "content_block_delta" if index is not None:
+                delta = record(event.get("delta"))
+                kind, _, suffix = str(delta.get("type")).partition("_")
+                self._append(delta, kind if suffix == "delta" else "", index)
+            case "content_block_stop":
+                self._streamed().block = None
+            case "message_delta" | "message_stop" | "ping":
+                pass
+            case "error":
+                error = record(event.get("error"))
+                text = str(error.get("message") or error.get("type") or "error")
+                self.notice("provider-error", text, "error", error or None)
+                return None
+            case _:
+                return self.unparsed("unknown-type", value)
+        return "partial"
+
+    def _start_message(self, message_id: str | None) -> Streamed:
+        messages, agent = self.state.deltas.messages, self.agent or ""
+        messages.pop(agent, None)
+        messages[agent] = Streamed(message_id)
+        keep_newest(messages, STREAMED)
+        return messages[agent]
+
+    def _streamed(self) -> Streamed:
+        """The message being streamed; a new one if the stream was tapped in the middle of a message."""
+        return self.state.deltas.messages.get(self.agent or "") or self._start_message(None)
+
+    def _append(self, part: Line, kind: str, index: int) -> None:
+        text = string(part.get(kind))
+        if kind in _ROLES and text:
+            message_id = self._streamed().message_id
+            key = f"{message_id or ''}/{index}"
+            self.texts.append(_ROLES[kind], text, message_id=message_id, block=index, key=key, preview=True)
 
     # -- the end of a turn --------------------------------------------------------------------------------------
 

@@ -27,8 +27,8 @@ from tooltap.normalizers.dialects.claude.base import (
     message_of,
 )
 from tooltap.normalizers.dialects.claude.bookkeeping import BOOKKEEPING, bookkeeping, glance
-from tooltap.normalizers.dialects.claude.lineage import Lineage, LineageState
-from tooltap.normalizers.dialects.claude.notices import TranscriptNotices, read_notification
+from tooltap.normalizers.dialects.claude.lineage import Lineage
+from tooltap.normalizers.dialects.claude.notices import Notices, read_notification
 from tooltap.normalizers.dialects.claude.usage import message_tokens, session_usage
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import number, record, records, string, whole
@@ -68,7 +68,7 @@ class StepsState(msgspec.Struct):
 
 
 class TranscriptState(ClaudeState, kw_only=True):
-    lineage: LineageState = msgspec.field(default_factory=LineageState)
+    lineage: Lineage = msgspec.field(default_factory=Lineage)
     steps: StepsState = msgspec.field(default_factory=StepsState)
     started: str | None = None
     """The session that was started last."""
@@ -80,14 +80,13 @@ class ClaudeTranscript(ClaudeParser):
     dialect = "claude-transcript"
     SKIPS = ClaudeParser.SKIPS | {"attachment", "hook-progress", "stale-progress", "stale-turn"}
     line = Lines("type", skip=BOOKKEEPING)
-    system = Lines("subtype", _notices=TranscriptNotices.system)
+    system = Lines("subtype", _notices=Notices.transcript)
     state_type = TranscriptState
     state: TranscriptState
 
     def __init__(self, context: Context, state: State | None = None) -> None:
         super().__init__(context, state)
-        self._lineage = Lineage(self.state.lineage)
-        self._notices = TranscriptNotices(self)
+        self._notices = Notices(self)
         self._sidechain = False
 
     def read_line(self, line: bytes, t: int | None) -> Skip:
@@ -99,9 +98,9 @@ class ClaudeTranscript(ClaudeParser):
         if self.line.knows(value.get("type")):
             self.enter(value)
             if value["type"] in _CONVERSATION:
-                if self._lineage.seen(value):
+                if self.state.lineage.seen(value):
                     return "repeated"
-                self._lineage.remember(value, self.agent or "" if self._sidechain else "")
+                self.state.lineage.remember(value, self.agent or "" if self._sidechain else "")
                 self._describe_session(value)
         return self.line.read(self, value)
 
@@ -111,7 +110,7 @@ class ClaudeTranscript(ClaudeParser):
         self.ts = milliseconds(value.get("timestamp")) or self.ts
         self._sidechain = value.get("isSidechain") is True
         if self._sidechain:
-            self.agent, parent = self._lineage.place(value)
+            self.agent, parent = self.state.lineage.place(value)
             self.parent = parent or self.parent
 
     def before_turn_end(self) -> None:
@@ -206,7 +205,7 @@ class ClaudeTranscript(ClaudeParser):
                 self._update_session({"model": string(message.get("model"))})
                 notes = self._notes()
                 notes.error, notes.stop_reason = False, string(message.get("stop_reason"))
-            self._lineage.expect(message)
+            self.state.lineage.expect(message)
             if message_id is not None:
                 self._count_step(message_id, record(message.get("usage")))
         return self._assistant_message(value, {})
@@ -274,13 +273,13 @@ class ClaudeTranscript(ClaudeParser):
         parent = string(value.get("parentToolUseID"))
         if nested.get("type") not in ("assistant", "user") or parent is None:
             return self._notices.call_progress(value, data)
-        if self._lineage.seen(nested):
+        if self.state.lineage.seen(nested):
             return "repeated"
         self._sidechain = True
         self.agent, self.parent = string(data.get("agentId")) or parent, parent
         self.ts = milliseconds(nested.get("timestamp")) or self.ts
-        self._lineage.spawned(self.agent, parent)
-        self._lineage.remember(nested, self.agent)
+        self.state.lineage.spawned(self.agent, parent)
+        self.state.lineage.remember(nested, self.agent)
         return self._assistant(nested) if nested["type"] == "assistant" else self._user(nested)
 
     @line("system")

@@ -46,7 +46,7 @@ class QwenStream(ClaudeStream):
         if event.get("type") in _GOALS:
             return "goal-state"
         if event.get("type") != "tool_progress":
-            return self._deltas.read(value)
+            return super()._stream_event(value)
         call = self.calls.get(str(event.get("tool_use_id")))
         if call is None:
             return "stale-progress"
@@ -63,7 +63,8 @@ class QwenStream(ClaudeStream):
             outcome = self._failed_request(text)
         else:
             outcome = super()._assistant(value)
-        self._deltas.drop_blocks(len(content) if isinstance(content, list) else 0)
+        for index in range(len(content) if isinstance(content, list) else 0):  # whatever the message's id
+            self._drop_deltas(self._streamed().message_id, index)
         return outcome
 
     def _called(self, block: Line) -> tuple[str, Any]:
