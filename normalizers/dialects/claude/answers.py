@@ -62,14 +62,14 @@ def read_answer(name: str, block: dict[str, Any], twin: Any, meta: dict[str, Any
     content = block.get("content")
     text = text_of(content)
     twin = twin if isinstance(twin, dict) else None
-    if block.get("is_error") is True or (twin is not None and twin.get("interrupted") is True):
+    if block.get("is_error") is True or record(twin).get("interrupted") is True:
         return _failure(name, text, twin, meta, stopped)
-    return Answer(
-        _value(name, content, text, twin),
-        duration_ms=_duration(twin),
-        display=_display(name, text, twin),
-        is_async=_is_async(name, text, twin),
-    )
+    if twin is None:
+        is_async = name == "Bash" and _IN_BACKGROUND.match(text) is not None
+        return Answer(_text_value(name, content, text), is_async=is_async)
+    is_async = twin.get("isAsync") is True or twin.get("status") == "async_launched" or "backgroundTaskId" in twin
+    display = _display(name, text, twin)
+    return Answer(_twin_value(name, text, twin), duration_ms=_duration(twin), display=display, is_async=is_async)
 
 
 def read_server_answer(block: dict[str, Any]) -> Answer:
@@ -94,31 +94,29 @@ def text_of(content: Any) -> str:
     return "\n".join(text for text in texts if isinstance(text, str))
 
 
-def _display(name: str, text: str, twin: dict[str, Any] | None) -> Display | None:
+def _display(name: str, text: str, twin: dict[str, Any]) -> Display | None:
     """What the user sees where the twin has more than the block: a change as its diff, and the whole output where the
     model got only its beginning."""
-    if twin is None:
-        return None
     if name == "Bash" and _PERSISTED.fullmatch(text) and (printed := string(twin.get("stdout"))):
         return Display(origin="provider", text=printed)
     return diff_of(twin) if name in _CHANGING else None
 
 
-def _is_async(name: str, text: str, twin: dict[str, Any] | None) -> bool:
-    if twin is not None:
-        return twin.get("isAsync") is True or twin.get("status") == "async_launched" or "backgroundTaskId" in twin
-    return name == "Bash" and _IN_BACKGROUND.match(text) is not None
-
-
-def _duration(twin: dict[str, Any] | None) -> int | None:
-    durations = (whole(record(twin).get(key)) for key in ("totalDurationMs", "durationMs"))
-    return next((duration for duration in durations if duration is not None), None)
+def _duration(twin: dict[str, Any]) -> int | None:
+    total = whole(twin.get("totalDurationMs"))
+    return whole(twin.get("durationMs")) if total is None else total
 
 
 def _failure(name: str, text: str, twin: dict[str, Any] | None, meta: dict[str, Any], stopped: bool) -> Answer:
     if tag := _ERROR_TAG.match(text):
         text = tag[1]
-    status = _failed_status(text, twin, meta, stopped)
+    status = "failed"
+    if record(meta.get("permission_decision")).get("decision") == "reject":
+        status = "denied"
+    elif stopped or record(twin).get("interrupted") is True:
+        status = "cancelled"
+    elif string(meta.get("non_execution_kind")) in _NOT_EXECUTED or _REFUSED.match(text):
+        status = "denied"
     value: dict[str, Any] | None = None
     error = text
     if name == "Bash" and (code := _EXIT_CODE.match(text)):
@@ -129,30 +127,22 @@ def _failure(name: str, text: str, twin: dict[str, Any] | None, meta: dict[str, 
         value = twin
         aborted = _ABORTED.search(text)
         error = aborted[1] if aborted else ""
-    return Answer(value, status, error or None, _duration(twin))
+    return Answer(value, status, error or None, _duration(record(twin)))
 
 
-def _failed_status(text: str, twin: dict[str, Any] | None, meta: dict[str, Any], stopped: bool) -> str:
-    if record(meta.get("permission_decision")).get("decision") == "reject":
-        return "denied"
-    if stopped or (twin is not None and twin.get("interrupted") is True):
-        return "cancelled"
-    if string(meta.get("non_execution_kind")) in _NOT_EXECUTED or _REFUSED.match(text):
-        return "denied"
-    return "failed"
-
-
-def _value(name: str, content: Any, text: str, twin: dict[str, Any] | None) -> Any:
-    if twin is not None and name in _FROM_TWIN:
-        return _FROM_TWIN[name](twin, text)
-    if twin is not None:
-        return twin if "content" in twin or not text else {**twin, "content": text}
+def _text_value(name: str, content: Any, text: str) -> Any:
     if isinstance(content, list) and (name.startswith("mcp__") or not text):
         return {"content": [item for item in content if record(item).get("type") not in ("image", "document")]}
     return _FROM_TEXT.get(name, str)(text)
 
 
 # -- from the twin ----------------------------------------------------------------------------------------------------
+
+
+def _twin_value(name: str, text: str, twin: dict[str, Any]) -> Any:
+    if name in _FROM_TWIN:
+        return _FROM_TWIN[name](twin, text)
+    return twin if "content" in twin or not text else {**twin, "content": text}
 
 
 def _shell_twin(twin: dict[str, Any], text: str) -> Any:
@@ -251,20 +241,22 @@ def _tree_text(text: str) -> Any:
 def _search_text(text: str) -> dict[str, Any]:
     results: list[Any] = []
     for links in _LINKS.findall(text):
-        try:
-            results += orjson.loads(links)
-        except orjson.JSONDecodeError:
-            results.append({"snippet": links})
+        found = _json(links)
+        results += found if isinstance(found, list) else [{"snippet": links}]
     summary = _SEARCH_FRAME.sub("", _LINKS.sub("", text)).strip()
     return {"results": [*results, {"snippet": summary}] if summary else results}
 
 
-def _json_text(text: str) -> Any:
-    try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return text
+def _object_text(text: str) -> Any:
+    value = _json(text)
     return value if isinstance(value, dict) else text
+
+
+def _json(text: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
 
 
 def _tagged_text(text: str) -> Any:
@@ -281,9 +273,9 @@ _FROM_TEXT: dict[str, Callable[[str], Any]] = {
     "BashOutput": _tagged_text,
     "Glob": lambda text: {"matches": []} if text.startswith(_NOTHING_FOUND) else text,
     "Grep": _grep_text,
-    "KillShell": _json_text,
+    "KillShell": _object_text,
     "LS": _tree_text,
     "Read": lambda text: _REMINDER.sub("", text),  # 1.0 puts a reminder behind a file's lines
-    "TaskStop": _json_text,
+    "TaskStop": _object_text,
     "WebSearch": _search_text,
 }

@@ -21,6 +21,7 @@ from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.parser import Parser, best
 from tooltap.normalizers.core.state import State
 from tooltap.normalizers.dialects.claude.answers import read_answer, read_server_answer, text_of
+from tooltap.normalizers.dialects.claude.notices import Notices
 from tooltap.normalizers.dialects.claude.tasks import Tasks, TasksState
 from tooltap.normalizers.wire.values import record, string
 from tooltap.protocol.events import Attachment, Message, SessionEvent
@@ -97,6 +98,7 @@ class ClaudeParser(Parser):
 
     def __init__(self, context: Context, state: State | None = None) -> None:
         super().__init__(context, state)
+        self._notices = Notices(self)
         self._tasks = Tasks(self, self.state.tasks)
 
     def finish(self, reason: str) -> None:

@@ -18,9 +18,7 @@ import msgspec
 import orjson
 
 from tooltap.normalizers.core.bounded import keep_newest
-from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
-from tooltap.normalizers.core.state import State
 from tooltap.normalizers.dialects.claude.answers import text_of
 from tooltap.normalizers.dialects.claude.base import ClaudeParser, ClaudeState, Streamed, TurnNotes, message_of
 from tooltap.normalizers.dialects.claude.notices import Notices
@@ -74,10 +72,6 @@ class ClaudeStream(ClaudeParser):
     MODE_KEY: ClassVar[str] = "permissionMode"
     VERSION_KEY: ClassVar[str] = "claude_code_version"
     """Of the `init` line."""
-
-    def __init__(self, context: Context, state: State | None = None) -> None:
-        super().__init__(context, state)
-        self._notices = Notices(self)
 
     def enter(self, value: Line) -> None:
         session = string(value.get("session_id"))

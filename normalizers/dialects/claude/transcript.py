@@ -14,9 +14,7 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
-from tooltap.normalizers.core.state import State
 from tooltap.normalizers.dialects.claude.answers import text_of
 from tooltap.normalizers.dialects.claude.base import (
     ClaudeParser,
@@ -83,11 +81,8 @@ class ClaudeTranscript(ClaudeParser):
     system = Lines("subtype", _notices=Notices.transcript)
     state_type = TranscriptState
     state: TranscriptState
-
-    def __init__(self, context: Context, state: State | None = None) -> None:
-        super().__init__(context, state)
-        self._notices = Notices(self)
-        self._sidechain = False
+    _sidechain = False
+    """Whether the line is a subagent's."""
 
     def read_line(self, line: bytes, t: int | None) -> Skip:
         return glance(line) or super().read_line(line, t)
