@@ -70,9 +70,9 @@ class Lines:
 
         return register
 
-    def copy(self) -> Lines:
+    def copy(self, skip: Mapping[str, str] | None = None) -> Lines:
         """The table of a subclass, which adds kinds of its own."""
-        table = Lines(self.key, self.skip)
+        table = Lines(self.key, {**self.skip, **(skip or {})})
         table._readers = dict(self._readers)
         return table
 

@@ -7,16 +7,20 @@ broken off, it becomes the output of the result. Only its head is held: an outpu
 from __future__ import annotations
 
 import codecs
+from typing import Any
 
 import msgspec
 
 from tooltap.normalizers.core.bounded import make_room
 from tooltap.normalizers.core.calls_state import Call
+from tooltap.normalizers.core.emitter import Emitter
+from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.core.state import State
 from tooltap.normalizers.core.text_buffer import TextBuffer
 from tooltap.normalizers.core.writer import Writer
 from tooltap.protocol.events import Chunk, OutputRef, ToolUpdate
 
-__all__ = ["Running", "RunningState"]
+__all__ = ["Running", "RunningCalls", "RunningState"]
 
 MANY_CALLS = 16
 """Calls that may print at once; each may hold `string_bytes` of each of its streams."""
@@ -76,3 +80,16 @@ class Running:
         refs = {f"/output/{stream}": buffer.ref("text/plain") for stream, buffer in output.buffers.items()}
         known = {pointer: ref for pointer, ref in refs.items() if ref is not None}
         return {stream: buffer.head for stream, buffer in output.buffers.items()}, known or None
+
+
+class RunningCalls(Emitter):
+    """An emitter whose calls that end without a result end with what they printed.
+
+    For dialects whose state has a field `running`."""
+
+    def __init__(self, context: Context, state: State | None = None) -> None:
+        super().__init__(context, state)
+        self.running = Running(self, self.state.running)
+
+    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
+        return self.running.take(call.id)

@@ -52,6 +52,7 @@ class Writer:
 
     def be_guest_of(self, host: Writer) -> None:
         """Read a part of the host's lines: the events of this parser are numbered as the host's."""
+        self.partials = host.partials
         self._numbers = host._numbers
         self._is_guest = True
 

@@ -163,10 +163,8 @@ def _grep_twin(twin: dict[str, Any], text: str) -> Any:
 def _search_twin(twin: dict[str, Any], text: str) -> Any:
     results: list[Any] = []
     for item in twin.get("results", []):
-        if isinstance(item, dict) and isinstance(item.get("content"), list):
-            results += item["content"]
-        else:
-            results.append({"snippet": item} if isinstance(item, str) else item)
+        found = record(item).get("content")
+        results += found if isinstance(found, list) else [{"snippet": item} if isinstance(item, str) else item]
     return {**twin, "results": results}
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.bodies import Bodies
-from tooltap.normalizers.core.bounded import keep_newest
+from tooltap.normalizers.core.bounded import put
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Skip
@@ -26,7 +26,7 @@ from tooltap.normalizers.dialects.claude.tasks import Tasks, TasksState
 from tooltap.normalizers.wire.values import record, string
 from tooltap.protocol.events import Attachment, Message, SessionEvent
 
-__all__ = ["ClaudeParser", "ClaudeState", "Streamed", "TurnNotes", "is_prompt_text", "is_synthetic", "message_of"]
+__all__ = ["ClaudeParser", "ClaudeState", "Streamed", "TurnNotes", "is_prompt", "message_of"]
 
 MESSAGES = 1_024
 
@@ -135,6 +135,7 @@ class ClaudeParser(Parser):
     def _report_session(self, fields: dict[str, Any]) -> None:
         """Emit the start of the session, or what changed of it."""
         state: Any = self.state
+        state.cwd = fields["cwd"] or state.cwd
         if state.started == self.session:
             self._update_session(fields)
         else:
@@ -207,8 +208,7 @@ class ClaudeParser(Parser):
         if message_id is None:
             return SeenMessage(self.turn)
         if message_id not in messages:
-            messages[message_id] = SeenMessage(self.turn)
-            keep_newest(messages, MESSAGES)
+            put(messages, message_id, SeenMessage(self.turn), MESSAGES)
         return messages[message_id]
 
     def _claim(self, message_id: str | None) -> int | None:
@@ -289,7 +289,7 @@ class ClaudeParser(Parser):
             if not printed:
                 return "empty"
             self.emit_text("system", printed)
-        elif is_synthetic(value):
+        elif _is_synthetic(value):
             return "synthetic-prompt"
         elif self._is_echo(value):
             return "echo"
@@ -333,14 +333,16 @@ class ClaudeParser(Parser):
         return None
 
 
-def is_synthetic(value: Line) -> bool:
+def is_prompt(value: Line) -> bool:
+    """Whether a user line asks for something, and does not report an interrupt or a local command."""
+    text = text_of(message_of(value).get("content"))
+    no_prompt = text.startswith((_INTERRUPTED, _LOCAL_COMMAND)) or _LOCAL_OUTPUTS.fullmatch(text)
+    return not no_prompt and not _is_synthetic(value)
+
+
+def _is_synthetic(value: Line) -> bool:
     """Whether Claude Code wrote a user line for the model: reminders, what a command expands to, a summary."""
     return any(value.get(key) is True for key in _SYNTHETIC)
-
-
-def is_prompt_text(text: str) -> bool:
-    """Whether a user's text asks for something, and does not report an interrupt or a local command."""
-    return not text.startswith((_INTERRUPTED, _LOCAL_COMMAND)) and _LOCAL_OUTPUTS.fullmatch(text) is None
 
 
 def message_of(value: Line) -> Line:

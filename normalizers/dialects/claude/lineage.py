@@ -8,11 +8,10 @@ its call.
 from __future__ import annotations
 
 import zlib
-from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.core.bounded import keep_newest
+from tooltap.normalizers.core.bounded import put
 from tooltap.normalizers.core.lines import Line
 from tooltap.normalizers.dialects.claude.answers import text_of
 from tooltap.normalizers.wire.values import record, records, string
@@ -46,11 +45,11 @@ class Lineage(msgspec.Struct):
 
     def remember(self, value: Line, agent: str) -> None:
         if uuid := string(value.get("uuid")):
-            _keep(self.lines, uuid, agent, LINES)
+            put(self.lines, uuid, agent, LINES)
 
     def spawned(self, agent: str, call_id: str) -> None:
         if self.parents.get(agent) != call_id:
-            _keep(self.parents, agent, call_id, AGENTS)
+            put(self.parents, agent, call_id, AGENTS)
             for asked in self.prompts.values():
                 if call_id in asked.waiting:
                     asked.waiting.remove(call_id)
@@ -64,7 +63,7 @@ class Lineage(msgspec.Struct):
                 asked = self.prompts.pop(digest, None) or Asked()
                 if call_id not in (*asked.waiting, asked.last):
                     asked.waiting = [*asked.waiting, call_id][-AGENTS:]
-                _keep(self.prompts, digest, asked, AGENTS)
+                put(self.prompts, digest, asked, AGENTS)
 
     def place(self, value: Line) -> tuple[str, str | None]:
         """(agent, spawning call) of a sidechain's line."""
@@ -87,8 +86,3 @@ class Lineage(msgspec.Struct):
         if asked.waiting:
             asked.last = asked.waiting.pop(0)
         return asked.last
-
-
-def _keep(table: dict[Any, Any], key: Any, item: Any, limit: int) -> None:
-    table[key] = item
-    keep_newest(table, limit)

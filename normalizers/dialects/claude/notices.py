@@ -9,6 +9,7 @@ from typing import Any
 
 from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.tools.payload import without_nulls
 from tooltap.normalizers.wire.values import record, string
 from tooltap.protocol.events import Notice
 
@@ -50,7 +51,7 @@ class Notices:
         """A line whose kind becomes the code, one of its keys the text, and the rest the data."""
         kind = str(value.get("subtype") if value["type"] == "system" else value["type"])
         code = kind.replace("_", "-")
-        data = _known({key: item for key, item in value.items() if key not in _ENVELOPE})
+        data = without_nulls({key: item for key, item in value.items() if key not in _ENVELOPE})
         text = next((text for key in _TEXT_KEYS if isinstance(text := data.get(key), str) and text), None)
         error = bool(data.get("error")) or value.get("status") == "failed"
         level = "warning" if error or value.get("level") in ("warning", "error") else "info"
@@ -82,8 +83,8 @@ class Notices:
     def _compacted(self, value: Line) -> None:
         stated = record(value.get("compact_metadata"))
         keys = {"preTokens": "pre_tokens", "postTokens": "post_tokens", "durationMs": "duration_ms"}
-        data = _known({"trigger": stated.get("trigger"), **{name: stated.get(key) for name, key in keys.items()}})
-        self._emitter.notice("compaction", "conversation compacted", data=data)
+        data = {"trigger": stated.get("trigger"), **{name: stated.get(key) for name, key in keys.items()}}
+        self._emitter.notice("compaction", "conversation compacted", data=without_nulls(data))
 
     @system("hook_response")
     def _hook(self, value: Line) -> None:
@@ -96,7 +97,7 @@ class Notices:
         text = f"{error or 'request failed'}, attempt {attempt} of {most}"
         data = {"attempt": attempt, "maxRetries": most, "delayMs": value.get("retry_delay_ms")}
         data |= {"status": value.get("error_status"), "error": error}
-        self._emitter.notice("retry", text, "warning", _known(data))
+        self._emitter.notice("retry", text, "warning", without_nulls(data))
 
     @system("local_command_output")
     @transcript("away_summary")
@@ -140,7 +141,7 @@ class Notices:
         text = f"{stated or value.get('content') or 'request failed'}, attempt {attempt} of {most}"
         data = {"attempt": attempt, "maxRetries": most, "delayMs": value.get("retryInMs")}
         data |= {"status": error.get("status"), "error": stated}
-        self._emitter.notice("retry", text, "warning", _known(data) or None)
+        self._emitter.notice("retry", text, "warning", without_nulls(data) or None)
 
     @transcript("stop_hook_summary")
     def _stop_hooks(self, value: Line) -> None:
@@ -192,7 +193,3 @@ def _hook(emitter: Emitter, event: Any, name: Any, code: Any, stdout: Any, stder
     known = {key: item for key, item in data.items() if item not in (None, "")}
     level = "info" if outcome in ("success", None) else "warning"
     emitter.notice("hook", str(name or event or "hook"), level, known)
-
-
-def _known(data: dict[str, Any]) -> dict[str, Any]:
-    return {key: item for key, item in data.items() if item is not None}

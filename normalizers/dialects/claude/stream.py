@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import msgspec
 import orjson
 
-from tooltap.normalizers.core.bounded import keep_newest
+from tooltap.normalizers.core.bounded import put
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.dialects.claude.answers import text_of
 from tooltap.normalizers.dialects.claude.base import ClaudeParser, ClaudeState, Streamed, TurnNotes, message_of
@@ -60,12 +60,7 @@ class StreamState(ClaudeState, kw_only=True):
 class ClaudeStream(ClaudeParser):
     dialect = "claude-stream"
     SKIPS = ClaudeParser.SKIPS | {"control", "echo", "partial", "status"}
-    line = Lines(
-        "type",
-        skip={"keep_alive": "keep-alive"},
-        _notices=Notices.lines,
-        _tasks=Tasks.lines,
-    )
+    line = Lines("type", skip={"keep_alive": "keep-alive"}, _notices=Notices.lines, _tasks=Tasks.lines)
     system = Lines("subtype", _notices=Notices.system, _tasks=Tasks.system)
     state_type = StreamState
     state: StreamState
@@ -92,7 +87,6 @@ class ClaudeStream(ClaudeParser):
     def _init(self, value: Line) -> None:
         """The first one starts the session; each opens a turn."""
         state = self.state
-        state.cwd = string(value.get("cwd")) or state.cwd
         servers = records(value.get("mcp_servers"))
         fields = {
             "cwd": string(value.get("cwd")),
@@ -189,8 +183,7 @@ class ClaudeStream(ClaudeParser):
     def _start_message(self, message_id: str | None) -> Streamed:
         messages, agent = self.state.deltas.messages, self.agent or ""
         messages.pop(agent, None)
-        messages[agent] = Streamed(message_id)
-        keep_newest(messages, STREAMED)
+        put(messages, agent, Streamed(message_id), STREAMED)
         return messages[agent]
 
     def _streamed(self) -> Streamed:

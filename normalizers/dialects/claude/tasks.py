@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from tooltap.normalizers.core.answer import Answer
-from tooltap.normalizers.core.bounded import keep_newest
+from tooltap.normalizers.core.bounded import put
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL
 from tooltap.normalizers.core.calls_state import Call
 from tooltap.normalizers.core.emitter import Emitter
@@ -82,7 +82,7 @@ class Tasks:
         a background command is, and that another call killed it."""
         value = record(answer.value)
         if answer.is_async:
-            self._learn(str(value.get("backgroundTaskId")), self._calls.id_of(block["tool_use_id"]))
+            put(self._call_ids, str(value.get("backgroundTaskId")), self._calls.id_of(block["tool_use_id"]), TASKS)
         elif name == "KillShell" and answer.status == "completed":
             call = self._calls.get(self._call_ids.get(str(value.get("shell_id")), ""))
             if call is not None and call.acknowledged:
@@ -106,16 +106,12 @@ class Tasks:
         self._calls.update(call, status="running", progress={**progress, "data": data})
         return None
 
-    def _learn(self, task_id: str, call_id: str) -> None:
-        self._call_ids[task_id] = call_id
-        keep_newest(self._call_ids, TASKS)
-
     def _call(self, value: Line) -> Call | None:
         """Return the call a line is about, opened if it was never seen; None if it has ended."""
         task_id = str(value.get("task_id"))
         call_id = value.get("tool_use_id")
         if isinstance(call_id, str):
-            self._learn(task_id, call_id)
+            put(self._call_ids, task_id, call_id, TASKS)
         else:
             call_id = self._call_ids.get(task_id, task_id)
         if self._calls.is_known(call_id):

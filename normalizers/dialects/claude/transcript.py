@@ -15,15 +15,7 @@ from typing import Any
 import msgspec
 
 from tooltap.normalizers.core.lines import Line, Lines, Skip
-from tooltap.normalizers.dialects.claude.answers import text_of
-from tooltap.normalizers.dialects.claude.base import (
-    ClaudeParser,
-    ClaudeState,
-    TurnNotes,
-    is_prompt_text,
-    is_synthetic,
-    message_of,
-)
+from tooltap.normalizers.dialects.claude.base import ClaudeParser, ClaudeState, TurnNotes, is_prompt, message_of
 from tooltap.normalizers.dialects.claude.bookkeeping import BOOKKEEPING, bookkeeping, glance
 from tooltap.normalizers.dialects.claude.lineage import Lineage
 from tooltap.normalizers.dialects.claude.notices import Notices, read_notification
@@ -42,6 +34,7 @@ _CONTINUES = frozenset({None, "tool_use", "pause_turn"})
 _SESSION_KEYS = {
     "ai-title": ("title", "aiTitle"),
     "custom-title": ("title", "customTitle"),
+    "mode": ("mode", "mode"),
     "permission-mode": ("mode", "permissionMode"),
     "summary": ("title", "summary"),
 }
@@ -130,27 +123,18 @@ class ClaudeTranscript(ClaudeParser):
         """Every line of a conversation states where its session runs."""
         if self._sidechain:
             return
-        state = self.state
-        state.cwd = string(value.get("cwd")) or state.cwd
-        fields = {
-            "cwd": string(value.get("cwd")),
-            "agent_version": string(value.get("version")),
-            "mode": string(value.get("permissionMode")),
-        }
-        if state.started not in (None, self.session):
-            state.told = {}
+        keys = {"cwd": "cwd", "agent_version": "version", "mode": "permissionMode"}
+        fields = {field: string(value.get(key)) for field, key in keys.items()}
+        if self.state.started not in (None, self.session):
+            self.state.told = {}
         self._report_session(fields)
 
     @line(*_SESSION_KEYS)
     def _session_field(self, value: Line) -> Skip:
         field, key = _SESSION_KEYS[value["type"]]
-        return self._update_session({field: string(value.get(key))})
-
-    @line("mode")
-    def _mode(self, value: Line) -> Skip:
-        """`coordinator` or `normal`; `normal` adds nothing to the permission mode."""
-        mode = string(value.get("mode"))
-        return self._update_session({"mode": None if mode == "normal" else mode})
+        stated = string(value.get(key))
+        # Mode `normal` (the other is `coordinator`) adds nothing to the permission mode.
+        return self._update_session({field: None if key == "mode" and stated == "normal" else stated})
 
     @line("cost-state")
     def _cost(self, value: Line) -> None:
@@ -233,7 +217,7 @@ class ClaudeTranscript(ClaudeParser):
         if self._is_main:
             if call_ids:
                 self.ensure_turn()
-            elif not is_synthetic(value) and is_prompt_text(text_of(message.get("content"))):
+            elif is_prompt(value):
                 self._prompted(value)
         decision: Any = value.get("permissionDecision")
         for call_id in call_ids:

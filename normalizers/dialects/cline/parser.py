@@ -13,16 +13,14 @@ import msgspec
 
 from tooltap.normalizers.core.bodies import Bodies
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL
-from tooltap.normalizers.core.calls_state import Call
-from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.running import Running, RunningState
-from tooltap.normalizers.core.state import SessionState, State
+from tooltap.normalizers.core.running import RunningCalls, RunningState
+from tooltap.normalizers.core.state import SessionState
 from tooltap.normalizers.dialects.cline.answers import read_result
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import number, record, string, whole
-from tooltap.protocol.events import Message, OutputRef, Reasoning, Usage
+from tooltap.protocol.events import Usage
 
 __all__ = ["ClineJson"]
 
@@ -46,7 +44,7 @@ class ClineState(SessionState, kw_only=True):
     running: RunningState = msgspec.field(default_factory=RunningState)
 
 
-class ClineJson(Parser):
+class ClineJson(RunningCalls, Parser):
     dialect = "cline-json"
     protocol = default_provider = "cline"
     SKIPS = frozenset({"empty", "hook", "partial", "repeated", "unchanged"})
@@ -54,10 +52,6 @@ class ClineJson(Parser):
     event = Lines("type", skip={"iteration_end": "step"})
     state_type = ClineState
     state: ClineState
-
-    def __init__(self, context: Context, state: State | None = None) -> None:
-        super().__init__(context, state)
-        self._running = Running(self, self.state.running)
 
     def enter(self, value: Line) -> None:
         self.ts = milliseconds(value.get("ts")) or self.ts
@@ -206,10 +200,8 @@ class ClineJson(Parser):
             self.texts.flush()
         elif writing:
             self.texts.drop()
-        if text and kind == "reasoning":
-            self.emit(Reasoning, text=text)
-        elif text:
-            self.emit(Message, role="assistant", text=text)
+        if text:
+            self.emit_text(_TEXTS[kind], text)
         return None if self.items else "empty"
 
     def _tool_start(self, event: Line) -> Skip:
@@ -227,7 +219,7 @@ class ClineJson(Parser):
         update = record(event.get("update"))
         chunk = string(update.get("chunk"))
         if call is not None and chunk:
-            self._running.append(call, string(update.get("stream")) or "stdout", chunk.encode())
+            self.running.append(call, string(update.get("stream")) or "stdout", chunk.encode())
         return "partial"
 
     def _tool_end(self, event: Line) -> Skip:
@@ -235,7 +227,7 @@ class ClineJson(Parser):
         if not isinstance(call_id, str):
             return self.unparsed("unknown-type", event)
         self.ensure_turn()
-        self._running.take(call_id)
+        self.running.take(call_id)
         bodies = Bodies(self)
         raw = bodies.take(event)
         raw_name = string(event.get("toolName")) or UNKNOWN_TOOL
@@ -245,9 +237,6 @@ class ClineJson(Parser):
             duration_ms=whole(event.get("durationMs")), attachments=bodies.attachments
         )
         return self.calls.answer(call_id, answer, raw=raw)
-
-    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
-        return self._running.take(call.id)
 
 
 def _tokens(usage: dict[str, Any], cost_key: str) -> dict[str, Any]:

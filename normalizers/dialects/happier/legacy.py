@@ -17,14 +17,15 @@ from typing import Any
 import msgspec
 
 from tooltap.normalizers.core.items import Context, Item
-from tooltap.normalizers.core.lines import Line, Skip
+from tooltap.normalizers.core.lines import UNPARSED, Line, Skip
+from tooltap.normalizers.core.parser import outcome_of
 from tooltap.normalizers.core.state import State
 from tooltap.normalizers.dialects.claude.transcript import ClaudeTranscript
 from tooltap.normalizers.dialects.happier.trace import PayloadParser, PayloadsState
 from tooltap.normalizers.tools.payload import decode_json
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import first_string, record, records, string, whole
-from tooltap.protocol.events import Message, Reasoning, ToolCall, ToolResult, ToolUpdate
+from tooltap.protocol.events import ToolCall, ToolResult, ToolUpdate
 
 __all__ = ["Legacy"]
 
@@ -51,8 +52,8 @@ class _Transcript(ClaudeTranscript):
 
 class Legacy(PayloadParser):
     dialect = "legacy"
-    SKIPS = PayloadParser.SKIPS | _Transcript.skip_reasons() | {"app-event", "empty", "token-count"}
-    payloads = PayloadParser.payloads.copy()
+    SKIPS = PayloadParser.SKIPS | _Transcript.skip_reasons() | {"app-event", "empty"}
+    payloads = PayloadParser.payloads.copy(skip={"token_count": "token-count"})
     state_type = LegacyState
     state: LegacyState
 
@@ -111,7 +112,7 @@ class Legacy(PayloadParser):
         if self.turn is not None:
             self.end_turn("completed", synthetic=True)
             self.start_turn()
-        self.emit(Message, role="user", text=text)
+        self.emit_text("user", text)
         return None
 
     # -- payloads -----------------------------------------------------------------------------------------------
@@ -143,36 +144,28 @@ class Legacy(PayloadParser):
             setattr(event, key, {"_raw": made["_raw"], **stored, "_happy": meta})
 
     @payloads("message", "reasoning", "thinking")
-    def _text(self, kind: Line, payload: Line, _: None) -> Skip:
+    def _text(self, payload: Line, _: None) -> Skip:
         text = first_string(payload, "message", "text")
         if text is None:
             return "empty"
         self.ensure_turn()
-        if kind["type"] == "message":
-            self.emit(Message, role="assistant", text=text)
-        else:
-            self.emit(Reasoning, text=text)
+        self.emit_text("assistant" if payload["type"] == "message" else "reasoning", text)
         return None
-
-    @payloads("token_count")
-    def _token_count(self, *_: Any) -> Skip:
-        return "token-count"
 
     @payloads("task_started")
     def _turn_started(self, *_: Any) -> None:
         self.start_turn()
 
     @payloads("task_complete", "turn_aborted")
-    def _turn_ended(self, kind: Line, *_: Any) -> None:
+    def _turn_ended(self, payload: Line, _: None) -> None:
         self.ensure_turn()
-        self.end_turn("completed" if kind["type"] == "task_complete" else "cancelled")
+        self.end_turn("completed" if payload["type"] == "task_complete" else "cancelled")
 
     # -- lines of Claude's transcripts --------------------------------------------------------------------------
 
     def _transcript_line(self, line: Line) -> Skip:
         claude = self._claude = self._claude or _Transcript(self.context)
         claude.be_guest_of(self)
-        claude.partials = self.partials
         message = record(line.get("message"))
         content = message.get("content")
         blocks = records(content)
@@ -184,8 +177,8 @@ class Legacy(PayloadParser):
             self.items += self._decision(claude, block)
         line_class, items = claude.feed(msgspec.json.encode(line), self.ts)
         self.items += items
-        skipped = line_class.startswith("skipped.")
-        return None if line_class == "withEvents" or (skipped and decided) else line_class.removeprefix("skipped.")
+        outcome = outcome_of(line_class)
+        return None if decided and outcome != UNPARSED else outcome
 
     def _decision(self, claude: ClaudeTranscript, block: Line) -> list[Item]:
         """Emit what the user decided about a call, which the app notes in the call's result."""

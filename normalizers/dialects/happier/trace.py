@@ -16,18 +16,15 @@ import msgspec
 
 from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.calls import DUPLICATE_RESULT, UNKNOWN_TOOL
-from tooltap.normalizers.core.calls_state import Call
-from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.running import Running, RunningState
+from tooltap.normalizers.core.running import RunningCalls, RunningState
 from tooltap.normalizers.core.state import State
 from tooltap.normalizers.dialects.claude.answers import read_answer, text_of
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.tools.payload import blocks_text, error_message
 from tooltap.normalizers.tools.tool_names import CANONICAL_TOOLS
 from tooltap.normalizers.wire.values import first_string, record, records, string
-from tooltap.protocol.events import OutputRef
 
 __all__ = ["HappierTrace", "PayloadParser", "PayloadsState"]
 
@@ -53,60 +50,52 @@ class PayloadsState(State, kw_only=True):
     running: RunningState = msgspec.field(default_factory=RunningState)
 
 
-class PayloadParser(Parser):
+class PayloadParser(RunningCalls, Parser):
     """Reads Happier's payloads; dialects derived from it find them in their lines."""
 
     protocol = default_provider = "happier"
     SKIPS = frozenset({"partial", "unchanged", "duplicate-call"})
     payloads = Lines("type")
-    """Methods get the kind, the payload, and the id of the call or permission that it names."""
+    """Methods get the payload, and the id of the call or permission that it names."""
     state_type = PayloadsState
     state: PayloadsState
-
-    def __init__(self, context: Context, state: State | None = None) -> None:
-        super().__init__(context, state)
-        self._running = Running(self, self.state.running)
-
-    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
-        return self._running.take(call.id)
 
     def _read_payload(self, kind: str, payload: Line) -> Skip:
         id_keys = _ID_KEYS.get(kind)
         wire_id = first_string(payload, *id_keys or ())
         if id_keys and wire_id is None:
             return self.unparsed("no-permission-id" if "permissionId" in id_keys else "no-call-id", payload)
-        return self.payloads.read(self, {"type": kind}, payload, wire_id)
+        return self.payloads.read(self, payload, wire_id, kind=kind)
 
     # -- calls --------------------------------------------------------------------------------------------------
 
     @payloads("tool-call")
-    def _call(self, _: Line, payload: Line, call_id: str) -> Skip:
+    def _call(self, payload: Line, call_id: str) -> Skip:
         value, raw, name = _as_sent(payload.get("input"), string(payload.get("name")) or "")
         raw_name = _tool_name(name, value, call_id)
         call = self.calls.get(call_id)
+        title = first_string(record(record(value).get("_acp")), "title")
         if call is None:
-            if self.calls.repeats(call_id, raw_name, value):
-                return "duplicate-call"
             memory = {"bare": True} if _is_bare(value) else None
-            self.calls.open(call_id, raw_name, value, raw=raw, title=_title(value), memory=memory)
-            return None
+            repeated = "duplicate-call"
+            return self.calls.show(call_id, raw_name, value, raw=raw, title=title, memory=memory, repeated=repeated)
         hint = call.memory.get("hint")
         if isinstance(hint, dict) and isinstance(value, dict):
             value = {**hint, **value}
         better_name = None if raw_name.lower() in _NAMELESS else raw_name
-        changed = self.calls.update(call, value, raw=raw, raw_name=better_name, title=_title(value))
+        changed = self.calls.update(call, value, raw=raw, raw_name=better_name, title=title)
         self.calls.remember(call, {**call.memory, "bare": _is_bare(value)})
         return None if changed else "unchanged"
 
     @payloads("tool-result", "tool-call-result")
-    def _result(self, _: Line, payload: Line, call_id: str) -> Skip:
+    def _result(self, payload: Line, call_id: str) -> Skip:
         if "content" in payload and "output" not in payload:
             return self._claude_result(payload, call_id)
         value, raw, name = _as_sent(payload.get("output"), UNKNOWN_TOOL)
         if isinstance(value, dict) and value.get("_stream") is True:
             return self._append(call_id, {"stdout": value.get("stdoutChunk"), "stderr": value.get("stderrChunk")})
         status, error = _status(payload, value), None
-        printed, outputs = self._running.take(call_id)
+        printed, outputs = self.running.take(call_id)
         if value in (None, "", {}) and printed:
             value = printed
         else:
@@ -124,7 +113,7 @@ class PayloadParser(Parser):
         return self.calls.answer(call_id, answer._replace(is_async=False), raw=payload)
 
     @payloads("file-edit")
-    def _file_edit(self, _: Line, payload: Line, call_id: str) -> Skip:
+    def _file_edit(self, payload: Line, call_id: str) -> Skip:
         """An edit that was made, without a call: both its call and its result."""
         path = first_string(payload, "filePath")
         if path is None:
@@ -137,7 +126,7 @@ class PayloadParser(Parser):
         return self.calls.answer(call_id, Answer(), raw=payload, synthetic=True)
 
     @payloads("terminal-output")
-    def _terminal_output(self, _: Line, payload: Line, call_id: str) -> Skip:
+    def _terminal_output(self, payload: Line, call_id: str) -> Skip:
         return self._append(call_id, {"stdout": payload.get("data")})
 
     def _append(self, call_id: str, chunks: dict[str, Any]) -> Skip:
@@ -149,13 +138,13 @@ class PayloadParser(Parser):
             call = self.calls.open(call_id, UNKNOWN_TOOL, {}, raw=None, name="Unknown", synthetic=True)
         for stream, text in chunks.items():
             if isinstance(text, str):
-                self._running.append(call, stream, text.encode())
+                self.running.append(call, stream, text.encode())
         return "partial"
 
     # -- permissions --------------------------------------------------------------------------------------------
 
     @payloads("permission-request")
-    def _permission_request(self, _: Line, payload: Line, permission_id: str) -> None:
+    def _permission_request(self, payload: Line, permission_id: str) -> None:
         request = _request(payload)
         tool_call = record(request.get("toolCall"))
         call_id = first_string(request, "toolCallId") or first_string(tool_call, "toolCallId") or permission_id
@@ -180,7 +169,7 @@ class PayloadParser(Parser):
         )
 
     @payloads("permission-response")
-    def _permission_response(self, _: Line, payload: Line, permission_id: str) -> None:
+    def _permission_response(self, payload: Line, permission_id: str) -> None:
         decision, answers = first_string(payload, "decision"), payload.get("answers")
         outcome = "allowed" if payload.get("approved") is True else "cancelled" if decision == "abort" else "denied"
         self.permissions.answer(
@@ -202,12 +191,7 @@ class HappierTrace(PayloadParser):
         is_known = is_v1 and self.payloads.knows(kind) and isinstance(value.get("protocol"), str)
         if not is_known or not isinstance(payload, dict):
             return self.unparsed("unknown-type", value)
-        self.enter(value)
-        return self._read_payload(str(kind), payload)
-
-    def enter(self, value: Line) -> None:
-        provider = string(value.get("provider"))
-        protocol = value["protocol"]
+        protocol, provider = value["protocol"], string(value.get("provider"))
         self.origin = protocol, self.context.provider or (protocol if provider is None else provider)
         if isinstance(value.get("ts"), int):
             self.ts = value["ts"]
@@ -215,6 +199,7 @@ class HappierTrace(PayloadParser):
             if self.state.session is None:
                 self.set_session(session)
             self.session = session
+        return self._read_payload(str(kind), payload)
 
 
 # -- payloads ---------------------------------------------------------------------------------------------------------
@@ -232,10 +217,6 @@ def _as_sent(payload: Any, name: str) -> tuple[Any, Any, str]:
 
 def _is_bare(value: Any) -> bool:
     return not value or (isinstance(value, dict) and value.keys() <= _NOTES)
-
-
-def _title(value: Any) -> str | None:
-    return first_string(record(record(value).get("_acp")), "title")
 
 
 def _tool_name(name: str, value: Any, call_id: str) -> str:

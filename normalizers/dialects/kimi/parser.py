@@ -20,7 +20,7 @@ from tooltap.normalizers.core.state import State
 from tooltap.normalizers.dialects.kimi.answers import TASK_STATUS, notified_result, output_text, read_result
 from tooltap.normalizers.tools.payload import decode_json
 from tooltap.normalizers.wire.values import record, records, string
-from tooltap.protocol.events import Message, Reasoning
+from tooltap.protocol.events import Message
 
 __all__ = ["KimiJson"]
 
@@ -83,12 +83,9 @@ class KimiJson(Parser):
         for index, part in enumerate(parts):
             block = index if len(parts) > 1 else None
             kind = part.get("type")
-            if kind == "think":
-                if thought := string(part.get("think")):
-                    self.emit(Reasoning, text=thought, block=block)
-            elif kind == "text":
-                if text := string(part.get("text")):
-                    self.emit(Message, role=role, text=text, block=block)
+            if kind in ("text", "think"):
+                if text := string(part.get(kind)):
+                    self.emit_text(role if kind == "text" else "reasoning", text, block=block)
             else:
                 bodies = Bodies(self)
                 bodies.take(part)
@@ -102,7 +99,7 @@ class KimiJson(Parser):
         """`/btw`: a question and its answer, outside the turn."""
         if not text:
             return "empty"
-        self.emit(Message, role=role, text=text, turn=None)
+        self.emit_text(role, text, turn=None)
         return None
 
     # -- calls --------------------------------------------------------------------------------------------------

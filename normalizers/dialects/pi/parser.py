@@ -2,8 +2,9 @@
 
 Learned from Pi 0.73. A run is `agent_start` … `agent_end`. What Pi calls a turn is one request to the model and the
 tools it called, which is a step in our events. Everything is on the wire several times: a message grows in
-`message_update` lines and is whole in `message_end`; a result is in `tool_execution_end`, in a separate message, in
-`turn_end` and in `agent_end`. The parser reads each where it is first whole.
+`message_update` lines and is whole in `message_end`, even if the model stopped early; a result is in
+`tool_execution_end`, in a separate message, in `turn_end` and in `agent_end`. The parser reads each where it is first
+whole.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 import msgspec
 
 from tooltap.normalizers.core.bodies import Bodies
-from tooltap.normalizers.core.bounded import make_room
+from tooltap.normalizers.core.bounded import put
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL
 from tooltap.normalizers.core.calls_state import Call
 from tooltap.normalizers.core.lines import Line, Lines, Skip
@@ -23,7 +24,7 @@ from tooltap.normalizers.dialects.pi.answers import Shown, read_result
 from tooltap.normalizers.tools.payload import blocks_text
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import number, record, records, string, whole
-from tooltap.protocol.events import Chunk, Message, OutputRef, Reasoning, SessionEvent, ToolUpdate, Usage
+from tooltap.protocol.events import Chunk, Message, OutputRef, SessionEvent, ToolUpdate, Usage
 
 __all__ = ["PiJson"]
 
@@ -31,6 +32,7 @@ MANY_RUNNING = 16
 """Calls whose output so far is remembered."""
 
 _SKIPPED = {
+    "message_start": "partial",
     "turn_start": "step",
     "turn_end": "step",
     "queue_update": "queue",
@@ -47,7 +49,8 @@ _SKIPPED = {
 _OUTCOMES = {"error": "failed", "aborted": "cancelled"}
 """Why the model stopped -> how the turn ended; every other reason completes it."""
 
-_PREVIEWS = {"text_delta": "assistant", "thinking_delta": "reasoning"}
+_ROLES = {"text": "assistant", "thinking": "reasoning"}
+"""Type of a block -> role; its deltas have the same type with `_delta` after it."""
 
 
 class PiState(SessionState, kw_only=True):
@@ -117,15 +120,11 @@ class PiJson(Parser):
 
     # -- messages -----------------------------------------------------------------------------------------------
 
-    @line("message_start")
-    def _message_start(self, value: Line) -> Skip:
-        """The whole message is in `message_end`, even if the model stopped early."""
-        return "partial"
-
     @line("message_update")
     def _message_update(self, value: Line) -> Skip:
         update = record(value.get("assistantMessageEvent"))
-        role = _PREVIEWS.get(str(update.get("type")))
+        kind, _, suffix = str(update.get("type")).partition("_")
+        role = _ROLES.get(kind) if suffix == "delta" else None
         if role is not None and (text := string(update.get("delta"))):
             block = whole(update.get("contentIndex"))
             self.ensure_turn()
@@ -174,15 +173,11 @@ class PiJson(Parser):
         return "repeated"
 
     def _block(self, index: int, block: Line, message_id: str | None, stopped_early: bool) -> None:
-        kind = block.get("type")
-        place = {"message_id": message_id, "block": index}
+        kind = str(block.get("type"))
         self.texts.drop(str(index))
-        if kind == "text":
-            if text := string(block.get("text")):
-                self.emit(Message, role="assistant", text=text, **place)
-        elif kind == "thinking":
-            if text := string(block.get("thinking")):
-                self.emit(Reasoning, text=text, **place)
+        if kind in _ROLES:
+            if text := string(block.get(kind)):
+                self.emit_text(_ROLES[kind], text, message_id=message_id, block=index)
         elif kind != "toolCall":
             self.unparsed("unknown-type", block)
         elif not stopped_early:  # else its arguments may be incomplete, and it is never executed
@@ -223,8 +218,7 @@ class PiJson(Parser):
         if call is None or not text:
             return "partial"
         shown = self.state.running.pop(call.id, None) or Shown()
-        make_room(self.state.running, MANY_RUNNING)
-        self.state.running[call.id] = shown
+        put(self.state.running, call.id, shown, MANY_RUNNING)
         offset = shown.sent
         if new := shown.show(text, self.context.limits.string_bytes):
             chunk = Chunk(stream="output", text=new, offset=offset)

@@ -175,7 +175,6 @@ class TooltapTrace(Parser):
         """The stream's parser, set to the trace's line."""
         parser = self._parsers[name]
         parser.be_guest_of(self)
-        parser.partials = self.partials
         return parser
 
     def _end(self, name: str) -> None:

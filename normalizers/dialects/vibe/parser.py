@@ -18,7 +18,6 @@ from tooltap.normalizers.core.state import State
 from tooltap.normalizers.dialects.vibe.answers import read_state
 from tooltap.normalizers.tools.payload import blocks_text
 from tooltap.normalizers.wire.values import number, record, string, whole
-from tooltap.protocol.events import Message, Reasoning
 
 __all__ = ["VibeJson"]
 
@@ -105,10 +104,8 @@ class VibeJson(Parser):
         self.texts.drop(entry_id)
         if not text and not bodies.attachments:
             return "empty"
-        if role == "reasoning":
-            self.emit(Reasoning, text=text, message_id=entry_id)
-        else:
-            self.emit(Message, role=role, text=text, message_id=entry_id, attachments=bodies.attachments)
+        attachments = {} if role == "reasoning" else {"attachments": bodies.attachments}
+        self.emit_text(role, text, message_id=entry_id, **attachments)
         return None
 
     # -- calls --------------------------------------------------------------------------------------------------
