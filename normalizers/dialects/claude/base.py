@@ -21,8 +21,7 @@ from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.parser import Parser, best
 from tooltap.normalizers.core.state import State
 from tooltap.normalizers.dialects.claude.answers import read_answer, read_server_answer, text_of
-from tooltap.normalizers.dialects.claude.notices import Notices
-from tooltap.normalizers.dialects.claude.tasks import Tasks, TasksState
+from tooltap.normalizers.dialects.claude.reports import Reports, TasksState
 from tooltap.normalizers.wire.values import record, string
 from tooltap.protocol.events import Attachment, Message, SessionEvent
 
@@ -98,11 +97,10 @@ class ClaudeParser(Parser):
 
     def __init__(self, context: Context, state: State | None = None) -> None:
         super().__init__(context, state)
-        self._notices = Notices(self)
-        self._tasks = Tasks(self, self.state.tasks)
+        self._reports = Reports(self, self.state.tasks)
 
     def finish(self, reason: str) -> None:
-        self._tasks.finish()
+        self._reports.finish()
 
     # -- for dialects to override -------------------------------------------------------------------------------
 
@@ -128,8 +126,7 @@ class ClaudeParser(Parser):
     def _enter_session(self, session: str) -> None:
         """Set the session of the line; the turns of the one before end."""
         if self.state.session not in (None, session):
-            for turn in [turn for turn in self.state.turns if turn.session == self.session]:
-                self.end_turn("cancelled", turn_id=turn.id, synthetic=True)
+            self.give_up_turns()
         self.set_session(session)
 
     def _report_session(self, fields: dict[str, Any]) -> None:
@@ -308,7 +305,7 @@ class ClaudeParser(Parser):
         raw = block if twin is None else {**block, "tool_use_result": twin}
         answer = self._answered(name, block, twin, meta, stopped=stopped)
         outcome = self._answer_call(block, raw, answer)
-        self._tasks.learn_from(name, block, answer)
+        self._reports.learn_from(name, block, answer)
         return outcome
 
     def _answer_call(self, block: Line, raw: Line, answer: Answer) -> Skip:

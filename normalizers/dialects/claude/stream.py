@@ -21,8 +21,7 @@ from tooltap.normalizers.core.bounded import put
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.dialects.claude.answers import text_of
 from tooltap.normalizers.dialects.claude.base import ClaudeParser, ClaudeState, Streamed, TurnNotes, message_of
-from tooltap.normalizers.dialects.claude.notices import Notices
-from tooltap.normalizers.dialects.claude.tasks import Tasks
+from tooltap.normalizers.dialects.claude.reports import Reports
 from tooltap.normalizers.dialects.claude.usage import Usages, result_usage
 from tooltap.normalizers.tools import tool_input
 from tooltap.normalizers.wire.times import milliseconds
@@ -60,8 +59,8 @@ class StreamState(ClaudeState, kw_only=True):
 class ClaudeStream(ClaudeParser):
     dialect = "claude-stream"
     SKIPS = ClaudeParser.SKIPS | {"control", "echo", "partial", "status"}
-    line = Lines("type", skip={"keep_alive": "keep-alive"}, _notices=Notices.lines, _tasks=Tasks.lines)
-    system = Lines("subtype", _notices=Notices.system, _tasks=Tasks.system)
+    line = Lines("type", skip={"keep_alive": "keep-alive"}, _reports=Reports.lines)
+    system = Lines("subtype", _reports=Reports.system)
     state_type = StreamState
     state: StreamState
     MODE_KEY: ClassVar[str] = "permissionMode"
@@ -107,7 +106,7 @@ class ClaudeStream(ClaudeParser):
     @system("status")
     def _status(self, value: Line) -> Skip:
         if value.get("status") == "compacting" or "compact_result" in value:
-            return self._notices.compacting(value)
+            return self._reports.compacting(value)
         if isinstance(value.get("permissionMode"), str):
             return self._update_session({"mode": value["permissionMode"]})
         return "status"

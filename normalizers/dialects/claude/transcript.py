@@ -18,7 +18,7 @@ from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.dialects.claude.base import ClaudeParser, ClaudeState, TurnNotes, is_prompt, message_of
 from tooltap.normalizers.dialects.claude.bookkeeping import BOOKKEEPING, bookkeeping, glance
 from tooltap.normalizers.dialects.claude.lineage import Lineage
-from tooltap.normalizers.dialects.claude.notices import Notices, read_notification
+from tooltap.normalizers.dialects.claude.reports import Reports, read_notification
 from tooltap.normalizers.dialects.claude.usage import message_tokens, session_usage
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import number, record, records, string, whole
@@ -71,7 +71,7 @@ class ClaudeTranscript(ClaudeParser):
     dialect = "claude-transcript"
     SKIPS = ClaudeParser.SKIPS | {"attachment", "hook-progress", "stale-progress", "stale-turn"}
     line = Lines("type", skip=BOOKKEEPING)
-    system = Lines("subtype", _notices=Notices.transcript)
+    system = Lines("subtype", _reports=Reports.transcript)
     state_type = TranscriptState
     state: TranscriptState
     _sidechain = False
@@ -233,14 +233,14 @@ class ClaudeTranscript(ClaudeParser):
         notification = read_notification(text)
         if notification is None:
             return super()._user_text(text, value)
-        return self._tasks.notification(notification)
+        return self._reports.notification(notification)
 
     @line("attachment")
     def _attachment(self, value: Line) -> Skip:
         """A prompt that was given while the agent worked, or what a hook did."""
         attachment = record(value.get("attachment"))
         if attachment.get("type") != "queued_command":
-            self._notices.hook(attachment)
+            self._reports.hook(attachment)
             return None
         return self._user_message(attachment, {"content": attachment.get("prompt")}, None, {})
 
@@ -251,7 +251,7 @@ class ClaudeTranscript(ClaudeParser):
         nested = record(data.get("message"))
         parent = string(value.get("parentToolUseID"))
         if nested.get("type") not in ("assistant", "user") or parent is None:
-            return self._notices.call_progress(value, data)
+            return self._reports.call_progress(value, data)
         if self.state.lineage.seen(nested):
             return "repeated"
         self._sidechain = True

@@ -1,5 +1,8 @@
-"""What Claude Code reports beside the conversation: `system` lines, some lines with a type of their own, hooks, reports
-of running calls.
+"""What Claude Code reports beside the conversation: tasks, running calls, hooks, retries, compaction and notices.
+
+A task is a subagent, or a command that runs long or in the background. It belongs to the call that started it, and its
+reports are updates of that call. The notification of a call that was only acknowledged so far (`async`) is the call's
+final result.
 """
 
 from __future__ import annotations
@@ -7,21 +10,33 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import msgspec
+
+from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.core.bounded import put
+from tooltap.normalizers.core.calls import UNKNOWN_TOOL
+from tooltap.normalizers.core.calls_state import Call
 from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.tools.payload import without_nulls
-from tooltap.normalizers.wire.values import record, string
+from tooltap.normalizers.wire.values import record, string, whole
 from tooltap.protocol.events import Notice
 
-__all__ = ["Notices", "read_notification"]
+__all__ = ["Reports", "TasksState", "read_notification"]
 
+TASKS = 1_024
+
+_ENDS = {"completed": "completed", "failed": "failed", "killed": "cancelled", "stopped": "cancelled"}
+_RAW_NAMES = {"local_agent": "Agent", "local_bash": "Bash"}
+_EXIT_CODE = re.compile(r"exit code (-?\d+)\)?$")
+"""`Background command "…" completed (exit code 0)`, `… failed with exit code 3` (2.1.330)."""
+_OF_TASK = frozenset({"type", "subtype", "uuid", "session_id", "tool_use_id"})
+"""Keys of a report that are no data of the task."""
 _ENVELOPE = frozenset({"type", "subtype", "uuid", "session_id", "parent_tool_use_id", "timestamp"})
 _TEXT_KEYS = ("error", "content", "text", "message", "summary", "suggestion", "reason", "name")
 _NOTIFICATION = re.compile(r"\s*<task-notification>\n?(.*?)\n?</task-notification>\s*", re.S)
 _FIELD = re.compile(r"<([\w-]+)>(.*?)</\1>", re.S)
 _NUMBER = re.compile(r"<(\w+)>(\d+)</\1>")
-
-
 _REPEATING = {
     "background_tasks_changed": "background-tasks",
     "control_request_progress": "control",
@@ -33,15 +48,102 @@ _REPEATING = {
 """Subtype of a line that states what others state, too -> reason of the skip."""
 
 
-class Notices:
+class TasksState(msgspec.Struct):
+    calls: dict[str, str] = {}
+    """Task id -> call id, for lines that name the task alone."""
+
+
+class Reports:
     lines = Lines("type")
     system = Lines("subtype", skip=_REPEATING)
     """The stream's lines of type `system`, as of the Agent SDK 0.3.220."""
     transcript = Lines("subtype")
     """Those of transcripts; seen in transcripts of other projects, 2.0 to 2.1."""
 
-    def __init__(self, emitter: Emitter) -> None:
+    def __init__(self, emitter: Emitter, tasks: TasksState) -> None:
         self._emitter = emitter
+        self._calls = emitter.calls
+        self._call_ids = tasks.calls
+
+    # -- tasks --------------------------------------------------------------------------------------------------
+
+    @lines("tool_progress")
+    def _elapsed(self, value: Line) -> Skip:
+        """A call is still running."""
+        call = self._calls.get(str(value.get("tool_use_id")))
+        if call is None:
+            return "stale-task"
+        data = {key: value[key] for key in ("elapsed_time_seconds", "task_id") if value.get(key) is not None}
+        self._calls.update(call, progress={"data": data})
+        return None
+
+    @system("task_started", "task_progress")
+    def _progress(self, value: Line) -> Skip:
+        return self._report(value, value.get("description"))
+
+    @system("task_updated")
+    def _updated(self, value: Line) -> Skip:
+        patch = record(value.get("patch"))
+        return self._report(value, patch.get("error") or patch.get("status"), patch.get("status"))
+
+    @system("task_notification")
+    def notification(self, value: Line) -> Skip:
+        call = self._call(value)
+        end = _ENDS.get(str(value.get("status")))
+        if call is None or end is None or not call.acknowledged:
+            return self._report(value, value.get("summary"), value.get("status"))
+        summary = str(value.get("summary") or "")
+        output: dict[str, Any] = {"content" if call.name == "Task" else "summary": summary}
+        output |= {key: value[key] for key in ("status", "output_file", "usage") if value.get(key)}
+        if call.name == "Bash" and (code := _EXIT_CODE.search(summary)):
+            output["exit_code"] = int(code[1])
+        duration = whole(record(value.get("usage")).get("duration_ms"))
+        return self._calls.answer(call, Answer(output, end, summary or None, duration), raw=value, final=True)
+
+    def learn_from(self, name: str, block: Line, answer: Answer) -> None:
+        """Learn from the result of a call of the canonical tool `name` what no task line states before 2.1: which task
+        a background command is, and that another call killed it."""
+        value = record(answer.value)
+        if answer.is_async:
+            put(self._call_ids, str(value.get("backgroundTaskId")), self._calls.id_of(block["tool_use_id"]), TASKS)
+        elif name == "KillShell" and answer.status == "completed":
+            call = self._calls.get(self._call_ids.get(str(value.get("shell_id")), ""))
+            if call is not None and call.acknowledged:
+                killed = Answer(None, "cancelled", string(value.get("message")))
+                self._calls.answer(call, killed, raw=block, final=True)
+
+    def finish(self) -> None:
+        """End the background calls whose task ended without a notification (it may come as `task_updated` alone)."""
+        for call in list(self._emitter.state.calls.open.values()):
+            if call.acknowledged and (end := call.memory.get("task")):
+                self._calls.answer(call, Answer(None, end), raw=None, final=True, synthetic=True)
+
+    def _report(self, value: Line, text: Any, status: Any = None) -> Skip:
+        call = self._call(value)
+        if call is None:
+            return "stale-task"
+        if end := _ENDS.get(str(status)):
+            self._calls.remember(call, {**call.memory, "task": end})
+        progress = {"text": string(text)} if text else {}
+        data = {key: item for key, item in value.items() if key not in _OF_TASK}
+        self._calls.update(call, status="running", progress={**progress, "data": data})
+        return None
+
+    def _call(self, value: Line) -> Call | None:
+        """Return the call a line is about, opened if it was never seen; None if it has ended."""
+        task_id = str(value.get("task_id"))
+        call_id = value.get("tool_use_id")
+        if isinstance(call_id, str):
+            put(self._call_ids, task_id, call_id, TASKS)
+        else:
+            call_id = self._call_ids.get(task_id, task_id)
+        if self._calls.is_known(call_id):
+            return self._calls.get(call_id)
+        kind = "local_agent" if "subagent_type" in value else value.get("task_type")
+        given = {key: value[key] for key in ("description", "prompt", "subagent_type") if key in value}
+        return self._calls.open(call_id, _RAW_NAMES.get(str(kind), UNKNOWN_TOOL), given, raw=value, synthetic=True)
+
+    # -- of the stream ------------------------------------------------------------------------------------------
 
     @lines("active_goal", "auth_status", "prompt_suggestion", "tool_use_summary")
     @system("elicitation_complete", "files_persisted", "informational", "memory_recall", "mirror_error")
@@ -120,7 +222,7 @@ class Notices:
             level=level if level in ("error", "warning") else "info",
             code=subtype.replace("_", "-"),
             text=text or subtype,
-            call_id=call_id if call_id is not None and self._emitter.calls.is_known(call_id) else None,
+            call_id=call_id if call_id is not None and self._calls.is_known(call_id) else None,
         )
         return None
 
@@ -163,15 +265,14 @@ class Notices:
         """Read a `progress` line of the call it names; the call's result has all that a command printed."""
         if data.get("type") == "hook_progress":
             return "hook-progress"
-        calls = self._emitter.calls
         call_ids = (string(value.get(key)) for key in ("parentToolUseID", "toolUseID"))
-        call = next((call for call_id in call_ids if call_id and (call := calls.get(call_id))), None)
+        call = next((call for call_id in call_ids if call_id and (call := self._calls.get(call_id))), None)
         if call is None:
             return "stale-progress"
         text = next((data[key] for key in ("output", "query", "taskDescription", "status") if data.get(key)), None)
         shown = {key: item for key, item in data.items() if key not in ("output", "fullOutput", "message")}
         progress = {"text": text, "data": shown} if isinstance(text, str) else {"data": shown}
-        calls.update(call, status="running", progress=progress)
+        self._calls.update(call, status="running", progress=progress)
         return None
 
 
