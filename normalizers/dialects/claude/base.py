@@ -133,11 +133,8 @@ class ClaudeParser(Parser):
         """Emit the start of the session, or what changed of it."""
         state: Any = self.state
         state.cwd = fields["cwd"] or state.cwd
-        if state.started == self.session:
-            self._update_session(fields)
-        else:
-            state.started = self.session
-            self._update_session(fields, "started")
+        known, state.started = state.started, self.session
+        self._update_session(fields, "updated" if known == self.session else "started")
 
     def _update_session(self, fields: dict[str, Any], state: str = "updated") -> Skip:
         """Emit the fields that differ from what was last emitted of the session."""

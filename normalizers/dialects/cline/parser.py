@@ -117,12 +117,13 @@ class ClineJson(RunningCalls, Parser):
         outcome, reason, usage = state.outcome, state.reason, state.usage
         state.outcome, state.reason, state.usage = None, None, {}
         if self.turn is not None:
-            before: tuple[tuple[type[Usage], dict[str, Any]], ...] = ()
-            if usage:
-                before = ((Usage, {"scope": "turn", **usage}),)
-            synthetic = outcome is None
-            outcome = outcome or "cancelled"
-            self.end_turn(outcome, reason=reason, duration_ms=duration_ms, synthetic=synthetic, before=before)
+            self.end_turn(
+                outcome or "cancelled",
+                reason=reason,
+                duration_ms=duration_ms,
+                synthetic=outcome is None,
+                before=((Usage, {"scope": "turn", **usage}),) if usage else (),
+            )
 
     def finish(self, reason: str) -> None:
         if self.state.outcome is not None:

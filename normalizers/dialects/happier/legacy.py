@@ -197,9 +197,8 @@ class Legacy(PayloadParser):
 
 def _decoded(key: str, value: Any) -> Any:
     decoded = decode_json(value)
-    if key == "input":
-        return decoded if isinstance(decoded, dict) else value
-    return decoded if isinstance(decoded, dict) and not _RESULT_KEYS.isdisjoint(decoded) else value
+    is_payload = isinstance(decoded, dict) and (key == "input" or not _RESULT_KEYS.isdisjoint(decoded))
+    return decoded if is_payload else value
 
 
 def _twin(blocks: list[Line]) -> Line:

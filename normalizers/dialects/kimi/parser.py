@@ -13,7 +13,6 @@ import msgspec
 
 from tooltap.normalizers.core.bodies import Bodies
 from tooltap.normalizers.core.bounded import make_room
-from tooltap.normalizers.core.calls_state import Call
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import State
@@ -138,7 +137,8 @@ class KimiJson(Parser):
     def _notification(self, value: Line) -> Skip:
         """A notification of Kimi, mostly that a background task ended: the final result of its call."""
         kind = string(value.get("type")) or ""
-        call = self._started_by(string(value.get("source_id")) or "")
+        started_by = self.state.tasks.get(string(value.get("source_id")) or "")
+        call = self.calls.get(started_by) if started_by is not None else None
         if call is not None and kind in TASK_STATUS:
             self.state.tasks.pop(value["source_id"])
             return self.calls.answer(call, notified_result(call.name, kind, value), raw=value, final=True)
@@ -146,7 +146,3 @@ class KimiJson(Parser):
         level = _LEVELS.get(string(value.get("severity")) or "", "info")
         self.notice(kind or "notification", text, level, value)
         return None
-
-    def _started_by(self, task: str) -> Call | None:
-        call_id = self.state.tasks.get(task)
-        return self.calls.get(call_id) if call_id is not None else None

@@ -36,11 +36,9 @@ class QwenStream(ClaudeStream):
     dialect = "qwen-stream"
     default_provider = "qwen"
     SKIPS = ClaudeStream.SKIPS | {"goal-state", "stale-progress"}
-    line = ClaudeStream.line.copy()
     MODE_KEY = "permission_mode"
     VERSION_KEY = "qwen_code_version"
 
-    @line("stream_event")
     def _stream_event(self, value: Line) -> Skip:
         event = record(value.get("event"))
         if event.get("type") in _GOALS:

@@ -61,14 +61,12 @@ class VibeJson(Parser):
             if session := string(value.get("sessionId")):
                 self.set_session(session)
             self.ts = whole(value.get("createdAt")) or self.ts
-            self._enter_turn(string(value.get("turnId")))
-
-    def _enter_turn(self, turn_id: str | None) -> None:
-        if turn_id is None or self.turn == turn_id:
-            self.ensure_turn()
-            return
-        self._leave_turn()
-        self.start_turn(turn_id)
+            turn_id = string(value.get("turnId"))
+            if turn_id is None or self.turn == turn_id:
+                self.ensure_turn()
+            else:
+                self._leave_turn()
+                self.start_turn(turn_id)
 
     def _leave_turn(self) -> None:
         if self.turn is not None:
