@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.core.items import Context, Item
+from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import UNPARSED, Line, Skip
 from tooltap.normalizers.core.parser import outcome_of
 from tooltap.normalizers.core.state import State
@@ -48,6 +48,16 @@ class _Transcript(ClaudeTranscript):
     """Reads lines of Claude's transcripts as a guest: it knows sidechains, split messages and the rest."""
 
     dialect = "legacy"
+
+    def read_decision(self, block: Line, t: int | None) -> None:
+        """Emit what the user decided about a call, which the app notes in the call's result, before the result."""
+        call_id, noted = string(block.get("tool_use_id")), block["permissions"]
+        outcome = _DECISIONS.get(str(noted.get("result")))
+        call = self.calls.get(call_id) if call_id is not None else None
+        if call is not None and outcome is not None:
+            self.session, self.agent, self.parent, self.replay = call.session, call.agent, call.parent, False
+            self.ts = whole(noted.get("date")) or milliseconds(noted.get("date")) or t
+            self.permissions.answer(call.id, outcome, call_id=call.id, by="user", option_id=string(noted.get("mode")))
 
 
 class Legacy(PayloadParser):
@@ -174,25 +184,11 @@ class Legacy(PayloadParser):
             line = {**_twin(blocks), **line, "message": {**message, "content": content}}
         decided = [block for block in blocks if isinstance(block.get("permissions"), dict)]
         for block in decided:
-            self.items += self._decision(claude, block)
+            claude.read_decision(block, self.ts)
         line_class, items = claude.feed(msgspec.json.encode(line), self.ts)
         self.items += items
         outcome = outcome_of(line_class)
         return None if decided and outcome != UNPARSED else outcome
-
-    def _decision(self, claude: ClaudeTranscript, block: Line) -> list[Item]:
-        """Emit what the user decided about a call, which the app notes in the call's result."""
-        call_id, noted = string(block.get("tool_use_id")), block["permissions"]
-        outcome = _DECISIONS.get(str(noted.get("result")))
-        call = claude.calls.get(call_id) if call_id is not None else None
-        if call is None or outcome is None:
-            return []
-        claude.session, claude.agent, claude.parent = call.session, call.agent, call.parent
-        claude.replay, claude.origin = False, None
-        claude.ts = whole(noted.get("date")) or milliseconds(noted.get("date")) or self.ts
-        claude.permissions.answer(call.id, outcome, call_id=call.id, by="user", option_id=string(noted.get("mode")))
-        items, claude.items = claude.items, []
-        return items
 
 
 def _decoded(key: str, value: Any) -> Any:
