@@ -143,7 +143,7 @@ class Reports:
         given = {key: value[key] for key in ("description", "prompt", "subagent_type") if key in value}
         return self._calls.open(call_id, _RAW_NAMES.get(str(kind), UNKNOWN_TOOL), given, raw=value, synthetic=True)
 
-    # -- of the stream ------------------------------------------------------------------------------------------
+    # -- lines of the stream -------------------------------------------------------------------------------------
 
     @lines("active_goal", "auth_status", "prompt_suggestion", "tool_use_summary")
     @system("elicitation_complete", "files_persisted", "informational", "memory_recall", "mirror_error")
@@ -207,7 +207,7 @@ class Reports:
         """What a command of Claude Code printed, or a summary for a user who comes back."""
         self._emitter.emit_text("system", str(value.get("content") or ""))
 
-    # -- of transcripts -----------------------------------------------------------------------------------------
+    # -- lines of transcripts ------------------------------------------------------------------------------------
 
     @transcript("agents_killed", "bridge_status", "informational", "memory_saved", "model_refusal_fallback")
     @transcript("permission_retry", "scheduled_task_fire")
