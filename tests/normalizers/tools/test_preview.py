@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tooltap.normalizers.tools.preview import LENGTH, preview
 from tooltap.normalizers.tools.tool_names import CANONICAL_TOOLS
+from tooltap.protocol.tools import TOOLS
 
 CWD = "/tmp/ws"
 WITHOUT_PREVIEW = ("Diff", "EnterPlanMode", "TodoRead")
@@ -72,9 +74,8 @@ def test_preview_of_payload(name: str, payload: dict[str, Any], expected: str | 
 
 @pytest.mark.parametrize("name", CANONICAL_TOOLS)
 def test_every_canonical_tool_has_a_preview_rule(name: str) -> None:
-    keys = ("command", "file_path", "path", "pattern", "query", "url", "title", "plan", "prompt", "remoteSessionId")
-    payload: dict[str, Any] = dict.fromkeys(keys, "x")
-    payload |= {"changes": {"x": {}}, "todos": [{"content": "x"}], "questions": [{"question": "x"}]}
+    """Its keys are fields of the tool's input."""
+    payload = {field.encode_name: "x" for field in msgspec.structs.fields(TOOLS[name].input)}
 
     assert (preview(name, payload, None) == "x") != (name in WITHOUT_PREVIEW)
 
