@@ -2,7 +2,8 @@
 
 - the list of agents in README.md, and the tables of docs/reference/dialects.md and providers.md;
 - docs/coverage.md, from the recordings in tests/fixtures;
-- a curated fixture for each recorded dialect that has none, and the snapshots of what recordings prove.
+- a curated fixture for each recorded dialect that has none, the events of all curated fixtures, and the snapshots of
+  what recordings prove.
 
 Review the changes before you commit them: a snapshot records what a dialect makes of a recording, right or wrong.
 """
@@ -70,7 +71,7 @@ def _table_of_providers() -> str:
 
 
 def _curate() -> None:
-    """Extract fixtures of each recorded dialect that has none."""
+    """Extract fixtures of each recorded dialect that has none, and update the events of all."""
     for name in sorted(recorded() - {example.dialect for example in Fixtures.load(CURATED).examples}):
         recordings = sorted((FIXTURES / name).glob("*/*.jsonl"))
         allowlist = CURATED / "allowlist.txt"
@@ -78,6 +79,7 @@ def _curate() -> None:
         allowlist.write_text(f"{allowlist.read_text()}\n# {name}\n" + "".join(f"{key}\n" for key in keys))
         command = [*TOOLTAP, "fixtures", "extract", *map(str, recordings), "--max", "2", "--out", str(CURATED)]
         subprocess.run(command, check=True)
+    subprocess.run([*TOOLTAP, "fixtures", "update", str(CURATED)], check=True)
 
 
 def _keys(recordings: list[Path]) -> Iterator[str]:
