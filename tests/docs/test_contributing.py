@@ -16,7 +16,7 @@ from tests.test_layout import ROOT
 PAGE = ROOT / "CONTRIBUTING.md"
 FOLDER = Path("normalizers/dialects/quill")
 LONGEST = 80
-"""Lines that a dialect of six types of lines may take."""
+"""Lines that a dialect of seven types of lines may take."""
 TESTS = [
     "tests/docs/test_dialect_pages.py",
     "tests/docs/test_providers_page.py",
