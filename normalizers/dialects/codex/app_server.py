@@ -11,10 +11,10 @@ import msgspec
 
 from tooltap.normalizers.core.bounded import make_room
 from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.dialects.codex.emitter import CodexState
 from tooltap.normalizers.dialects.codex.items import mode_of, nonempty, snake, snake_keys
 from tooltap.normalizers.dialects.codex.notifications import SKIPPED, core_event, skip_by_prefix
 from tooltap.normalizers.dialects.codex.parser import CodexParser
-from tooltap.normalizers.dialects.codex.state import CodexState
 from tooltap.normalizers.tools.payload import strings
 from tooltap.normalizers.wire.values import first_string, record
 from tooltap.protocol.events import SessionEvent
@@ -83,7 +83,7 @@ class CodexAppServer(CodexParser):
         if "id" not in value:
             return self._notification(method, params, value)
         if method in _QUESTIONS and self.direction != "in":
-            return self._question(method, params, value)
+            return self._request(method, params, value)
         if method in _CLIENT_NOTICES:
             self._scope(params)
             self.notice(_CLIENT_NOTICES[method], method)
@@ -211,7 +211,7 @@ class CodexAppServer(CodexParser):
 
     # -- requests and answers -------------------------------------------------------------------------------------
 
-    def _question(self, method: str, params: Line, value: Line) -> Skip:
+    def _request(self, method: str, params: Line, value: Line) -> Skip:
         self._scope(params)
         request_id = str(value["id"])
         make_room(self.state.asked, self.context.limits.open_permissions)
@@ -236,7 +236,7 @@ class CodexAppServer(CodexParser):
             return self.unparsed("unknown-type", value)
         result = record(value.get("result"))
         if self.direction == "in" or (self.direction is None and any(key in result for key in _ANSWER_KEYS)):
-            return self.approvals.answer(self.state.asked, value)
+            return self.answer_request(self.state.asked, value)
         if error := first_string(record(value.get("error")), "message"):
             self.notice("provider-error", error, "error")
             return None

@@ -2,16 +2,15 @@
 
 An approval is asked for by an event, and by `codex mcp-server` once more as a JSON-RPC request (`elicitation/create`),
 which is answered; both are one permission request, known by the id of the call it is about. Where the client's side is
-not on the wire, the course of the call shows the answer (`CodexEmitter.settle`).
+not on the wire, the course of the call shows the answer (`settle`).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.dialects.codex.calls import CodexCalls
-from tooltap.normalizers.dialects.codex.emitter import CodexEmitter
 from tooltap.normalizers.dialects.codex.items import call_id_of, nonempty
 from tooltap.normalizers.tools import tool_input
 from tooltap.normalizers.wire.values import first_string, record, records
@@ -42,25 +41,21 @@ _MCP_APPROVAL = "mcp_tool_call_approval_"
 """What Codex 0.120 puts before the call's id when it asks for a tool of an MCP server."""
 
 
-class CodexApprovals:
-    events = Lines()
-
-    def __init__(self, emitter: CodexEmitter, calls: CodexCalls) -> None:
-        self._emitter = emitter
-        self._calls = calls
+class CodexApprovals(CodexCalls):
+    events = CodexCalls.events
 
     # -- requests -------------------------------------------------------------------------------------------------
 
     @events("exec_approval_request")
     def _exec_request(self, msg: Line) -> None:
-        if self._emitter.calls.get(call_id_of(msg)) is None:
-            self._calls.begin_command(msg)
+        if self.calls.get(call_id_of(msg)) is None:
+            self.begin_command(msg)
         self._ask(msg, "command", "cwd", "parsed_cmd", options=_options(msg.get("available_decisions")))
 
     @events("apply_patch_approval_request")
     def _patch_request(self, msg: Line) -> None:
-        if self._emitter.calls.get(call_id_of(msg)) is None:
-            self._calls.begin_patch(msg)
+        if self.calls.get(call_id_of(msg)) is None:
+            self.begin_patch(msg)
         self._ask(msg, "changes", "grant_root")
 
     @events("request_permissions")
@@ -69,10 +64,10 @@ class CodexApprovals:
         self._ask(msg, "permissions", "cwd")
 
     @events("request_user_input")
-    def _question(self, msg: Line) -> None:
+    def _ask_questions(self, msg: Line) -> None:
         self._show(msg, "request_user_input", "questions")
         questions = msg.get("questions")
-        self._emitter.permissions.ask(
+        self.permissions.ask(
             first_string(msg, "approval_id") or call_id_of(msg),
             type="question",
             call_id=call_id_of(msg),
@@ -86,10 +81,10 @@ class CodexApprovals:
         request = record(msg.get("request")) or msg
         meta = record(request.get("_meta"))
         call_id = first_string(msg, "call_id") or permission_id.removeprefix(_MCP_APPROVAL)
-        self._emitter.permissions.ask(
+        self.permissions.ask(
             permission_id,
             type="permission" if "codex_approval_kind" in meta else "elicitation",
-            call_id=call_id if self._emitter.calls.is_known(call_id) else None,
+            call_id=call_id if self.calls.is_known(call_id) else None,
             title=first_string(request, "message"),
             input=record(meta.get("tool_params")) or nonempty(request, "requested_schema", "url") or None,
         )
@@ -98,7 +93,7 @@ class CodexApprovals:
         """Read the same request over JSON-RPC. Returns the permission's id beside the reason to skip the line."""
         msg = {key.removeprefix("codex_"): value for key, value in params.items()}
         permission_id = first_string(msg, "approval_id", "call_id") or ""
-        if self._emitter.permissions.is_pending(permission_id):
+        if self.permissions.is_pending(permission_id):
             return permission_id, "duplicate-request"
         msg["reason"] = params.get("message")
         request = self._patch_request if msg.get("elicitation") == "patch-approval" else self._exec_request
@@ -107,15 +102,15 @@ class CodexApprovals:
 
     def _show(self, msg: Line, raw_name: str, *keys: str) -> None:
         """Open the call in which the model asks, where no other line has."""
-        if not self._emitter.calls.is_known(call_id_of(msg)):
-            self._emitter.show_call(msg, raw_name, nonempty(msg, *keys))
+        if not self.calls.is_known(call_id_of(msg)):
+            self.show_call(msg, raw_name, nonempty(msg, *keys))
 
     def _ask(self, msg: Line, *keys: str, options: list[dict[str, Any]] | None = None) -> None:
         """Emit a request about a call; `keys`: what the user is shown of it."""
         call_id = call_id_of(msg)
-        call = self._emitter.calls.get(call_id)
+        call = self.calls.get(call_id)
         value = nonempty(msg, *keys)
-        self._emitter.permissions.ask(
+        self.permissions.ask(
             first_string(msg, "approval_id") or call_id,
             call_id=call_id,
             title=first_string(msg, "reason"),
@@ -125,7 +120,7 @@ class CodexApprovals:
 
     # -- answers --------------------------------------------------------------------------------------------------
 
-    def answer(self, asked: dict[str, str], response: Line) -> Skip:
+    def answer_request(self, asked: dict[str, str], response: Line) -> Skip:
         """Read the client's JSON-RPC answer. `asked`: JSON-RPC id -> permission; loses what is answered."""
         permission_id = asked.pop(str(response["id"]), None)
         if permission_id is None:
@@ -142,7 +137,7 @@ class CodexApprovals:
         else:  # Codex takes an answer it cannot read, and an error, for a refusal
             option = first_string(result, "action")
             outcome = _ACTIONS.get(option or "", "denied")
-        self._emitter.permissions.answer(permission_id, outcome, by="user", option_id=option, answers=answers)
+        self.permissions.answer(permission_id, outcome, by="user", option_id=option, answers=answers)
         return None
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.bodies import Bodies
 from tooltap.normalizers.core.calls import DUPLICATE_RESULT, UNKNOWN_TOOL
-from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.dialects.codex.answers import read_answer
 from tooltap.normalizers.dialects.codex.emitter import CodexEmitter
 from tooltap.normalizers.dialects.codex.items import OWN, call_id_of, duration_of, nonempty, own_object, raw_name_of
@@ -43,12 +43,8 @@ _AGENT_OUTPUT = ("status", "statuses", "agents_states", "agent_statuses", "new_t
 _EXEC_KEYS = ("command", "cwd", "parsed_cmd", "source", "process_id", "interaction_input")
 
 
-class CodexCalls:
-    events, raw_items = Lines(), Lines()
-
-    def __init__(self, emitter: CodexEmitter) -> None:
-        self._emitter = emitter
-        self._calls = emitter.calls
+class CodexCalls(CodexEmitter):
+    events, raw_items = CodexEmitter.events, CodexEmitter.raw_items
 
     # -- what the model calls, and what it gets -------------------------------------------------------------------
 
@@ -59,7 +55,7 @@ class CodexCalls:
         if namespace.startswith("mcp__"):
             name = f"{namespace}__{name}"
         if name == "update_plan":
-            self._emitter.thread.plan_call = first_string(item, "call_id")
+            self.thread.plan_call = first_string(item, "call_id")
         return self._called(item, name, decode_json(item.get("arguments")))
 
     @raw_items("custom_tool_call")
@@ -73,22 +69,22 @@ class CodexCalls:
         return self._called(item, "local_shell", value)
 
     def _called(self, item: Line, name: str, value: Any) -> Skip:
-        call_id = first_string(item, "call_id", "id") or self._emitter.synthetic_id("call")
-        skip = self._emitter.show_call(item, name, value, call_id=call_id, by_model=True)
+        call_id = first_string(item, "call_id", "id") or self.synthetic_id("call")
+        skip = self.show_call(item, name, value, call_id=call_id, by_model=True)
         if name == _SCRIPT:
-            self._emitter.thread.script = self._calls.id_of(call_id)
-        call = self._calls.get(call_id)
+            self.thread.script = self.calls.id_of(call_id)
+        call = self.calls.get(call_id)
         if call is not None and call.name in _MERGED and isinstance(value, dict):
-            self._calls.remember(call, value)
+            self.calls.remember(call, value)
         return skip
 
     @raw_items("custom_tool_call_output", "function_call_output")
     def _output(self, item: Line) -> Skip:
         call_id = call_id_of(item)
-        call = self._calls.get(call_id)
-        if self._calls.is_over(call_id) or (call is not None and call.acknowledged):
+        call = self.calls.get(call_id)
+        if self.calls.is_over(call_id) or (call is not None and call.acknowledged):
             return DUPLICATE_RESULT
-        bodies = Bodies(self._emitter)
+        bodies = Bodies(self)
         raw = bodies.take(item)
         answer = read_answer(raw.get("output"))._replace(attachments=bodies.attachments)
         if call is None or call.name != "Bash":  # the result of `write_stdin` is final, whatever runs on
@@ -96,23 +92,23 @@ class CodexCalls:
         if call is not None and call.name == "Patch":
             answer = _patch_answer(answer)
         name = first_string(item, "name") or UNKNOWN_TOOL
-        return self._emitter.answer_call(raw, answer, raw_name=name)
+        return self.answer_call(raw, answer, raw_name=name)
 
     # -- commands -------------------------------------------------------------------------------------------------
 
     @events("exec_command_begin")
     def begin_command(self, msg: Line) -> Skip:
         skip = self._show_command(msg)
-        return None if self._emitter.settle(call_id_of(msg), "running") else skip
+        return None if self.settle(call_id_of(msg), "running") else skip
 
     def _show_command(self, msg: Line) -> Skip:
         """Merge the model's arguments with where and how the command is run."""
         call_id = call_id_of(msg)
-        call = self._calls.get(call_id)
+        call = self.calls.get(call_id)
         value = {**(call.memory if call is not None else {}), **nonempty(msg, *_EXEC_KEYS)}
-        skip = self._emitter.show_call(msg, raw_name_of(msg, "exec_command"), value)
-        if (call := self._calls.get(call_id)) is not None:
-            self._calls.remember(call, value)
+        skip = self.show_call(msg, raw_name_of(msg, "exec_command"), value)
+        if (call := self.calls.get(call_id)) is not None:
+            self.calls.remember(call, value)
         return skip
 
     @events("exec_command_end")
@@ -128,26 +124,26 @@ class CodexCalls:
         status = _STATUS.get(str(msg.get("status")), "completed")
         error = first_string(msg, "formatted_output", "aggregated_output", "stderr") if status == "denied" else None
         answer = Answer(value, status, error, duration_ms=duration_of(msg), display=printed(msg))
-        return self._emitter.answer_call(msg, answer)
+        return self.answer_call(msg, answer)
 
     @events("exec_command_output_delta")
     def _output_delta(self, msg: Line) -> Skip:
-        call = self._calls.get(call_id_of(msg))
+        call = self.calls.get(call_id_of(msg))
         if call is not None:  # a stopped command may print after its end, when there is nothing to preview
             try:
                 data = base64.b64decode(str(msg.get("chunk", "")), validate=True)
             except ValueError:
                 data = b""
-            self._emitter.running.append(call, str(msg.get("stream", "stdout")), data)
+            self.running.append(call, str(msg.get("stream", "stdout")), data)
         return "partial"
 
     @events("terminal_interaction")
     def _terminal_interaction(self, msg: Line) -> Skip:
         """Input for a running command, from a `write_stdin` call or from the user."""
-        call = self._calls.get(call_id_of(msg))
+        call = self.calls.get(call_id_of(msg))
         if call is None:
             return "duplicate-call"
-        self._calls.update(call, progress={"data": nonempty(msg, "stdin", "process_id")})
+        self.calls.update(call, progress={"data": nonempty(msg, "stdin", "process_id")})
         return None
 
     # -- patches --------------------------------------------------------------------------------------------------
@@ -155,14 +151,14 @@ class CodexCalls:
     @events("patch_apply_begin", "patch_apply_updated")
     def begin_patch(self, msg: Line) -> Skip:
         value = nonempty(msg, "auto_approved", "changes")
-        skip = self._emitter.show_call(msg, raw_name_of(msg, "patch_apply"), value, name="Patch")
-        if (call := self._calls.get(call_id_of(msg))) is not None:
-            self._calls.remember(call, {"begun": True})
+        skip = self.show_call(msg, raw_name_of(msg, "patch_apply"), value, name="Patch")
+        if (call := self.calls.get(call_id_of(msg))) is not None:
+            self.calls.remember(call, {"begun": True})
         return skip
 
     @events("patch_apply_end")
     def _end_patch(self, msg: Line) -> Skip:
-        call = self._calls.get(call_id_of(msg))
+        call = self.calls.get(call_id_of(msg))
         if call is None or not call.memory:  # rollouts do not hold the beginning
             self.begin_patch(msg)
         status = _STATUS.get(str(msg.get("status")), "completed")
@@ -174,7 +170,7 @@ class CodexCalls:
         value = {**nonempty(msg, "stdout", "stderr"), "success": success}
         error = first_string(value, "stderr", "stdout") or first_string(msg, "error")
         error = error if status != "completed" else None
-        return self._emitter.answer_call(msg, Answer(value, status, error))
+        return self.answer_call(msg, Answer(value, status, error))
 
     # -- MCP and the client's own tools ---------------------------------------------------------------------------
 
@@ -182,7 +178,7 @@ class CodexCalls:
     def _begin_mcp(self, msg: Line) -> Skip:
         call = record(msg.get("invocation")) or msg
         name = f"mcp__{call.get('server')}__{call.get('tool')}"
-        return self._emitter.show_call(msg, name, call.get("arguments") or {})
+        return self.show_call(msg, name, call.get("arguments") or {})
 
     @events("mcp_tool_call_end")
     def _end_mcp(self, msg: Line) -> Skip:
@@ -190,7 +186,7 @@ class CodexCalls:
 
     @events("dynamic_tool_call_request", "dynamic_tool_call_begin")
     def _begin_dynamic(self, msg: Line) -> Skip:
-        return self._emitter.show_call(msg, first_string(msg, "tool") or UNKNOWN_TOOL, msg.get("arguments"))
+        return self.show_call(msg, first_string(msg, "tool") or UNKNOWN_TOOL, msg.get("arguments"))
 
     @events("dynamic_tool_call_response", "dynamic_tool_call_end")
     def _end_dynamic(self, msg: Line) -> Skip:
@@ -198,82 +194,82 @@ class CodexCalls:
 
     def _end(self, msg: Line, begin: Callable[[Line], Skip], read: Callable[[Line], Answer]) -> Skip:
         """Read the end of a call, which has its input once more and may hold pictures."""
-        if self._calls.is_over(call_id_of(msg)):
+        if self.calls.is_over(call_id_of(msg)):
             return DUPLICATE_RESULT
         begin(msg)
-        bodies = Bodies(self._emitter)
+        bodies = Bodies(self)
         raw = bodies.take(msg)
-        return self._emitter.answer_call(raw, read(raw)._replace(attachments=bodies.attachments))
+        return self.answer_call(raw, read(raw)._replace(attachments=bodies.attachments))
 
     # -- searches -------------------------------------------------------------------------------------------------
 
     @events("web_search_begin")
     def _begin_web_search(self, msg: Line) -> Skip:
-        return self._emitter.show_call(msg, raw_name_of(msg, "web_search"), nonempty(msg, "query", "action"))
+        return self.show_call(msg, raw_name_of(msg, "web_search"), nonempty(msg, "query", "action"))
 
     @events("web_search_end")
     def _end_web_search(self, msg: Line) -> Skip:
-        if self._calls.is_over(call_id_of(msg)):
+        if self.calls.is_over(call_id_of(msg)):
             return DUPLICATE_RESULT
         self._begin_web_search(msg)
-        self._emitter.thread.searches += 1
-        return self._emitter.answer_call(msg, Answer())
+        self.thread.searches += 1
+        return self.answer_call(msg, Answer())
 
     @raw_items("web_search_call")
     def _raw_web_search(self, item: Line) -> Skip:
         """Without an id (0.120) it repeats a search that has ended, unless none has."""
-        thread = self._emitter.thread
+        thread = self.thread
         call_id = first_string(item, "call_id", "id")
         if call_id is None and thread.searches:
             thread.searches -= 1
             return DUPLICATE_RESULT
-        call_id = call_id or self._emitter.synthetic_id("web_search")
-        if self._calls.is_over(call_id):
+        call_id = call_id or self.synthetic_id("web_search")
+        if self.calls.is_over(call_id):
             return DUPLICATE_RESULT
-        self._emitter.show_call(item, "web_search", nonempty(item, "query", "action"), call_id=call_id)
-        return self._emitter.answer_call(item, Answer(status=_status(item)), call_id=call_id)
+        self.show_call(item, "web_search", nonempty(item, "query", "action"), call_id=call_id)
+        return self.answer_call(item, Answer(status=_status(item)), call_id=call_id)
 
     @raw_items("tool_search_call")
     def _tool_search(self, item: Line) -> Skip:
-        return self._emitter.show_call(item, "tool_search", item.get("arguments"))
+        return self.show_call(item, "tool_search", item.get("arguments"))
 
     @raw_items("tool_search_output")
     def _tool_search_output(self, item: Line) -> Skip:
-        return self._emitter.answer_call(item, Answer(nonempty(item, "tools")), raw_name="tool_search")
+        return self.answer_call(item, Answer(nonempty(item, "tools")), raw_name="tool_search")
 
     # -- images ---------------------------------------------------------------------------------------------------
 
     @events("view_image_begin")
     def _begin_view(self, msg: Line) -> Skip:
-        return self._emitter.show_call(msg, raw_name_of(msg, "view_image"), nonempty(msg, "path"))
+        return self.show_call(msg, raw_name_of(msg, "view_image"), nonempty(msg, "path"))
 
     @events("view_image_tool_call", "view_image_end")
     def _view_image(self, msg: Line) -> Skip:
         """The image is attached. What the model sees follows as the output of the model's call, if it made one."""
         call_id = call_id_of(msg)
-        call = self._calls.get(call_id)
+        call = self.calls.get(call_id)
         skip = self._begin_view(msg)
-        if self._calls.is_over(call_id) or (call is not None and call.raw_name == "view_image"):
+        if self.calls.is_over(call_id) or (call is not None and call.raw_name == "view_image"):
             return skip
-        return self._emitter.answer_call(msg, Answer())
+        return self.answer_call(msg, Answer())
 
     @events("image_generation_begin")
     def _begin_image(self, msg: Line) -> Skip:
         prompt = first_string(msg, "revised_prompt")
         value = {} if prompt is None else {"prompt": prompt}
-        return self._emitter.show_call(msg, raw_name_of(msg, "image_generation"), value, name="image_generation")
+        return self.show_call(msg, raw_name_of(msg, "image_generation"), value, name="image_generation")
 
     @events("image_generation_end")
     @raw_items("image_generation_call")
     def _end_image(self, msg: Line) -> Skip:
         call_id = call_id_of(msg)
-        if self._calls.is_over(call_id):
+        if self.calls.is_over(call_id):
             return DUPLICATE_RESULT
         self._begin_image({key: value for key, value in msg.items() if key not in ("result", OWN)})
-        bodies = Bodies(self._emitter)
+        bodies = Bodies(self)
         image = bodies.take({"data": msg.get("result"), "mimeType": "image/png"})
         answer = Answer(nonempty(msg, "saved_path"), _status(msg), attachments=bodies.attachments)
-        return self._emitter.answer_call({**own_object(msg), "result": image}, answer, call_id=call_id)
+        return self.answer_call({**own_object(msg), "result": image}, answer, call_id=call_id)
 
     # -- plans ----------------------------------------------------------------------------------------------------
 
@@ -281,32 +277,32 @@ class CodexCalls:
     def _plan_update(self, msg: Line) -> Skip:
         """The plan of the running `update_plan` call; some streams have no such calls, only this."""
         value = nonempty(msg, "explanation", "plan")
-        call = self._calls.get(self._emitter.thread.plan_call or "")
+        call = self.calls.get(self.thread.plan_call or "")
         if call is not None:
-            return self._emitter.show_call(msg, call.raw_name, value, call_id=call.id)
-        self._emitter.before_content()
-        return self._emitter.add_synthetic_call("plan", "update_plan", value, raw=msg)
+            return self.show_call(msg, call.raw_name, value, call_id=call.id)
+        self.before_content()
+        return self.add_synthetic_call("plan", "update_plan", value, raw=msg)
 
     # -- other agents ---------------------------------------------------------------------------------------------
 
     @events(*(f"{event}_begin" for event in _AGENT_TOOLS))
     def _begin_agent(self, msg: Line) -> Skip:
-        call = self._calls.get(call_id_of(msg))
+        call = self.calls.get(call_id_of(msg))
         arguments = call.memory if call is not None else {}
         raw_name = raw_name_of(msg, _AGENT_TOOLS[msg["type"].removesuffix("_begin").removesuffix("_end")])
-        return self._emitter.show_call(msg, raw_name, {**arguments, **nonempty(msg, *_AGENT_INPUT)})
+        return self.show_call(msg, raw_name, {**arguments, **nonempty(msg, *_AGENT_INPUT)})
 
     @events(*(f"{event}_end" for event in _AGENT_TOOLS))
     def _end_agent(self, msg: Line) -> Skip:
         call_id = call_id_of(msg)
-        if self._calls.is_over(call_id):
+        if self.calls.is_over(call_id):
             return DUPLICATE_RESULT
-        call = self._calls.get(call_id)
+        call = self.calls.get(call_id)
         skip = self._begin_agent(msg)
         value = nonempty(msg, *_AGENT_OUTPUT)
         if call is not None and call.memory and value == {"status": "completed"}:
             return skip  # 0.169: the output that the model gets follows
-        return self._emitter.answer_call(msg, Answer(value, _status(msg)))
+        return self.answer_call(msg, Answer(value, _status(msg)))
 
 
 def _status(value: Line) -> str:

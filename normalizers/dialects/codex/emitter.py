@@ -9,20 +9,22 @@ from __future__ import annotations
 import zlib
 from typing import Any
 
+import msgspec
+
 from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.bounded import make_room
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL
 from tooltap.normalizers.core.calls_state import Call
 from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.lines import Line, Skip
-from tooltap.normalizers.core.running import Running
+from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.running import Running, RunningState
 from tooltap.normalizers.core.state import State
+from tooltap.normalizers.core.text_buffer import TextBuffer
 from tooltap.normalizers.dialects.codex.items import call_id_of, own_object
-from tooltap.normalizers.dialects.codex.state import CodexState, Said, Thread
 from tooltap.protocol.events import OutputRef
 
-__all__ = ["CodexEmitter"]
+__all__ = ["CodexEmitter", "CodexState"]
 
 MANY_THREADS = 32
 """Each may hold a diff of `string_bytes`; the one used longest ago is evicted first."""
@@ -30,10 +32,89 @@ MANY_TEXTS = 256
 """Texts of one turn whose other forms may still arrive."""
 
 
+_QUERIES = (
+    "conversation_path",
+    "get_history_entry_response",
+    "list_custom_prompts_response",
+    "list_skills_response",
+    "mcp_list_tools_response",
+    "realtime_conversation_list_voices_response",
+)
+"""Answers to a client's questions about tools, skills, history."""
+_REALTIME = tuple(f"realtime_conversation_{what}" for what in ("closed", "realtime", "sdp", "started"))
+
+
+class Said(msgspec.Struct):
+    """A block of text that was emitted, and the forms in which it has arrived so far."""
+
+    role: str
+    digest: int
+    forms: list[str]
+
+
+class Thread(msgspec.Struct, omit_defaults=True):
+    """One Codex thread: a session, or a subagent."""
+
+    ended: str | None = None
+    """The turn that ended last."""
+    failed: str | None = None
+    """Why the running turn will fail, once an error has been reported."""
+    said: list[Said] = []
+    """Texts of the running turn; newest last."""
+    receiving: dict[str, str] = {}
+    """Key of a text that arrives in deltas -> its role."""
+    usage: list[int | None] = []
+    """The figures emitted last."""
+    rate_limit: str | None = None
+    """The limit that was reported as reached."""
+    mcp_failures: list[str] = []
+    """MCP servers whose failure to start was reported."""
+    settings: dict[str, str] = {}
+    """The `cwd`, `model` and `mode` that were emitted last."""
+    script: str | None = None
+    """The newest call of the tool that runs tools (code mode)."""
+    plan_call: str | None = None
+    """The newest `update_plan` call."""
+    searches: int = 0
+    """Web searches that ended and were not yet repeated as a response item, which has no id in 0.120."""
+    diff: TextBuffer | None = None
+    """The running turn's accumulated diff."""
+    diff_digest: int = 0
+
+
+class CodexState(State, kw_only=True):
+    agent_version: str | None = None
+    threads: dict[str, Thread] = msgspec.field(default_factory=dict)
+    running: RunningState = msgspec.field(default_factory=RunningState)
+    made_up: dict[str, int] = msgspec.field(default_factory=dict)
+    """Kind of call -> how many of them got a synthetic id: plans, diffs, searches without one."""
+
+
 class CodexEmitter(Emitter):
     protocol = default_provider = "codex"
     state_type = CodexState
     state: CodexState
+    events = Lines(
+        skip={
+            "agent_reasoning_section_break": "partial",
+            "hook_started": "started",
+            **dict.fromkeys(_QUERIES, "query"),
+            **dict.fromkeys(_REALTIME, "housekeeping"),
+            "skills_update_available": "housekeeping",
+        }
+    )
+    """Codex's events. The classes that derive from this one add their readers to these tables."""
+    completed_items = Lines(skip={"HookPrompt": "prompt-context", "Sleep": "housekeeping"})
+    """Completed turn items that are not calls."""
+    raw_items = Lines(
+        skip={
+            **dict.fromkeys(("compaction", "compaction_summary", "compaction_trigger"), "housekeeping"),
+            **dict.fromkeys(("context_compaction", "ghost_snapshot", "other"), "housekeeping"),
+            "additional_tools": "prompt-context",
+            "agent_message": "prompt-context",  # what another agent said, as the model gets it
+        }
+    )
+    """Items of the model's API, as the agent got them or sends them back."""
 
     def __init__(self, context: Context, state: State | None = None) -> None:
         super().__init__(context, state)

@@ -12,9 +12,9 @@ import re
 from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.calls import DUPLICATE_RESULT
 from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
+from tooltap.normalizers.dialects.codex.emitter import CodexState
 from tooltap.normalizers.dialects.codex.items import call_id_of, core_item, mode_of, nonempty, token_counts
 from tooltap.normalizers.dialects.codex.parser import CodexParser
-from tooltap.normalizers.dialects.codex.state import CodexState
 from tooltap.normalizers.wire.values import first_string, record, whole
 from tooltap.protocol.events import Message, SessionEvent, Usage
 

@@ -14,8 +14,8 @@ import msgspec
 from tooltap.normalizers.core.bounded import make_room
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.text_buffer import TextBuffer
+from tooltap.normalizers.dialects.codex.emitter import CodexState
 from tooltap.normalizers.dialects.codex.parser import CodexParser
-from tooltap.normalizers.dialects.codex.state import CodexState
 from tooltap.normalizers.tools.payload import blocks_text
 from tooltap.normalizers.wire.values import first_string, record
 from tooltap.protocol.events import Message
@@ -99,7 +99,7 @@ class CodexMcp(CodexParser):
         self.event_turn = first_string(params, "codex_event_id")
         permission_id, skip = request_id, None
         if "codex_elicitation" in params:
-            permission_id, skip = self.approvals.elicitation(params)
+            permission_id, skip = self.elicitation(params)
         else:
             self.permissions.ask(permission_id, type="elicitation", title=first_string(params, "message"))
         make_room(self.state.elicitations, self.context.limits.open_permissions)
@@ -133,7 +133,7 @@ class CodexMcp(CodexParser):
             return self.unparsed("unknown-type", value)
         result = record(value.get("result"))
         if self.direction == "in" or (self.direction is None and ("action" in result or "decision" in result)):
-            return self.approvals.answer(self.state.elicitations, value)
+            return self.answer_request(self.state.elicitations, value)
         info = record(result.get("serverInfo"))
         if info:
             self.state.agent_version = first_string(info, "version")

@@ -10,11 +10,11 @@ from typing import Any
 
 from tooltap.normalizers.core.bodies import Bodies
 from tooltap.normalizers.core.bounded import make_room
-from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.dialects.codex.emitter import CodexEmitter
 from tooltap.normalizers.tools.payload import strings
 from tooltap.normalizers.wire.values import first_string, records, whole
-from tooltap.protocol.events import Attachment, Message, Reasoning
+from tooltap.protocol.events import Attachment, Message
 
 __all__ = ["CodexMessages"]
 
@@ -35,16 +35,14 @@ _STRINGS = ("message", "text")
 """… or one text."""
 
 
-class CodexMessages:
-    events, items, raw_items = Lines(), Lines(), Lines()
-
-    def __init__(self, emitter: CodexEmitter) -> None:
-        self._emitter = emitter
+class CodexMessages(CodexEmitter):
+    events, completed_items = CodexEmitter.events, CodexEmitter.completed_items
+    raw_items = CodexEmitter.raw_items
 
     # -- what the agent says --------------------------------------------------------------------------------------
 
     @events("agent_message", "agent_reasoning", "agent_reasoning_raw_content")
-    @items("AgentMessage", "Plan", "Reasoning")
+    @completed_items("AgentMessage", "Plan", "Reasoning")
     @raw_items("reasoning")
     def _text(self, value: Line) -> Skip:
         role, form, keys = _FORMS[value["type"]]
@@ -61,30 +59,26 @@ class CodexMessages:
     def last_message(self, msg: Line) -> None:
         """The end of a turn repeats the last message; it counts only if no message of the turn was seen."""
         text = first_string(msg, "last_agent_message")
-        if text is not None and not any(said.role == "assistant" for said in self._emitter.thread.said):
+        if text is not None and not any(said.role == "assistant" for said in self.thread.said):
             self._say("assistant", [text], "event", {})
 
     def _say(self, role: str, blocks: list[str], form: str, item: Line) -> Skip:
-        emitter = self._emitter
         message_id = first_string(item, "id")
         if not any(blocks):
             return "empty"
-        new = [(index, text) for index, text in enumerate(blocks) if text and emitter.is_new(role, text, form)]
+        new = [(index, text) for index, text in enumerate(blocks) if text and self.is_new(role, text, form)]
         self._drop_deltas(role, message_id, new=bool(new))
         if not new:
             return "duplicate"
-        emitter.before_content()
+        self.before_content()
         for index, text in new:
             block = index if message_id is not None else None
-            if role == "reasoning":
-                emitter.emit(Reasoning, text=text, message_id=message_id, block=block)
-            else:
-                emitter.emit(Message, role=role, text=text, message_id=message_id, block=block)
+            self.emit_text(role, text, message_id=message_id, block=block)
         return None
 
     # -- prompts --------------------------------------------------------------------------------------------------
 
-    @items("UserMessage")
+    @completed_items("UserMessage")
     def _prompt_item(self, item: Line) -> Skip:
         return self._prompt("".join(_texts(item.get("content"))), item.get("content"), "item", item)
 
@@ -102,12 +96,12 @@ class CodexMessages:
         return self._prompt(text, item.get("content"), "raw", item)
 
     def _prompt(self, text: str, parts: Any, form: str, item: Line) -> Skip:
-        emitter, message_id = self._emitter, first_string(item, "id")
-        if not emitter.is_new("user", text, form):
+        message_id = first_string(item, "id")
+        if not self.is_new("user", text, form):
             return "duplicate"
-        emitter.before_content(prompt=True)
+        self.before_content(prompt=True)
         attachments = self._images(parts) or None
-        emitter.emit(Message, role="user", text=text, message_id=message_id, attachments=attachments)
+        self.emit(Message, role="user", text=text, message_id=message_id, attachments=attachments)
         return None
 
     def _images(self, parts: Any) -> list[Attachment]:
@@ -116,7 +110,7 @@ class CodexMessages:
             url = first_string(part, "image_url", "path")
             if url is None or part.get("type") not in (None, "image", "local_image"):
                 continue
-            bodies = Bodies(self._emitter)
+            bodies = Bodies(self)
             bodies.take(part)
             attachments += bodies.attachments or [Attachment(mime_type="image/*", uri=url)]
         return attachments
@@ -133,29 +127,28 @@ class CodexMessages:
     def _event_delta(self, msg: Line) -> Skip:
         """Derived from an item's delta, and then repeats it; older versions have only these."""
         role = _role_of(msg)
-        if any(key != role and other == role for key, other in self._emitter.thread.receiving.items()):
+        if any(key != role and other == role for key, other in self.thread.receiving.items()):
             return "partial"
         return self._receive(role, msg, role, None, None)
 
     def _receive(self, role: str, msg: Line, key: str, message_id: str | None, block: int | None) -> Skip:
-        emitter = self._emitter
-        thread = emitter.thread
+        thread = self.thread
         delta = first_string(msg, "delta")
-        if delta is not None and (emitter.event_turn is None or emitter.event_turn != thread.ended):
-            emitter.before_content()
+        if delta is not None and (self.event_turn is None or self.event_turn != thread.ended):
+            self.before_content()
             if key not in thread.receiving:
-                make_room(thread.receiving, emitter.context.limits.open_texts)
+                make_room(thread.receiving, self.context.limits.open_texts)
             thread.receiving[key] = role
-            emitter.texts.append(role, delta, message_id=message_id, block=block, key=key, preview=True)
+            self.texts.append(role, delta, message_id=message_id, block=block, key=key, preview=True)
         return "partial"
 
     def _drop_deltas(self, role: str, message_id: str | None, *, new: bool) -> None:
         """Forget the deltas of a text that has arrived whole: its item's; all where it is new and names no item."""
-        receiving = self._emitter.thread.receiving
+        receiving = self.thread.receiving
         for key in [key for key, other in receiving.items() if other == role]:
             of_item = message_id is not None and key.startswith(f"{message_id} ")
             if of_item or (new and (message_id is None or key == role)):
-                self._emitter.texts.drop(key)
+                self.texts.drop(key)
                 del receiving[key]
 
 

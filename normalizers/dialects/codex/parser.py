@@ -4,8 +4,8 @@ Codex reports most things two or three times: as a turn item (`item_started`, `i
 is derived from it (`agent_message`, `exec_command_end`), and as the model's raw response item. Which of them a stream
 has differs by version, by tool and even by result, so all are read: calls are merged by call id, texts by content.
 
-Turns, sessions, usage and notices are read here; calls, approvals and messages by helpers, which bring tables of the
-objects they read. A dialect derives from `CodexParser`, sets the scope of a line, and passes the object inside to
+Turns, sessions, usage and notices are read here; calls, approvals and messages by the classes this one derives from. A
+dialect derives from `CodexParser`, sets the scope of a line, and passes the object inside to
 `read_event` or `read_raw_item`.
 """
 
@@ -14,13 +14,10 @@ from __future__ import annotations
 import zlib
 from typing import Any
 
-from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import State
 from tooltap.normalizers.core.text_buffer import TextBuffer
 from tooltap.normalizers.dialects.codex.approvals import CodexApprovals
-from tooltap.normalizers.dialects.codex.calls import CodexCalls
 from tooltap.normalizers.dialects.codex.emitter import CodexEmitter
 from tooltap.normalizers.dialects.codex.items import CALL_ITEMS, as_event, mode_of, nonempty, token_counts
 from tooltap.normalizers.dialects.codex.messages import CodexMessages
@@ -50,7 +47,7 @@ _NOTICES = {
 """Event -> code and level of its notice. The text is what the event states, else the event's type."""
 
 
-class CodexParser(CodexEmitter, Parser):
+class CodexParser(CodexApprovals, CodexMessages, Parser):
     SKIPS = frozenset(
         {
             "partial",  # a delta; its full form follows
@@ -66,52 +63,7 @@ class CodexParser(CodexEmitter, Parser):
             "mcp-startup",
         }
     )
-    events = Lines(
-        skip={
-            "agent_reasoning_section_break": "partial",
-            "hook_started": "started",
-            # answers to a client's questions about tools, skills, history
-            "conversation_path": "query",
-            "get_history_entry_response": "query",
-            "list_custom_prompts_response": "query",
-            "list_skills_response": "query",
-            "mcp_list_tools_response": "query",
-            "realtime_conversation_list_voices_response": "query",
-            # nothing the agent did
-            "realtime_conversation_closed": "housekeeping",
-            "realtime_conversation_realtime": "housekeeping",
-            "realtime_conversation_sdp": "housekeeping",
-            "realtime_conversation_started": "housekeeping",
-            "skills_update_available": "housekeeping",
-        },
-        _calls=CodexCalls.events,
-        approvals=CodexApprovals.events,
-        messages=CodexMessages.events,
-    )
-    completed_items = Lines(
-        skip={"HookPrompt": "prompt-context", "Sleep": "housekeeping"}, messages=CodexMessages.items
-    )
-    """Completed turn items that are not calls."""
-    raw_items = Lines(
-        skip={
-            "compaction": "housekeeping",
-            "compaction_summary": "housekeeping",
-            "compaction_trigger": "housekeeping",
-            "context_compaction": "housekeeping",
-            "ghost_snapshot": "housekeeping",
-            "other": "housekeeping",
-            "additional_tools": "prompt-context",
-            "agent_message": "prompt-context",  # what another agent said, as the model gets it
-        },
-        _calls=CodexCalls.raw_items,
-        messages=CodexMessages.raw_items,
-    )
-
-    def __init__(self, context: Context, state: State | None = None) -> None:
-        super().__init__(context, state)
-        self._calls = CodexCalls(self)
-        self.approvals = CodexApprovals(self, self._calls)
-        self.messages = CodexMessages(self)
+    events, completed_items, raw_items = CodexEmitter.events, CodexEmitter.completed_items, CodexEmitter.raw_items
 
     # -- reading --------------------------------------------------------------------------------------------------
 
@@ -164,7 +116,7 @@ class CodexParser(CodexEmitter, Parser):
 
     @events("task_complete", "turn_complete")
     def _turn_complete(self, msg: Line) -> Skip:
-        self.messages.last_message(msg)
+        self.last_message(msg)
         if (error := record(msg.get("error"))) and self.thread.failed is None:  # rollouts since 0.169
             self._error(error)
         failed = self.thread.failed
@@ -266,12 +218,9 @@ class CodexParser(CodexEmitter, Parser):
     # -- notices --------------------------------------------------------------------------------------------------
 
     @events(*_NOTICES)
-    def _notice_event(self, msg: Line) -> None:
-        self._notice(msg, *_NOTICES[msg["type"]])
-
     @completed_items("EnteredReviewMode", "ExitedReviewMode")
-    def _review(self, item: Line) -> None:
-        self._notice(item, "review")
+    def _notice_event(self, msg: Line) -> None:
+        self._notice(msg, *_NOTICES.get(msg["type"], ("review", "info")))
 
     @events("error")
     def _error(self, msg: Line) -> None:
@@ -281,7 +230,7 @@ class CodexParser(CodexEmitter, Parser):
             self.thread.failed = reason if isinstance(reason, str) else "error"
         self._notice(msg, "provider-error", "error")
 
-    def _notice(self, msg: Line, code: str, level: str = "info") -> None:
+    def _notice(self, msg: Line, code: str, level: str) -> None:
         text = first_string(msg, "message", "summary", "user_facing_hint") or str(msg.get("type"))
         data = {key: value for key, value in msg.items() if key not in ("type", "message") and value is not None}
         self.notice(code, text, level, data or None)
@@ -326,15 +275,10 @@ class CodexParser(CodexEmitter, Parser):
             self.notice("subagent", text, data=data)
 
     @events("context_compacted")
-    def _compacted_event(self, msg: Line) -> Skip:
-        return self.compacted("event")
-
     @completed_items("ContextCompaction")
-    def _compacted_item(self, item: Line) -> Skip:
-        return self.compacted("item")
-
-    def compacted(self, form: str) -> Skip:
+    def compacted(self, value: Line) -> Skip:
         """Emit a compaction of the history, unless another form of it was read."""
+        form = {"context_compacted": "event", "ContextCompaction": "item"}.get(value["type"], "line")
         if not self.is_new("compaction", "", form):
             return "duplicate"
         self.notice("compaction", "context_compacted")

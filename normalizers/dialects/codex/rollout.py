@@ -11,9 +11,9 @@ A subagent's thread has a file of its own, which names the parent's thread and m
 from __future__ import annotations
 
 from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.dialects.codex.emitter import CodexState
 from tooltap.normalizers.dialects.codex.items import mode_of
 from tooltap.normalizers.dialects.codex.parser import CodexParser
-from tooltap.normalizers.dialects.codex.state import CodexState
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import first_string, record, whole
 from tooltap.protocol.events import SessionEvent
@@ -45,6 +45,7 @@ class CodexRollout(CodexParser):
             "world_state": "world-state",  # what the model gets to know of its surroundings
         }
     )
+    line("compacted")(CodexParser.compacted)
     state_type = CodexRolloutState
     state: CodexRolloutState
 
@@ -69,7 +70,7 @@ class CodexRollout(CodexParser):
         if "type" not in value and "id" in value and "timestamp" in value:
             return self._start_session(value)
         if value.get("type") == "message" and value.get("role") == "user":
-            return self.messages.raw_prompt(value)
+            return self.raw_prompt(value)
         return self.read_raw_item(value, value)
 
     @line("response_item")
@@ -86,10 +87,6 @@ class CodexRollout(CodexParser):
         if msg.get("type") == "thread_settings_applied":
             return self.change_settings(model=first_string(record(msg.get("thread_settings")), "model"))
         return self.read_event(msg, value)
-
-    @line("compacted")
-    def _compacted(self, value: Line) -> Skip:
-        return self.compacted("line")
 
     # -- the session ----------------------------------------------------------------------------------------------
 
