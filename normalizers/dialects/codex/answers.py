@@ -27,19 +27,16 @@ _HEADER = re.compile(
 
 _SANDBOX = "failed in sandbox "
 
-_WORDS = [
-    (re.compile(pattern, re.DOTALL), status)
-    for pattern, status in (
-        (r"(?:Wall time:? [\d.]+ seconds\n)?aborted by user", "cancelled"),
-        (r"(?:exec command|patch) rejected by user|user (?:rejected|cancelled) MCP tool call", "denied"),
-        (r"approval policy is Never; reject command|MCP tool call requires approval, but", "denied"),
-        (r'exec_command failed for .*: CreateProcess { message: "Rejected\(', "denied"),
-        (r"exec_command failed for|write_stdin failed|execution error: |apply_patch verification failed", "failed"),
-        (r"unsupported call: |failed to parse function arguments|unable to locate image at", "failed"),
-        (r"\w+ is unavailable in \w+ mode", "failed"),
-    )
-]
-"""The first words of texts that are not output -> status (Codex 0.46 to 0.169)."""
+_REFUSED = re.compile(
+    r"(?P<cancelled>(?:Wall time:? [\d.]+ seconds\n)?aborted by user)"
+    r"|(?P<denied>(?:exec command|patch) rejected by user|user (?:rejected|cancelled) MCP tool call"
+    r"|approval policy is Never; reject command|MCP tool call requires approval, but"
+    r'|exec_command failed for .*: CreateProcess { message: "Rejected\()'
+    r"|(?P<failed>exec_command failed for|write_stdin failed|execution error: |apply_patch verification failed"
+    r"|unsupported call: |failed to parse function arguments|unable to locate image at|\w+ is unavailable in \w+ mode)",
+    re.DOTALL,
+)
+"""The first words of texts that are not output; the group is the status (Codex 0.46 to 0.169)."""
 
 
 def read_answer(output: Any) -> Answer:
@@ -68,9 +65,8 @@ def _read_text(text: str) -> Answer:
         )
     if text.startswith(_SANDBOX):
         return _read_sandbox(text)
-    for pattern, status in _WORDS:
-        if pattern.match(text):
-            return Answer(None, status, text)
+    if refused := _REFUSED.match(text):
+        return Answer(None, str(refused.lastgroup), text)
     return Answer(text)
 
 

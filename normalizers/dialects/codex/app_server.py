@@ -1,19 +1,22 @@
 """The `codex-app-server` dialect: `codex app-server`, between Codex and a client such as an editor, protocol version 2.
 
-JSON-RPC without `jsonrpc`. The agent's notifications are the core's events in other words (`notifications.py`); its
-requests ask the client for approvals and answers. The threads that subagents run in share the connection: they belong
-to the session of the thread that spawned them, whose call is their parent.
+JSON-RPC without `jsonrpc`. The agent's notifications are mostly the core's events under other names, with keys in camel
+case; its requests ask the client for approvals and answers. The threads that subagents run in share the connection:
+they belong to the session of the thread that spawned them, whose call is their parent.
 """
 
 from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
 from tooltap.normalizers.core.bounded import make_room
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.dialects.codex.emitter import CodexState
-from tooltap.normalizers.dialects.codex.items import mode_of, nonempty, snake, snake_keys
-from tooltap.normalizers.dialects.codex.notifications import SKIPPED, core_event, skip_by_prefix
+from tooltap.normalizers.dialects.codex.items import core_item, mode_of, nonempty, snake, snake_keys
 from tooltap.normalizers.dialects.codex.parser import CodexParser
 from tooltap.normalizers.tools.payload import strings
 from tooltap.normalizers.wire.values import first_string, record
@@ -41,6 +44,31 @@ _ANSWER_KEYS = ("decision", "action", "answers", "permissions")
 
 _CLIENT_NOTICES = {"turn/interrupt": "interrupt", "thread/rollback": "rewound"}
 
+_RENAMED = {
+    "deprecationNotice": "deprecation_notice",
+    "guardianWarning": "guardian_warning",
+    "hook/completed": "hook_completed",
+    "hook/started": "hook_started",
+    "item/agentMessage/delta": "agent_message_content_delta",
+    "item/autoApprovalReview/completed": "guardian_assessment",
+    "item/plan/delta": "plan_delta",
+    "item/reasoning/summaryPartAdded": "agent_reasoning_section_break",
+    "item/reasoning/summaryTextDelta": "reasoning_content_delta",
+    "item/reasoning/textDelta": "reasoning_raw_content_delta",
+    "model/rerouted": "model_reroute",
+    "thread/compacted": "context_compacted",
+    "thread/name/updated": "thread_name_updated",
+    "turn/plan/updated": "plan_update",
+    "warning": "warning",
+}
+"""Method -> the core's event, whose keys are the same in snake case."""
+
+_CLIENTS = re.compile(
+    r"(account|command/exec|externalAgentConfig|fuzzyFileSearch|mcpServer/oauthLogin|model|process|project|remoteControl"
+    r"|windowsSandbox)/"
+)
+"""How the methods of notifications begin that are about the client's account, files and windows."""
+
 
 class Child(msgspec.Struct):
     """A thread that a subagent runs in."""
@@ -64,7 +92,19 @@ class CodexAppServer(CodexParser):
         "status",  # a thread is active or idle
         "rate-limits",  # how much of the limits is used; reaching one is reported
     }
-    line = Lines("method", skip=SKIPPED)
+    line = Lines(
+        "method",
+        skip={
+            "initialized": "handshake",
+            "item/autoApprovalReview/started": "started",
+            "item/fileChange/outputDelta": "partial",
+            "serverRequest/resolved": "resolved",  # a request to the client was answered
+            "thread/settings/updated": "housekeeping",
+            "turn/moderationMetadata": "housekeeping",
+            **dict.fromkeys(("app/list/updated", "fs/changed", "skills/changed"), "client"),
+            "windows/worldWritableWarning": "client",
+        },
+    )
     """Notifications that the core has no event for. The methods get the parameters."""
     state_type = CodexAppServerState
     state: CodexAppServerState
@@ -142,9 +182,9 @@ class CodexAppServer(CodexParser):
             return self.read_event(record(params.get("msg")), value)
         if self.line.knows(method):
             return self.line.read(self, {**params, "method": method})
-        event = core_event(method, params)
+        event = _core_event(method, params)
         if event is None:
-            return skip_by_prefix(method) or self.unparsed("unknown-type", value)
+            return _skip_by_prefix(method) or self.unparsed("unknown-type", value)
         skip = self.read_event(event, value)
         self._find_spawned(record(params.get("item")))
         return "rate-limits" if skip == "no-usage" and method == "account/rateLimits/updated" else skip
@@ -202,11 +242,9 @@ class CodexAppServer(CodexParser):
         }
         if self.thread.settings:
             return self.change_settings(**shown)
-        self.state.cwd = shown["cwd"] or self.state.cwd
         self.thread.settings = {key: value for key, value in shown.items() if value is not None}
-        state = "resumed" if thread.get("turns") else "started"
         version, title = first_string(thread, "cliVersion"), first_string(thread, "name")
-        self.emit(SessionEvent, state=state, title=title, agent_version=version, **shown)
+        self.begin_thread(resumed=bool(thread.get("turns")), title=title, agent_version=version, **shown)
         return None
 
     # -- requests and answers -------------------------------------------------------------------------------------
@@ -241,3 +279,77 @@ class CodexAppServer(CodexParser):
             self.notice("provider-error", error, "error")
             return None
         return "handshake" if "userAgent" in result else self._show_thread(record(result.get("thread")), result)
+
+
+# -- the notifications as the core's events ----------------------------------------------------------------------
+
+
+def _skip_by_prefix(method: str) -> str | None:
+    """The reason to skip a notification that is not an event, by the beginning of its method; None if it is unknown."""
+    return "client" if _CLIENTS.match(method) else "housekeeping" if method.startswith("thread/") else None
+
+
+def _core_event(method: str, params: Line) -> Line | None:
+    """The event that a notification stands for; None where the core has none."""
+    if method in ("item/started", "item/completed"):
+        return {"type": method.replace("/", "_"), "item": core_item(record(params.get("item")))}
+    if method in _RENAMED:
+        return {**snake_keys(params), "type": _RENAMED[method]}
+    return _TRANSLATED[method](params) if method in _TRANSLATED else None
+
+
+def _turn_completed(params: Line) -> Line:
+    turn = snake_keys(record(params.get("turn")))
+    event = {"turn_id": turn.get("id"), **nonempty(turn, "duration_ms", "error")}
+    if turn.get("status") == "interrupted":
+        return {**event, "type": "turn_aborted", "reason": "interrupted"}
+    if turn.get("status") == "failed":
+        event.setdefault("error", {"message": "failed"})
+    return {**event, "type": "task_complete"}
+
+
+def _error(params: Line) -> Line:
+    kind = "stream_error" if params.get("willRetry") else "error"
+    event = {**snake_keys(record(params.get("error"))), "type": kind}
+    info = event.get("codex_error_info")
+    return {**event, "codex_error_info": snake(info)} if isinstance(info, str) else event
+
+
+def _token_usage(params: Line) -> Line:
+    usage = snake_keys(record(params.get("tokenUsage")))
+    info = {
+        "total_token_usage": usage.get("total"),
+        "last_token_usage": usage.get("last"),
+        "model_context_window": usage.get("model_context_window"),
+    }
+    return {"type": "token_count", "info": info}
+
+
+_TRANSLATED: dict[str, Callable[[Line], Any]] = {
+    "account/rateLimits/updated": lambda params: {
+        "type": "token_count",
+        "rate_limits": snake_keys(params.get("rateLimits")),
+    },
+    "error": _error,
+    "item/commandExecution/terminalInteraction": lambda params: {
+        **snake_keys(params),
+        "type": "terminal_interaction",
+        "call_id": params.get("itemId"),
+    },
+    "item/fileChange/patchUpdated": lambda params: {
+        "type": "patch_apply_updated",
+        "call_id": params.get("itemId"),
+        "changes": params.get("changes"),
+    },
+    "mcpServer/startupStatus/updated": lambda params: {
+        "type": "mcp_startup_update",
+        "server": params.get("name"),
+        "status": {"state": params.get("status"), "error": params.get("error")},
+    },
+    "rawResponseItem/completed": lambda params: {"type": "raw_response_item", "item": params.get("item")},
+    "thread/tokenUsage/updated": _token_usage,
+    "turn/completed": _turn_completed,
+    "turn/diff/updated": lambda params: {"type": "turn_diff", "unified_diff": params.get("diff")},
+    "turn/started": lambda params: {"type": "task_started", "turn_id": record(params.get("turn")).get("id")},
+}
+"""Method -> what makes the core's event of the parameters, where more than names differ."""

@@ -115,9 +115,8 @@ class CodexCalls(CodexEmitter):
     def _end_command(self, msg: Line) -> Skip:
         self._show_command(msg)
         value = {key: msg[key] for key in ("stdout", "stderr", "exit_code") if msg.get(key) is not None}
-        merged = msg.get("aggregated_output")
-        if "stdout" not in value and merged is not None:
-            value["stdout"] = merged
+        if msg.get("aggregated_output") is not None:
+            value.setdefault("stdout", msg["aggregated_output"])
         for key in ("aggregated_output", "formatted_output"):  # the model gets `formatted_output`
             if msg.get(key) not in (None, value.get("stdout")):
                 value[key] = msg[key]

@@ -150,23 +150,14 @@ class CodexEmitter(Emitter):
         if self.turn is None and self.event_turn is not None and self.event_turn != self.thread.ended:
             self.start_turn(self.event_turn, synthetic=True)
 
-    def end_codex_turn(
-        self,
-        outcome: str,
-        *,
-        turn_id: str | None = None,
-        reason: str | None = None,
-        duration_ms: int | None = None,
-        synthetic: bool = False,
-    ) -> Skip:
-        """End the turn, unless it has ended before."""
+    def end_codex_turn(self, outcome: str, *, turn_id: str | None = None, **fields: Any) -> Skip:
+        """End the turn, unless it has ended before. `fields`: those of `end_turn`."""
         thread = self.thread
         turn_id = turn_id or self.event_turn or self.turn
         if turn_id is None or turn_id == thread.ended:
             return "turn-over"
-        self.end_turn(outcome, turn_id=turn_id, reason=reason, duration_ms=duration_ms, synthetic=synthetic)
-        thread.ended, thread.failed, thread.plan_call = turn_id, None, None
-        thread.receiving = {}
+        self.end_turn(outcome, turn_id=turn_id, **fields)
+        thread.ended, thread.failed, thread.plan_call, thread.receiving = turn_id, None, None, {}
         return None
 
     def before_turn_end(self) -> None:
@@ -205,8 +196,8 @@ class CodexEmitter(Emitter):
             if not begins_again or calls.repeats(call_id, raw_name, arguments, name=name):
                 return "duplicate-call"
         self.before_content()
-        if not by_model:
-            self.parent = self._running_script() or self.parent
+        if not by_model and (script := self.thread.script) is not None and calls.get(script) is not None:
+            self.parent = script  # code mode: the running script makes the calls which the model does not make
         calls.open(call_id, raw_name, arguments, raw=raw, name=name, source=begins)
         return None
 
@@ -235,10 +226,10 @@ class CodexEmitter(Emitter):
         """Answer the pending requests about a call that runs, or ended with this status; returns whether any were.
 
         A client that only listens to the agent does not see the answer itself."""
-        pending = self.state.permissions.pending
-        asked = [permission_id for permission_id, one in pending.items() if one.call_id == call_id]
         if status == "cancelled":  # nobody answered; the end of the turn emits that
             return False
+        pending = self.state.permissions.pending
+        asked = [permission_id for permission_id, one in pending.items() if one.call_id == call_id]
         outcome = "answered" if answers is not None else "denied" if status == "denied" else "allowed"
         for permission_id in asked:
             self.permissions.answer(permission_id, outcome, answers=answers, synthetic=True)
@@ -246,11 +237,6 @@ class CodexEmitter(Emitter):
 
     def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
         return self.running.take(call.id)
-
-    def _running_script(self) -> str | None:
-        """The script (code mode) that makes the calls which the model does not make."""
-        script = self.thread.script
-        return script if script is not None and self.calls.get(script) is not None else None
 
     # -- texts ----------------------------------------------------------------------------------------------------
 
@@ -262,9 +248,8 @@ class CodexEmitter(Emitter):
         digest = zlib.crc32(text.encode())
         said = self.thread.said
         waiting = [one for one in said if one.role == role and form not in one.forms]
-        repeated = next((one for one in waiting if one.digest == digest), None)
-        if repeated is None and form == "raw" and waiting:
-            repeated = waiting[0]
+        oldest = waiting[0] if form == "raw" and waiting else None
+        repeated = next((one for one in waiting if one.digest == digest), oldest)
         if repeated is not None:
             repeated.forms.append(form)
             return False

@@ -16,7 +16,7 @@ from tooltap.normalizers.dialects.codex.emitter import CodexState
 from tooltap.normalizers.dialects.codex.items import call_id_of, core_item, mode_of, nonempty, token_counts
 from tooltap.normalizers.dialects.codex.parser import CodexParser
 from tooltap.normalizers.wire.values import first_string, record, whole
-from tooltap.protocol.events import Message, SessionEvent, Usage
+from tooltap.protocol.events import Message, Usage
 
 __all__ = ["CodexExec"]
 
@@ -51,10 +51,9 @@ class CodexExec(CodexParser):
     def _preface(self, value: Line) -> Skip:
         """Before the first event (to 0.41): the settings as they are shown to a person, then the prompt."""
         if "workdir" in value and "provider" in value:
-            self.state.cwd = first_string(value, "workdir") or self.state.cwd
             mode = mode_of({"approval_policy": value.get("approval"), "sandbox_policy": value.get("sandbox")})
-            model = first_string(value, "model")
-            self.emit(SessionEvent, state="started", cwd=self.state.cwd, model=model, mode=mode)
+            cwd = first_string(value, "workdir") or self.state.cwd
+            self.begin_thread(cwd, model=first_string(value, "model"), mode=mode)
         elif set(value) == {"prompt"}:
             self.emit(Message, role="user", text=first_string(value, "prompt") or "")
         else:
@@ -70,16 +69,9 @@ class CodexExec(CodexParser):
         resumed = session is not None and session == self.state.session
         if session is not None:
             self.set_session(session)
-        cwd = first_string(value, "cwd")
-        self.state.cwd = cwd or self.state.cwd
-        self.emit(
-            SessionEvent,
-            state="resumed" if resumed else "started",
-            cwd=cwd,
-            model=first_string(value, "model"),
-            mode=first_string(value, "sandbox_mode"),
-            agent_version=first_string(value, "cli_version"),
-        )
+        cwd, version = first_string(value, "cwd"), first_string(value, "cli_version")
+        model, mode = first_string(value, "model"), first_string(value, "sandbox_mode")
+        self.begin_thread(cwd, resumed=resumed, model=model, mode=mode, agent_version=version)
 
     @line("turn.started")
     def _turn_begins(self, value: Line) -> None:
@@ -117,10 +109,7 @@ class CodexExec(CodexParser):
         self.notice("rate-limit", "turn.rate_limited", "warning", nonempty(value, "retry_after_ms"))
 
     @line("error")
-    def _error_line(self, value: Line) -> Skip:
-        return self._report(value, "line")
-
-    def _report(self, error: Line, form: str) -> Skip:
+    def _report(self, error: Line, form: str = "line") -> Skip:
         """Emit an error: it has a line of its own, and the turn that fails because of it repeats it."""
         text = first_string(error, "message") or "error"
         if not self.is_new("error", text, form):

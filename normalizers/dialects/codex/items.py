@@ -34,10 +34,8 @@ __all__ = [
 OWN = "<item>"
 """The key under which a translated object holds the provider's own."""
 
-NAMES = 1_024
-"""How many names are cached, …"""
 LONGEST_NAME = 64
-"""… and how long they may be. Codex's have 40 characters at most, and come with every line."""
+"""How long a name that is cached may be. Codex's have 40 characters at most, and come with every line."""
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -77,14 +75,12 @@ _PART_TYPES = {"image": "image", "localImage": "local_image", "local_image": "lo
 def snake(word: str) -> str:
     if word.islower():
         return word
-    return _snake_name(word) if len(word) <= LONGEST_NAME else _snake(word)
+    return _snake(word) if len(word) <= LONGEST_NAME else _snake.__wrapped__(word)
 
 
+@lru_cache(1_024)
 def _snake(word: str) -> str:
     return _HUMP.sub("_", word).lower()
-
-
-_snake_name = lru_cache(NAMES)(_snake)
 
 
 def snake_keys(value: Any) -> Any:

@@ -33,6 +33,7 @@ _FORMS = {
 """Type -> role, form, and the keys that hold lists of texts and of parts with texts, …"""
 _STRINGS = ("message", "text")
 """… or one text."""
+_EVENT_DELTAS = ("agent_message_delta", "agent_reasoning_delta", "agent_reasoning_raw_content_delta")
 
 
 class CodexMessages(CodexEmitter):
@@ -72,8 +73,7 @@ class CodexMessages(CodexEmitter):
             return "duplicate"
         self.before_content()
         for index, text in new:
-            block = index if message_id is not None else None
-            self.emit_text(role, text, message_id=message_id, block=block)
+            self.emit_text(role, text, message_id=message_id, block=index if message_id is not None else None)
         return None
 
     # -- prompts --------------------------------------------------------------------------------------------------
@@ -96,12 +96,11 @@ class CodexMessages(CodexEmitter):
         return self._prompt(text, item.get("content"), "raw", item)
 
     def _prompt(self, text: str, parts: Any, form: str, item: Line) -> Skip:
-        message_id = first_string(item, "id")
         if not self.is_new("user", text, form):
             return "duplicate"
         self.before_content(prompt=True)
         attachments = self._images(parts) or None
-        self.emit(Message, role="user", text=text, message_id=message_id, attachments=attachments)
+        self.emit(Message, role="user", text=text, message_id=first_string(item, "id"), attachments=attachments)
         return None
 
     def _images(self, parts: Any) -> list[Attachment]:
@@ -118,28 +117,24 @@ class CodexMessages(CodexEmitter):
     # -- deltas ---------------------------------------------------------------------------------------------------
 
     @events("agent_message_content_delta", "plan_delta", "reasoning_content_delta", "reasoning_raw_content_delta")
-    def _item_delta(self, msg: Line) -> Skip:
-        item_id = first_string(msg, "item_id")
-        index = whole(msg.get("content_index" if "content_index" in msg else "summary_index")) or 0
-        return self._receive(_role_of(msg), msg, f"{item_id} {msg['type']} {index}", item_id, index)
-
-    @events("agent_message_delta", "agent_reasoning_delta", "agent_reasoning_raw_content_delta")
-    def _event_delta(self, msg: Line) -> Skip:
-        """Derived from an item's delta, and then repeats it; older versions have only these."""
-        role = _role_of(msg)
-        if any(key != role and other == role for key, other in self.thread.receiving.items()):
+    @events(*_EVENT_DELTAS)
+    def _delta(self, msg: Line) -> Skip:
+        """A delta of an item; or of an event, which repeats the item's. Older versions have only those of events."""
+        thread, delta = self.thread, first_string(msg, "delta")
+        role = key = "reasoning" if "reasoning" in msg["type"] else "assistant"
+        item_id, index = None, None
+        if msg["type"] not in _EVENT_DELTAS:
+            item_id = first_string(msg, "item_id")
+            index = whole(msg.get("content_index" if "content_index" in msg else "summary_index")) or 0
+            key = f"{item_id} {msg['type']} {index}"
+        elif any(other != role and receiving == role for other, receiving in thread.receiving.items()):
             return "partial"
-        return self._receive(role, msg, role, None, None)
-
-    def _receive(self, role: str, msg: Line, key: str, message_id: str | None, block: int | None) -> Skip:
-        thread = self.thread
-        delta = first_string(msg, "delta")
         if delta is not None and (self.event_turn is None or self.event_turn != thread.ended):
             self.before_content()
             if key not in thread.receiving:
                 make_room(thread.receiving, self.context.limits.open_texts)
             thread.receiving[key] = role
-            self.texts.append(role, delta, message_id=message_id, block=block, key=key, preview=True)
+            self.texts.append(role, delta, message_id=item_id, block=index, key=key, preview=True)
         return "partial"
 
     def _drop_deltas(self, role: str, message_id: str | None, *, new: bool) -> None:
@@ -150,10 +145,6 @@ class CodexMessages(CodexEmitter):
             if of_item or (new and (message_id is None or key == role)):
                 self.texts.drop(key)
                 del receiving[key]
-
-
-def _role_of(msg: Line) -> str:
-    return "reasoning" if "reasoning" in msg["type"] else "assistant"
 
 
 def _texts(content: Any) -> list[str]:

@@ -144,18 +144,19 @@ class CodexParser(CodexApprovals, CodexMessages, Parser):
 
     @events("session_configured")
     def _session_configured(self, msg: Line) -> None:
-        state = self.state
-        cwd = first_string(msg, "cwd")
-        state.cwd = cwd or state.cwd
-        self.emit(
-            SessionEvent,
-            state="resumed" if msg.get("initial_messages") else "started",
-            cwd=cwd,
+        self.begin_thread(
+            first_string(msg, "cwd"),
+            resumed=bool(msg.get("initial_messages")),
             model=first_string(msg, "model"),
             mode=mode_of(msg),
             title=first_string(msg, "thread_name"),
-            agent_version=state.agent_version,
+            agent_version=self.state.agent_version,
         )
+
+    def begin_thread(self, cwd: str | None, *, resumed: bool = False, **fields: str | None) -> None:
+        """Emit that a thread was started or resumed, and remember its working directory."""
+        self.state.cwd = cwd or self.state.cwd
+        self.emit(SessionEvent, state="resumed" if resumed else "started", cwd=cwd, **fields)
 
     def change_settings(self, **settings: str | None) -> Skip:
         """Emit those settings of the session that are new."""

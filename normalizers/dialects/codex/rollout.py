@@ -16,7 +16,6 @@ from tooltap.normalizers.dialects.codex.items import mode_of
 from tooltap.normalizers.dialects.codex.parser import CodexParser
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import first_string, record, whole
-from tooltap.protocol.events import SessionEvent
 
 __all__ = ["CodexRollout"]
 
@@ -109,11 +108,10 @@ class CodexRollout(CodexParser):
         if session is not None:
             self.set_session(session)
         self.agent = state.subagent or self.agent
-        state.cwd = cwd or state.cwd
         state.agent_version = first_string(meta, "cli_version")
         if cwd is not None:
             self.thread.settings["cwd"] = cwd
-        self.emit(SessionEvent, state="resumed" if resumed else "started", cwd=cwd, agent_version=state.agent_version)
+        self.begin_thread(cwd, resumed=resumed, agent_version=state.agent_version)
         return None
 
     @line("turn_context")
