@@ -13,7 +13,7 @@ from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.calls import DUPLICATE_RESULT
 from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
 from tooltap.normalizers.dialects.codex.emitter import CodexState
-from tooltap.normalizers.dialects.codex.items import call_id_of, core_item, mode_of, nonempty, token_counts
+from tooltap.normalizers.dialects.codex.items import call_id_of, core_item, counts_of, mode_of, nonempty
 from tooltap.normalizers.dialects.codex.parser import CodexParser
 from tooltap.normalizers.wire.values import first_string, record, whole
 from tooltap.protocol.events import Message, Usage
@@ -100,7 +100,7 @@ class CodexExec(CodexParser):
             self._report(record(value.get("error")), "turn")
         self.before_content()
         usage = record(value.get("usage"))
-        before = ((Usage, {"scope": "turn", **token_counts(usage)}),) if usage else ()
+        before = ((Usage, {"scope": "turn", **counts_of(usage)}),) if usage else ()
         duration = whole(value.get("latency_ms"))
         self.end_turn("failed" if failed else "completed", turn_id=self.turn, duration_ms=duration, before=before)
 

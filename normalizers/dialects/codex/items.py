@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from tooltap.normalizers.core.lines import Line
+from tooltap.normalizers.core.tokens import token_counts
 from tooltap.normalizers.wire.values import first_string, record, string, whole
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "as_event",
     "call_id_of",
     "core_item",
+    "counts_of",
     "duration_of",
     "mode_of",
     "nonempty",
@@ -28,7 +30,6 @@ __all__ = [
     "raw_name_of",
     "snake",
     "snake_keys",
-    "token_counts",
 ]
 
 OWN = "<item>"
@@ -65,6 +66,8 @@ CALL_ITEMS = {
     "WebSearch": "web_search",
 }
 """Type of a turn item that is a call -> the older events, without `_begin` or `_end`."""
+
+_COUNTS = ("input", "output", "cached_input", "cache_write_input", "reasoning_output")
 
 _PART_TYPES = {"image": "image", "localImage": "local_image", "local_image": "local_image"}
 
@@ -167,11 +170,5 @@ def mode_of(msg: Line) -> str | None:
     return "/".join(word for word in words if isinstance(word, str)) or None
 
 
-def token_counts(usage: Line) -> dict[str, int | None]:
-    return {
-        "input_tokens": whole(usage.get("input_tokens")),
-        "output_tokens": whole(usage.get("output_tokens")),
-        "cache_read_tokens": whole(usage.get("cached_input_tokens")),
-        "cache_write_tokens": whole(usage.get("cache_write_input_tokens")),
-        "reasoning_tokens": whole(usage.get("reasoning_output_tokens")),
-    }
+def counts_of(usage: Line) -> dict[str, int | None]:
+    return token_counts(*(usage.get(f"{name}_tokens") for name in _COUNTS))

@@ -19,7 +19,7 @@ from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.text_buffer import TextBuffer
 from tooltap.normalizers.dialects.codex.approvals import CodexApprovals
 from tooltap.normalizers.dialects.codex.emitter import CodexEmitter
-from tooltap.normalizers.dialects.codex.items import CALL_ITEMS, as_event, mode_of, nonempty, token_counts
+from tooltap.normalizers.dialects.codex.items import CALL_ITEMS, as_event, counts_of, mode_of, nonempty
 from tooltap.normalizers.dialects.codex.messages import CodexMessages
 from tooltap.normalizers.wire.values import first_string, record, records, whole
 from tooltap.protocol.events import SessionEvent, Usage
@@ -194,7 +194,7 @@ class CodexParser(CodexApprovals, CodexMessages, Parser):
         if not info:
             return None if limit_reached else "no-usage"
         figures = {
-            **token_counts(record(info.get("total_token_usage"))),
+            **counts_of(record(info.get("total_token_usage"))),
             # Codex's own measure of what the context holds: all tokens of the last request.
             "context_used": whole(record(info.get("last_token_usage")).get("total_tokens")),
             "context_size": whole(info.get("model_context_window")),

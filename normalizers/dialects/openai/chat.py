@@ -18,7 +18,6 @@ from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.parser import Parser, best
 from tooltap.normalizers.core.state import State
 from tooltap.normalizers.dialects.openai.messages import (
-    Msg,
     PendingCall,
     ToolUse,
     arguments_of,
@@ -104,7 +103,7 @@ class OpenAIChat(Parser):
 
     # -- requests -------------------------------------------------------------------------------------------------
 
-    def _request(self, messages: list[Msg]) -> Skip:
+    def _request(self, messages: list[Line]) -> Skip:
         """Read the whole conversation so far. Where it shares nothing with the last request, it is a new one, and the
         messages before its last prompt are history."""
         messages = [one for one in messages if one.get("role") not in ("system", "developer")]
@@ -126,14 +125,13 @@ class OpenAIChat(Parser):
         self.replay = False
         return best(outcomes)
 
-    def _message(self, message: Msg, *, begins_turn: bool = True) -> Skip:
+    def _message(self, message: Line, *, begins_turn: bool = True) -> Skip:
         """Read a message of a conversation. `begins_turn`: whether it does if it is a prompt."""
         role = message.get("role")
         if role in ("tool", "function"):
             return self._result(message)
         if role == "user":
-            self._prompt(message, begins_turn)
-            return None
+            return self._prompt(message, begins_turn)
         if role != "assistant" or digest_of(message) in self.state.said:
             return "history"
         uses = uses_of(message)
@@ -148,7 +146,7 @@ class OpenAIChat(Parser):
             self.end_turn("completed")
         return None
 
-    def _prompt(self, message: Msg, begins_turn: bool) -> None:
+    def _prompt(self, message: Line, begins_turn: bool) -> Skip:
         bodies = Bodies(self)
         bodies.take(message.get("content"))
         if begins_turn and not self.replay:
@@ -156,8 +154,9 @@ class OpenAIChat(Parser):
                 self.end_turn("cancelled", synthetic=True)
             self.start_turn()
         self.emit(Message, role="user", text=text_of(message), attachments=bodies.attachments)
+        return None
 
-    def _result(self, message: Msg) -> Skip:
+    def _result(self, message: Line) -> Skip:
         """Read the client's result. Old servers give calls no id, so a result without one is the newest call's."""
         raw = Bodies(self).take(message)
         if not self.replay:
@@ -183,7 +182,7 @@ class OpenAIChat(Parser):
 
     # -- completions ----------------------------------------------------------------------------------------------
 
-    def _completion(self, value: Msg) -> Skip:
+    def _completion(self, value: Line) -> Skip:
         """Read a whole completion, or a chunk of one."""
         state = self.state
         completion_id = string(value.get("id")) or ""
@@ -213,7 +212,7 @@ class OpenAIChat(Parser):
                 is_news = True
         return None if is_news else "empty"
 
-    def _choice(self, choice: Msg, completion: Completion) -> bool:
+    def _choice(self, choice: Line, completion: Completion) -> bool:
         """Read a choice; returns whether it brings anything new."""
         is_news = False
         message, delta = choice.get("message"), choice.get("delta")
@@ -231,7 +230,7 @@ class OpenAIChat(Parser):
             self.state.answered = is_news = True
         return is_news or completion.calls > 0
 
-    def _delta(self, delta: Msg, completion: Completion, key: str) -> bool:
+    def _delta(self, delta: Line, completion: Completion, key: str) -> bool:
         texts = texts_of(delta)
         for role, text in texts:
             self.texts.append(role, text, message_id=completion.id or None, key=key)
@@ -242,7 +241,7 @@ class OpenAIChat(Parser):
             collect(completion.pending, entry, self.context.limits.call_bytes // 4)
         return bool(texts or entries)
 
-    def _emit_texts(self, message: Msg, completion_id: str | None) -> bool:
+    def _emit_texts(self, message: Line, completion_id: str | None) -> bool:
         texts = texts_of(message)
         for role, text in texts:
             self.emit_text(role, text, message_id=completion_id or None)

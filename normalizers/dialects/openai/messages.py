@@ -5,15 +5,16 @@ Streamed calls arrive in deltas, which `collect` puts together."""
 from __future__ import annotations
 
 import zlib
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import msgspec
 
+from tooltap.normalizers.core.lines import Line
+from tooltap.normalizers.core.tokens import token_counts
 from tooltap.normalizers.tools.payload import nonblank, strings
 from tooltap.normalizers.wire.values import first_string, number, record, records, whole
 
 __all__ = [
-    "Msg",
     "PendingCall",
     "ToolUse",
     "arguments_of",
@@ -26,8 +27,6 @@ __all__ = [
     "uses_of",
 ]
 
-Msg: TypeAlias = dict[str, Any]
-
 MANY_CALLS = 128
 """Calls of one answer."""
 
@@ -39,7 +38,7 @@ class ToolUse(NamedTuple):
     id: str | None
     name: str | None
     arguments: Any
-    raw: Msg
+    raw: Line
 
 
 class PendingCall(msgspec.Struct, omit_defaults=True):
@@ -56,7 +55,7 @@ class PendingCall(msgspec.Struct, omit_defaults=True):
         return ToolUse(self.id, self.name, self.arguments, {key: one for key, one in raw.items() if one is not None})
 
 
-def text_of(message: Msg) -> str:
+def text_of(message: Line) -> str:
     """The text of a message. Mistral sends parts; a refusal replaces the content."""
     content = message.get("content")
     if isinstance(content, str) and content:
@@ -65,13 +64,13 @@ def text_of(message: Msg) -> str:
     return "".join(texts) or first_string(message, "refusal") or ""
 
 
-def texts_of(message: Msg) -> list[tuple[str, str]]:
+def texts_of(message: Line) -> list[tuple[str, str]]:
     """(role, text) of the reasoning and of the text, where the message has them."""
     texts = (("reasoning", _reasoning_of(message)), ("assistant", text_of(message)))
     return [(role, text) for role, text in texts if text]
 
 
-def _reasoning_of(message: Msg) -> str:
+def _reasoning_of(message: Line) -> str:
     """The reasoning, which servers put in one of several places, or in two at once."""
     if stated := first_string(message, "reasoning_content", "reasoning"):
         return stated
@@ -79,11 +78,11 @@ def _reasoning_of(message: Msg) -> str:
     return "".join(_texts(records(message.get("reasoning_details"))) or _texts(thinking))
 
 
-def _texts(parts: list[Msg]) -> list[str]:
+def _texts(parts: list[Line]) -> list[str]:
     return [part["text"] for part in parts if isinstance(part.get("text"), str)]
 
 
-def uses_of(message: Msg) -> list[ToolUse]:
+def uses_of(message: Line) -> list[ToolUse]:
     """The calls of a whole message, and the `function_call` of the API before it had `tool_calls`."""
     entries, legacy = records(message.get("tool_calls")), record(message.get("function_call"))
     if not entries and nonblank(legacy.get("name")):
@@ -91,7 +90,7 @@ def uses_of(message: Msg) -> list[ToolUse]:
     return [_use(entry) for entry in entries]
 
 
-def _use(entry: Msg) -> ToolUse:
+def _use(entry: Line) -> ToolUse:
     """A function, or a custom tool, which is called with text."""
     called, custom = record(entry.get("function")), record(entry.get("custom"))
     arguments = called.get("arguments")
@@ -112,19 +111,19 @@ def arguments_of(stated: Any) -> Any:
         return stated
 
 
-def result_ids(message: Msg) -> list[str]:
+def result_ids(message: Line) -> list[str]:
     """The calls that a tool's message answers; SWE-agent names them in a list."""
     call_id = message.get("tool_call_id")
     return [call_id] if nonblank(call_id) else strings(message.get("tool_call_ids"))
 
 
-def digest_of(message: Msg) -> int:
+def digest_of(message: Line) -> int:
     """A CRC that stays the same when a message is sent again: servers and clients add and drop everything else."""
     names = [(use.id, use.name) for use in uses_of(message)]
     return zlib.crc32(msgspec.json.encode([message.get("role"), text_of(message), names, result_ids(message)]))
 
 
-def usage_of(usage: Msg) -> Msg | None:
+def usage_of(usage: Line) -> Line | None:
     """The fields of a usage event. The prompt includes cached tokens; the total tells whether reasoning is separate."""
     prompt, output, total = (whole(usage.get(key)) for key in ("prompt_tokens", "completion_tokens", "total_tokens"))
     if prompt is None and output is None:
@@ -134,17 +133,12 @@ def usage_of(usage: Msg) -> Msg | None:
     if None not in (prompt, output, reasoning, total) and prompt + output + reasoning == total:  # type: ignore[operator]
         output = (output or 0) + (reasoning or 0)
     cached = (inputs.get("cached_tokens"), usage.get("prompt_cache_hit_tokens"), usage.get("cached_tokens"))
-    return {
-        "input_tokens": prompt,
-        "output_tokens": output,
-        "cache_read_tokens": next((count for count in map(whole, cached) if count is not None), None),
-        "cache_write_tokens": whole(inputs.get("cache_write_tokens")),
-        "reasoning_tokens": reasoning,
-        "cost_usd": number(usage.get("cost")),
-    }
+    read = next((count for count in map(whole, cached) if count is not None), None)
+    counts = token_counts(prompt, output, read, inputs.get("cache_write_tokens"), reasoning)
+    return {**counts, "cost_usd": number(usage.get("cost"))}
 
 
-def collect(pending: list[PendingCall], entry: Msg, limit: int) -> None:
+def collect(pending: list[PendingCall], entry: Line, limit: int) -> None:
     """Add a delta to the call it continues: the one of its id, else of its index, else the last.
 
     A new id begins a call, even at an index that is taken; so does a name where no call can be continued. Arguments
@@ -153,13 +147,11 @@ def collect(pending: list[PendingCall], entry: Msg, limit: int) -> None:
     function = record(entry.get("function"))
     call_id, name, index = first_string(entry, "id"), first_string(function, "name"), entry.get("index")
     index = index if isinstance(index, int) else None
-    call = _continued(pending, call_id, index, name)
-    if call is None:
+    if (call := _continued(pending, call_id, index, name)) is None:
         call = PendingCall(index=index)
         pending.append(call)
         del pending[:-MANY_CALLS]
-    call.id = call.id or call_id
-    call.name = call.name or name
+    call.id, call.name = call.id or call_id, call.name or name
     arguments = function.get("arguments")
     if arguments is not None and not isinstance(arguments, str):
         arguments = msgspec.json.encode(arguments).decode()
@@ -170,12 +162,10 @@ def collect(pending: list[PendingCall], entry: Msg, limit: int) -> None:
 def _continued(
     pending: list[PendingCall], call_id: str | None, index: int | None, name: str | None
 ) -> PendingCall | None:
-    for call in pending if call_id is not None else ():
-        if call.id == call_id:
-            return call
+    if call_id is not None and (known := next((call for call in pending if call.id == call_id), None)) is not None:
+        return known
     at_index = next((call for call in reversed(pending) if index is not None and call.index == index), None)
     if at_index is not None:
         return at_index if call_id is None or at_index.id is None else None
-    if call_id is not None or not pending or (name is not None and pending[-1].name is not None):
-        return None
-    return pending[-1]
+    can_continue = call_id is None and pending and (name is None or pending[-1].name is None)
+    return pending[-1] if can_continue else None

@@ -21,6 +21,7 @@ from tooltap.normalizers.core.bounded import keep_newest
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import State
+from tooltap.normalizers.core.tokens import token_counts
 from tooltap.normalizers.dialects.openai.responses_items import (
     ItemCall,
     PromptsState,
@@ -308,12 +309,10 @@ class OpenAIResponses(Parser):
             return
         bodies = Bodies(self)
         item = bodies.take(with_image(item))
-        if known is None:
-            status = "running" if is_whole else "pending"
-            self.calls.open(call.id, call.raw_name, value, raw=item, name=call.name, status=status)
-        elif is_whole:
-            changed = None if known.status == "awaiting-permission" else "running"
-            self.calls.update(known, value, raw=item, name=call.name, status=changed)
+        if known is None or is_whole:
+            waits = known is not None and known.status == "awaiting-permission"
+            status = None if waits else "running" if is_whole else "pending"
+            self.calls.show(call.id, call.raw_name, value, raw=item, name=call.name, status=status)
         if not is_whole:
             return
         is_request = item.get("type") == "mcp_approval_request"
@@ -349,11 +348,6 @@ class OpenAIResponses(Parser):
 def _usage(usage: Line) -> dict[str, int]:
     """The fields of a usage event. Input tokens are the whole prompt already; reasoning is part of the output."""
     inputs, outputs = record(usage.get("input_tokens_details")), record(usage.get("output_tokens_details"))
-    counts = {
-        "input_tokens": usage.get("input_tokens"),
-        "output_tokens": usage.get("output_tokens"),
-        "cache_read_tokens": inputs.get("cached_tokens"),
-        "cache_write_tokens": inputs.get("cache_write_tokens"),
-        "reasoning_tokens": outputs.get("reasoning_tokens"),
-    }
-    return {key: count for key, value in counts.items() if (count := whole(value)) is not None}
+    prompt, output, cached = usage.get("input_tokens"), usage.get("output_tokens"), inputs.get("cached_tokens")
+    counts = token_counts(prompt, output, cached, inputs.get("cache_write_tokens"), outputs.get("reasoning_tokens"))
+    return {key: count for key, count in counts.items() if count is not None}

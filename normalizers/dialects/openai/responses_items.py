@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.core.lines import Line
 from tooltap.normalizers.dialects.codex.answers import read_answer
 from tooltap.normalizers.tools.payload import decode_json
 from tooltap.normalizers.wire.values import first_string, record, records, string, whole
@@ -52,7 +53,7 @@ class ItemCall(NamedTuple):
     """The canonical name, where the item's type determines it."""
 
 
-def call_of(item: dict[str, Any]) -> ItemCall | None:
+def call_of(item: Line) -> ItemCall | None:
     """The call that an item is, if it is one."""
     kind = str(item.get("type"))
     call_id = first_string(item, "approval_request_id", "call_id", "id")
@@ -65,7 +66,7 @@ def call_of(item: dict[str, Any]) -> ItemCall | None:
     return ItemCall(call_id, raw_name, _value(kind, item), name)
 
 
-def _value(kind: str, item: dict[str, Any]) -> Any:
+def _value(kind: str, item: Line) -> Any:
     if kind == "custom_tool_call":
         return item.get("input")
     if "arguments" in item:
@@ -93,7 +94,7 @@ def _patch(operation: Any) -> Any:
     return {"changes": {operation["path"]: change}}
 
 
-def own_answer(item: dict[str, Any]) -> Answer | None:
+def own_answer(item: Line) -> Answer | None:
     """The result in a call's own item, where OpenAI ran the tool and has finished."""
     kind, status, error = item.get("type"), item.get("status"), item.get("error")
     if status == "failed" and kind not in ("shell_call", "local_shell_call", "apply_patch_call"):
@@ -116,7 +117,7 @@ def own_answer(item: dict[str, Any]) -> Answer | None:
     return None
 
 
-def with_image(item: dict[str, Any]) -> dict[str, Any]:
+def with_image(item: Line) -> Line:
     """The item with the picture it holds, if any, under the keys of an output body."""
     if item.get("type") != "image_generation_call" or not isinstance(item.get("result"), str):
         return item
@@ -124,11 +125,11 @@ def with_image(item: dict[str, Any]) -> dict[str, Any]:
     return {**rest, "data": item["result"], "mimeType": f"image/{item.get('output_format') or 'png'}"}
 
 
-def is_answer(item: dict[str, Any]) -> bool:
+def is_answer(item: Line) -> bool:
     return str(item.get("type")).endswith("_output")
 
 
-def answer_of(item: dict[str, Any]) -> Answer:
+def answer_of(item: Line) -> Answer:
     """The result in an output item."""
     output, kind = item.get("output"), item.get("type")
     if kind == "tool_search_output":
@@ -141,7 +142,7 @@ def answer_of(item: dict[str, Any]) -> Answer:
     return Answer(read.value, read.status, read.error, read.duration_ms)  # final, though Codex may run a session on
 
 
-def _shell_answer(runs: list[dict[str, Any]]) -> Answer:
+def _shell_answer(runs: list[Line]) -> Answer:
     """The result of a batch, one entry for each command; the batch failed where one of them did."""
     outcomes = [run["outcome"] for run in runs if isinstance(run.get("outcome"), dict)]
     codes = [code for one in outcomes if (code := whole(one.get("exit_code"))) is not None]
@@ -169,7 +170,7 @@ class PromptsState(msgspec.Struct):
     crc: int = 0
 
 
-def news_of(items: list[dict[str, Any]], known: PromptsState, *, continues: bool) -> tuple[int, list[dict[str, Any]]]:
+def news_of(items: list[Line], known: PromptsState, *, continues: bool) -> tuple[int, list[Line]]:
     """Index of a request's first item since the model's last, and the user's messages that are new; updates `known`.
 
     New are those that the last request did not hold. Where its messages do not begin this one, or this one continues a
@@ -187,5 +188,5 @@ def news_of(items: list[dict[str, Any]], known: PromptsState, *, continues: bool
     return new, [item for index, item in prompts if index >= new]
 
 
-def _is_of_client(item: dict[str, Any]) -> bool:
+def _is_of_client(item: Line) -> bool:
     return is_answer(item) or item.get("role") in _CLIENT_ROLES or item.get("type") == "mcp_approval_response"
