@@ -47,13 +47,13 @@ class CodexApprovals(CodexCalls):
     # -- requests -------------------------------------------------------------------------------------------------
 
     @events("exec_approval_request")
-    def _exec_request(self, msg: Line) -> None:
+    def request_command(self, msg: Line) -> None:
         if self.calls.get(call_id_of(msg)) is None:
             self.begin_command(msg)
         self._ask(msg, "command", "cwd", "parsed_cmd", options=_options(msg.get("available_decisions")))
 
     @events("apply_patch_approval_request")
-    def _patch_request(self, msg: Line) -> None:
+    def request_patch(self, msg: Line) -> None:
         if self.calls.get(call_id_of(msg)) is None:
             self.begin_patch(msg)
         self._ask(msg, "changes", "grant_root")
@@ -89,17 +89,6 @@ class CodexApprovals(CodexCalls):
             input=record(meta.get("tool_params")) or nonempty(request, "requested_schema", "url") or None,
         )
 
-    def elicitation(self, params: Line) -> tuple[str, Skip]:
-        """Read the same request over JSON-RPC. Returns the permission's id beside the reason to skip the line."""
-        msg = {key.removeprefix("codex_"): value for key, value in params.items()}
-        permission_id = first_string(msg, "approval_id", "call_id") or ""
-        if self.permissions.is_pending(permission_id):
-            return permission_id, "duplicate-request"
-        msg["reason"] = params.get("message")
-        request = self._patch_request if msg.get("elicitation") == "patch-approval" else self._exec_request
-        request(msg)
-        return permission_id, None
-
     def _show(self, msg: Line, raw_name: str, *keys: str) -> None:
         """Open the call in which the model asks, where no other line has."""
         if not self.calls.is_known(call_id_of(msg)):
@@ -107,9 +96,8 @@ class CodexApprovals(CodexCalls):
 
     def _ask(self, msg: Line, *keys: str, options: list[dict[str, Any]] | None = None) -> None:
         """Emit a request about a call; `keys`: what the user is shown of it."""
-        call_id = call_id_of(msg)
+        call_id, value = call_id_of(msg), nonempty(msg, *keys)
         call = self.calls.get(call_id)
-        value = nonempty(msg, *keys)
         self.permissions.ask(
             first_string(msg, "approval_id") or call_id,
             call_id=call_id,

@@ -97,11 +97,16 @@ class CodexMcp(CodexParser):
         if session := first_string(params, "threadId"):
             self.set_session(session)
         self.event_turn = first_string(params, "codex_event_id")
-        permission_id, skip = request_id, None
-        if "codex_elicitation" in params:
-            permission_id, skip = self.elicitation(params)
-        else:
+        msg = {key.removeprefix("codex_"): stated for key, stated in params.items()}
+        permission_id, skip = first_string(msg, "approval_id", "call_id") or "", None
+        if "codex_elicitation" not in params:
+            permission_id = request_id
             self.permissions.ask(permission_id, type="elicitation", title=first_string(params, "message"))
+        elif self.permissions.is_pending(permission_id):
+            skip = "duplicate-request"
+        else:
+            request = self.request_patch if msg.get("elicitation") == "patch-approval" else self.request_command
+            request({**msg, "reason": params.get("message")})
         make_room(self.state.elicitations, self.context.limits.open_permissions)
         self.state.elicitations[request_id] = permission_id
         return skip

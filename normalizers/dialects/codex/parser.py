@@ -189,32 +189,25 @@ class CodexParser(CodexApprovals, CodexMessages, Parser):
     @events("token_count")
     def _token_count(self, msg: Line) -> Skip:
         """Sent with the session's total, and again when nothing but the rate limits may have changed."""
-        limit_reached = self._rate_limits(record(msg.get("rate_limits")))
-        info = record(msg.get("info"))
+        thread, info, limits = self.thread, record(msg.get("info")), record(msg.get("rate_limits"))
+        reached, known = first_string(limits, "rate_limit_reached_type"), thread.rate_limit
+        thread.rate_limit = reached
+        is_news = reached is not None and reached != known
+        if is_news:
+            self.notice("rate-limit", reached, "warning", limits)
         if not info:
-            return None if limit_reached else "no-usage"
+            return None if is_news else "no-usage"
         figures = {
             **counts_of(record(info.get("total_token_usage"))),
             # Codex's own measure of what the context holds: all tokens of the last request.
             "context_used": whole(record(info.get("last_token_usage")).get("total_tokens")),
             "context_size": whole(info.get("model_context_window")),
         }
-        thread = self.thread
         if thread.usage == list(figures.values()):
-            return None if limit_reached else "unchanged"
+            return None if is_news else "unchanged"
         thread.usage = list(figures.values())
         self.emit(Usage, scope="session", **figures)
         return None
-
-    def _rate_limits(self, limits: Line) -> bool:
-        reached = first_string(limits, "rate_limit_reached_type")
-        thread = self.thread
-        if reached == thread.rate_limit:
-            return False
-        thread.rate_limit = reached
-        if reached is not None:
-            self.notice("rate-limit", reached, "warning", limits)
-        return reached is not None
 
     # -- notices --------------------------------------------------------------------------------------------------
 

@@ -60,10 +60,7 @@ class CodexRollout(CodexParser):
         self.enter(value)
         if self.line.knows(value.get("type")):
             return self.line.read(self, value)
-        return self._bare(value)
-
-    def _bare(self, value: Line) -> Skip:
-        """A line of a rollout to 0.31: first the session, then API items."""
+        # To 0.31: first the session, then API items.
         if value.get("record_type") == "state":
             return "legacy-state"
         if "type" not in value and "id" in value and "timestamp" in value:
