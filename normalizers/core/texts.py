@@ -101,7 +101,6 @@ class Texts:
         if text is None or not text.buffer.chars:
             return
         kind, fields = self._kind(text)
-        ref = text.buffer.ref("text/plain")
         self._writer.emit(
             kind,
             text=text.buffer.head,
@@ -112,6 +111,6 @@ class Texts:
             ts=text.ts,
             replay=text.replay,
             synthetic=text.preview,
-            outputs={"/text": ref} if ref is not None else None,
+            outputs=text.buffer.outputs("/text", "text/plain"),
             **fields,
         )

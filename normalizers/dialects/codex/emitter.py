@@ -163,11 +163,9 @@ class CodexEmitter(Emitter):
     def before_turn_end(self) -> None:
         """Emit the turn's diff."""
         diff, self.thread.diff = self.thread.diff, None
-        if diff is None or not diff.chars:
-            return
-        ref = diff.ref("text/x-diff")
-        outputs = {"/input/unified_diff": ref} if ref is not None else None
-        self.add_synthetic_call("diff", "turn_diff", {"unified_diff": diff.head}, outputs=outputs)
+        if diff is not None and diff.chars:
+            outputs = diff.outputs("/input/unified_diff", "text/x-diff")
+            self.add_synthetic_call("diff", "turn_diff", {"unified_diff": diff.head}, outputs=outputs)
 
     # -- calls ----------------------------------------------------------------------------------------------------
 

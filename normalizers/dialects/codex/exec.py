@@ -136,12 +136,11 @@ class CodexExec(CodexParser):
         if core["type"] == "Error":
             self.notice("warning", first_string(item, "message") or "error", "warning")
             return None
-        if kind == "item.completed":
-            return self.read_event({"type": "item_completed", "item": core}, value)
-        skip = self.read_event({"type": "item_started", "item": core}, value)
+        event = "item_completed" if kind == "item.completed" else "item_started"
+        skip = self.read_event({"type": event, "item": core}, value)
         call = self.calls.get(first_string(core, "id") or "")
         printed = first_string(core, "aggregated_output")
-        if skip == UNPARSED or kind == "item.started" or call is None or printed is None:
+        if skip == UNPARSED or kind != "item.updated" or call is None or printed is None:
             return skip
         self.running.catch_up(call, "stdout", printed)
         return "partial"

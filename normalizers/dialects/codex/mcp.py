@@ -178,8 +178,7 @@ class CodexMcp(CodexParser):
             return
         text, request.prompt = request.prompt, None
         if not prompt:
-            ref = text.ref("text/plain")
-            outputs = {"/text": ref} if ref is not None else None
+            outputs = text.outputs("/text", "text/plain")
             self.emit(Message, role="user", text=text.head, synthetic=True, outputs=outputs)
 
     def _request_of(self, request_id: Any) -> Request:

@@ -12,7 +12,6 @@ dialect derives from `CodexParser`, sets the scope of a line, and passes the obj
 from __future__ import annotations
 
 import zlib
-from typing import Any
 
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.parser import Parser
@@ -119,9 +118,8 @@ class CodexParser(CodexApprovals, CodexMessages, Parser):
         self.last_message(msg)
         if (error := record(msg.get("error"))) and self.thread.failed is None:  # rollouts since 0.169
             self._error(error)
-        failed = self.thread.failed
-        outcome = "completed" if failed is None else "failed"
-        return self.end_codex_turn(outcome, reason=failed, duration_ms=whole(msg.get("duration_ms")))
+        failed, duration = self.thread.failed, whole(msg.get("duration_ms"))
+        return self.end_codex_turn("failed" if failed else "completed", reason=failed, duration_ms=duration)
 
     @events("turn_aborted")
     def _turn_aborted(self, msg: Line) -> Skip:
@@ -235,27 +233,22 @@ class CodexParser(CodexApprovals, CodexMessages, Parser):
         level = "warning" if run.get("status") in ("failed", "blocked", "stopped") else "info"
         self.notice("hook", first_string(run, "status_message", "event_name") or "hook", level, run)
 
-    @events("mcp_startup_update")
-    def _mcp_startup_update(self, msg: Line) -> Skip:
+    @events("mcp_startup_complete", "mcp_startup_update")
+    def _mcp_startup(self, msg: Line) -> Skip:
+        """Emit the failure of a server, once: the completion repeats the updates."""
         status = record(msg.get("status"))
-        failed = status.get("state") == "failed"
-        return self._mcp_failure(msg.get("server"), status.get("error")) if failed else "mcp-startup"
-
-    @events("mcp_startup_complete")
-    def _mcp_startup_complete(self, msg: Line) -> Skip:
-        """Repeats the updates; each failure is reported once."""
-        failures = [self._mcp_failure(one.get("server"), one.get("error")) for one in records(msg.get("failed"))]
-        return None if None in failures else "mcp-startup"
-
-    def _mcp_failure(self, server: Any, error: Any) -> Skip:
-        failures = self.thread.mcp_failures
-        if str(server) in failures:
-            return "mcp-startup"
-        failures.append(str(server))
-        del failures[:-MANY_SERVERS]
-        text = error if isinstance(error, str) else "failed"
-        self.notice("mcp-startup", text, "warning", {"server": str(server)})
-        return None
+        update = (
+            [{"server": msg.get("server"), "error": status.get("error")}] if status.get("state") == "failed" else []
+        )
+        skip: Skip = "mcp-startup"
+        for failure in update if msg["type"] == "mcp_startup_update" else records(msg.get("failed")):
+            server, error, reported = str(failure.get("server")), failure.get("error"), self.thread.mcp_failures
+            if server not in reported:
+                reported.append(server)
+                del reported[:-MANY_SERVERS]
+                self.notice("mcp-startup", error if isinstance(error, str) else "failed", "warning", {"server": server})
+                skip = None
+        return skip
 
     @completed_items("SubAgentActivity")
     def _agent_activity(self, item: Line) -> None:
