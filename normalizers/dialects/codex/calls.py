@@ -255,7 +255,7 @@ class CodexCalls(CodexEmitter):
     @events("image_generation_begin")
     def _begin_image(self, msg: Line) -> Skip:
         prompt = first_string(msg, "revised_prompt")
-        value = {} if prompt is None else {"prompt": prompt}
+        value = {"prompt": prompt} if prompt is not None else {}
         return self.show_call(msg, raw_name_of(msg, "image_generation"), value, name="image_generation")
 
     @events("image_generation_end")

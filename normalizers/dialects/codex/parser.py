@@ -119,7 +119,7 @@ class CodexParser(CodexApprovals, CodexMessages, Parser):
         if (error := record(msg.get("error"))) and self.thread.failed is None:  # rollouts since 0.169
             self._error(error)
         failed, duration = self.thread.failed, whole(msg.get("duration_ms"))
-        return self.end_codex_turn("failed" if failed else "completed", reason=failed, duration_ms=duration)
+        return self.end_codex_turn("completed" if failed is None else "failed", reason=failed, duration_ms=duration)
 
     @events("turn_aborted")
     def _turn_aborted(self, msg: Line) -> Skip:
@@ -236,12 +236,12 @@ class CodexParser(CodexApprovals, CodexMessages, Parser):
     @events("mcp_startup_complete", "mcp_startup_update")
     def _mcp_startup(self, msg: Line) -> Skip:
         """Emit the failure of a server, once: the completion repeats the updates."""
-        status = record(msg.get("status"))
-        update = (
-            [{"server": msg.get("server"), "error": status.get("error")}] if status.get("state") == "failed" else []
-        )
+        status, failures = record(msg.get("status")), records(msg.get("failed"))
+        if msg["type"] == "mcp_startup_update":
+            is_failure = status.get("state") == "failed"
+            failures = [{"server": msg.get("server"), "error": status.get("error")}] if is_failure else []
         skip: Skip = "mcp-startup"
-        for failure in update if msg["type"] == "mcp_startup_update" else records(msg.get("failed")):
+        for failure in failures:
             server, error, reported = str(failure.get("server")), failure.get("error"), self.thread.mcp_failures
             if server not in reported:
                 reported.append(server)
