@@ -12,12 +12,18 @@ from typing import Any
 from tooltap.normalizers.core.writer import Writer
 from tooltap.protocol.events import Attachment
 
-__all__ = ["Bodies"]
+__all__ = ["Bodies", "take_bodies"]
 
 _MIME_KEYS = ("mimeType", "media_type", "mediaType", "mime", "mime_type")
 _BODY_KEYS = ("data", "blob", "base64", "url", "image_url")
 _ANY_BODY_KEY = frozenset(_BODY_KEYS)
 _UNKNOWN = "application/octet-stream"
+
+
+def take_bodies(writer: Writer, value: Any) -> tuple[Any, list[Attachment] | None]:
+    """Take the base64 data out of one value: the value without it, and what was taken."""
+    bodies = Bodies(writer)
+    return bodies.take(value), bodies.attachments
 
 
 class Bodies:

@@ -48,21 +48,17 @@ def read_answer(output: Any) -> Answer:
         return _read_text(output) if isinstance(decoded, str) else _read_decoded(decoded)
     if isinstance(output, dict) and "success" in output:
         answer = read_answer(output.get("content"))
-        if output["success"] is False and answer.status == "completed":
-            return answer._replace(status="failed")
-        return answer
+        failed = output["success"] is False and answer.status == "completed"
+        return answer._replace(status="failed") if failed else answer
     return _read_decoded(output)
 
 
 def _read_text(text: str) -> Answer:
     if header := _HEADER.match(text):
-        rest = text[header.end() :]
-        code = header["code"]
-        return Answer(
-            value=rest if code is None else {"stdout": rest, "exit_code": int(code)},
-            is_async=header["session"] is not None,
-            duration_ms=_milliseconds(header["seconds"]),
-        )
+        rest, code = text[header.end() :], header["code"]
+        value = rest if code is None else {"stdout": rest, "exit_code": int(code)}
+        duration = _milliseconds(header["seconds"])
+        return Answer(value, duration_ms=duration, is_async=header["session"] is not None)
     if text.startswith(_SANDBOX):
         return _read_sandbox(text)
     if refused := _REFUSED.match(text):
@@ -86,10 +82,8 @@ def _read_decoded(value: Any) -> Answer:
     metadata = value.get("metadata") if isinstance(value, dict) else None
     if isinstance(metadata, dict) and isinstance(value.get("output"), str):
         seconds = metadata.get("duration_seconds")
-        return Answer(
-            value={"stdout": value["output"], "exit_code": metadata.get("exit_code")},
-            duration_ms=_milliseconds(seconds) if isinstance(seconds, int | float) else None,
-        )
+        duration = _milliseconds(seconds) if isinstance(seconds, int | float) else None
+        return Answer({"stdout": value["output"], "exit_code": metadata.get("exit_code")}, duration_ms=duration)
     return Answer(value)
 
 

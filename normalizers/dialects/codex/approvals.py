@@ -66,13 +66,9 @@ class CodexApprovals(CodexCalls):
     @events("request_user_input")
     def _ask_questions(self, msg: Line) -> None:
         self._show(msg, "request_user_input", "questions")
-        questions = msg.get("questions")
-        self.permissions.ask(
-            first_string(msg, "approval_id") or call_id_of(msg),
-            type="question",
-            call_id=call_id_of(msg),
-            questions=records(questions) if isinstance(questions, list) else None,
-        )
+        permission_id = first_string(msg, "approval_id") or call_id_of(msg)
+        questions = records(msg["questions"]) if isinstance(msg.get("questions"), list) else None
+        self.permissions.ask(permission_id, type="question", call_id=call_id_of(msg), questions=questions)
 
     @events("elicitation_request")
     def _mcp_request(self, msg: Line) -> None:
@@ -98,13 +94,9 @@ class CodexApprovals(CodexCalls):
         """Emit a request about a call; `keys`: what the user is shown of it."""
         call_id, value = call_id_of(msg), nonempty(msg, *keys)
         call = self.calls.get(call_id)
-        self.permissions.ask(
-            first_string(msg, "approval_id") or call_id,
-            call_id=call_id,
-            title=first_string(msg, "reason"),
-            options=options,
-            input=tool_input(call.name, value, call.raw_name) if call is not None else value,
-        )
+        shown = tool_input(call.name, value, call.raw_name) if call is not None else value
+        permission_id, title = first_string(msg, "approval_id") or call_id, first_string(msg, "reason")
+        self.permissions.ask(permission_id, call_id=call_id, title=title, options=options, input=shown)
 
     # -- answers --------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tooltap.normalizers.core.answer import Answer
-from tooltap.normalizers.core.bodies import Bodies
+from tooltap.normalizers.core.bodies import take_bodies
 from tooltap.normalizers.core.calls import DUPLICATE_RESULT, UNKNOWN_TOOL
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.dialects.codex.answers import read_answer
@@ -84,9 +84,8 @@ class CodexCalls(CodexEmitter):
         call = self.calls.get(call_id)
         if self.calls.is_over(call_id) or (call is not None and call.acknowledged):
             return DUPLICATE_RESULT
-        bodies = Bodies(self)
-        raw = bodies.take(item)
-        answer = read_answer(raw.get("output"))._replace(attachments=bodies.attachments)
+        raw, attachments = take_bodies(self, item)
+        answer = read_answer(raw.get("output"))._replace(attachments=attachments)
         if call is None or call.name != "Bash":  # the result of `write_stdin` is final, whatever runs on
             answer = answer._replace(is_async=False)
         if call is not None and call.name == "Patch":
@@ -168,7 +167,6 @@ class CodexCalls(CodexEmitter):
             status = "failed"
         value = {**nonempty(msg, "stdout", "stderr"), "success": success}
         error = first_string(value, "stderr", "stdout") or first_string(msg, "error")
-        error = error if status != "completed" else None
         return self.answer_call(msg, Answer(value, status, error))
 
     # -- MCP and the client's own tools ---------------------------------------------------------------------------
@@ -196,9 +194,8 @@ class CodexCalls(CodexEmitter):
         if self.calls.is_over(call_id_of(msg)):
             return DUPLICATE_RESULT
         begin(msg)
-        bodies = Bodies(self)
-        raw = bodies.take(msg)
-        return self.answer_call(raw, read(raw)._replace(attachments=bodies.attachments))
+        raw, attachments = take_bodies(self, msg)
+        return self.answer_call(raw, read(raw)._replace(attachments=attachments))
 
     # -- searches -------------------------------------------------------------------------------------------------
 
@@ -265,9 +262,8 @@ class CodexCalls(CodexEmitter):
         if self.calls.is_over(call_id):
             return DUPLICATE_RESULT
         self._begin_image({key: value for key, value in msg.items() if key not in ("result", OWN)})
-        bodies = Bodies(self)
-        image = bodies.take({"data": msg.get("result"), "mimeType": "image/png"})
-        answer = Answer(nonempty(msg, "saved_path"), _status(msg), attachments=bodies.attachments)
+        image, attachments = take_bodies(self, {"data": msg.get("result"), "mimeType": "image/png"})
+        answer = Answer(nonempty(msg, "saved_path"), _status(msg), attachments=attachments)
         return self.answer_call({**own_object(msg), "result": image}, answer, call_id=call_id)
 
     # -- plans ----------------------------------------------------------------------------------------------------

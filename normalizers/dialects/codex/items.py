@@ -14,7 +14,7 @@ from typing import Any
 
 from tooltap.normalizers.core.lines import Line
 from tooltap.normalizers.core.tokens import token_counts
-from tooltap.normalizers.wire.values import first_string, record, string, whole
+from tooltap.normalizers.wire.values import first_string, record, whole
 
 __all__ = [
     "CALL_ITEMS",
@@ -120,9 +120,7 @@ def _part(part: Any) -> Any:
 
 def as_event(item: Line, phase: str) -> Line:
     """The turn item of a call as the older event of its `begin` or `end`: with `call_id`, and paths instead of URLs."""
-    paths = {
-        key: path.removeprefix("file://") for key in ("cwd", "path") if (path := string(item.get(key))) is not None
-    }
+    paths = {key: item[key].removeprefix("file://") for key in ("cwd", "path") if isinstance(item.get(key), str)}
     kind = f"{CALL_ITEMS[item['type']]}_{phase}"
     return {OWN: own_object(item), **item, **paths, "type": kind, "call_id": item.get("id")}
 
@@ -161,13 +159,10 @@ def nonempty(value: Line, *keys: str) -> Line:
 
 def mode_of(msg: Line) -> str | None:
     """How free the agent is: `<approval policy>/<sandbox>`, as far as they are stated."""
-    policy = msg.get("approval_policy")
-    sandbox = msg.get("sandbox_policy")
-    words = [
-        next(iter(policy), None) if isinstance(policy, dict) else policy,
-        sandbox.get("type") if isinstance(sandbox, dict) else sandbox,
-    ]
-    return "/".join(word for word in words if isinstance(word, str)) or None
+    policy, sandbox = msg.get("approval_policy"), msg.get("sandbox_policy")
+    policy = next(iter(policy), None) if isinstance(policy, dict) else policy
+    sandbox = sandbox.get("type") if isinstance(sandbox, dict) else sandbox
+    return "/".join(word for word in (policy, sandbox) if isinstance(word, str)) or None
 
 
 def counts_of(usage: Line) -> dict[str, int | None]:

@@ -77,12 +77,8 @@ class CodexMcp(CodexParser):
         params = record(value.get("params"))
         msg, meta = record(params.get("msg")), record(params.get("_meta"))
         request = self._request_of(meta.get("requestId")) if "requestId" in meta else None
-        session = (
-            first_string(meta, "threadId")
-            or first_string(params, "conversationId")
-            or first_string(msg, "thread_id", "session_id")
-            or (request.session if request is not None else None)
-        )
+        stated = first_string(meta, "threadId") or first_string(params, "conversationId")
+        session = stated or first_string(msg, "thread_id", "session_id") or (request.session if request else None)
         if session is not None:
             self.set_session(session)
             if request is not None:
@@ -139,8 +135,7 @@ class CodexMcp(CodexParser):
         result = record(value.get("result"))
         if self.direction == "in" or (self.direction is None and ("action" in result or "decision" in result)):
             return self.answer_request(self.state.elicitations, value)
-        info = record(result.get("serverInfo"))
-        if info:
+        if info := record(result.get("serverInfo")):
             self.state.agent_version = first_string(info, "version")
         is_call = "content" in result or "error" in result or "error" in value
         return self._tool_answer(str(value["id"]), value) if is_call else "handshake"

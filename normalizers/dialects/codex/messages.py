@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tooltap.normalizers.core.bodies import Bodies
+from tooltap.normalizers.core.bodies import take_bodies
 from tooltap.normalizers.core.bounded import make_room
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.dialects.codex.emitter import CodexEmitter
@@ -109,9 +109,7 @@ class CodexMessages(CodexEmitter):
             url = first_string(part, "image_url", "path")
             if url is None or part.get("type") not in (None, "image", "local_image"):
                 continue
-            bodies = Bodies(self)
-            bodies.take(part)
-            attachments += bodies.attachments or [Attachment(mime_type="image/*", uri=url)]
+            attachments += take_bodies(self, part)[1] or [Attachment(mime_type="image/*", uri=url)]
         return attachments
 
     # -- deltas ---------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from tooltap.normalizers.core.answer import Answer
-from tooltap.normalizers.core.bodies import Bodies
+from tooltap.normalizers.core.bodies import take_bodies
 from tooltap.normalizers.core.bounded import keep_newest
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL
 from tooltap.normalizers.core.lines import Line, Skip
@@ -147,18 +147,17 @@ class OpenAIChat(Parser):
         return None
 
     def _prompt(self, message: Line, begins_turn: bool) -> Skip:
-        bodies = Bodies(self)
-        bodies.take(message.get("content"))
+        _, attachments = take_bodies(self, message.get("content"))
         if begins_turn and not self.replay:
             if self.turn is not None:
                 self.end_turn("cancelled", synthetic=True)
             self.start_turn()
-        self.emit(Message, role="user", text=text_of(message), attachments=bodies.attachments)
+        self.emit(Message, role="user", text=text_of(message), attachments=attachments)
         return None
 
     def _result(self, message: Line) -> Skip:
         """Read the client's result. Old servers give calls no id, so a result without one is the newest call's."""
-        raw = Bodies(self).take(message)
+        raw, _ = take_bodies(self, message)
         if not self.replay:
             self.ensure_turn()
         outcome: Skip = "history"
