@@ -16,7 +16,6 @@ from tooltap.normalizers.tools.payload import decode_json
 
 __all__ = ["read_answer"]
 
-
 _HEADER = re.compile(
     r"(?:(?:Chunk ID: \S*|Script \w+|Original token count: \d+|Total output lines: \d+"
     r"|Wall time:? (?P<seconds>[\d.]+) seconds"
@@ -24,8 +23,6 @@ _HEADER = re.compile(
     r"|Process running with session ID (?P<session>\S+))\n)+"
     r"Output:(?:\n|\Z)"
 )
-
-_SANDBOX = "failed in sandbox "
 
 _REFUSED = re.compile(
     r"(?P<cancelled>(?:Wall time:? [\d.]+ seconds\n)?aborted by user)"
@@ -59,7 +56,7 @@ def _read_text(text: str) -> Answer:
         value = rest if code is None else {"stdout": rest, "exit_code": int(code)}
         duration = _milliseconds(header["seconds"])
         return Answer(value, duration_ms=duration, is_async=header["session"] is not None)
-    if text.startswith(_SANDBOX):
+    if text.startswith("failed in sandbox "):
         return _read_sandbox(text)
     if refused := _REFUSED.match(text):
         return Answer(None, str(refused.lastgroup), text)

@@ -160,10 +160,8 @@ class CodexCalls(CodexEmitter):
         if call is None or not call.memory:  # rollouts do not hold the beginning
             self.begin_patch(msg)
         status = _STATUS.get(str(msg.get("status")), "completed")
-        success = msg.get("success")
-        if success is None:
-            success = status == "completed"
-        elif not success and status == "completed":
+        success = status == "completed" if msg.get("success") is None else msg["success"]
+        if not success and status == "completed":
             status = "failed"
         value = {**nonempty(msg, "stdout", "stderr"), "success": success}
         error = first_string(value, "stderr", "stdout") or first_string(msg, "error")

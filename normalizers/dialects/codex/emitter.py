@@ -31,7 +31,6 @@ MANY_THREADS = 32
 MANY_TEXTS = 256
 """Texts of one turn whose other forms may still arrive."""
 
-
 _QUERIES = (
     "conversation_path",
     "get_history_entry_response",
@@ -96,8 +95,8 @@ class CodexEmitter(Emitter):
     state: CodexState
     events = Lines(
         skip={
-            "agent_reasoning_section_break": "partial",
-            "hook_started": "started",
+            "agent_reasoning_section_break": "partial",  # like a delta, whose full form follows
+            "hook_started": "started",  # like a message of which only the id is known
             **dict.fromkeys(_QUERIES, "query"),
             **dict.fromkeys(_REALTIME, "housekeeping"),
             "skills_update_available": "housekeeping",
@@ -105,7 +104,8 @@ class CodexEmitter(Emitter):
     )
     """Codex's events. The classes that derive from this one add their readers to these tables."""
     completed_items = Lines(skip={"HookPrompt": "prompt-context", "Sleep": "housekeeping"})
-    """Completed turn items that are not calls."""
+    """Completed turn items that are not calls. `prompt-context`: developer texts, the environment, the prompt as the
+    model gets it."""
     raw_items = Lines(
         skip={
             **dict.fromkeys(("compaction", "compaction_summary", "compaction_trigger"), "housekeeping"),
@@ -128,12 +128,9 @@ class CodexEmitter(Emitter):
     @property
     def thread(self) -> Thread:
         """What is remembered of the thread the line belongs to: a session's, or a subagent's own."""
-        threads = self.state.threads
-        key = self.agent or self.session
-        thread = threads.pop(key, None)
-        if thread is None:
-            thread = Thread()
-            make_room(threads, MANY_THREADS)
+        threads, key = self.state.threads, self.agent or self.session
+        thread = threads.pop(key, None) or Thread()
+        make_room(threads, MANY_THREADS)
         threads[key] = thread
         return thread
 

@@ -5,8 +5,8 @@ is derived from it (`agent_message`, `exec_command_end`), and as the model's raw
 has differs by version, by tool and even by result, so all are read: calls are merged by call id, texts by content.
 
 Turns, sessions, usage and notices are read here; calls, approvals and messages by the classes this one derives from. A
-dialect derives from `CodexParser`, sets the scope of a line, and passes the object inside to
-`read_event` or `read_raw_item`.
+dialect derives from `CodexParser`, sets the scope of a line, and passes the object inside to `read_event` or
+`read_raw_item`.
 """
 
 from __future__ import annotations
@@ -49,12 +49,9 @@ _NOTICES = {
 class CodexParser(CodexApprovals, CodexMessages, Parser):
     SKIPS = frozenset(
         {
-            "partial",  # a delta; its full form follows
-            "started",  # a message of which only the id is known
             "duplicate",  # a text or notice that another line reported
             "duplicate-call",
             "duplicate-request",  # a permission that another line asked for
-            "prompt-context",  # developer texts, the environment, the prompt as the model gets it
             "empty",  # reasoning that is only there encrypted
             "unchanged",  # token counts, diffs and settings that are as they were
             "no-usage",
@@ -129,8 +126,7 @@ class CodexParser(CodexApprovals, CodexMessages, Parser):
     @events("turn_diff")
     def _turn_diff(self, msg: Line) -> Skip:
         """Sent after every change, and at the end: only the last one counts."""
-        diff = first_string(msg, "unified_diff") or ""
-        thread = self.thread
+        diff, thread = first_string(msg, "unified_diff") or "", self.thread
         digest = zlib.crc32(diff.encode())
         if thread.diff is not None and thread.diff_digest == digest:
             return "unchanged"

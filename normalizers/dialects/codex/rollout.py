@@ -87,13 +87,10 @@ class CodexRollout(CodexParser):
     # -- the session ----------------------------------------------------------------------------------------------
 
     @line("session_meta")
-    def _session_meta(self, value: Line) -> Skip:
-        return self._start_session(record(value.get("payload")))
-
-    def _start_session(self, meta: Line) -> Skip:
-        state = self.state
+    def _start_session(self, value: Line) -> Skip:
         if self.replay:
             return "history"
+        state, meta = self.state, record(value.get("payload")) if "type" in value else value
         thread_id, cwd = first_string(meta, "id"), first_string(meta, "cwd")
         spawned = record(record(record(meta.get("source")).get("subagent")).get("thread_spawn"))
         parent = first_string(meta, "parent_thread_id") or first_string(spawned, "parent_thread_id")
