@@ -263,8 +263,7 @@ class CodexAppServer(CodexParser):
         return self.read_event(event, value)
 
     def _mcp_call(self, params: Line) -> str | None:
-        """The call an MCP server's tool is asked about: the wire has only the tool's name, so it must be the only
-        one."""
+        """The call an MCP server's tool is asked about: the only one of that name, as the wire has no id."""
         name = f"mcp__{params.get('serverName')}__{record(params.get('_meta')).get('tool_name')}"
         calls = [call for call in self.state.calls.open.values() if call.raw_name == name and call.agent == self.agent]
         return calls[0].id if len(calls) == 1 else None

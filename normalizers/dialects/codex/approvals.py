@@ -44,8 +44,6 @@ _MCP_APPROVAL = "mcp_tool_call_approval_"
 class CodexApprovals(CodexCalls):
     events = CodexCalls.events
 
-    # -- requests -------------------------------------------------------------------------------------------------
-
     @events("exec_approval_request")
     def request_command(self, msg: Line) -> None:
         if self.calls.get(call_id_of(msg)) is None:
@@ -97,8 +95,6 @@ class CodexApprovals(CodexCalls):
         shown = tool_input(call.name, value, call.raw_name) if call is not None else value
         permission_id, title = first_string(msg, "approval_id") or call_id, first_string(msg, "reason")
         self.permissions.ask(permission_id, call_id=call_id, title=title, options=options, input=shown)
-
-    # -- answers --------------------------------------------------------------------------------------------------
 
     def answer_request(self, asked: dict[str, str], response: Line) -> Skip:
         """Read the client's JSON-RPC answer. `asked`: JSON-RPC id -> permission; loses what is answered."""

@@ -231,7 +231,7 @@ class CodexCalls(CodexEmitter):
     def _tool_search_output(self, item: Line) -> Skip:
         return self.answer_call(item, Answer(nonempty(item, "tools")), raw_name="tool_search")
 
-    # -- images ---------------------------------------------------------------------------------------------------
+    # -- images and plans -----------------------------------------------------------------------------------------
 
     @events("view_image_begin")
     def _begin_view(self, msg: Line) -> Skip:
@@ -263,8 +263,6 @@ class CodexCalls(CodexEmitter):
         image, attachments = take_bodies(self, {"data": msg.get("result"), "mimeType": "image/png"})
         answer = Answer(nonempty(msg, "saved_path"), _status(msg), attachments=attachments)
         return self.answer_call({**own_object(msg), "result": image}, answer, call_id=call_id)
-
-    # -- plans ----------------------------------------------------------------------------------------------------
 
     @events("plan_update")
     def _plan_update(self, msg: Line) -> Skip:

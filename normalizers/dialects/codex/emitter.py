@@ -164,7 +164,7 @@ class CodexEmitter(Emitter):
             outputs = diff.outputs("/input/unified_diff", "text/x-diff")
             self.add_synthetic_call("diff", "turn_diff", {"unified_diff": diff.head}, outputs=outputs)
 
-    # -- calls ----------------------------------------------------------------------------------------------------
+    # -- calls and texts ------------------------------------------------------------------------------------------
 
     def show_call(
         self,
@@ -232,8 +232,6 @@ class CodexEmitter(Emitter):
 
     def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
         return self.running.take(call.id)
-
-    # -- texts ----------------------------------------------------------------------------------------------------
 
     def is_new(self, role: str, text: str, form: str) -> bool:
         """Whether no other form of this text was emitted; remembers that it has arrived in this one.

@@ -107,7 +107,7 @@ class CodexMcp(CodexParser):
         self.state.elicitations[request_id] = permission_id
         return skip
 
-    # -- the client's side ----------------------------------------------------------------------------------------
+    # -- the client's side, and answers ---------------------------------------------------------------------------
 
     @line("tools/call")
     def _tool_call(self, value: Line) -> Skip:
@@ -126,8 +126,6 @@ class CodexMcp(CodexParser):
         if request is not None and request.session is not None:
             self.set_session(request.session)
         self.notice("interrupt", first_string(params, "reason") or "cancelled")
-
-    # -- answers, of both sides -----------------------------------------------------------------------------------
 
     def _answer(self, value: Line) -> Skip:
         if "id" not in value or not ("result" in value or "error" in value):
@@ -162,8 +160,6 @@ class CodexMcp(CodexParser):
         if self.thread.failed is None:
             self.notice("provider-error", error, "error")
         return self.end_codex_turn("failed", turn_id=self.turn, reason=self.thread.failed)
-
-    # -- prompts --------------------------------------------------------------------------------------------------
 
     def before_content(self, *, prompt: bool = False) -> None:
         """Emit the request's prompt, where the agent continues without having repeated it."""

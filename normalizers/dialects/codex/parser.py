@@ -134,7 +134,7 @@ class CodexParser(CodexApprovals, CodexMessages, Parser):
         thread.diff.append(diff, self, "text/x-diff")
         return None
 
-    # -- sessions -------------------------------------------------------------------------------------------------
+    # -- sessions and usage ---------------------------------------------------------------------------------------
 
     @events("session_configured")
     def _session_configured(self, msg: Line) -> None:
@@ -177,8 +177,6 @@ class CodexParser(CodexApprovals, CodexMessages, Parser):
     @events("shutdown_complete")
     def _shutdown(self, msg: Line) -> None:
         self.emit(SessionEvent, state="ended")
-
-    # -- usage ----------------------------------------------------------------------------------------------------
 
     @events("token_count")
     def _token_count(self, msg: Line) -> Skip:

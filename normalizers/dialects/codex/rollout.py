@@ -84,7 +84,7 @@ class CodexRollout(CodexParser):
             return self.change_settings(model=first_string(record(msg.get("thread_settings")), "model"))
         return self.read_event(msg, value)
 
-    # -- the session ----------------------------------------------------------------------------------------------
+    # -- the session and its turns --------------------------------------------------------------------------------
 
     @line("session_meta")
     def _start_session(self, value: Line) -> Skip:
@@ -114,8 +114,6 @@ class CodexRollout(CodexParser):
         cwd = first_string(context, "cwd")
         self.state.cwd = cwd or self.state.cwd
         return self.change_settings(cwd=cwd, model=first_string(context, "model"), mode=mode_of(context))
-
-    # -- turns ----------------------------------------------------------------------------------------------------
 
     def before_content(self, *, prompt: bool = False) -> None:
         """Where turns have no lines of their own, a prompt ends one and starts the next; what follows an abort starts
