@@ -111,8 +111,7 @@ class CodexAppServer(CodexParser):
 
     def enter(self, value: Line) -> None:
         super().enter(value)
-        emitted = value.get("emittedAtMs")
-        if isinstance(emitted, int):
+        if isinstance(emitted := value.get("emittedAtMs"), int):
             self.ts = emitted
 
     def read(self, value: Line) -> Skip:
@@ -182,8 +181,7 @@ class CodexAppServer(CodexParser):
             return self.read_event(record(params.get("msg")), value)
         if self.line.knows(method):
             return self.line.read(self, {**params, "method": method})
-        event = _core_event(method, params)
-        if event is None:
+        if (event := _core_event(method, params)) is None:
             return _skip_by_prefix(method) or self.unparsed("unknown-type", value)
         skip = self.read_event(event, value)
         self._find_spawned(record(params.get("item")))

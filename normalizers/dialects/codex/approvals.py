@@ -75,13 +75,11 @@ class CodexApprovals(CodexCalls):
         request = record(msg.get("request")) or msg
         meta = record(request.get("_meta"))
         call_id = first_string(msg, "call_id") or permission_id.removeprefix(_MCP_APPROVAL)
-        self.permissions.ask(
-            permission_id,
-            type="permission" if "codex_approval_kind" in meta else "elicitation",
-            call_id=call_id if self.calls.is_known(call_id) else None,
-            title=first_string(request, "message"),
-            input=record(meta.get("tool_params")) or nonempty(request, "requested_schema", "url") or None,
-        )
+        kind = "permission" if "codex_approval_kind" in meta else "elicitation"
+        known_id = call_id if self.calls.is_known(call_id) else None
+        shown = record(meta.get("tool_params")) or nonempty(request, "requested_schema", "url") or None
+        title = first_string(request, "message")
+        self.permissions.ask(permission_id, type=kind, call_id=known_id, title=title, input=shown)
 
     def _show(self, msg: Line, raw_name: str, *keys: str) -> None:
         """Open the call in which the model asks, where no other line has."""

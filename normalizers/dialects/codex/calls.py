@@ -64,8 +64,7 @@ class CodexCalls(CodexEmitter):
 
     @raw_items("local_shell_call")
     def _local_shell_call(self, item: Line) -> Skip:
-        action = record(item.get("action"))
-        value = nonempty(action, "command", "timeout_ms", "working_directory", "env", "user")
+        value = nonempty(record(item.get("action")), "command", "timeout_ms", "working_directory", "env", "user")
         return self._called(item, "local_shell", value)
 
     def _called(self, item: Line, name: str, value: Any) -> Skip:
@@ -90,8 +89,7 @@ class CodexCalls(CodexEmitter):
             answer = answer._replace(is_async=False)
         if call is not None and call.name == "Patch":
             answer = _patch_answer(answer)
-        name = first_string(item, "name") or UNKNOWN_TOOL
-        return self.answer_call(raw, answer, raw_name=name)
+        return self.answer_call(raw, answer, raw_name=first_string(item, "name") or UNKNOWN_TOOL)
 
     # -- commands -------------------------------------------------------------------------------------------------
 

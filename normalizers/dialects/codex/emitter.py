@@ -31,17 +31,6 @@ MANY_THREADS = 32
 MANY_TEXTS = 256
 """Texts of one turn whose other forms may still arrive."""
 
-_QUERIES = (
-    "conversation_path",
-    "get_history_entry_response",
-    "list_custom_prompts_response",
-    "list_skills_response",
-    "mcp_list_tools_response",
-    "realtime_conversation_list_voices_response",
-)
-"""Answers to a client's questions about tools, skills, history."""
-_REALTIME = tuple(f"realtime_conversation_{what}" for what in ("closed", "realtime", "sdp", "started"))
-
 
 class Said(msgspec.Struct):
     """A block of text that was emitted, and the forms in which it has arrived so far."""
@@ -97,8 +86,13 @@ class CodexEmitter(Emitter):
         skip={
             "agent_reasoning_section_break": "partial",  # like a delta, whose full form follows
             "hook_started": "started",  # like a message of which only the id is known
-            **dict.fromkeys(_QUERIES, "query"),
-            **dict.fromkeys(_REALTIME, "housekeeping"),
+            # answers to a client's questions about tools, skills, history
+            **dict.fromkeys(("conversation_path", "get_history_entry_response", "list_skills_response"), "query"),
+            **dict.fromkeys(("list_custom_prompts_response", "mcp_list_tools_response"), "query"),
+            "realtime_conversation_list_voices_response": "query",
+            # nothing the agent did
+            **dict.fromkeys(("realtime_conversation_closed", "realtime_conversation_realtime"), "housekeeping"),
+            **dict.fromkeys(("realtime_conversation_sdp", "realtime_conversation_started"), "housekeeping"),
             "skills_update_available": "housekeeping",
         }
     )

@@ -138,14 +138,9 @@ class CodexParser(CodexApprovals, CodexMessages, Parser):
 
     @events("session_configured")
     def _session_configured(self, msg: Line) -> None:
-        self.begin_thread(
-            first_string(msg, "cwd"),
-            resumed=bool(msg.get("initial_messages")),
-            model=first_string(msg, "model"),
-            mode=mode_of(msg),
-            title=first_string(msg, "thread_name"),
-            agent_version=self.state.agent_version,
-        )
+        resumed, version = bool(msg.get("initial_messages")), self.state.agent_version
+        stated = {"model": first_string(msg, "model"), "mode": mode_of(msg), "title": first_string(msg, "thread_name")}
+        self.begin_thread(first_string(msg, "cwd"), resumed=resumed, agent_version=version, **stated)
 
     def begin_thread(self, cwd: str | None, *, resumed: bool = False, **fields: str | None) -> None:
         """Emit that a thread was started or resumed, and remember its working directory."""

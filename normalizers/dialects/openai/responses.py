@@ -88,8 +88,7 @@ class OpenAIResponses(Parser):
         """Bodies have no type, and the types of some events are known only by their form."""
         kind = value.get("type")
         if kind == "response.create":
-            inner = value.get("response")
-            return self._request(inner if isinstance(inner, dict) else value)
+            return self._request(value["response"] if isinstance(value.get("response"), dict) else value)
         if value.get("object") == "response":
             return self._response(value)
         if self.line.knows(kind):
@@ -169,8 +168,7 @@ class OpenAIResponses(Parser):
     def _begin_response(self, response: Line) -> Skip:
         state = self.state
         self._set_time(response.get("created_at"))
-        conversation = record(response.get("conversation")).get("id")
-        if isinstance(conversation, str):
+        if (conversation := string(record(response.get("conversation")).get("id"))) is not None:
             self.set_session(conversation)
         self._fail_turn()
         state.receiving, state.error = True, None
@@ -240,8 +238,7 @@ class OpenAIResponses(Parser):
         self.notice("provider-error", string(error.get("message")), "error", data or None)
 
     def _set_time(self, stated: Any) -> None:
-        seconds = number(stated)
-        if seconds is not None and 0 < seconds < 10**11:
+        if (seconds := number(stated)) is not None and 0 < seconds < 10**11:
             self.ts = round(seconds * 1000)
 
     # -- items of a response ------------------------------------------------------------------------------------------
