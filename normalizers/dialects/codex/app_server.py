@@ -133,8 +133,7 @@ class CodexAppServer(CodexParser):
 
     def _scope(self, params: Line) -> None:
         self.event_turn = first_string(params, "turnId")
-        thread_id = first_string(params, "threadId", "conversationId")
-        if thread_id is None:
+        if (thread_id := first_string(params, "threadId", "conversationId")) is None:
             return
         child = self.state.children.get(thread_id)
         self.set_session(thread_id if child is None else child.session)
@@ -220,16 +219,14 @@ class CodexAppServer(CodexParser):
 
     @line("item/mcpToolCall/progress")
     def _progress(self, params: Line) -> Skip:
-        call = self.calls.get(first_string(params, "itemId") or "")
-        if call is None:
+        if (call := self.calls.get(first_string(params, "itemId") or "")) is None:
             return "duplicate-call"
         self.calls.update(call, progress={"text": first_string(params, "message") or "", "data": {}})
         return None
 
     def _show_thread(self, thread: Line, settings: Line) -> Skip:
         """Read a thread from the answer to the client's request, or from a notification, which has no settings."""
-        thread_id = first_string(thread, "id")
-        if thread_id is None:
+        if (thread_id := first_string(thread, "id")) is None:
             return "answer"
         self._scope({"threadId": thread_id})
         sandbox = snake(first_string(record(settings.get("sandbox")), "type") or "").replace("_", "-") or None

@@ -96,8 +96,7 @@ class CodexApprovals(CodexCalls):
 
     def answer_request(self, asked: dict[str, str], response: Line) -> Skip:
         """Read the client's JSON-RPC answer. `asked`: JSON-RPC id -> permission; loses what is answered."""
-        permission_id = asked.pop(str(response["id"]), None)
-        if permission_id is None:
+        if (permission_id := asked.pop(str(response["id"]), None)) is None:
             return "answer"
         result = record(response.get("result"))
         option = None

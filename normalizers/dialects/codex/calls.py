@@ -72,8 +72,7 @@ class CodexCalls(CodexEmitter):
         skip = self.show_call(item, name, value, call_id=call_id, by_model=True)
         if name == _SCRIPT:
             self.thread.script = self.calls.id_of(call_id)
-        call = self.calls.get(call_id)
-        if call is not None and call.name in _MERGED and isinstance(value, dict):
+        if (call := self.calls.get(call_id)) is not None and call.name in _MERGED and isinstance(value, dict):
             self.calls.remember(call, value)
         return skip
 
@@ -124,8 +123,8 @@ class CodexCalls(CodexEmitter):
 
     @events("exec_command_output_delta")
     def _output_delta(self, msg: Line) -> Skip:
-        call = self.calls.get(call_id_of(msg))
-        if call is not None:  # a stopped command may print after its end, when there is nothing to preview
+        if (call := self.calls.get(call_id_of(msg))) is not None:
+            # A stopped command may print after its end, when there is nothing to preview.
             try:
                 data = base64.b64decode(str(msg.get("chunk", "")), validate=True)
             except ValueError:
@@ -136,8 +135,7 @@ class CodexCalls(CodexEmitter):
     @events("terminal_interaction")
     def _terminal_interaction(self, msg: Line) -> Skip:
         """Input for a running command, from a `write_stdin` call or from the user."""
-        call = self.calls.get(call_id_of(msg))
-        if call is None:
+        if (call := self.calls.get(call_id_of(msg))) is None:
             return "duplicate-call"
         self.calls.update(call, progress={"data": nonempty(msg, "stdin", "process_id")})
         return None
@@ -266,8 +264,7 @@ class CodexCalls(CodexEmitter):
     def _plan_update(self, msg: Line) -> Skip:
         """The plan of the running `update_plan` call; some streams have no such calls, only this."""
         value = nonempty(msg, "explanation", "plan")
-        call = self.calls.get(self.thread.plan_call or "")
-        if call is not None:
+        if (call := self.calls.get(self.thread.plan_call or "")) is not None:
             return self.show_call(msg, call.raw_name, value, call_id=call.id)
         self.before_content()
         return self.add_synthetic_call("plan", "update_plan", value, raw=msg)

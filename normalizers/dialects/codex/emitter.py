@@ -232,8 +232,7 @@ class CodexEmitter(Emitter):
 
         A raw item may still hold what was taken out of the message (citations): it then repeats the oldest text of its
         role that has not come raw."""
-        digest = zlib.crc32(text.encode())
-        said = self.thread.said
+        digest, said = zlib.crc32(text.encode()), self.thread.said
         waiting = [one for one in said if one.role == role and form not in one.forms]
         oldest = waiting[0] if form == "raw" and waiting else None
         repeated = next((one for one in waiting if one.digest == digest), oldest)

@@ -174,8 +174,7 @@ class CodexMcp(CodexParser):
 
     def _request_of(self, request_id: Any) -> Request:
         requests = self.state.requests
-        request = requests.get(str(request_id))
-        if request is None:
+        if (request := requests.get(str(request_id))) is None:
             make_room(requests, MANY_REQUESTS)
             request = requests[str(request_id)] = Request()
         return request

@@ -107,9 +107,8 @@ class CodexMessages(CodexEmitter):
         attachments: list[Attachment] = []
         for part in records(parts):
             url = first_string(part, "image_url", "path")
-            if url is None or part.get("type") not in (None, "image", "local_image"):
-                continue
-            attachments += take_bodies(self, part)[1] or [Attachment(mime_type="image/*", uri=url)]
+            if url is not None and part.get("type") in (None, "image", "local_image"):
+                attachments += take_bodies(self, part)[1] or [Attachment(mime_type="image/*", uri=url)]
         return attachments
 
     # -- deltas ---------------------------------------------------------------------------------------------------

@@ -159,8 +159,7 @@ class CodexParser(CodexApprovals, CodexMessages, Parser):
 
     @events("thread_name_updated")
     def _thread_name(self, msg: Line) -> Skip:
-        title = first_string(msg, "thread_name")
-        if title is None:
+        if (title := first_string(msg, "thread_name")) is None:
             return "unchanged"
         self.emit(SessionEvent, state="updated", title=title)
         return None
@@ -243,8 +242,7 @@ class CodexParser(CodexApprovals, CodexMessages, Parser):
     def _agent_activity(self, item: Line) -> None:
         """Progress of a subagent; `id` is that of the call that started it."""
         call = self.calls.get(first_string(item, "id") or "")
-        data = nonempty(item, "kind", "agent_path", "agent_thread_id")
-        text = first_string(item, "kind") or "active"
+        data, text = nonempty(item, "kind", "agent_path", "agent_thread_id"), first_string(item, "kind") or "active"
         if call is not None:
             self.calls.update(call, progress={"text": text, "data": data})
         else:

@@ -186,8 +186,7 @@ class OpenAIResponses(Parser):
         outcome = _OUTCOMES.get(str(response.get("status")))
         if outcome is None:
             return "progress"
-        response_id = string(response.get("id"))
-        if response_id is not None and response_id == state.ended:
+        if (response_id := string(response.get("id"))) is not None and response_id == state.ended:
             return "unchanged"
         if not state.receiving:
             self._begin_response(response)
