@@ -20,7 +20,6 @@ from tooltap.normalizers.core.state import State
 from tooltap.normalizers.dialects.openai.messages import (
     PendingCall,
     ToolUse,
-    arguments_of,
     collect,
     digest_of,
     result_ids,
@@ -176,8 +175,7 @@ class OpenAIChat(Parser):
             state.call_count += 1
             if not use.id:
                 state.nameless = f"call-{state.call_count}"
-            value = arguments_of(use.arguments)
-            self.calls.open(use.id or state.nameless, use.name or UNKNOWN_TOOL, value, raw=use.raw)
+            self.calls.open(use.id or state.nameless, use.name or UNKNOWN_TOOL, use.value, raw=use.raw)
 
     # -- completions ----------------------------------------------------------------------------------------------
 

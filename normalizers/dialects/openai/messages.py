@@ -17,7 +17,6 @@ from tooltap.normalizers.wire.values import first_string, number, record, record
 __all__ = [
     "PendingCall",
     "ToolUse",
-    "arguments_of",
     "collect",
     "digest_of",
     "result_ids",
@@ -39,6 +38,18 @@ class ToolUse(NamedTuple):
     name: str | None
     arguments: Any
     raw: Line
+
+    @property
+    def value(self) -> Any:
+        """What the tool was called with: the object that the arguments spell."""
+        if not isinstance(self.arguments, str):
+            return {} if self.arguments is None else self.arguments
+        if self.arguments.strip() in _NO_ARGUMENTS:
+            return {}
+        try:
+            return msgspec.json.decode(self.arguments)
+        except msgspec.DecodeError:
+            return self.arguments
 
 
 class PendingCall(msgspec.Struct, omit_defaults=True):
@@ -97,18 +108,6 @@ def _use(entry: Line) -> ToolUse:
     if nonblank(custom.get("name")):
         called, arguments = custom, custom.get("input")
     return ToolUse(first_string(entry, "id"), first_string(called, "name"), arguments, entry)
-
-
-def arguments_of(stated: Any) -> Any:
-    """What a tool was called with: the object that the arguments spell."""
-    if not isinstance(stated, str):
-        return {} if stated is None else stated
-    if stated.strip() in _NO_ARGUMENTS:
-        return {}
-    try:
-        return msgspec.json.decode(stated)
-    except msgspec.DecodeError:
-        return stated
 
 
 def result_ids(message: Line) -> list[str]:
