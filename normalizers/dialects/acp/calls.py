@@ -16,7 +16,7 @@ from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.bodies import Bodies
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL
 from tooltap.normalizers.core.calls_state import Call
-from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.dialects.acp.answers import printed_so_far, read_result
 from tooltap.normalizers.dialects.acp.content import blocks, diffs, linked, questions, text_of
 from tooltap.normalizers.dialects.acp.emitter import AcpEmitter
@@ -25,9 +25,13 @@ from tooltap.normalizers.dialects.acp.state import Asked, Terminal
 from tooltap.normalizers.dialects.acp.terminals import Terminals
 from tooltap.normalizers.dialects.opencode.answers import todos_digest
 from tooltap.normalizers.wire.values import record, records, string
-from tooltap.protocol.events import Chunk, OutputRef, ToolUpdate
+from tooltap.protocol.events import OutputRef
 
-__all__ = ["ToolCalls", "id_in"]
+__all__ = ["PERMISSIONS", "ToolCalls", "id_in"]
+
+ELICITATIONS = ("elicitation/create", "session/elicitation")
+PERMISSIONS = ("session/request_permission", *ELICITATIONS)
+"""Methods with which an agent asks the user."""
 
 _RUNNING = ("in_progress", "paused")
 _ENDED = ("completed", "failed", "cancelled")
@@ -41,58 +45,48 @@ def id_in(key: str) -> str:
     return key.partition(":")[2]
 
 
-class ToolCalls:
-    request = Lines("method")
-    answer = Lines("method")
-    update = Lines("sessionUpdate", skip={"plan_removed": "unchanged"})
-
-    def __init__(self, emitter: AcpEmitter, terminals: Terminals) -> None:
-        self._emitter = emitter
-        self._calls = emitter.calls
-        self._state = emitter.state
-        self._terminals = terminals
-
+class ToolCalls(Terminals):
     # -- updates ------------------------------------------------------------------------------------------------
 
-    @update("tool_call", "tool_call_update")
+    @AcpEmitter.update("tool_call", "tool_call_update")
     def _tool_call(self, update: Line) -> Skip:
         call_id = update.get("toolCallId")
-        if not isinstance(call_id, str) or not self._calls.is_known(call_id):
-            self._emitter.ensure_turn()
-        skip = self._report(call_id, update, self._emitter.info.stopping)
+        if not isinstance(call_id, str) or not self.calls.is_known(call_id):
+            self.ensure_turn()
+        skip = self._report(call_id, update, self.info.stopping)
         self._review(update)
         return skip
 
     def _report(self, call_id: Any, update: Line, stopping: bool) -> Skip:
         """Read what an update states of its call. `stopping`: the client asked to stop the turn."""
         if not isinstance(call_id, str):
-            return self._emitter.unparsed("unknown-type", update)
-        self._emitter.texts.flush()
-        bodies = Bodies(self._emitter)
+            return self.unparsed("unknown-type", update)
+        self.texts.flush()
+        bodies = Bodies(self)
         if _response_in(update) is None:  # else it stays as it is until the result, which has the same bodies
             update = bodies.take(update)
-        call, ended, skip = self._calls.get(call_id), update.get("status") in _ENDED, None
-        if (call is None and not self._calls.is_done(call_id)) or self._begins_another(call_id, update):
-            opens = update["sessionUpdate"] == "tool_call" or self._state.protocol_version >= 2
-            call = self._open(call_id, update, synthetic=not opens)
+        call, ended, skip = self.calls.get(call_id), update.get("status") in _ENDED, None
+        if (call is None and not self.calls.is_done(call_id)) or self._begins_another(call_id, update):
+            opens = update["sessionUpdate"] == "tool_call" or self.state.protocol_version >= 2
+            call = self._open_call(call_id, update, synthetic=not opens)
         elif call is not None:
-            skip = self._update(call, update)
+            skip = self._update_call(call, update)
         elif not ended:
             return "late-update"
-        return self._end(call_id, call, update, bodies, stopping) if ended else skip
+        return self._end_call(call_id, call, update, bodies, stopping) if ended else skip
 
-    @update("tool_call_content_chunk")
+    @AcpEmitter.update("tool_call_content_chunk")
     def _add_content(self, chunk: Line) -> Skip:
         """v2: one more item of a call's content."""
         call_id = chunk.get("toolCallId")
-        call = self._calls.get(call_id) if isinstance(call_id, str) else None
+        call = self.calls.get(call_id) if isinstance(call_id, str) else None
         if call is None:
             return "late-update"
         use = _use_of(call)
-        items = [Bodies(self._emitter).take(chunk.get("content"))]
-        self._terminals.embed(use, call.id, items)
+        items = [Bodies(self).take(chunk.get("content"))]
+        self.embed_terminals(use, call.id, items)
         if (text := text_of(items)) is not None and call.status == "running":
-            self._print(call, use.running or "", text)
+            self.emit_output(call, text, len(use.running or ""))
             use.running = (use.running or "") + text
         else:
             use.content = [*use.content, *items]
@@ -101,46 +95,45 @@ class ToolCalls:
 
     def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
         use = _use_of(call)
-        terminal = self._terminals.of(use)
+        terminal = self.terminal_of(use)
         return printed_so_far(use, terminal), _outputs_of(terminal)
 
     # -- plans --------------------------------------------------------------------------------------------------
 
-    @update("plan", "plan_update")
+    @AcpEmitter.update("plan", "plan_update")
     def _plan(self, update: Line) -> Skip:
         """The whole to-do list, which comes without a call (v2: `plan_update`): a synthetic call and result."""
-        emitter = self._emitter
-        emitter.ensure_turn()
+        self.ensure_turn()
         plan = record(update.get("plan")) or update
         todos, text = plan.get("entries"), plan.get("content") or plan.get("uri")
         if isinstance(todos, list):
             digest = todos_digest(todos)
-            if emitter.info.todos == digest:
+            if self.info.todos == digest:
                 return "unchanged"
-            emitter.info.todos = digest
-            self._state.plans += 1
-            emitter.texts.flush()
-            call_id, value = f"plan-{self._state.plans}", {"todos": todos}
-            self._calls.open(call_id, "plan", value, raw=update, name="TodoWrite", synthetic=True)
-            return self._calls.answer(call_id, Answer(value), raw=update, synthetic=True)
+            self.info.todos = digest
+            self.state.plans += 1
+            self.texts.flush()
+            call_id, value = f"plan-{self.state.plans}", {"todos": todos}
+            self.calls.open(call_id, "plan", value, raw=update, name="TodoWrite", synthetic=True)
+            return self.calls.answer(call_id, Answer(value), raw=update, synthetic=True)
         if not isinstance(text, str):
-            return emitter.unparsed("unknown-type", update)
-        emitter.texts.flush()
-        emitter.notice("plan", text)
+            return self.unparsed("unknown-type", update)
+        self.texts.flush()
+        self.notice("plan", text)
         return None
 
     # -- permissions, questions and elicitations ----------------------------------------------------------------
 
-    @request("session/request_permission")
-    def _ask(self, params: Line, key: str) -> None:
+    @AcpEmitter.request("session/request_permission")
+    def _permission_asked(self, params: Line, key: str) -> None:
         """v2 has a subject where v1 has the call, and a title of its own."""
-        emitter, subject = self._emitter, record(params.get("subject"))
-        emitter.ensure_turn()
-        emitter.texts.flush()
+        subject = record(params.get("subject"))
+        self.ensure_turn()
+        self.texts.flush()
         tool_call = record(params.get("toolCall") or subject.get("toolCall"))
         call_id = self._before_permission(tool_call) or string(subject.get("toolCallId"))
         command = {name: subject[name] for name in ("command", "cwd") if isinstance(subject.get(name), str)}
-        emitter.permissions.ask(
+        self.permissions.ask(
             id_in(key),
             call_id=call_id,
             type=self._type(call_id, "permission"),
@@ -153,9 +146,9 @@ class ToolCalls:
             ],
         )
 
-    @answer("session/request_permission")
-    def _answered(self, result: Line, asked: Asked, key: str) -> None:
-        permissions, answer, permission_id = self._emitter.permissions, record(result.get("outcome")), id_in(key)
+    @AcpEmitter.answer("session/request_permission")
+    def _permission_answered(self, result: Line, asked: Asked, key: str) -> None:
+        permissions, answer, permission_id = self.permissions, record(result.get("outcome")), id_in(key)
         option_id = string(answer.get("optionId"))
         if answer.get("outcome") == "cancelled" or option_id is None:
             outcome = "cancelled"
@@ -163,11 +156,11 @@ class ToolCalls:
             outcome = "allowed" if permissions.allows(permission_id, option_id) else "denied"
         permissions.answer(permission_id, outcome, by="user", option_id=option_id)
 
-    @request("elicitation/create", "session/elicitation")
+    @AcpEmitter.request(*ELICITATIONS)
     def _elicit(self, params: Line, key: str) -> None:
-        self._emitter.texts.flush()
+        self.texts.flush()
         call_id = string(params.get("toolCallId"))
-        self._emitter.permissions.ask(
+        self.permissions.ask(
             id_in(key),
             call_id=call_id,
             type=self._type(call_id, "elicitation"),
@@ -175,11 +168,11 @@ class ToolCalls:
             questions=questions(params) or None,
         )
 
-    @answer("elicitation/create", "session/elicitation")
+    @AcpEmitter.answer(*ELICITATIONS)
     def _elicited(self, result: Line, asked: Asked, key: str) -> None:
         content, outcome = result.get("content"), _ACTIONS.get(str(result.get("action")), "cancelled")
         answers = content if isinstance(content, dict) else None
-        self._emitter.permissions.answer(id_in(key), outcome, by="user", answers=answers)
+        self.permissions.answer(id_in(key), outcome, by="user", answers=answers)
 
     def _before_permission(self, tool_call: Line) -> str | None:
         """Open the call that a permission is requested for, unless it is known; returns its id.
@@ -189,24 +182,24 @@ class ToolCalls:
         call_id = tool_call.get("toolCallId")
         if not isinstance(call_id, str):
             return None
-        call = self._calls.get(call_id)
+        call = self.calls.get(call_id)
         if call is not None:
             if not _use_of(call).has_input:
-                self._update(call, {key: item for key, item in tool_call.items() if key != "status"})
-        elif not self._calls.is_done(call_id):
-            self._open(call_id, tool_call, synthetic=False, status="awaiting-permission")
+                self._update_call(call, {key: item for key, item in tool_call.items() if key != "status"})
+        elif not self.calls.is_done(call_id):
+            self._open_call(call_id, tool_call, synthetic=False, status="awaiting-permission")
         return call_id
 
     def _type(self, call_id: str | None, default: str) -> str:
         """The type of a request about this call."""
-        is_question = call_id is not None and self._emitter.calls.name_of(call_id) == "AskUserQuestion"
+        is_question = call_id is not None and self.calls.name_of(call_id) == "AskUserQuestion"
         return "question" if is_question else default
 
     def _review(self, update: Line) -> None:
         """codex-acp 2.6.0: a second model decides about risky calls. Its review is a call of its own that names the
         other one, which fails if it is denied."""
         stated = record(update.get("rawOutput") or update.get("rawInput"))
-        review, permissions = record(stated.get("review")), self._emitter.permissions
+        review, permissions = record(stated.get("review")), self.permissions
         permission_id, call_id = string(stated.get("reviewId")), string(stated.get("targetItemId"))
         if permission_id is None or call_id is None:
             return
@@ -220,20 +213,20 @@ class ToolCalls:
 
     def _begins_another(self, call_id: str, update: Line) -> bool:
         """Whether a line opens a new call under the id of one that has ended, or that another session has."""
-        if update.get("sessionUpdate") != "tool_call" or self._emitter.replay:
+        if update.get("sessionUpdate") != "tool_call" or self.replay:
             return False
-        if self._calls.session_of(call_id) != self._emitter.session:
+        if self.calls.session_of(call_id) != self.session:
             return True
-        if not self._calls.is_done(call_id):
+        if not self.calls.is_done(call_id):
             return False
         use, name = ToolUse(), raw_name(update, call_id)
         _merge(use, update)
         if update.get("status") not in _ENDED and isinstance(update.get("content"), list):
             use.content = update["content"]
         value, canonical = self._read_input(use, name)
-        return not self._calls.repeats(call_id, name, value, name=canonical)
+        return not self.calls.repeats(call_id, name, value, name=canonical)
 
-    def _open(self, call_id: str, update: Line, *, synthetic: bool, status: str | None = None) -> Call:
+    def _open_call(self, call_id: str, update: Line, *, synthetic: bool, status: str | None = None) -> Call:
         use = ToolUse()
         self._learn(use, call_id, update, runs=False)
         # An update of a call that was not seen may state nothing of its tool.
@@ -242,15 +235,15 @@ class ToolCalls:
         value, canonical = self._read_input(use, name)
         canonical = canonical if is_named else "Unknown"
         status = status or ("running" if update.get("status") in _RUNNING else "pending")
-        call = self._calls.open(
+        call = self.calls.open(
             call_id, name, value, raw=update, name=canonical, status=status, title=use.title, synthetic=synthetic
         )
         self._note_todos(call, value)
-        self._terminals.read_meta(use, call_id, update)
+        self.read_terminal_meta(use, call_id, update)
         self._remember(call, use)
         return call
 
-    def _update(self, call: Call, update: Line) -> Skip:
+    def _update_call(self, call: Call, update: Line) -> Skip:
         use = _use_of(call)
         was_known, before = bool(call.memory), use.running or ""
         runs = update.get("status") in _RUNNING
@@ -263,13 +256,13 @@ class ToolCalls:
             value, canonical = self._read_input(use, name)
             self._note_todos(call, value)
         status = "running" if runs else None
-        changed = self._calls.update(
+        changed = self.calls.update(
             call, value, raw=update, raw_name=name, name=canonical, status=status, title=use.title
         )
         running = use.running or ""
         if running != before and running.startswith(before):
-            self._print(call, before, running[len(before) :])
-        carries = self._terminals.read_meta(use, call.id, update) or carries
+            self.emit_output(call, running[len(before) :], len(before))
+        carries = self.read_terminal_meta(use, call.id, update) or carries
         self._remember(call, use)
         if changed or carries:
             return None
@@ -289,7 +282,7 @@ class ToolCalls:
                 use.raw_input = json_object(arguments) or None
                 return use.raw_input is not None
         if isinstance(content, list) and content:
-            self._terminals.embed(use, call_id, content)
+            self.embed_terminals(use, call_id, content)
             if diffs(content) or not (runs or ended):
                 use.content = content
             elif not ended:
@@ -299,37 +292,32 @@ class ToolCalls:
         return response is not None
 
     def _read_input(self, use: ToolUse, name: str) -> tuple[Any, str | None]:
-        servers = (*self._emitter.context.mcp_servers, *self._state.servers)
+        servers = (*self.context.mcp_servers, *self.state.servers)
         return read_input(use, name, mcp_name(name, use.title or "", use.raw_input, servers))
 
-    def _print(self, call: Call, before: str, more: str) -> None:
-        """Emit a partial event with what the call shows while it runs."""
-        chunk = Chunk(stream="output", text=more, offset=len(before))
-        self._emitter.emit_partial(ToolUpdate, call_id=call.id, name=call.name, chunk=chunk)
-
-    def _end(self, call_id: str, call: Call | None, update: Line, bodies: Bodies, stopping: bool) -> Skip:
+    def _end_call(self, call_id: str, call: Call | None, update: Line, bodies: Bodies, stopping: bool) -> Skip:
         """Emit the result. If the call ended before, the result may replace a synthetic one."""
         use = _use_of(call) if call is not None else ToolUse()
-        terminal = self._terminals.of(use)
+        terminal = self.terminal_of(use)
         use.response = bodies.take(use.response)
-        name = self._calls.name_of(call_id) or ""
-        answer = read_result(name, use, update, terminal, provider=self._emitter.provider, stopping=stopping)
+        name = self.calls.name_of(call_id) or ""
+        answer = read_result(name, use, update, terminal, provider=self.provider, stopping=stopping)
         links = [one for block in blocks(update.get("content")) for one in linked(block)]
         answer = answer._replace(
             attachments=[*(bodies.attachments or ()), *links] or None, outputs=_outputs_of(terminal)
         )
-        skip = self._calls.answer(call_id, answer, raw=update)
+        skip = self.calls.answer(call_id, answer, raw=update)
         if not answer.is_async:
-            self._terminals.release(use)
+            self.release_terminals(use)
         return skip
 
     def _note_todos(self, call: Call, value: Any) -> None:
         """Remember a to-do list: a plan that repeats it is not shown again (OpenCode before 1.0)."""
         if call.name == "TodoWrite" and isinstance(value, dict) and isinstance(value.get("todos"), list):
-            self._emitter.info.todos = todos_digest(value["todos"])
+            self.info.todos = todos_digest(value["todos"])
 
     def _remember(self, call: Call, use: ToolUse) -> None:
-        self._calls.remember(call, msgspec.to_builtins(use))
+        self.calls.remember(call, msgspec.to_builtins(use))
 
 
 def _use_of(call: Call) -> ToolUse:

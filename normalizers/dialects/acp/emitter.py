@@ -9,16 +9,33 @@ from __future__ import annotations
 from typing import Any
 
 from tooltap.normalizers.core.bounded import make_room
+from tooltap.normalizers.core.calls_state import Call
 from tooltap.normalizers.core.emitter import Emitter
-from tooltap.normalizers.core.lines import Line
+from tooltap.normalizers.core.lines import Line, Lines
 from tooltap.normalizers.core.tokens import token_fields
 from tooltap.normalizers.dialects.acp.state import AcpState, SessionInfo
 from tooltap.normalizers.wire.values import record, string, whole
-from tooltap.protocol.events import Usage
+from tooltap.protocol.events import Chunk, ToolUpdate, Usage
 
-__all__ = ["AcpEmitter"]
+__all__ = ["SKIPPED", "AcpEmitter"]
 
 SESSIONS = 64
+
+SKIPPED = {
+    method: reason
+    for reason, *methods in (
+        ("administration", "providers/disable", "providers/list", "providers/set"),
+        ("administration", "session/archive", "session/delete", "session/list", "session/status", "session/unarchive"),
+        ("auth", "authenticate", "logout", "auth/login", "auth/logout"),
+        ("auth", "auth/status", "auth/status_update", "_auth/status_update"),
+        ("client-fs", "fs/read_text_file", "fs/write_text_file"),
+        ("client-mcp", "mcp/connect", "mcp/disconnect", "mcp/message"),
+        ("client-terminal", "terminal/cancel", "terminal/kill", "terminal/release"),
+        ("request", "elicitation/complete", "tool_call/cancel"),
+    )
+    for method in methods
+}
+"""Method -> why it and its answer are skipped."""
 
 _OUTCOMES = {"cancelled": "cancelled", "error": "failed", "max_turn_requests": "failed", "refusal": "failed"}
 """Stop reason -> outcome of the turn, unless it completed."""
@@ -34,6 +51,13 @@ _TOKENS = (
 
 
 class AcpEmitter(Emitter):
+    """Its tables are filled by the classes that derive from it."""
+
+    request = Lines("method", {**SKIPPED, "initialize": "handshake", "session/close": "request"})
+    """Its methods get the parameters, and the key of the request in the state."""
+    answer = Lines("method", {**SKIPPED, "$/cancel_request": "answer", "session/cancel": "answer"})
+    """Its methods get the result, the request and its key."""
+    update = Lines("sessionUpdate", {"plan_removed": "unchanged"})
     state: AcpState
 
     @property
@@ -61,6 +85,11 @@ class AcpEmitter(Emitter):
         """Remember what the answer to this request will confirm."""
         if key in self.state.asked:
             self.state.asked[key].params = params
+
+    def emit_output(self, call: Call, text: str, offset: int) -> None:
+        """Emit a partial event with what a call printed or showed while it runs."""
+        chunk = Chunk(stream="output", text=text, offset=offset)
+        self.emit_partial(ToolUpdate, call_id=call.id, name=call.name, chunk=chunk)
 
     # -- turns --------------------------------------------------------------------------------------------------
 

@@ -15,19 +15,15 @@ from typing import Any
 import msgspec
 
 from tooltap.normalizers.core.bounded import keep_newest
-from tooltap.normalizers.core.calls_state import Call
-from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import State
-from tooltap.normalizers.dialects.acp.calls import ToolCalls, id_in
+from tooltap.normalizers.dialects.acp.calls import PERMISSIONS, ToolCalls, id_in
 from tooltap.normalizers.dialects.acp.content import attach, is_block, read_prompt
-from tooltap.normalizers.dialects.acp.emitter import AcpEmitter
+from tooltap.normalizers.dialects.acp.emitter import SKIPPED, AcpEmitter
 from tooltap.normalizers.dialects.acp.sessions import Sessions
 from tooltap.normalizers.dialects.acp.state import AcpState, Asked
-from tooltap.normalizers.dialects.acp.terminals import Terminals
 from tooltap.normalizers.wire.values import record, string
-from tooltap.protocol.events import Message, Notice, OutputRef, Reasoning
+from tooltap.protocol.events import Message, Notice
 
 __all__ = ["Acp"]
 
@@ -36,21 +32,6 @@ AGENT = "out"
 ASKED = 1_024
 CHILDREN = 256
 
-_SKIPPED = {
-    method: reason
-    for reason, *methods in (
-        ("administration", "providers/disable", "providers/list", "providers/set"),
-        ("administration", "session/archive", "session/delete", "session/list", "session/status", "session/unarchive"),
-        ("auth", "authenticate", "logout", "auth/login", "auth/logout"),
-        ("auth", "auth/status", "auth/status_update", "_auth/status_update"),
-        ("client-fs", "fs/read_text_file", "fs/write_text_file"),
-        ("client-mcp", "mcp/connect", "mcp/disconnect", "mcp/message"),
-        ("client-terminal", "terminal/cancel", "terminal/kill", "terminal/release"),
-        ("request", "elicitation/complete", "tool_call/cancel"),
-    )
-    for method in methods
-}
-"""Method -> why it and its answer are skipped."""
 _AGENT_METHODS = (
     "session/update",
     "session/request_permission",
@@ -75,33 +56,10 @@ _SHAPES = (
 """Key of an answer -> who answers, and the method, if the request is not on the wire."""
 
 
-class Acp(AcpEmitter, Parser):
+class Acp(Sessions, ToolCalls, Parser):
     dialect = protocol = default_provider = "acp"
     SKIPS = frozenset({"echo", "late-update", "partial"})
-    request = Lines(
-        "method", _SKIPPED, _sessions=Sessions.request, _tools=ToolCalls.request, _terminals=Terminals.request
-    )
-    """Its methods get the parameters, and the key of the request in the state."""
-    answer = Lines(
-        "method",
-        {**_SKIPPED, "$/cancel_request": "answer", "session/cancel": "answer"},
-        _sessions=Sessions.answer,
-        _tools=ToolCalls.answer,
-        _terminals=Terminals.answer,
-    )
-    """Its methods get the result, the request and its key."""
-    update = Lines("sessionUpdate", _sessions=Sessions.update, _tools=ToolCalls.update, _terminals=Terminals.update)
     state_type = AcpState
-    state: AcpState
-
-    def __init__(self, context: Context, state: State | None = None) -> None:
-        super().__init__(context, state)
-        self._sessions = Sessions(self)
-        self._terminals = Terminals(self)
-        self._tools = ToolCalls(self, self._terminals)
-
-    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
-        return self._tools.unfinished(call)
 
     def read(self, value: Line) -> Skip:
         method = value.get("method")
@@ -131,7 +89,7 @@ class Acp(AcpEmitter, Parser):
             keep_newest(self.state.asked, ASKED)
         return self.request.read(self, params, key, kind=method, line=value)
 
-    @request("session/prompt")
+    @AcpEmitter.request("session/prompt")
     def _prompt(self, params: Line, key: str) -> None:
         turn = self.begin_prompted_turn()
         if key in self.state.asked:
@@ -139,12 +97,12 @@ class Acp(AcpEmitter, Parser):
         text, attachments = read_prompt(self, params.get("prompt"))
         self.emit(Message, role="user", text=text, attachments=attachments)
 
-    @request("session/cancel")
+    @AcpEmitter.request("session/cancel")
     def _cancel(self, params: Line, key: str) -> None:
         self.info.stopping = self.turn is not None
         self.notice("interrupt", "The client cancelled the turn.")
 
-    @request("$/cancel_request")
+    @AcpEmitter.request("$/cancel_request")
     def _cancel_request(self, params: Line, key: str) -> Skip:
         """One side no longer wants the answer to its request."""
         asked_id = _id_of({"id": params.get("requestId")})
@@ -189,10 +147,10 @@ class Acp(AcpEmitter, Parser):
     def _error(self, asked: Asked, key: str, error: Line) -> Skip:
         text = string(error.get("message"))
         if key.startswith(AGENT):  # the client refused what the agent requested
-            if ToolCalls.request.knows(asked.method):
+            if asked.method in PERMISSIONS:
                 self.permissions.answer(id_in(key), "cancelled", message=text)
                 return None
-            return _SKIPPED.get(asked.method, "client-terminal")
+            return SKIPPED.get(asked.method, "client-terminal")
         data = {name: error[name] for name in ("code", "data") if error.get(name) is not None} or None
         notice = {"level": "error", "code": "provider-error", "text": text or "error", "data": data}
         if asked.method == "session/prompt":
@@ -202,7 +160,7 @@ class Acp(AcpEmitter, Parser):
             self.emit(Notice, **notice)
         return None
 
-    @answer("session/prompt")
+    @AcpEmitter.answer("session/prompt")
     def _prompt_answered(self, result: Line, asked: Asked, key: str) -> Skip:
         if result.get("stopReason") is None and self.state.protocol_version >= 2:
             return "answer"  # v2: the prompt is accepted; the turn ends when the session is idle
@@ -213,7 +171,7 @@ class Acp(AcpEmitter, Parser):
 
     # -- updates: messages, thoughts, and what the agent reports beside them -------------------------------------
 
-    @update("user_message_chunk", "agent_message_chunk", "agent_thought_chunk")
+    @AcpEmitter.update("user_message_chunk", "agent_message_chunk", "agent_thought_chunk")
     def _message_chunk(self, update: Line) -> Skip:
         role, block = _role_of(update), record(update.get("content"))
         if not is_block(block):
@@ -232,7 +190,7 @@ class Acp(AcpEmitter, Parser):
         self.emit(Message, role=role, text="", message_id=message_id, attachments=attachments)
         return None
 
-    @update("user_message", "agent_message", "agent_thought")
+    @AcpEmitter.update("user_message", "agent_message", "agent_thought")
     def _whole_message(self, update: Line) -> Skip:
         """v2: a message as a whole, perhaps after its chunks."""
         role, message_id = _role_of(update), string(update.get("messageId"))
@@ -245,13 +203,11 @@ class Acp(AcpEmitter, Parser):
         self.ensure_turn()
         self.texts.flush()
         text, attachments = read_prompt(self, update["content"])
-        if role == "reasoning":
-            self.emit(Reasoning, text=text, message_id=message_id)
-        else:
-            self.emit(Message, role=role, text=text, message_id=message_id, attachments=attachments)
+        shown = {} if role == "reasoning" else {"attachments": attachments}
+        self.emit_text(role, text, message_id=message_id, **shown)
         return None
 
-    @update("state_update")
+    @AcpEmitter.update("state_update")
     def _state(self, update: Line) -> Skip:
         """v2: what the session does as a whole."""
         info, state = self.info, update.get("state")
@@ -266,25 +222,25 @@ class Acp(AcpEmitter, Parser):
         self.end_stopped_turn(update)
         return None
 
-    @update("notice")
+    @AcpEmitter.update("notice")
     def _agent_notice(self, update: Line) -> None:
         severity = update.get("severity")
         level = severity if severity in ("info", "warning", "error") else "info"
         self.notice("agent", _words(update, "title", "description"), level)
 
-    @update("compaction_update")
+    @AcpEmitter.update("compaction_update")
     def _compaction(self, update: Line) -> None:
         status = str(update.get("status"))
         summary, _ = read_prompt(self, update.get("summary"))
         text = str(update.get("error") or summary or status)
         self.notice("compaction", text, "error" if status == "failed" else "info", {"status": status})
 
-    @update("compaction_summary_chunk")
+    @AcpEmitter.update("compaction_summary_chunk")
     def _compaction_summary(self, update: Line) -> None:
         text, _ = read_prompt(self, [update.get("content")])
         self.texts.append("system", text, message_id=update.get("compactionId"), key="compaction")
 
-    @update("subagent_spawned", "subagent_state_update", "subagent_update")
+    @AcpEmitter.update("subagent_spawned", "subagent_state_update", "subagent_update")
     def _subagent(self, update: Line) -> Skip:
         """A session of a subagent, announced or changed; its updates carry its own id."""
         child = string(update.get("sessionId") or update.get("subagentSessionId"))

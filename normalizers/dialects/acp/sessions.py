@@ -8,7 +8,7 @@ from zlib import crc32
 
 import msgspec
 
-from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.dialects.acp.emitter import AcpEmitter
 from tooltap.normalizers.dialects.acp.state import Asked
 from tooltap.normalizers.wire.values import number, record, records, string, whole
@@ -54,92 +54,82 @@ def provider_name(agent: str) -> str:
     return _PROVIDERS.get(slug, slug)
 
 
-class Sessions:
-    request = Lines("method", skip={"initialize": "handshake", "session/close": "request"})
-    answer = Lines("method")
-    update = Lines("sessionUpdate")
-
-    def __init__(self, emitter: AcpEmitter) -> None:
-        self._emitter = emitter
-        self._state = emitter.state
-
+class Sessions(AcpEmitter):
     # -- setting up ---------------------------------------------------------------------------------------------
 
-    @answer("initialize")
+    @AcpEmitter.answer("initialize")
     def _initialized(self, result: Line, asked: Asked, key: str) -> Skip:
         """The agent states who it is; the events of its sessions carry it."""
-        state, agent = self._state, record(result.get("agentInfo") or result.get("info"))
+        state, agent = self.state, record(result.get("agentInfo") or result.get("info"))
         logins = (_LOGINS.get(str(method.get("id"))) for method in records(result.get("authMethods")))
         name = string(agent.get("name"))
         provider = provider_name(name) if name else next(filter(None, logins), None)
         if provider is not None:
-            self._emitter.set_provider(provider)
+            self.set_provider(provider)
         state.agent_version = string(agent.get("version")) or state.agent_version
         state.protocol_version = whole(result.get("protocolVersion")) or state.protocol_version
         return None if agent else "handshake"
 
-    @request("session/new", "session/fork")
+    @AcpEmitter.request("session/new", "session/fork")
     def _set_up(self, params: Line, key: str) -> None:
         names = [one.get("name") for one in records(params.get("mcpServers"))][:SERVERS]
-        short, servers, cwd = [name for name in names if _is_short(name)], self._state.servers, params.get("cwd")
+        short, servers, cwd = [name for name in names if _is_short(name)], self.state.servers, params.get("cwd")
         servers += [name for name in short if name not in servers]
         del servers[:-SERVERS]
-        self._emitter.expect(key, cwd=cwd if _is_short(cwd) else None, servers=short)
+        self.expect(key, cwd=cwd if _is_short(cwd) else None, servers=short)
 
-    @request("session/load", "session/resume")
+    @AcpEmitter.request("session/load", "session/resume")
     def _load(self, params: Line, key: str) -> None:
         if isinstance(params.get("sessionId"), str):
-            self._emitter.info.loading = True
+            self.info.loading = True
         self._set_up(params, key)
 
-    @answer("session/new", "session/fork")
+    @AcpEmitter.answer("session/new", "session/fork")
     def _began(self, result: Line, asked: Asked, key: str) -> None:
-        self._emitter.enter_session(result.get("sessionId"))
-        self._begin("started", asked.params, result)
+        self.enter_session(result.get("sessionId"))
+        self._emit_set_up("started", asked.params, result)
 
-    @answer("session/load", "session/resume")
+    @AcpEmitter.answer("session/load", "session/resume")
     def _loaded(self, result: Line, asked: Asked, key: str) -> None:
-        self._emitter.enter_session(result.get("sessionId"))
-        self._emitter.end_history()
-        self._begin("resumed", asked.params, result)
+        self.enter_session(result.get("sessionId"))
+        self.end_history()
+        self._emit_set_up("resumed", asked.params, result)
 
-    def _begin(self, state: str, asked: dict[str, Any], result: Line) -> None:
-        info = self._emitter.info
-        info.cwd = self._state.cwd = asked.get("cwd") or info.cwd
+    def _emit_set_up(self, state: str, asked: dict[str, Any], result: Line) -> None:
+        info = self.info
+        info.cwd = self.state.cwd = asked.get("cwd") or info.cwd
         changes = self._configured(result)
         servers = [{"name": name} for name in asked.get("servers", [])] or None
-        version = self._state.agent_version
-        self._emitter.emit(
-            SessionEvent, state=state, cwd=info.cwd, agent_version=version, mcp_servers=servers, **changes
-        )
+        version = self.state.agent_version
+        self.emit(SessionEvent, state=state, cwd=info.cwd, agent_version=version, mcp_servers=servers, **changes)
 
-    @answer("session/close")
+    @AcpEmitter.answer("session/close")
     def _closed(self, result: Line, asked: Asked, key: str) -> None:
-        self._emitter.emit(SessionEvent, state="ended")
+        self.emit(SessionEvent, state="ended")
 
     # -- changes ------------------------------------------------------------------------------------------------
 
-    @request("session/set_config_option", "session/set_mode", "session/set_model", "session/set_title")
+    @AcpEmitter.request("session/set_config_option", "session/set_mode", "session/set_model", "session/set_title")
     def _change(self, params: Line, key: str) -> Skip:
         """A client wants another mode, model, title or option; the answer confirms it."""
         wanted = {"mode": params.get("modeId"), "model": params.get("modelId"), "title": params.get("title")}
-        self._emitter.expect(key, **{name: value for name, value in wanted.items() if _is_short(value)})
+        self.expect(key, **{name: value for name, value in wanted.items() if _is_short(value)})
         return "request"
 
-    @answer("session/set_config_option", "session/set_mode", "session/set_model", "session/set_title")
+    @AcpEmitter.answer("session/set_config_option", "session/set_mode", "session/set_model", "session/set_title")
     def _changed(self, result: Line, asked: Asked, key: str) -> Skip:
-        return self._emit({**self._new(**asked.params), **self._configured(result)})
+        return self._emit_changes({**self._new(**asked.params), **self._configured(result)})
 
-    @update("available_commands_update", "config_option_update", "current_mode_update")
-    def _updated(self, update: Line) -> Skip:
-        return self._emit(self._configured(update))
+    @AcpEmitter.update("available_commands_update", "config_option_update", "current_mode_update")
+    def _reconfigured(self, update: Line) -> Skip:
+        return self._emit_changes(self._configured(update))
 
-    @update("session_info_update")
+    @AcpEmitter.update("session_info_update")
     def _described(self, update: Line) -> Skip:
         """The title, and codex-acp's reports about the thread."""
         changes = self._new(title=update.get("title"))
         has_reported = self._report_codex(record(record(update.get("_meta")).get("codex")))
-        skip = self._emit(changes)
+        skip = self._emit_changes(changes)
         return None if has_reported else skip
 
     def _configured(self, result: Line) -> dict[str, Any]:
@@ -156,51 +146,51 @@ class Sessions:
         if isinstance(result.get("availableCommands"), list):
             names = [name for one in records(result["availableCommands"]) if (name := string(one.get("name")))]
             digest = crc32(msgspec.json.encode(names))
-            if digest != self._emitter.info.commands:
-                self._emitter.info.commands = digest
+            if digest != self.info.commands:
+                self.info.commands = digest
                 new["commands"] = names
         return new
 
     def _new(self, **fields: Any) -> dict[str, Any]:
         """The fields that differ from what is known."""
-        info = self._emitter.info
+        info = self.info
         new = {key: value for key, value in fields.items() if _is_short(value) and value != getattr(info, key)}
         for key, value in new.items():
             setattr(info, key, value)
         return new
 
-    def _emit(self, changes: dict[str, Any]) -> Skip:
+    def _emit_changes(self, changes: dict[str, Any]) -> Skip:
         if not changes:
             return "unchanged"
-        self._emitter.emit(SessionEvent, state="updated", **changes)
+        self.emit(SessionEvent, state="updated", **changes)
         return None
 
     def _report_codex(self, codex: Line) -> bool:
         """codex-acp 2.6.0: an error it will retry, and a thread that failed, whose turn then ends as completed."""
         if error := record(codex.get("error")):
             code, level = ("retry", "warning") if error.get("willRetry") is True else ("provider-error", "error")
-            self._emitter.notice(code, str(error.get("additionalDetails") or error.get("message")), level, error)
+            self.notice(code, str(error.get("additionalDetails") or error.get("message")), level, error)
             return True
-        status, info = record(codex.get("threadStatus")), self._emitter.info
+        status, info = record(codex.get("threadStatus")), self.info
         kind = string(status.get("type"))
         if kind is None or kind == info.state:
             return False
         info.state = kind
         if kind != "systemError":
             return False
-        self._emitter.notice("provider-error", kind, "error", status)
+        self.notice("provider-error", kind, "error", status)
         return True
 
-    @update("usage_update")
+    @AcpEmitter.update("usage_update")
     def _used(self, update: Line) -> Skip:
         """The context window, and the session's cost so far."""
-        info, cost = self._emitter.info, record(update.get("cost"))
+        info, cost = self.info, record(update.get("cost"))
         dollars = number(cost.get("amount")) if cost.get("currency") == "USD" else None
         usage = (whole(update.get("used")), whole(update.get("size")), info.usage[2] if dollars is None else dollars)
         if usage == info.usage:
             return "unchanged"
         info.usage = usage
-        self._emitter.emit(Usage, scope="session", context_used=usage[0], context_size=usage[1], cost_usd=usage[2])
+        self.emit(Usage, scope="session", context_used=usage[0], context_size=usage[1], cost_usd=usage[2])
         return None
 
 

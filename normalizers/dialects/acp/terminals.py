@@ -11,13 +11,12 @@ import base64
 from typing import Any
 
 from tooltap.normalizers.core.bounded import keep_newest
-from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.text_buffer import TextBuffer
 from tooltap.normalizers.dialects.acp.emitter import AcpEmitter
 from tooltap.normalizers.dialects.acp.inputs import ToolUse
 from tooltap.normalizers.dialects.acp.state import Asked, Terminal
 from tooltap.normalizers.wire.values import record, records, string, whole
-from tooltap.protocol.events import Chunk, ToolUpdate
 
 __all__ = ["Terminals"]
 
@@ -26,91 +25,83 @@ TERMINALS = 16
 _SKIP = "client-terminal"
 
 
-class Terminals:
-    request = Lines("method")
-    answer = Lines("method")
-    update = Lines("sessionUpdate")
-
-    def __init__(self, emitter: AcpEmitter) -> None:
-        self._emitter = emitter
-        self._terminals = emitter.state.terminals
-
+class Terminals(AcpEmitter):
     # -- for calls ----------------------------------------------------------------------------------------------
 
-    def embed(self, use: ToolUse, call_id: str, content: Any) -> None:
+    def embed_terminals(self, use: ToolUse, call_id: str, content: Any) -> None:
         """Note the terminals in a call's content."""
         for item in records(content):
             if item.get("type") == "terminal" and isinstance(item.get("terminalId"), str):
-                self._embed(use, call_id, item["terminalId"])
+                self._embed_terminal(use, call_id, item["terminalId"])
 
-    def of(self, use: ToolUse) -> Terminal | None:
+    def terminal_of(self, use: ToolUse) -> Terminal | None:
         """The newest terminal of a call."""
-        return next((self._terminals[one] for one in reversed(use.terminals) if one in self._terminals), None)
+        return next((self.state.terminals[one] for one in reversed(use.terminals) if one in self.state.terminals), None)
 
-    def release(self, use: ToolUse) -> None:
+    def release_terminals(self, use: ToolUse) -> None:
         """Forget the terminals of a call that has ended."""
         for terminal_id in use.terminals:
-            self._terminals.pop(terminal_id, None)
+            self.state.terminals.pop(terminal_id, None)
 
-    def read_meta(self, use: ToolUse, call_id: str, update: Line) -> bool:
+    def read_terminal_meta(self, use: ToolUse, call_id: str, update: Line) -> bool:
         """Read what an adapter put into `_meta`; returns whether the terminal printed or ended."""
         meta = record(update.get("_meta"))
         has_news = False
         for key in ("terminal_info", "terminal_output", "terminal_output_delta", "terminal_exit"):
             entry = meta.get(key)
             if isinstance(entry, dict):
-                terminal = self._embed(use, call_id, string(entry.get("terminal_id")) or call_id)
+                terminal = self._embed_terminal(use, call_id, string(entry.get("terminal_id")) or call_id)
                 if data := string(entry.get("data")):
-                    self._print(terminal, data)
+                    self._print_terminal(terminal, data)
                 _note_exit(terminal, entry.get("exit_code"), entry.get("signal"))
                 has_news = has_news or key != "terminal_info"
         return has_news
 
     # -- requests to the client ---------------------------------------------------------------------------------
 
-    @request("terminal/create", "terminal/output", "terminal/wait_for_exit")
-    def _requested(self, params: Line, key: str) -> Skip:
-        self._emitter.expect(key, terminal=params.get("terminalId"))
+    @AcpEmitter.request("terminal/create", "terminal/output", "terminal/wait_for_exit")
+    def _terminal_requested(self, params: Line, key: str) -> Skip:
+        self.expect(key, terminal=params.get("terminalId"))
         return _SKIP
 
-    @answer("terminal/create")
-    def _created(self, result: Line, asked: Asked, key: str) -> Skip:
+    @AcpEmitter.answer("terminal/create")
+    def _terminal_created(self, result: Line, asked: Asked, key: str) -> Skip:
         if isinstance(result.get("terminalId"), str):
             self._terminal(result["terminalId"])
         return _SKIP
 
-    @answer("terminal/output", "terminal/wait_for_exit")
-    def _printed(self, result: Line, asked: Asked, key: str) -> Skip:
+    @AcpEmitter.answer("terminal/output", "terminal/wait_for_exit")
+    def _terminal_printed(self, result: Line, asked: Asked, key: str) -> Skip:
         """What a terminal has printed so far, and perhaps how it ended."""
         terminal_id = asked.params.get("terminal")
         if not isinstance(terminal_id, str):
             return _SKIP
         terminal = self._terminal(terminal_id)
         if isinstance(result.get("output"), str):
-            self._replace(terminal, result["output"])
+            self._replace_output(terminal, result["output"])
         ended = record(result.get("exitStatus")) or result
         _note_exit(terminal, ended.get("exitCode"), ended.get("signal"))
         return None
 
     # -- v2 -----------------------------------------------------------------------------------------------------
 
-    @update("terminal_update", "terminal_output_chunk")
-    def _updated(self, update: Line) -> Skip:
+    @AcpEmitter.update("terminal_update", "terminal_output_chunk")
+    def _terminal_updated(self, update: Line) -> Skip:
         """The state of an agent's terminal, or more output."""
         if not isinstance(update.get("terminalId"), str):
-            return self._emitter.unparsed("unknown-type", update)
+            return self.unparsed("unknown-type", update)
         terminal = self._terminal(update["terminalId"])
         if (more := _decoded(update.get("data"))) is not None:
-            self._print(terminal, more)
+            self._print_terminal(terminal, more)
         if (output := _decoded(record(update.get("output")).get("data"))) is not None:
-            self._replace(terminal, output)
+            self._replace_output(terminal, output)
         ended = record(update.get("exitStatus"))
         _note_exit(terminal, ended.get("exitCode"), ended.get("signal"))
         return None
 
     # -- internals ----------------------------------------------------------------------------------------------
 
-    def _embed(self, use: ToolUse, call_id: str, terminal_id: str) -> Terminal:
+    def _embed_terminal(self, use: ToolUse, call_id: str, terminal_id: str) -> Terminal:
         if terminal_id not in use.terminals:
             use.terminals = [*use.terminals, terminal_id]
         terminal = self._terminal(terminal_id)
@@ -118,26 +109,25 @@ class Terminals:
         return terminal
 
     def _terminal(self, terminal_id: str) -> Terminal:
-        known = self._terminals.pop(terminal_id, None) or Terminal()
-        self._terminals[terminal_id] = known
-        keep_newest(self._terminals, TERMINALS)
+        known = self.state.terminals.pop(terminal_id, None) or Terminal()
+        self.state.terminals[terminal_id] = known
+        keep_newest(self.state.terminals, TERMINALS)
         return known
 
-    def _replace(self, terminal: Terminal, output: str) -> None:
+    def _replace_output(self, terminal: Terminal, output: str) -> None:
         """Store the whole output so far, which usually begins with what is known."""
         known = terminal.printed
         if known.output_id is None and output.startswith(known.head):
-            self._print(terminal, output[known.chars :])
+            self._print_terminal(terminal, output[known.chars :])
         else:
             terminal.printed = TextBuffer()
-            terminal.printed.append(output, self._emitter, "text/plain")
+            terminal.printed.append(output, self, "text/plain")
 
-    def _print(self, terminal: Terminal, text: str) -> None:
-        call = self._emitter.calls.get(terminal.call_id) if terminal.call_id is not None else None
+    def _print_terminal(self, terminal: Terminal, text: str) -> None:
+        call = self.calls.get(terminal.call_id) if terminal.call_id is not None else None
         if call is not None and text:
-            chunk = Chunk(stream="output", text=text, offset=terminal.printed.chars)
-            self._emitter.emit_partial(ToolUpdate, call_id=call.id, name=call.name, chunk=chunk)
-        terminal.printed.append(text, self._emitter, "text/plain")
+            self.emit_output(call, text, terminal.printed.chars)
+        terminal.printed.append(text, self, "text/plain")
 
 
 def _note_exit(terminal: Terminal, exit_code: Any, signal: Any) -> None:
