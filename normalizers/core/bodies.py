@@ -74,3 +74,9 @@ class Bodies:
         output_id = self._writer.put_output(data, mime_type)
         self._kept[body] = Attachment(mime_type=mime_type, output_id=output_id, bytes=len(data))
         return self._kept[body]
+
+
+def take_bodies(writer: Writer, value: Any) -> tuple[Any, list[Attachment] | None]:
+    """The value with `outputId` in place of base64 data, and the attachments that this data became."""
+    bodies = Bodies(writer)
+    return bodies.take(value), bodies.attachments

@@ -60,3 +60,8 @@ class TextBuffer(msgspec.Struct, omit_defaults=True):
             return None
         lines = self.newlines + (not self.ends_in_newline)
         return OutputRef(output_id=self.output_id, bytes=self.bytes, lines=lines, mime_type=mime_type)
+
+    def outputs(self, pointer: str, mime_type: str = "text/plain") -> dict[str, OutputRef] | None:
+        """The `outputs` of an event that has the head at this JSON pointer."""
+        ref = self.ref(mime_type)
+        return None if ref is None else {pointer: ref}

@@ -8,39 +8,26 @@ from the user's message to `assistant.idle`.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.core.bodies import Bodies
+from tooltap.normalizers.core.bodies import take_bodies
 from tooltap.normalizers.core.bounded import make_room
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL
-from tooltap.normalizers.core.calls_state import Call
-from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.running import Running, RunningState
+from tooltap.normalizers.core.running import RunningCalls, RunningState
 from tooltap.normalizers.core.state import State
 from tooltap.normalizers.dialects.copilot.answers import read_result
 from tooltap.normalizers.wire.times import milliseconds
-from tooltap.normalizers.wire.values import record, records, string, whole
-from tooltap.protocol.events import Message, OutputRef, SessionEvent, Usage
+from tooltap.normalizers.wire.values import first_string, record, records, string, whole
+from tooltap.protocol.events import Message, SessionEvent, Usage
 
 __all__ = ["CopilotJson"]
 
 MANY_AGENTS = 1_024
 MANY_SERVERS = 256
-
-
-class NoticeOf(NamedTuple):
-    level: str
-    code: str
-    key: str
-    """The key of its text."""
-    keys: tuple[str, ...] | None = None
-    """What its data has of the line's; None: all of it."""
-    outcome: str | None = None
-    """How the open turn will end, now that this has happened."""
 
 
 _SKIPPED = {
@@ -60,25 +47,32 @@ _SKIPPED = {
 }
 """Reason -> types of lines that carry no event."""
 
-_REQUEST_KEYS = ("statusCode", "retryAttempt", "failureKind", "errorType")
-
 _NOTICES = {
-    "abort": NoticeOf("warning", "interrupt", "reason", (), "cancelled"),
-    "assistant.intent": NoticeOf("info", "intent", "intent"),
-    "assistant.turn_retry": NoticeOf("warning", "retry", "reason", ()),
-    # One request failed; Copilot may try it again.
-    "model.call_failure": NoticeOf("warning", "provider-error", "errorMessage", _REQUEST_KEYS),
-    "session.compaction_complete": NoticeOf("info", "compaction", "summaryContent"),
-    "session.error": NoticeOf("error", "provider-error", "message", ("errorType", "statusCode"), "failed"),
-    "session.handoff": NoticeOf("info", "handoff", "summary"),
-    "session.mode_changed": NoticeOf("info", "config", "newMode"),
-    "session.shutdown": NoticeOf("info", "shutdown", "shutdownType"),
-    "session.snapshot_rewind": NoticeOf("info", "rewound", "upToEventId"),
-    "session.task_complete": NoticeOf("info", "task-complete", "summary"),
-    "session.truncation": NoticeOf("info", "compaction", "performedBy"),
-    "session.warning": NoticeOf("warning", "warning", "message"),
-    "system.notification": NoticeOf("info", "notification", "content"),
+    "abort": ("warning", "interrupt", "reason"),
+    "assistant.intent": ("info", "intent", "intent"),
+    "assistant.turn_retry": ("warning", "retry", "reason"),
+    "model.call_failure": ("warning", "provider-error", "errorMessage"),  # Copilot may try the request again
+    "session.compaction_complete": ("info", "compaction", "summaryContent"),
+    "session.error": ("error", "provider-error", "message"),
+    "session.handoff": ("info", "handoff", "summary"),
+    "session.mode_changed": ("info", "config", "newMode"),
+    "session.shutdown": ("info", "shutdown", "shutdownType"),
+    "session.snapshot_rewind": ("info", "rewound", "upToEventId"),
+    "session.task_complete": ("info", "task-complete", "summary"),
+    "session.truncation": ("info", "compaction", "performedBy"),
+    "session.warning": ("warning", "warning", "message"),
+    "system.notification": ("info", "notification", "content"),
 }
+"""Type of line -> level and code of the notice, and the key of its text."""
+_NOTICE_DATA = {
+    "abort": (),
+    "assistant.turn_retry": (),
+    "model.call_failure": ("statusCode", "retryAttempt", "failureKind", "errorType"),
+    "session.error": ("errorType", "statusCode"),
+}
+"""Type of line -> what the notice's data has of the line's, unless it is all of it."""
+_OUTCOMES = {"abort": "cancelled", "session.error": "failed"}
+"""Type of line -> how the open turn will end, now that this has happened."""
 
 _DENIED_BY = {
     "denied-by-rules": "policy",
@@ -102,17 +96,13 @@ class CopilotState(State, kw_only=True):
     """(used, size) of the context, as emitted last."""
 
 
-class CopilotJson(Parser):
+class CopilotJson(RunningCalls, Parser):
     dialect = "copilot-json"
     protocol = default_provider = "copilot"
     SKIPS = frozenset({"empty", "unchanged"})
     line = Lines("type", skip={kind: reason for reason, kinds in _SKIPPED.items() for kind in kinds.split()})
     state_type = CopilotState
     state: CopilotState
-
-    def __init__(self, context: Context, state: State | None = None) -> None:
-        super().__init__(context, state)
-        self._running = Running(self, self.state.running)
 
     def enter(self, value: Line) -> None:
         self.ts = milliseconds(value.get("timestamp")) or self.ts
@@ -169,17 +159,16 @@ class CopilotJson(Parser):
 
     @line("user.message")
     def _user(self, value: Line, data: Line) -> Skip:
-        bodies = Bodies(self)
-        bodies.take(data.get("attachments"))
+        _, attachments = take_bodies(self, data.get("attachments"))
         text = string(data.get("content")) or ""
         source = string(data.get("source"))
         role = "user" if source is None or self.agent is not None else "system"  # a skill, for example, adds a message
         if self.agent is None and role == "user" and (self.turn is None or data.get("delivery") == "idle"):
             self.state.outcome = None
             self.start_turn(string(data.get("interactionId")))
-        if text or bodies.attachments:
+        if text or attachments:
             message_id = string(data.get("messageId"))
-            self.emit(Message, role=role, text=text, message_id=message_id, attachments=bodies.attachments)
+            self.emit(Message, role=role, text=text, message_id=message_id, attachments=attachments)
         return None if self.items else "empty"
 
     @line("assistant.idle", "session.idle")
@@ -203,9 +192,11 @@ class CopilotJson(Parser):
 
     @line(*_NOTICES)
     def _notice(self, value: Line, data: Line) -> None:
-        level, code, key, keys, outcome = _NOTICES[value["type"]]
-        self.state.outcome = outcome or self.state.outcome
-        self.notice(code, string(data.get(key)), level, data if keys is None else _stated(data, *keys) or None)
+        kind = value["type"]
+        level, code, key = _NOTICES[kind]
+        self.state.outcome = _OUTCOMES.get(kind, self.state.outcome)
+        stated = _stated(data, *_NOTICE_DATA[kind]) or None if kind in _NOTICE_DATA else data
+        self.notice(code, string(data.get(key)), level, stated)
 
     @line("session.info")
     def _info(self, value: Line, data: Line) -> Skip:
@@ -240,15 +231,12 @@ class CopilotJson(Parser):
         return None
 
     @line("session.usage_info")
-    def _context(self, value: Line, data: Line) -> Skip:
-        return self._emit_context(data, "currentTokens", "tokenLimit")
-
-    def _emit_context(self, counts: Line, used_key: str, size_key: str) -> Skip:
-        used, size = whole(counts.get(used_key)), whole(counts.get(size_key))
-        if used is None or self.agent is not None or self.state.context == (used, size):
+    def _context(self, value: Line, data: Line, used: str = "currentTokens", size: str = "tokenLimit") -> Skip:
+        context = whole(data.get(used)), whole(data.get(size))
+        if context[0] is None or self.agent is not None or self.state.context == context:
             return "unchanged"
-        self.state.context = (used, size)
-        self.emit(Usage, scope="session", context_used=used, context_size=size)
+        self.state.context = context
+        self.emit(Usage, scope="session", context_used=context[0], context_size=context[1])
         return None
 
     # -- messages -----------------------------------------------------------------------------------------------
@@ -283,43 +271,36 @@ class CopilotJson(Parser):
         self._block("reasoning", data.get("reasoningText"), message_id)
         self._block("assistant", data.get("content"), message_id)
         for request in records(data.get("toolRequests")):
-            self._show(request, request.get("name"), "pending")
+            self._show(value, request, "name", "pending")
         return None if self.items else "empty"
 
     # -- calls and permissions --------------------------------------------------------------------------------
 
     @line("tool.execution_start")
-    def _start(self, value: Line, data: Line) -> Skip:
-        return self._show(data, data.get("toolName"), "running")
-
-    def _show(self, data: Line, name: Any, status: str) -> Skip:
-        call_id = data.get("toolCallId")
+    def _show(self, value: Line, data: Line, name_key: str = "toolName", status: str = "running") -> Skip:
+        call_id, name = data.get("toolCallId"), data.get(name_key)
         if not isinstance(call_id, str) or not isinstance(name, str):
             return self.unparsed("unknown-type", data)
         self.ensure_turn()
-        call, value, title = self.calls.get(call_id), data.get("arguments"), string(data.get("toolTitle"))
-        raw_name = name if call is None else call.raw_name
-        name = self._mcp_name(name, data)
-        return self.calls.show(call_id, raw_name, value, raw=data, name=name, status=status, title=title)
+        given, canonical, title = data.get("arguments"), self._mcp_name(name, data), string(data.get("toolTitle"))
+        return self.calls.show(call_id, name, given, raw=data, name=canonical, status=status, title=title)
 
     def _mcp_name(self, name: str, data: Line) -> str | None:
         """The canonical name of `<server>-<tool>`, where the line names the server or the session announced it."""
         server, tool = string(data.get("mcpServerName")), string(data.get("mcpToolName"))
         if server and tool:
             return f"mcp__{server}__{tool}"
-        for announced in sorted([*self.state.servers, *self.context.mcp_servers], key=len, reverse=True):
-            if name.startswith(f"{announced}-"):
-                return f"mcp__{announced}__{name.removeprefix(f'{announced}-')}"
-        return None
+        servers = sorted([*self.state.servers, *self.context.mcp_servers], key=len, reverse=True)
+        server = next((one for one in servers if name.startswith(f"{one}-")), None)
+        return f"mcp__{server}__{name.removeprefix(f'{server}-')}" if server is not None else None
 
     @line("tool.shell_output")
     def _shell_output(self, value: Line, data: Line) -> Skip:
         """Exactly what the command prints. The result repeats it, unless it is long."""
-        call = self.calls.get(str(data.get("toolCallId")))
-        text = string(data.get("text"))
+        call, text = self.calls.get(str(data.get("toolCallId"))), string(data.get("text"))
         if call is None or not text:
             return "partial"
-        self._running.append(call, string(data.get("stream")) or "stdout", text.encode())
+        self.running.append(call, string(data.get("stream")) or "stdout", text.encode())
         return None
 
     @line("tool.execution_progress")
@@ -336,14 +317,12 @@ class CopilotJson(Parser):
         if not isinstance(call_id, str):
             return self.unparsed("unknown-type", data)
         self.ensure_turn()
-        bodies = Bodies(self)
-        raw = bodies.take(data)
-        answer = read_result(self.calls.name_of(call_id) or "", raw, *self._running.take(call_id))
-        answer = answer._replace(attachments=bodies.attachments)
+        raw, attachments = take_bodies(self, data)
+        answer = read_result(self.calls.name_of(call_id) or "", raw, *self.running.take(call_id))
         raw_name = string(data.get("toolName")) or UNKNOWN_TOOL
-        outcome = self.calls.answer(call_id, answer, raw=raw, raw_name=raw_name)
+        outcome = self.calls.answer(call_id, answer._replace(attachments=attachments), raw=raw, raw_name=raw_name)
         metrics = record(record(data.get("toolTelemetry")).get("metrics"))
-        self._emit_context(metrics, "context_current_tokens", "context_token_limit")
+        self._context(value, metrics, "context_current_tokens", "context_token_limit")
         return outcome
 
     @line("subagent.started", "subagent.completed", "subagent.failed")
@@ -356,12 +335,9 @@ class CopilotJson(Parser):
         if call is None:
             return "subagent-setup"
         stated = _stated(data, "agentName", "model", "totalToolCalls", "totalTokens", "durationMs", "error")
-        text = string(data.get("agentDisplayName")) or string(data.get("agentName")) or ""
+        text = first_string(data, "agentDisplayName", "agentName") or ""
         self.calls.update(call, progress={"text": text, "data": stated})
         return None
-
-    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
-        return self._running.take(call.id)
 
     @line("permission.requested", "permission.completed")
     def _permission(self, value: Line, data: Line) -> Skip:
