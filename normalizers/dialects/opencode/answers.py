@@ -10,7 +10,6 @@ from zlib import crc32
 import msgspec
 
 from tooltap.normalizers.core.answer import Answer
-from tooltap.normalizers.core.bodies import Bodies
 from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.lines import Line
 from tooltap.normalizers.tools.names import canonical_name
@@ -94,7 +93,7 @@ def answers_by_question(questions: list[str], answers: Any) -> dict[str, str]:
     return {question: ", ".join(strings(one)) for question, one in zip(questions, given, strict=False)}
 
 
-def attachments_of(files: Any, bodies: Bodies) -> list[Attachment] | None:
+def attachments_of(files: Any, bodies: list[Attachment] | None) -> list[Attachment] | None:
     """The bodies that were taken out of file parts, and links to the files without a body."""
     links = [
         Attachment(
@@ -105,7 +104,7 @@ def attachments_of(files: Any, bodies: Bodies) -> list[Attachment] | None:
         for file in records(files)
         if first_string(file, "url")
     ]
-    return [*(bodies.attachments or []), *links] or None
+    return [*(bodies or []), *links] or None
 
 
 def mcp_name(name: str, emitter: Emitter) -> str | None:

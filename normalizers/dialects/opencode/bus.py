@@ -11,15 +11,11 @@ import re
 from typing import Any
 
 from tooltap.normalizers.core.answer import Answer
-from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
-from tooltap.normalizers.core.state import State
 from tooltap.normalizers.dialects.opencode.answers import todos_digest
 from tooltap.normalizers.dialects.opencode.client import Client, method_and_path
-from tooltap.normalizers.dialects.opencode.parser import OpencodeParser
-from tooltap.normalizers.dialects.opencode.sessions import BusEmitter
+from tooltap.normalizers.dialects.opencode.parser import OpencodeParser, outcome_of, read_error, read_usage
 from tooltap.normalizers.dialects.opencode.state import BusState
-from tooltap.normalizers.dialects.opencode.stated import notice_error, outcome_of, read_error, read_usage
 from tooltap.normalizers.wire.decode import FRAMING
 from tooltap.normalizers.wire.values import first_string, record, whole
 from tooltap.protocol.events import SessionEvent, Usage
@@ -49,25 +45,21 @@ _REASONS = ("answer", "echo", "empty", "message", "partial", "repeated", "status
 _VERSION = re.compile(r"\.\d+$")
 
 
-class OpencodeBus(BusEmitter, OpencodeParser):
+class OpencodeBus(Client):
     dialect = "opencode-bus"
     SKIPS = frozenset({*_SKIPPED.values(), *_REASONS, FRAMING})
-    line = Lines("type", skip={"server.heartbeat": "heartbeat"}, _client=Client.event)
+    line = Client.line.copy()
     part = Lines("type", skip=_SKIPPED_PARTS)
+    part("step-start")(OpencodeParser.read_step_start)
     state_type = BusState
-    state: BusState
-
-    def __init__(self, context: Context, state: State | None = None) -> None:
-        super().__init__(context, state)
-        self._client = Client(self)
 
     # -- lines ----------------------------------------------------------------------------------------------------
 
     def read(self, value: Line) -> Skip:
         if self.direction == "reply":
-            return self._client.read_reply(value)
+            return self.read_reply(value)
         if self.direction == "in" or (self.direction is None and method_and_path(value) is not None):
-            return self._client.read(value)
+            return self.read_request(value)
         event = _unwrapped(value)
         kind, properties = str(event.get("type")), record(event.get("properties"))
         if not self.line.knows(kind):
@@ -81,7 +73,7 @@ class OpencodeBus(BusEmitter, OpencodeParser):
 
     def read_other(self, value: Any, line: bytes, t: int | None) -> Skip:
         """Answers may be `true` or `null`."""
-        return self._client.read_reply(value) if self.direction == "reply" else super().read_other(value, line, t)
+        return self.read_reply(value) if self.direction == "reply" else super().read_other(value, line, t)
 
     # -- sessions -------------------------------------------------------------------------------------------------
 
@@ -141,15 +133,12 @@ class OpencodeBus(BusEmitter, OpencodeParser):
         return None
 
     @line("session.error")
-    def _error(self, properties: Line) -> Skip:
-        return self._failed(record(properties.get("error")))
-
-    def _failed(self, error: Line) -> Skip:
+    def _error(self, owner: Line) -> Skip:
         """An error of the session, which a message repeats; for a stop, the request may have been seen."""
-        info = self.info
+        info, error = self.info, record(owner.get("error"))
         if info.outcome and (info.outcome[0] == "cancelled" or info.outcome[1] == error.get("name")):
             return "repeated"
-        info.outcome = list(notice_error(self, error))
+        info.outcome = list(self.report_error(error))
         return None
 
     # -- messages -------------------------------------------------------------------------------------------------
@@ -164,7 +153,7 @@ class OpencodeBus(BusEmitter, OpencodeParser):
         info = self.info
         info.cwd = self.state.cwd = first_string(record(message.get("path")), "cwd") or info.cwd
         if isinstance(message.get("error"), dict) and self.turn is not None:
-            return self._failed(message["error"])
+            return self._error(message)
         diffs = record(message.get("summary")).get("diffs")
         return self.show_diff(diffs) if isinstance(diffs, list) else "message"
 
@@ -200,13 +189,10 @@ class OpencodeBus(BusEmitter, OpencodeParser):
     def _text(self, part: Line) -> Skip:
         if self._role(part) == "user":
             return self._prompt(part)
-        return "prompt-context" if _is_context(part) else self._said(part, "assistant")
+        return "prompt-context" if _is_context(part) else self._model_text(part, "assistant")
 
     @part("reasoning", text=str)
-    def _reasoning(self, part: Line) -> Skip:
-        return self._said(part, "reasoning")
-
-    def _said(self, part: Line, role: str) -> Skip:
+    def _model_text(self, part: Line, role: str = "reasoning") -> Skip:
         time = part.get("time")
         if whole(record(time).get("end")) is not None:
             return self.read_whole(part, role)
@@ -237,13 +223,6 @@ class OpencodeBus(BusEmitter, OpencodeParser):
         if message.echo:
             return "echo"
         return self.read_whole(part, "user") if isinstance(part.get("text"), str) else self.read_file(part, "user")
-
-    @part("step-start")
-    def _step_start(self, part: Line) -> Skip:
-        if self.turn is not None:
-            return "step"
-        self.ensure_turn()
-        return None
 
     @part("step-finish")
     def _step_finish(self, part: Line) -> Skip:
@@ -288,12 +267,10 @@ class OpencodeBus(BusEmitter, OpencodeParser):
             self.info.todos = todos_digest(record(state.get("input")).get("todos"))
         return skip
 
-    @line("todo.updated")
+    @line("todo.updated", todos=list)
     def _todos(self, properties: Line) -> Skip:
         """The whole list, which is emitted only if no call showed it."""
-        todos, info = properties.get("todos"), self.info
-        if not isinstance(todos, list):
-            return self.unparsed("unknown-type", properties)
+        todos, info = properties["todos"], self.info
         digest = todos_digest(todos)
         if digest == info.todos:
             return "unchanged"

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlsplit
 
-from tooltap.normalizers.core.bodies import Bodies
+from tooltap.normalizers.core.bodies import take_bodies
 from tooltap.normalizers.core.bounded import keep_newest
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.dialects.opencode.answers import answers_by_question, attachments_of, mcp_name
-from tooltap.normalizers.dialects.opencode.sessions import BusEmitter
-from tooltap.normalizers.dialects.opencode.stated import read_error
+from tooltap.normalizers.dialects.opencode.parser import read_error
+from tooltap.normalizers.dialects.opencode.sessions import BusSessions
 from tooltap.normalizers.wire.values import first_string, record, records
 from tooltap.protocol.events import Message
 
@@ -52,27 +52,23 @@ def _path(url: str) -> str:
         return url
 
 
-class Client:
-    event = Lines("type")
+class Client(BusSessions):
+    line = Lines("type", skip={"server.heartbeat": "heartbeat"})
     post = Lines("path")
     """By path, with `*` for ids. The methods get the body and the last id."""
 
-    def __init__(self, emitter: BusEmitter) -> None:
-        self._emitter = emitter
-        self._state = emitter.state
-
-    def read(self, value: Line) -> Skip:
+    def read_request(self, value: Line) -> Skip:
         """Read a line of the client."""
         request = method_and_path(value)
         if request is None:
-            return self._emitter.unparsed("unknown-type", value)
+            return self.unparsed("unknown-type", value)
         method, path = request
         words = [word for word in path.split("/") if word]
         pattern = "/".join("*" if index % 2 else word for index, word in enumerate(words))
         if method != "POST" or not self.post.knows(pattern):
             return "request"
         if words[0] == "session":
-            self._emitter.enter_session(words[1])
+            self.enter_session(words[1])
         return self.post.read(self, record(value.get("body")), words[1::2][-1], kind=pattern)
 
     def read_reply(self, value: Any) -> Skip:
@@ -81,14 +77,14 @@ class Client:
             failed = isinstance(value.get("name"), str) and isinstance(value.get("data"), dict) and "id" not in value
             if failed or value.get("success") is False:
                 text, data = read_error(value)
-                self._emitter.notice("request-failed", text, "error", data)
+                self.notice("request-failed", text, "error", data)
                 return None
         return "answer"
 
     # -- prompts and stops ----------------------------------------------------------------------------------------
 
     @post("session/*/message", "session/*/prompt_async")
-    def _prompt(self, body: Line, session: str) -> Skip:
+    def _prompt_sent(self, body: Line, session: str) -> Skip:
         return "request" if body.get("noReply") is True else self._emit_prompt(body.get("parts"))
 
     @post("session/*/command")
@@ -101,39 +97,38 @@ class Client:
         return self._emit_prompt([{"type": "text", "text": text}])
 
     def _emit_prompt(self, parts: Any) -> Skip:
-        emitter = self._emitter
-        emitter.info.prompts += 1
-        emitter.begin_prompted_turn()
-        bodies = Bodies(emitter)
-        parts = records(bodies.take(parts))
+        self.info.prompts += 1
+        self.begin_prompted_turn()
+        taken, attachments = take_bodies(self, parts)
+        parts = records(taken)
         text = "\n".join(part["text"] for part in parts if isinstance(part.get("text"), str))
-        attachments = attachments_of([part for part in parts if part.get("type") == "file"], bodies)
-        emitter.emit(Message, role="user", text=text, attachments=attachments)
+        files = [part for part in parts if part.get("type") == "file"]
+        self.emit(Message, role="user", text=text, attachments=attachments_of(files, attachments))
         return None
 
     @post("session/*/abort")
     def _abort(self, body: Line, session: str) -> None:
-        self._emitter.notice("interrupt", "abort")
-        self._emitter.info.outcome = ["cancelled", "abort"]
+        self.notice("interrupt", "abort")
+        self.info.outcome = ["cancelled", "abort"]
 
     # -- permissions and questions --------------------------------------------------------------------------------
 
-    @event("permission.asked", "permission.updated", "permission.v2.asked")
+    @line("permission.asked", "permission.updated", "permission.v2.asked")
     def _permission_asked(self, properties: Line) -> Skip:
         """`permission.updated` until 1.1. The properties are the request."""
-        emitter, permission_id = self._emitter, first_string(properties, "id")
+        permission_id = first_string(properties, "id")
         if permission_id is None:
-            return emitter.unparsed("unknown-type", properties)
+            return self.unparsed("unknown-type", properties)
         if self._is_known(permission_id):
             return "repeated"
         tool = record(properties.get("tool")) or record(properties.get("source")) or properties
         call_id = first_string(tool, "callID")
         wanted = first_string(properties, "permission", "type", "action")
-        emitter.ensure_turn()
-        if call_id is not None and wanted is not None and not emitter.calls.is_known(call_id):
-            name, metadata = mcp_name(wanted, emitter), record(properties.get("metadata"))
-            emitter.calls.open(call_id, wanted, metadata, raw=properties, name=name, status="pending")
-        emitter.permissions.ask(
+        self.ensure_turn()
+        if call_id is not None and wanted is not None and not self.calls.is_known(call_id):
+            name, metadata = mcp_name(wanted, self), record(properties.get("metadata"))
+            self.calls.open(call_id, wanted, metadata, raw=properties, name=name, status="pending")
+        self.permissions.ask(
             permission_id,
             call_id=call_id,
             options=_OPTIONS,
@@ -143,7 +138,7 @@ class Client:
         )
         return None
 
-    @event("permission.replied", "permission.v2.replied")
+    @line("permission.replied", "permission.v2.replied")
     @post("permission/*/reply", "session/*/permissions/*")
     def _permission_answered(self, body: Line, permission_id: str | None = None) -> Skip:
         """`permissionID` and `response` until 1.1."""
@@ -154,47 +149,46 @@ class Client:
         outcome, message = "denied" if reply == "reject" else "allowed", first_string(body, "message")
         return self._answer(permission_id, outcome, option_id=reply, message=message)
 
-    @event("question.asked")
+    @line("question.asked")
     def _question_asked(self, properties: Line) -> Skip:
         question_id, questions = first_string(properties, "id"), records(properties.get("questions"))
         if question_id is None or not questions:
-            return self._emitter.unparsed("unknown-type", properties)
+            return self.unparsed("unknown-type", properties)
         if self._is_known(question_id):
             return "repeated"
-        self._emitter.ensure_turn()
-        self._state.questions[question_id] = [str(one.get("question"))[:SHORT] for one in questions]
-        keep_newest(self._state.questions, ASKED)
+        self.ensure_turn()
+        self.state.questions[question_id] = [str(one.get("question"))[:SHORT] for one in questions]
+        keep_newest(self.state.questions, ASKED)
         call_id = first_string(record(properties.get("tool")), "callID")
-        self._emitter.permissions.ask(question_id, type="question", call_id=call_id, questions=questions)
+        self.permissions.ask(question_id, type="question", call_id=call_id, questions=questions)
         return None
 
-    @event("question.replied")
+    @line("question.replied")
     @post("question/*/reply")
     def _question_answered(self, body: Line, question_id: str | None = None) -> Skip:
         question_id = question_id or first_string(body, "requestID")
-        questions = self._state.questions.get(question_id or "", [])
+        questions = self.state.questions.get(question_id or "", [])
         return self._answer(question_id, "answered", answers=answers_by_question(questions, body.get("answers")))
 
-    @event("question.rejected")
+    @line("question.rejected")
     @post("question/*/reject")
     def _question_dismissed(self, body: Line, question_id: str | None = None) -> Skip:
         return self._answer(question_id or first_string(body, "requestID"), "cancelled")
 
     def _is_known(self, permission_id: str) -> bool:
         """Whether a request is pending or was answered."""
-        return self._emitter.permissions.is_pending(permission_id) or f"answer {permission_id}" in self._state.told
+        return self.permissions.is_pending(permission_id) or f"answer {permission_id}" in self.state.told
 
     def _answer(self, permission_id: str | None, outcome: str, **fields: Any) -> Skip:
         """Emit an answer, which a request and an event state."""
-        emitter = self._emitter
         if permission_id is None:
             return "request"
-        if emitter.repeats(f"answer {permission_id}"):
+        if self.repeats(f"answer {permission_id}"):
             return "repeated"
-        self._state.questions.pop(permission_id, None)
-        call_id = emitter.permissions.call_of(permission_id)
-        call = emitter.calls.get(call_id) if call_id is not None else None
+        self.state.questions.pop(permission_id, None)
+        call_id = self.permissions.call_of(permission_id)
+        call = self.calls.get(call_id) if call_id is not None else None
         if call is not None:  # requests do not state the session
-            emitter.session, emitter.agent, emitter.parent = call.session, call.agent, call.parent
-        emitter.permissions.answer(permission_id, outcome, by="user", **fields)
+            self.session, self.agent, self.parent = call.session, call.agent, call.parent
+        self.permissions.answer(permission_id, outcome, by="user", **fields)
         return None

@@ -1,4 +1,5 @@
-"""What both dialects of OpenCode read alike: parts of messages that hold text, reasoning, files and tool calls.
+"""What both dialects of OpenCode read alike: parts of messages that hold text, reasoning, files and tool calls; what a
+step used; errors.
 
 A text is emitted once: when it is complete, or earlier, when the agent calls a tool. OpenCode states the end of such a
 text only after the tool has run.
@@ -12,22 +13,21 @@ from __future__ import annotations
 from typing import Any
 from zlib import crc32
 
-from tooltap.normalizers.core.bodies import Bodies
+from tooltap.normalizers.core.bodies import take_bodies
 from tooltap.normalizers.core.bounded import keep_newest
 from tooltap.normalizers.core.calls import DUPLICATE_RESULT
 from tooltap.normalizers.core.calls_state import Call
-from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.running import Running
-from tooltap.normalizers.core.state import State
+from tooltap.normalizers.core.running import RunningEmitter
+from tooltap.normalizers.core.tokens import token_fields
 from tooltap.normalizers.dialects.opencode.answers import INVALID, attachments_of, mcp_name, read_result
 from tooltap.normalizers.dialects.opencode.state import MESSAGES, MessageInfo, OpencodeState, PartInfo
 from tooltap.normalizers.tools.names import canonical_name
-from tooltap.normalizers.wire.values import first_string, record
-from tooltap.protocol.events import Message, OutputRef, Reasoning
+from tooltap.normalizers.wire.values import first_string, number, record, whole
+from tooltap.protocol.events import Message
 
-__all__ = ["OpencodeParser"]
+__all__ = ["OpencodeParser", "outcome_of", "read_error", "read_usage"]
 
 _ENDED = ("completed", "error")
 _STATUSES = ("pending", "running", *_ENDED)
@@ -35,16 +35,9 @@ _STREAM = "stdout"
 """The shell tool merges its streams."""
 
 
-class OpencodeParser(Parser):
+class OpencodeParser(RunningEmitter, Parser):
     protocol = default_provider = "opencode"
     state: OpencodeState
-
-    def __init__(self, context: Context, state: State | None = None) -> None:
-        super().__init__(context, state)
-        self._running = Running(self, self.state.running)
-
-    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
-        return self._running.take(call.id)
 
     # -- text, reasoning and files ------------------------------------------------------------------------------
 
@@ -103,10 +96,9 @@ class OpencodeParser(Parser):
             if info is None:
                 return "repeated"
             info.done = True
-        bodies = Bodies(self)
-        attachments = attachments_of([bodies.take(part)], bodies)
+        part, attachments = take_bodies(self, part)
         self.ensure_turn()
-        self.emit(Message, role=role, text="", message_id=message_id, attachments=attachments)
+        self.emit(Message, role=role, text="", message_id=message_id, attachments=attachments_of([part], attachments))
         return None
 
     def end_blocks(self) -> None:
@@ -149,10 +141,14 @@ class OpencodeParser(Parser):
         if not text:
             return "empty"
         self.ensure_turn()
-        if role == "reasoning":
-            self.emit(Reasoning, text=text, message_id=message_id, block=block)
-        else:
-            self.emit(Message, role=role, text=text, message_id=message_id, block=block)
+        self.emit_text(role, text, message_id=message_id, block=block)
+        return None
+
+    def read_step_start(self, step: Line) -> Skip:
+        """A step begins, which is a request to the model."""
+        if self.turn is not None:
+            return "step"
+        self.ensure_turn()
         return None
 
     # -- tool calls ---------------------------------------------------------------------------------------------
@@ -166,14 +162,13 @@ class OpencodeParser(Parser):
         calls, ended = self.calls, status in _ENDED
         if self._repeats(call_id, part) and (calls.is_over(call_id) or not ended):
             return DUPLICATE_RESULT if ended else "repeated"
-        bodies = Bodies(self)
-        part = bodies.take(part)
+        part, attachments = take_bodies(self, part)
         state = record(part.get("state"))
         changed = self._show(call_id, raw_name, state, part)
         if ended:
-            self._running.take(call_id)
+            self.running.take(call_id)
             answer = read_result(raw_name, calls.name_of(call_id) or canonical_name(raw_name, {}, call_id), state)
-            answer = answer._replace(attachments=attachments_of(state.get("attachments"), bodies))
+            answer = answer._replace(attachments=attachments_of(state.get("attachments"), attachments))
             return calls.answer(call_id, answer, raw=part, raw_name=raw_name)
         if self._print(calls.get(call_id), record(state.get("metadata"))) and not changed:
             return "partial"
@@ -214,5 +209,45 @@ class OpencodeParser(Parser):
             return False
         known = self.state.running.calls.get(call.id)
         if len(output) > (known.buffers[_STREAM].chars if known is not None else 0):
-            self._running.catch_up(call, _STREAM, output)
+            self.running.catch_up(call, _STREAM, output)
         return True
+
+    # -- errors -------------------------------------------------------------------------------------------------
+
+    def report_error(self, error: Line) -> tuple[str, str]:
+        """Emit an error, or a stop that the user wanted; returns the outcome and reason of the turn it ends."""
+        text, data = read_error(error)
+        name = first_string(error, "name") or "error"
+        if name == "MessageAbortedError":
+            self.notice("interrupt", text, data=data)
+            return "cancelled", name
+        self.notice("provider-error", text, "error", data)
+        return "failed", name
+
+
+def read_usage(stated: Line, *, apart: bool = False) -> dict[str, Any] | None:
+    """The fields of a usage event for an object with `tokens` and `cost`; None if nothing was used yet.
+
+    1.18.33 excludes the reasoning from the output and states a total that shows it; versions that state no total
+    included the reasoning. `apart`: the output excludes it even without a total.
+    """
+    tokens = record(stated.get("tokens"))
+    cache = record(tokens.get("cache"))
+    prompt, output, reasoning, total = (whole(tokens.get(key)) for key in ("input", "output", "reasoning", "total"))
+    if not prompt and not output:
+        return None
+    apart = apart or (reasoning or 0) > (output or 0)
+    read, write = whole(cache.get("read")), whole(cache.get("write"))
+    fields = token_fields(prompt, output, read, write, reasoning, total, apart=apart)
+    return {**fields, "cost_usd": number(stated.get("cost"))}
+
+
+def outcome_of(reason: str | None) -> str:
+    """The outcome of a turn whose last step gave this reason."""
+    return "failed" if reason in ("content-filter", "error") else "completed"
+
+
+def read_error(error: Line) -> tuple[str, dict[str, Any]]:
+    """The message and data of an error `{name, data: {message, …}}`."""
+    name, data = first_string(error, "name") or "error", record(error.get("data"))
+    return first_string(data, "message") or first_string(error, "message") or name, {"name": name, **data}

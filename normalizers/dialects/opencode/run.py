@@ -8,9 +8,8 @@ that tools were called. After a denial or an interrupt the stream just stops.
 from __future__ import annotations
 
 from tooltap.normalizers.core.lines import Line, Lines, Skip
-from tooltap.normalizers.dialects.opencode.parser import OpencodeParser
+from tooltap.normalizers.dialects.opencode.parser import OpencodeParser, outcome_of, read_usage
 from tooltap.normalizers.dialects.opencode.state import OpencodeState
-from tooltap.normalizers.dialects.opencode.stated import notice_error, outcome_of, read_usage
 from tooltap.normalizers.wire.values import first_string, record, whole
 from tooltap.protocol.events import Usage
 
@@ -24,6 +23,7 @@ class OpencodeRun(OpencodeParser):
     dialect = "opencode-run"
     SKIPS = frozenset({"empty", "repeated", "step"})
     line = Lines("type")
+    line("step_start")(OpencodeParser.read_step_start)
     state_type = OpencodeState
     state: OpencodeState
 
@@ -32,13 +32,6 @@ class OpencodeRun(OpencodeParser):
             self.ts = whole(value.get("timestamp")) or self.ts
             if (session := first_string(value, "sessionID")) is not None:
                 self.set_session(session)
-
-    @line("step_start")
-    def _step_start(self, value: Line) -> Skip:
-        if self.turn is not None:
-            return "step"
-        self.ensure_turn()
-        return None
 
     @line("text", "reasoning")
     def _text(self, value: Line) -> Skip:
@@ -70,7 +63,7 @@ class OpencodeRun(OpencodeParser):
         """The run is over; a second error is only reported."""
         if self.state.turn_count == 0:
             self.ensure_turn()
-        outcome, reason = notice_error(self, record(value.get("error")))
+        outcome, reason = self.report_error(record(value.get("error")))
         if self.turn is not None:
             self.end_turn(outcome, reason=reason)
 

@@ -1,4 +1,4 @@
-"""What every reader of OpenCode's bus emits with: one connection shows all sessions of a directory, and subagents'."""
+"""The sessions of OpenCode's bus: one connection shows all sessions of a directory, and those of subagents."""
 
 from __future__ import annotations
 
@@ -7,22 +7,21 @@ from zlib import crc32
 
 from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.bounded import keep_newest
-from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.text_buffer import TextBuffer
+from tooltap.normalizers.dialects.opencode.parser import OpencodeParser, read_usage
 from tooltap.normalizers.dialects.opencode.state import MESSAGES, BusState, SessionInfo
-from tooltap.normalizers.dialects.opencode.stated import read_usage
 from tooltap.normalizers.wire.values import first_string, record, records
 from tooltap.protocol.events import SessionEvent, Usage
 
-__all__ = ["BusEmitter"]
+__all__ = ["BusSessions"]
 
 SESSIONS = 256
 SHORT = 4_096
 """Characters of a title or a path that is remembered."""
 
 
-class BusEmitter(Emitter):
+class BusSessions(OpencodeParser):
     """Emits into the session that a line belongs to. A subagent's session is part of its root session."""
 
     state: BusState
@@ -128,9 +127,8 @@ class BusEmitter(Emitter):
         diff, info.diff = info.diff, None
         if diff is None or not diff.chars:
             return
-        ref = diff.ref("text/x-diff")
         call_id, value = self.synthetic_id("diff"), {"unified_diff": diff.head}
-        outputs = {"/input/unified_diff": ref} if ref is not None else None
+        outputs = diff.outputs("/input/unified_diff", "text/x-diff")
         self.calls.open(call_id, "diff", value, raw=value, name="Diff", synthetic=True, outputs=outputs)
         self.calls.answer(call_id, Answer(), raw=None, synthetic=True)
 
