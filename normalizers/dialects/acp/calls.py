@@ -21,7 +21,7 @@ from tooltap.normalizers.dialects.acp.answers import printed_so_far, read_result
 from tooltap.normalizers.dialects.acp.content import blocks, diffs, linked, questions, text_of
 from tooltap.normalizers.dialects.acp.emitter import AcpEmitter
 from tooltap.normalizers.dialects.acp.inputs import ToolUse, json_object, mcp_name, raw_name, read_input, stated_name
-from tooltap.normalizers.dialects.acp.state import Asked, Terminal
+from tooltap.normalizers.dialects.acp.state import Asked
 from tooltap.normalizers.dialects.acp.terminals import Terminals
 from tooltap.normalizers.dialects.opencode.answers import todos_digest
 from tooltap.normalizers.wire.values import record, records, string
@@ -96,7 +96,7 @@ class ToolCalls(Terminals):
     def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
         use = _use_of(call)
         terminal = self.terminal_of(use)
-        return printed_so_far(use, terminal), _outputs_of(terminal)
+        return printed_so_far(use, terminal), terminal.printed.outputs("/output/stdout") if terminal else None
 
     # -- plans --------------------------------------------------------------------------------------------------
 
@@ -148,13 +148,12 @@ class ToolCalls(Terminals):
 
     @AcpEmitter.answer("session/request_permission")
     def _permission_answered(self, result: Line, asked: Asked, key: str) -> None:
-        permissions, answer, permission_id = self.permissions, record(result.get("outcome")), id_in(key)
+        answer, permission_id = record(result.get("outcome")), id_in(key)
         option_id = string(answer.get("optionId"))
+        outcome = "allowed" if self.permissions.allows(permission_id, option_id) else "denied"
         if answer.get("outcome") == "cancelled" or option_id is None:
             outcome = "cancelled"
-        else:
-            outcome = "allowed" if permissions.allows(permission_id, option_id) else "denied"
-        permissions.answer(permission_id, outcome, by="user", option_id=option_id)
+        self.permissions.answer(permission_id, outcome, by="user", option_id=option_id)
 
     @AcpEmitter.request(*ELICITATIONS)
     def _elicit(self, params: Line, key: str) -> None:
@@ -255,10 +254,8 @@ class ToolCalls(Terminals):
         if update.keys() & _INPUT_FIELDS and (was_known or isinstance(update.get("rawInput"), dict)):
             value, canonical = self._read_input(use, name)
             self._note_todos(call, value)
-        status = "running" if runs else None
-        changed = self.calls.update(
-            call, value, raw=update, raw_name=name, name=canonical, status=status, title=use.title
-        )
+        stated: dict[str, Any] = {"status": "running" if runs else None, "title": use.title}
+        changed = self.calls.update(call, value, raw=update, raw_name=name, name=canonical, **stated)
         running = use.running or ""
         if running != before and running.startswith(before):
             self.emit_output(call, running[len(before) :], len(before))
@@ -303,9 +300,8 @@ class ToolCalls(Terminals):
         name = self.calls.name_of(call_id) or ""
         answer = read_result(name, use, update, terminal, provider=self.provider, stopping=stopping)
         links = [one for block in blocks(update.get("content")) for one in linked(block)]
-        answer = answer._replace(
-            attachments=[*(bodies.attachments or ()), *links] or None, outputs=_outputs_of(terminal)
-        )
+        outputs = terminal.printed.outputs("/output/stdout") if terminal else None
+        answer = answer._replace(attachments=[*(bodies.attachments or ()), *links] or None, outputs=outputs)
         skip = self.calls.answer(call_id, answer, raw=update)
         if not answer.is_async:
             self.release_terminals(use)
@@ -338,9 +334,3 @@ def _merge(use: ToolUse, update: Line) -> None:
 def _response_in(update: Line) -> Any:
     """claude-agent-acp: the tool's own result object."""
     return record(record(update.get("_meta")).get("claudeCode")).get("toolResponse")
-
-
-def _outputs_of(terminal: Terminal | None) -> dict[str, OutputRef] | None:
-    """The output body of a terminal, if its head is not all."""
-    ref = terminal.printed.ref("text/plain") if terminal is not None else None
-    return {"/output/stdout": ref} if ref is not None else None

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tooltap.normalizers.dialects.acp.content import diffs, text_of
+from tooltap.normalizers.dialects.opencode.answers import split_mcp_name
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.tools.tool_names import CANONICAL_TOOLS
 from tooltap.normalizers.wire.values import first_string, record, records, string
@@ -201,9 +202,7 @@ def _read_title(title: str, name: str, canonical: str, use: ToolUse) -> dict[str
     quoted, url = _QUOTED.search(title), _URL.search(title)
     if canonical == "WebSearch":  # `Searching the web for: "fixture page answer"`
         return {"query": quoted[1]} if quoted else {}
-    if (
-        canonical == "WebFetch" or name == "fetch"
-    ):  # `Processing URLs and instructions from prompt: "Summarise http://…"`
+    if canonical == "WebFetch" or name == "fetch":  # `Processing URLs and … from prompt: "Summarise http://…"`
         return {**({"url": url[0]} if url else {}), **({"prompt": quoted[1]} if quoted else {})}
     return {"path": title} if name == "list_directory" else {}
 
@@ -254,7 +253,6 @@ _MCP_TITLES = {
 }
 """A part of a title -> the form of the whole title."""
 _ANNOUNCED_TITLE = re.compile(r"(?P<server>.+?) - (?P<tool>[\w.-]+)")
-_NOT_IN_WORDS = re.compile(r"\W")
 
 
 def stated_name(update: dict[str, Any]) -> str | None:
@@ -317,13 +315,8 @@ def mcp_name(name: str, title: str, raw_input: Any, servers: Collection[str]) ->
         return _joined(announced["server"], announced["tool"])
     if name.startswith("mcp__") or canonical_name(name, {}, "") != name:
         return None
-    rest = name.removeprefix("mcp_")
-    spelled = _NOT_IN_WORDS.sub("_", rest)  # as agents may spell a server's name in a tool's
-    for server in sorted(servers, key=len, reverse=True):
-        prefix = _NOT_IN_WORDS.sub("_", server) + "_"
-        if spelled.startswith(prefix) and (called := rest[len(prefix) :].removeprefix("_")):
-            return _joined(server, called)
-    return None
+    splits = split_mcp_name(name.removeprefix("mcp_"), servers)
+    return next((_joined(server, tool.removeprefix("_")) for server, tool in splits if tool != "_"), None)
 
 
 def _match_mcp_title(*titles: str) -> re.Match[str] | None:

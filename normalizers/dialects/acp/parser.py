@@ -32,15 +32,7 @@ AGENT = "out"
 ASKED = 1_024
 CHILDREN = 256
 
-_AGENT_METHODS = (
-    "session/update",
-    "session/request_permission",
-    "elicitation/",
-    "fs/",
-    "terminal/",
-    "_auth/",
-    "auth/s",
-)
+_FROM_AGENT = ("session/update", "session/request_permission", "elicitation/", "fs/", "terminal/", "_auth/", "auth/s")
 """Beginnings of the methods that an agent calls; a client calls all others."""
 _SHAPES = (
     ("stopReason", AGENT, "session/prompt"),
@@ -72,7 +64,7 @@ class Acp(Sessions, ToolCalls, Parser):
     # -- requests and notifications -----------------------------------------------------------------------------
 
     def _read_request(self, value: Line, method: str, params: Line) -> Skip:
-        is_agents = self.direction == AGENT if self.direction is not None else method.startswith(_AGENT_METHODS)
+        is_agents = self.direction == AGENT if self.direction is not None else method.startswith(_FROM_AGENT)
         side = AGENT if is_agents else CLIENT
         self.state.hears_client = self.state.hears_client or side == CLIENT
         self.enter_session(params.get("sessionId"))
@@ -83,7 +75,7 @@ class Acp(Sessions, ToolCalls, Parser):
             return self.update.read(self, update, line=value)
         key = ""
         if "id" in value:
-            key = f"{side}:{_id_of(value)}"
+            key = f"{side}:{_id_of(value['id'])}"
             self.state.asked.pop(key, None)
             self.state.asked[key] = Asked(method, self.session)
             keep_newest(self.state.asked, ASKED)
@@ -105,7 +97,7 @@ class Acp(Sessions, ToolCalls, Parser):
     @AcpEmitter.request("$/cancel_request")
     def _cancel_request(self, params: Line, key: str) -> Skip:
         """One side no longer wants the answer to its request."""
-        asked_id = _id_of({"id": params.get("requestId")})
+        asked_id = _id_of(params.get("requestId"))
         if self.permissions.is_pending(asked_id):
             self.permissions.answer(asked_id, "cancelled")
             return None
@@ -120,7 +112,7 @@ class Acp(Sessions, ToolCalls, Parser):
 
     def _read_answer(self, value: Line) -> Skip:
         result, error = record(value.get("result")), value.get("error")
-        key, asked = self._asked(_id_of(value), result)
+        key, asked = self._asked(_id_of(value["id"]), result)
         if asked is None and isinstance(error, dict) and self.direction != CLIENT:
             asked = Asked("session/prompt" if self.turn is not None else "")
         if asked is None:
@@ -249,15 +241,14 @@ class Acp(Sessions, ToolCalls, Parser):
         self.state.children.setdefault(child, self.session)
         keep_newest(self.state.children, CHILDREN)
         state = string(record(update.get("state")).get("state") or update.get("state"))
-        data: dict[str, Any] = {"session": child, "state": state} if state is not None else {"session": child}
+        data = {"session": child} if state is None else {"session": child, "state": state}
         text = _words(update, "title", "name", "description", "task") or state or child
         self.notice("subagent", text, data=data)
         return None
 
 
-def _id_of(message: Line) -> str:
+def _id_of(request_id: Any) -> str:
     """A JSON-RPC id as a string."""
-    request_id = message.get("id")
     return request_id if isinstance(request_id, str) else msgspec.json.encode(request_id).decode()
 
 

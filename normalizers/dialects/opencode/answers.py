@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 from zlib import crc32
 
@@ -111,10 +111,14 @@ def mcp_name(name: str, emitter: Emitter) -> str | None:
     """`<server>_<tool>` -> `mcp__<server>__<tool>`, if the publisher or the stream named the server."""
     if canonical_name(name, {}, "") != name:
         return None
-    servers: Collection[str] = (*emitter.context.mcp_servers, *emitter.state.servers)
+    splits = split_mcp_name(name, (*emitter.context.mcp_servers, *emitter.state.servers))
+    return next((f"mcp__{server}__{tool}" for server, tool in splits), None)
+
+
+def split_mcp_name(name: str, servers: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Each (server, tool) that `<server>_<tool>` may mean; the longest server's name first."""
     spelled = _NOT_IN_WORDS.sub("_", name)
     for server in sorted(servers, key=len, reverse=True):
         prefix = _NOT_IN_WORDS.sub("_", server) + "_"
         if spelled.startswith(prefix) and len(name) > len(prefix):
-            return f"mcp__{server}__{name[len(prefix) :]}"
-    return None
+            yield server, name[len(prefix) :]

@@ -85,7 +85,16 @@ class Client(BusSessions):
 
     @post("session/*/message", "session/*/prompt_async")
     def _prompt_sent(self, body: Line, session: str) -> Skip:
-        return "request" if body.get("noReply") is True else self._emit_prompt(body.get("parts"))
+        if body.get("noReply") is True:
+            return "request"
+        self.info.prompts += 1
+        self.begin_prompted_turn()
+        taken, attachments = take_bodies(self, body.get("parts"))
+        parts = records(taken)
+        text = "\n".join(part["text"] for part in parts if isinstance(part.get("text"), str))
+        files = [part for part in parts if part.get("type") == "file"]
+        self.emit(Message, role="user", text=text, attachments=attachments_of(files, attachments))
+        return None
 
     @post("session/*/command")
     def _command(self, body: Line, session: str) -> Skip:
@@ -94,17 +103,7 @@ class Client(BusSessions):
         if command is None:
             return "request"
         text = f"/{command} {first_string(body, 'arguments') or ''}".rstrip()
-        return self._emit_prompt([{"type": "text", "text": text}])
-
-    def _emit_prompt(self, parts: Any) -> Skip:
-        self.info.prompts += 1
-        self.begin_prompted_turn()
-        taken, attachments = take_bodies(self, parts)
-        parts = records(taken)
-        text = "\n".join(part["text"] for part in parts if isinstance(part.get("text"), str))
-        files = [part for part in parts if part.get("type") == "file"]
-        self.emit(Message, role="user", text=text, attachments=attachments_of(files, attachments))
-        return None
+        return self._prompt_sent({"parts": [{"type": "text", "text": text}]}, session)
 
     @post("session/*/abort")
     def _abort(self, body: Line, session: str) -> None:

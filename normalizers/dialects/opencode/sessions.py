@@ -94,16 +94,12 @@ class BusSessions(OpencodeParser):
         info.started = info.started or starts
         if starts or new:
             self.emit(SessionEvent, state="started" if starts else "updated", **new)
-        return None if self._emit_total(info, session) or starts or new else "unchanged"
-
-    def _emit_total(self, info: SessionInfo, session: Line) -> bool:
-        """Emit the session's total so far. Like the steps, it may exclude the reasoning."""
-        used = read_usage(session, apart=self.state.reasoning_apart)
+        used = read_usage(session, apart=self.state.reasoning_apart)  # like the steps, it may exclude the reasoning
         if used is None or list(used.values()) == info.usage:
-            return False
+            return None if starts or new else "unchanged"
         info.usage = list(used.values())
         self.emit(Usage, scope="session", **used)
-        return True
+        return None
 
     def show_diff(self, files: list[Any]) -> Skip:
         """What the turn has changed so far. It is sent again when the turn is over."""
