@@ -7,7 +7,6 @@ the call showed while it ran. Claude's agent sends Claude's own result.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tooltap.normalizers.core.answer import Answer
@@ -112,8 +111,7 @@ def _value(name: str, stated: _Stated) -> Any:
     raw = stated.raw
     if isinstance(raw, dict):
         if isinstance(raw.get("output"), str) and isinstance(raw.get("metadata"), dict):
-            reader = _FROM_OPENCODE.get(name)
-            return reader(raw["output"], raw["metadata"]) if reader is not None else raw["output"]
+            return _read_opencode(name, raw["output"], raw["metadata"])
         if isinstance(raw.get("result"), dict) and "error" in raw:  # codex-acp: an MCP server's answer
             return _mcp_answer(raw["result"])
         printed = _shell(stated._replace(raw=None))
@@ -213,8 +211,24 @@ def _take_off_notes(stated: _Stated, status: str) -> tuple[_Stated, str | None, 
 _TASK_RESULT = re.compile(r"<task_result>\n?(?P<text>.*?)\n?</task_result>", re.S)
 
 
-def _opencode_read(output: str, metadata: Line) -> Any:
-    display = record(metadata.get("display"))
+def _read_opencode(name: str, output: str, metadata: Line) -> Any:
+    """OpenCode's `{output, metadata}`; for most tools the text is the answer."""
+    if name == "Read":
+        return _read_opencode_file(output, record(metadata.get("display")))
+    if name in ("Edit", "Write"):
+        diff = metadata.get("diff")
+        return {"message": output, "diff": diff} if isinstance(diff, str) else {"message": output}
+    if name == "TodoWrite" and isinstance(metadata.get("todos"), list):
+        return {"todos": metadata["todos"]}
+    if name != "Task":
+        return output
+    found, child = _TASK_RESULT.search(output), string(metadata.get("sessionId"))
+    value = {"content": found["text"] if found else output}
+    return {**value, "sessionId": child} if child is not None else value
+
+
+def _read_opencode_file(output: str, display: Line) -> Any:
+    """`display`: what the tool stores for users."""
     if not display:
         return output
     if (folder := listing(display)) is not None:
@@ -224,28 +238,3 @@ def _opencode_read(output: str, metadata: Line) -> Any:
     if first is not None and last is not None:
         file |= {"startLine": first, "numLines": last - first + 1}
     return {"file": {key: item for key, item in file.items() if item is not None}}
-
-
-def _opencode_change(output: str, metadata: Line) -> Any:
-    diff = metadata.get("diff")
-    return {"message": output, "diff": diff} if isinstance(diff, str) else {"message": output}
-
-
-def _opencode_todos(output: str, metadata: Line) -> Any:
-    return {"todos": metadata["todos"]} if isinstance(metadata.get("todos"), list) else output
-
-
-def _opencode_task(output: str, metadata: Line) -> Any:
-    found, child = _TASK_RESULT.search(output), string(metadata.get("sessionId"))
-    value = {"content": found["text"] if found else output}
-    return {**value, "sessionId": child} if child is not None else value
-
-
-_FROM_OPENCODE: dict[str, Callable[[str, Line], Any]] = {
-    "Edit": _opencode_change,
-    "Read": _opencode_read,
-    "Task": _opencode_task,
-    "TodoWrite": _opencode_todos,
-    "Write": _opencode_change,
-}
-"""Canonical name -> reader of OpenCode's `{output, metadata}`; for other tools the text is the answer."""

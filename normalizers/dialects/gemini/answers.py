@@ -280,12 +280,11 @@ def _read_listing(text: str) -> Answer:
     listing = _LISTING.fullmatch(text)
     if listing is None:
         return Answer(text)
-    entries = [_entry(line) for line in listing["entries"].split("\n") if line]
+    entries = [
+        f"{line.removeprefix(_DIRECTORY)}/" if line.startswith(_DIRECTORY) else _SIZE.sub("", line)
+        for line in filter(None, listing["entries"].split("\n"))
+    ]
     return Answer({"entries": entries, "text": text} if listing["note"] else {"entries": entries})
-
-
-def _entry(line: str) -> str:
-    return f"{line.removeprefix(_DIRECTORY)}/" if line.startswith(_DIRECTORY) else _SIZE.sub("", line)
 
 
 def _read_search(text: str) -> Answer:

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from tooltap.normalizers.core.answer import Answer
-from tooltap.normalizers.core.bodies import Bodies
+from tooltap.normalizers.core.bodies import take_bodies
 from tooltap.normalizers.core.bounded import make_room
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL
 from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
@@ -166,17 +166,17 @@ class GeminiChat(Parser):
     def _patch(self, changes: Line) -> Skip:
         """Messages that were masked, reordered or removed, to save room; only a removal becomes an event."""
         removed, known = changes.get("removeIds"), self.state.told
-        ids = [key for key in removed if isinstance(key, str)] if isinstance(removed, list) else []
-        return self._forget([known[key] for key in ids if key in known and not known[key].gone])
+        ids = removed if isinstance(removed, list) else []
+        return self._forget([known[key] for key in ids if isinstance(key, str) and key in known])
 
     def _rewind(self, message_id: str) -> Skip:
         """Forget everything from this message on, and all messages where it is not known."""
         known = self.state.told
         start = list(known).index(message_id) if message_id in known else 0
-        gone = [one for one in list(known.values())[start:] if not one.gone]
-        return self._forget(gone, "history rewound", messageId=message_id)
+        return self._forget(list(known.values())[start:], "history rewound", messageId=message_id)
 
-    def _forget(self, gone: list[Emitted], text: str = "history shortened", **target: str) -> Skip:
+    def _forget(self, messages: list[Emitted], text: str = "history shortened", **target: str) -> Skip:
+        gone = [one for one in messages if not one.gone]
         if not gone and not target:
             return "unchanged"
         for one in gone:
@@ -229,16 +229,15 @@ class GeminiChat(Parser):
             emitted.blocks = 1
             self.notice("compaction", "history summed up")
             return None
-        bodies = Bodies(self)
-        bodies.take([part for part in parts if "text" not in part])
+        _, attachments = take_bodies(self, [part for part in parts if "text" not in part])
         typed = parts_of(message.get("displayContent")) or parts
         text = text_of([part for part in typed if not text_of(part).lstrip().startswith(_HARNESS)])
-        if not text and bodies.attachments is None:
+        if not text and attachments is None:
             return "prompt-context"
         self._end_turn(self.state.outcome)
         self.start_turn()
         emitted.blocks, emitted.chars, emitted.crc = 1, len(text), _crc(text)
-        self.emit(Message, role="user", text=text, message_id=message["id"], attachments=bodies.attachments)
+        self.emit(Message, role="user", text=text, message_id=message["id"], attachments=attachments)
         return None
 
     @message("gemini")
@@ -251,11 +250,10 @@ class GeminiChat(Parser):
         for thought in thoughts[emitted.thoughts :]:
             words = [thought.get(key) for key in ("subject", "description", "text")]
             text = "\n".join(word for word in words if isinstance(word, str) and word)
-            ts = milliseconds(thought.get("timestamp")) or self.ts
-            self._block("reasoning", text, message, emitted, ts=ts)
+            self._block("reasoning", text, message, emitted, ts=milliseconds(thought.get("timestamp")))
         emitted.thoughts = max(emitted.thoughts, len(thoughts))
         if text := _new_text(message, emitted):
-            self._block("assistant", text, message, emitted, ts=self.ts)
+            self._block("assistant", text, message, emitted)
         calls = records(message.get("toolCalls"))
         outcome = self._calls(calls, parts)
         if not emitted.tokens and isinstance(message.get("tokens"), dict):
@@ -266,9 +264,9 @@ class GeminiChat(Parser):
         self.state.outcome = "completed" if emitted.chars and not calls else "cancelled"
         return None
 
-    def _block(self, role: str, text: str, message: Line, emitted: Emitted, *, ts: int | None) -> None:
+    def _block(self, role: str, text: str, message: Line, emitted: Emitted, *, ts: int | None = None) -> None:
         self.ensure_turn()
-        self.emit_text(role, text, message_id=message["id"], block=emitted.blocks, ts=ts)
+        self.emit_text(role, text, message_id=message["id"], block=emitted.blocks, ts=ts or self.ts)
         emitted.blocks += 1
 
     def _end_turn(self, outcome: str, *, reason: str | None = None, synthetic: bool = True) -> None:
@@ -348,10 +346,9 @@ class GeminiChat(Parser):
     def _answer(
         self, call_id: str, name: str, read: Callable[[str, Any], Answer], value: Any, raw_name: str = UNKNOWN_TOOL
     ) -> Skip:
-        bodies = Bodies(self)
-        raw = bodies.take(value)
-        answer = read(name, raw)._replace(attachments=bodies.attachments)
-        if name == "Read" and bodies.attachments and isinstance(answer.value, str):
+        raw, attachments = take_bodies(self, value)
+        answer = read(name, raw)._replace(attachments=attachments)
+        if name == "Read" and attachments and isinstance(answer.value, str):
             answer = answer._replace(value={"message": answer.value})  # "Binary content provided (1 item(s))."
         return self.calls.answer(call_id, answer, raw=raw, raw_name=raw_name)
 
