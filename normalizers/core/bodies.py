@@ -20,12 +20,6 @@ _ANY_BODY_KEY = frozenset(_BODY_KEYS)
 _UNKNOWN = "application/octet-stream"
 
 
-def take_bodies(writer: Writer, value: Any) -> tuple[Any, list[Attachment] | None]:
-    """Take the base64 data out of one value: the value without it, and what was taken."""
-    bodies = Bodies(writer)
-    return bodies.take(value), bodies.attachments
-
-
 class Bodies:
     """Takes the base64 data out of the objects of one line."""
 

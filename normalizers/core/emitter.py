@@ -13,7 +13,7 @@ import msgspec
 from tooltap.normalizers.core.calls import Calls
 from tooltap.normalizers.core.calls_state import Call
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.lines import UNPARSED
+from tooltap.normalizers.core.lines import UNPARSED, Skip
 from tooltap.normalizers.core.permissions import Permissions
 from tooltap.normalizers.core.state import OpenTurn, State
 from tooltap.normalizers.core.texts import Texts
@@ -108,6 +108,13 @@ class Emitter(Writer):
         self.state.model = model
         self.emit(SessionEvent, state="updated", model=model)
         return True
+
+    def update_session(self, changes: dict[str, Any]) -> Skip:
+        """Emit what changed of the session, if anything."""
+        if not changes:
+            return "unchanged"
+        self.emit(SessionEvent, state="updated", **changes)
+        return None
 
     # -- turns --------------------------------------------------------------------------------------------------
 

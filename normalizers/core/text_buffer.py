@@ -49,11 +49,6 @@ class TextBuffer(msgspec.Struct, omit_defaults=True):
         if text:
             self.ends_in_newline = text.endswith("\n")
 
-    def outputs(self, pointer: str, mime_type: str) -> dict[str, OutputRef] | None:
-        """The output bodies of an event that has the head at this JSON pointer."""
-        ref = self.ref(mime_type)
-        return {pointer: ref} if ref is not None else None
-
     def ref(self, mime_type: str) -> OutputRef | None:
         """Where the whole text is, if the head is not all of it."""
         if self.output_id is None:

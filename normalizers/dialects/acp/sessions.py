@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any, TypeGuard
+from typing import Any
 from zlib import crc32
 
 import msgspec
 
+from tooltap.normalizers.core.bounded import is_short, learn
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.dialects.acp.emitter import AcpEmitter
 from tooltap.normalizers.dialects.acp.state import Asked
@@ -17,8 +18,6 @@ from tooltap.protocol.events import SessionEvent, Usage
 __all__ = ["Sessions", "provider_name"]
 
 SERVERS = 256
-SHORT = 4_096
-"""Characters of a name, a title or a path that is remembered."""
 
 _PROVIDERS = {
     "claude-agent": "claude",
@@ -73,10 +72,10 @@ class Sessions(AcpEmitter):
     @AcpEmitter.request("session/new", "session/fork")
     def _set_up(self, params: Line, key: str) -> None:
         names = [one.get("name") for one in records(params.get("mcpServers"))][:SERVERS]
-        short, servers, cwd = [name for name in names if _is_short(name)], self.state.servers, params.get("cwd")
+        short, servers, cwd = [name for name in names if is_short(name)], self.state.servers, params.get("cwd")
         servers += [name for name in short if name not in servers]
         del servers[:-SERVERS]
-        self.expect(key, cwd=cwd if _is_short(cwd) else None, servers=short)
+        self.expect(key, cwd=cwd if is_short(cwd) else None, servers=short)
 
     @AcpEmitter.request("session/load", "session/resume")
     def _load(self, params: Line, key: str) -> None:
@@ -113,23 +112,23 @@ class Sessions(AcpEmitter):
     def _change(self, params: Line, key: str) -> Skip:
         """A client wants another mode, model, title or option; the answer confirms it."""
         wanted = {"mode": params.get("modeId"), "model": params.get("modelId"), "title": params.get("title")}
-        self.expect(key, **{name: value for name, value in wanted.items() if _is_short(value)})
+        self.expect(key, **{name: value for name, value in wanted.items() if is_short(value)})
         return "request"
 
     @AcpEmitter.answer("session/set_config_option", "session/set_mode", "session/set_model", "session/set_title")
     def _changed(self, result: Line, asked: Asked, key: str) -> Skip:
-        return self._emit_changes({**self._new(**asked.params), **self._configured(result)})
+        return self.update_session({**learn(self.info, **asked.params), **self._configured(result)})
 
     @AcpEmitter.update("available_commands_update", "config_option_update", "current_mode_update")
     def _reconfigured(self, update: Line) -> Skip:
-        return self._emit_changes(self._configured(update))
+        return self.update_session(self._configured(update))
 
     @AcpEmitter.update("session_info_update")
     def _described(self, update: Line) -> Skip:
         """The title, and codex-acp's reports about the thread."""
-        changes = self._new(title=update.get("title"))
+        changes = learn(self.info, title=update.get("title"))
         has_reported = self._report_codex(record(record(update.get("_meta")).get("codex")))
-        skip = self._emit_changes(changes)
+        skip = self.update_session(changes)
         return None if has_reported else skip
 
     def _configured(self, result: Line) -> dict[str, Any]:
@@ -142,7 +141,7 @@ class Sessions(AcpEmitter):
                 mode = option.get("currentValue")
             elif option.get("category") == "model":
                 model = option.get("currentValue")
-        new = self._new(mode=mode, model=model)
+        new = learn(self.info, mode=mode, model=model)
         if isinstance(result.get("availableCommands"), list):
             names = [name for one in records(result["availableCommands"]) if (name := string(one.get("name")))]
             digest = crc32(msgspec.json.encode(names))
@@ -150,20 +149,6 @@ class Sessions(AcpEmitter):
                 self.info.commands = digest
                 new["commands"] = names
         return new
-
-    def _new(self, **fields: Any) -> dict[str, Any]:
-        """The fields that differ from what is known."""
-        info = self.info
-        new = {key: value for key, value in fields.items() if _is_short(value) and value != getattr(info, key)}
-        for key, value in new.items():
-            setattr(info, key, value)
-        return new
-
-    def _emit_changes(self, changes: dict[str, Any]) -> Skip:
-        if not changes:
-            return "unchanged"
-        self.emit(SessionEvent, state="updated", **changes)
-        return None
 
     def _report_codex(self, codex: Line) -> bool:
         """codex-acp 2.6.0: an error it will retry, and a thread that failed, whose turn then ends as completed."""
@@ -192,7 +177,3 @@ class Sessions(AcpEmitter):
         info.usage = usage
         self.emit(Usage, scope="session", context_used=usage[0], context_size=usage[1], cost_usd=usage[2])
         return None
-
-
-def _is_short(value: Any) -> TypeGuard[str]:
-    return isinstance(value, str) and len(value) <= SHORT

@@ -129,10 +129,8 @@ class GeminiChat(Parser):
 
     def _contents(self, value: Line, outcome: Skip = "metadata") -> Skip:
         """Read what a header or a change of it states beside the session."""
-        if news := self._news(value):
-            self.emit(SessionEvent, state="updated", **news)
-            outcome = None
-        return best([self._history(value), outcome])
+        updated = self.update_session(self._news(value))
+        return best([self._history(value), outcome, updated])
 
     def _news(self, value: Line) -> dict[str, Any]:
         """What differs from the session's last events; a subagent's chat does not describe the session."""
@@ -243,8 +241,7 @@ class GeminiChat(Parser):
     @message("gemini")
     def _gemini(self, message: Line, emitted: Emitted) -> Skip:
         events = len(self.items)
-        if news := self._news({"model": message.get("model")}):
-            self.emit(SessionEvent, state="updated", **news)
+        self.update_session(self._news({"model": message.get("model")}))
         parts = parts_of(message.get("content"))
         thoughts = records(message.get("thoughts")) or [part for part in parts if part.get("thought") is True]
         for thought in thoughts[emitted.thoughts :]:

@@ -6,7 +6,7 @@ from typing import Any
 from zlib import crc32
 
 from tooltap.normalizers.core.answer import Answer
-from tooltap.normalizers.core.bounded import keep_newest
+from tooltap.normalizers.core.bounded import keep_newest, learn
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.text_buffer import TextBuffer
 from tooltap.normalizers.dialects.opencode.parser import OpencodeParser, read_usage
@@ -17,8 +17,6 @@ from tooltap.protocol.events import SessionEvent, Usage
 __all__ = ["BusSessions"]
 
 SESSIONS = 256
-SHORT = 4_096
-"""Characters of a title or a path that is remembered."""
 
 
 class BusSessions(OpencodeParser):
@@ -78,16 +76,14 @@ class BusSessions(OpencodeParser):
         """Emit what is new of a session, which is sent whole."""
         info, model = self.info, record(session.get("model"))
         names = first_string(model, "providerID"), first_string(model, "id", "modelID")
-        stated = {
-            "cwd": first_string(session, "directory"),
-            "title": first_string(session, "title"),
-            "mode": first_string(session, "agent"),
-            "model": "/".join(filter(None, names)) or None,  # as in OpenCode's own options
-            "agent_version": first_string(session, "version"),
-        }
-        new = {key: one for key, one in stated.items() if one and len(one) <= SHORT and one != getattr(info, key)}
-        for key, one in new.items():
-            setattr(info, key, one)
+        new = learn(
+            info,
+            cwd=first_string(session, "directory"),
+            title=first_string(session, "title"),
+            mode=first_string(session, "agent"),
+            model="/".join(filter(None, names)) or None,  # as in OpenCode's own options
+            agent_version=first_string(session, "version"),
+        )
         self.state.cwd = info.cwd
         if self.agent is not None:
             return "subagent"
