@@ -19,8 +19,8 @@ from tooltap.normalizers.core.calls_state import Call
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.dialects.acp.answers import printed_so_far, read_result
 from tooltap.normalizers.dialects.acp.content import blocks, diffs, linked, questions, text_of
-from tooltap.normalizers.dialects.acp.emitter import AcpEmitter
 from tooltap.normalizers.dialects.acp.inputs import ToolUse, json_object, mcp_name, raw_name, read_input, stated_name
+from tooltap.normalizers.dialects.acp.sessions import Sessions
 from tooltap.normalizers.dialects.acp.state import Asked
 from tooltap.normalizers.dialects.acp.terminals import Terminals
 from tooltap.normalizers.dialects.opencode.answers import todos_digest
@@ -48,7 +48,7 @@ def id_in(key: str) -> str:
 class ToolCalls(Terminals):
     # -- updates ------------------------------------------------------------------------------------------------
 
-    @AcpEmitter.update("tool_call", "tool_call_update")
+    @Sessions.update("tool_call", "tool_call_update")
     def _tool_call(self, update: Line) -> Skip:
         call_id = update.get("toolCallId")
         if not isinstance(call_id, str) or not self.calls.is_known(call_id):
@@ -75,7 +75,7 @@ class ToolCalls(Terminals):
             return "late-update"
         return self._end_call(call_id, call, update, bodies, stopping) if ended else skip
 
-    @AcpEmitter.update("tool_call_content_chunk")
+    @Sessions.update("tool_call_content_chunk")
     def _add_content(self, chunk: Line) -> Skip:
         """v2: one more item of a call's content."""
         call_id = chunk.get("toolCallId")
@@ -100,7 +100,7 @@ class ToolCalls(Terminals):
 
     # -- plans --------------------------------------------------------------------------------------------------
 
-    @AcpEmitter.update("plan", "plan_update")
+    @Sessions.update("plan", "plan_update")
     def _plan(self, update: Line) -> Skip:
         """The whole to-do list, which comes without a call (v2: `plan_update`): a synthetic call and result."""
         self.ensure_turn()
@@ -124,7 +124,7 @@ class ToolCalls(Terminals):
 
     # -- permissions, questions and elicitations ----------------------------------------------------------------
 
-    @AcpEmitter.request("session/request_permission")
+    @Sessions.request("session/request_permission")
     def _permission_asked(self, params: Line, key: str) -> None:
         """v2 has a subject where v1 has the call, and a title of its own."""
         subject = record(params.get("subject"))
@@ -146,7 +146,7 @@ class ToolCalls(Terminals):
             ],
         )
 
-    @AcpEmitter.answer("session/request_permission")
+    @Sessions.answer("session/request_permission")
     def _permission_answered(self, result: Line, asked: Asked, key: str) -> None:
         answer, permission_id = record(result.get("outcome")), id_in(key)
         option_id = string(answer.get("optionId"))
@@ -155,7 +155,7 @@ class ToolCalls(Terminals):
             outcome = "cancelled"
         self.permissions.answer(permission_id, outcome, by="user", option_id=option_id)
 
-    @AcpEmitter.request(*ELICITATIONS)
+    @Sessions.request(*ELICITATIONS)
     def _elicit(self, params: Line, key: str) -> None:
         self.texts.flush()
         call_id = string(params.get("toolCallId"))
@@ -167,7 +167,7 @@ class ToolCalls(Terminals):
             questions=questions(params) or None,
         )
 
-    @AcpEmitter.answer(*ELICITATIONS)
+    @Sessions.answer(*ELICITATIONS)
     def _elicited(self, result: Line, asked: Asked, key: str) -> None:
         content, outcome = result.get("content"), _ACTIONS.get(str(result.get("action")), "cancelled")
         answers = content if isinstance(content, dict) else None

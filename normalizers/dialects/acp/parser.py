@@ -19,8 +19,7 @@ from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.dialects.acp.calls import PERMISSIONS, ToolCalls, id_in
 from tooltap.normalizers.dialects.acp.content import attach, is_block, read_prompt
-from tooltap.normalizers.dialects.acp.emitter import SKIPPED, AcpEmitter
-from tooltap.normalizers.dialects.acp.sessions import Sessions
+from tooltap.normalizers.dialects.acp.sessions import SKIPPED, Sessions
 from tooltap.normalizers.dialects.acp.state import AcpState, Asked
 from tooltap.normalizers.wire.values import record, string
 from tooltap.protocol.events import Message, Notice
@@ -48,7 +47,7 @@ _SHAPES = (
 """Key of an answer -> who answers, and the method, if the request is not on the wire."""
 
 
-class Acp(Sessions, ToolCalls, Parser):
+class Acp(ToolCalls, Parser):
     dialect = protocol = default_provider = "acp"
     SKIPS = frozenset({"echo", "late-update", "partial"})
     state_type = AcpState
@@ -81,7 +80,7 @@ class Acp(Sessions, ToolCalls, Parser):
             keep_newest(self.state.asked, ASKED)
         return self.request.read(self, params, key, kind=method, line=value)
 
-    @AcpEmitter.request("session/prompt")
+    @Sessions.request("session/prompt")
     def _prompt(self, params: Line, key: str) -> None:
         turn = self.begin_prompted_turn()
         if key in self.state.asked:
@@ -89,12 +88,12 @@ class Acp(Sessions, ToolCalls, Parser):
         text, attachments = read_prompt(self, params.get("prompt"))
         self.emit(Message, role="user", text=text, attachments=attachments)
 
-    @AcpEmitter.request("session/cancel")
+    @Sessions.request("session/cancel")
     def _cancel(self, params: Line, key: str) -> None:
         self.info.stopping = self.turn is not None
         self.notice("interrupt", "The client cancelled the turn.")
 
-    @AcpEmitter.request("$/cancel_request")
+    @Sessions.request("$/cancel_request")
     def _cancel_request(self, params: Line, key: str) -> Skip:
         """One side no longer wants the answer to its request."""
         asked_id = _id_of(params.get("requestId"))
@@ -152,7 +151,7 @@ class Acp(Sessions, ToolCalls, Parser):
             self.emit(Notice, **notice)
         return None
 
-    @AcpEmitter.answer("session/prompt")
+    @Sessions.answer("session/prompt")
     def _prompt_answered(self, result: Line, asked: Asked, key: str) -> Skip:
         if result.get("stopReason") is None and self.state.protocol_version >= 2:
             return "answer"  # v2: the prompt is accepted; the turn ends when the session is idle
@@ -163,7 +162,7 @@ class Acp(Sessions, ToolCalls, Parser):
 
     # -- updates: messages, thoughts, and what the agent reports beside them -------------------------------------
 
-    @AcpEmitter.update("user_message_chunk", "agent_message_chunk", "agent_thought_chunk")
+    @Sessions.update("user_message_chunk", "agent_message_chunk", "agent_thought_chunk")
     def _message_chunk(self, update: Line) -> Skip:
         role, block = _role_of(update), record(update.get("content"))
         if not is_block(block):
@@ -182,7 +181,7 @@ class Acp(Sessions, ToolCalls, Parser):
         self.emit(Message, role=role, text="", message_id=message_id, attachments=attachments)
         return None
 
-    @AcpEmitter.update("user_message", "agent_message", "agent_thought")
+    @Sessions.update("user_message", "agent_message", "agent_thought")
     def _whole_message(self, update: Line) -> Skip:
         """v2: a message as a whole, perhaps after its chunks."""
         role, message_id = _role_of(update), string(update.get("messageId"))
@@ -199,7 +198,7 @@ class Acp(Sessions, ToolCalls, Parser):
         self.emit_text(role, text, message_id=message_id, **shown)
         return None
 
-    @AcpEmitter.update("state_update")
+    @Sessions.update("state_update")
     def _state(self, update: Line) -> Skip:
         """v2: what the session does as a whole."""
         info, state = self.info, update.get("state")
@@ -214,25 +213,25 @@ class Acp(Sessions, ToolCalls, Parser):
         self.end_stopped_turn(update)
         return None
 
-    @AcpEmitter.update("notice")
+    @Sessions.update("notice")
     def _agent_notice(self, update: Line) -> None:
         severity = update.get("severity")
         level = severity if severity in ("info", "warning", "error") else "info"
         self.notice("agent", _words(update, "title", "description"), level)
 
-    @AcpEmitter.update("compaction_update")
+    @Sessions.update("compaction_update")
     def _compaction(self, update: Line) -> None:
         status = str(update.get("status"))
         summary, _ = read_prompt(self, update.get("summary"))
         text = str(update.get("error") or summary or status)
         self.notice("compaction", text, "error" if status == "failed" else "info", {"status": status})
 
-    @AcpEmitter.update("compaction_summary_chunk")
+    @Sessions.update("compaction_summary_chunk")
     def _compaction_summary(self, update: Line) -> None:
         text, _ = read_prompt(self, [update.get("content")])
         self.texts.append("system", text, message_id=update.get("compactionId"), key="compaction")
 
-    @AcpEmitter.update("subagent_spawned", "subagent_state_update", "subagent_update")
+    @Sessions.update("subagent_spawned", "subagent_state_update", "subagent_update")
     def _subagent(self, update: Line) -> Skip:
         """A session of a subagent, announced or changed; its updates carry its own id."""
         child = string(update.get("sessionId") or update.get("subagentSessionId"))

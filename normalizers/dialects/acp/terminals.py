@@ -13,8 +13,8 @@ from typing import Any
 from tooltap.normalizers.core.bounded import keep_newest
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.text_buffer import TextBuffer
-from tooltap.normalizers.dialects.acp.emitter import AcpEmitter
 from tooltap.normalizers.dialects.acp.inputs import ToolUse
+from tooltap.normalizers.dialects.acp.sessions import Sessions
 from tooltap.normalizers.dialects.acp.state import Asked, Terminal
 from tooltap.normalizers.wire.values import record, records, string, whole
 
@@ -25,7 +25,7 @@ TERMINALS = 16
 _SKIP = "client-terminal"
 
 
-class Terminals(AcpEmitter):
+class Terminals(Sessions):
     # -- for calls ----------------------------------------------------------------------------------------------
 
     def embed_terminals(self, use: ToolUse, call_id: str, content: Any) -> None:
@@ -59,18 +59,18 @@ class Terminals(AcpEmitter):
 
     # -- requests to the client ---------------------------------------------------------------------------------
 
-    @AcpEmitter.request("terminal/create", "terminal/output", "terminal/wait_for_exit")
+    @Sessions.request("terminal/create", "terminal/output", "terminal/wait_for_exit")
     def _terminal_requested(self, params: Line, key: str) -> Skip:
         self.expect(key, terminal=params.get("terminalId"))
         return _SKIP
 
-    @AcpEmitter.answer("terminal/create")
+    @Sessions.answer("terminal/create")
     def _terminal_created(self, result: Line, asked: Asked, key: str) -> Skip:
         if isinstance(result.get("terminalId"), str):
             self._terminal(result["terminalId"])
         return _SKIP
 
-    @AcpEmitter.answer("terminal/output", "terminal/wait_for_exit")
+    @Sessions.answer("terminal/output", "terminal/wait_for_exit")
     def _terminal_printed(self, result: Line, asked: Asked, key: str) -> Skip:
         """What a terminal has printed so far, and perhaps how it ended."""
         terminal_id = asked.params.get("terminal")
@@ -85,7 +85,7 @@ class Terminals(AcpEmitter):
 
     # -- v2 -----------------------------------------------------------------------------------------------------
 
-    @AcpEmitter.update("terminal_update", "terminal_output_chunk")
+    @Sessions.update("terminal_update", "terminal_output_chunk")
     def _terminal_updated(self, update: Line) -> Skip:
         """The state of an agent's terminal, or more output."""
         if not isinstance(update.get("terminalId"), str):
