@@ -90,7 +90,7 @@ class ToolCalls(Terminals):
             use.running = (use.running or "") + text
         else:
             use.content = [*use.content, *items]
-        self._remember(call, use)
+        self.calls.remember(call, msgspec.to_builtins(use))
         return None
 
     def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
@@ -239,7 +239,7 @@ class ToolCalls(Terminals):
         )
         self._note_todos(call, value)
         self.read_terminal_meta(use, call_id, update)
-        self._remember(call, use)
+        self.calls.remember(call, msgspec.to_builtins(use))
         return call
 
     def _update_call(self, call: Call, update: Line) -> Skip:
@@ -260,7 +260,7 @@ class ToolCalls(Terminals):
         if running != before and running.startswith(before):
             self.emit_output(call, running[len(before) :], len(before))
         carries = self.read_terminal_meta(use, call.id, update) or carries
-        self._remember(call, use)
+        self.calls.remember(call, msgspec.to_builtins(use))
         if changed or carries:
             return None
         return "partial" if running != before else "unchanged"
@@ -311,9 +311,6 @@ class ToolCalls(Terminals):
         """Remember a to-do list: a plan that repeats it is not shown again (OpenCode before 1.0)."""
         if call.name == "TodoWrite" and isinstance(value, dict) and isinstance(value.get("todos"), list):
             self.info.todos = todos_digest(value["todos"])
-
-    def _remember(self, call: Call, use: ToolUse) -> None:
-        self.calls.remember(call, msgspec.to_builtins(use))
 
 
 def _use_of(call: Call) -> ToolUse:

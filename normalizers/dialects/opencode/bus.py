@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from zlib import crc32
 
 from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.core.bounded import keep_newest
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.dialects.opencode.answers import todos_digest
 from tooltap.normalizers.dialects.opencode.client import Client, method_and_path
 from tooltap.normalizers.dialects.opencode.parser import OpencodeParser, outcome_of, read_error, read_usage
-from tooltap.normalizers.dialects.opencode.state import BusState
+from tooltap.normalizers.dialects.opencode.state import BusState, PartInfo
 from tooltap.normalizers.wire.decode import FRAMING
 from tooltap.normalizers.wire.values import first_string, record, whole
 from tooltap.protocol.events import SessionEvent, Usage
@@ -183,7 +185,12 @@ class OpencodeBus(Client):
         part_id, text = first_string(properties, "partID"), properties.get("delta")
         if part_id is None or not isinstance(text, str) or properties.get("field", "text") != "text":
             return "partial"
-        return self.read_delta(part_id, first_string(properties, "messageID"), text)
+        message_id = first_string(properties, "messageID")
+        info = self.open_part(part_id, message_id)
+        if info is None:
+            return "repeated"
+        self._receive(part_id, message_id, info, text, has_end=True)
+        return "partial"
 
     @part("text", text=str)
     def _text(self, part: Line) -> Skip:
@@ -193,17 +200,47 @@ class OpencodeBus(Client):
 
     @part("reasoning", text=str)
     def _model_text(self, part: Line, role: str = "reasoning") -> Skip:
-        time = part.get("time")
-        if whole(record(time).get("end")) is not None:
+        """Text or reasoning as it is now. A part that has a time will state its end."""
+        has_end = isinstance(part.get("time"), dict)
+        if has_end and whole(part["time"].get("end")) is not None:
             return self.read_whole(part, role)
-        return self.read_growing(part, role, has_end=isinstance(time, dict))
+        part_id, message_id = first_string(part, "id") or "", first_string(part, "messageID")
+        info = self.open_part(part_id, message_id)
+        if info is None:
+            return "repeated"
+        info.role = role
+        if new := part["text"][info.received :]:
+            self._receive(part_id, message_id, info, new, has_end)
+        elif not has_end:
+            return "repeated"
+        return "partial" if has_end else None
+
+    def _receive(self, part_id: str, message_id: str | None, info: PartInfo, text: str, has_end: bool) -> None:
+        receiving = self.state.receiving
+        self.ensure_turn()
+        receiving[part_id] = self.agent
+        keep_newest(receiving, self.context.limits.open_texts)
+        info.received += len(text)
+        info.digest = crc32(text.encode(), info.digest)
+        self.texts.append(info.role, text, message_id=message_id, block=info.block, key=part_id, preview=has_end)
+
+    def _end_blocks(self) -> None:
+        """Emit the text received so far: the agent continues with something else."""
+        receiving = self.state.receiving
+        for part_id, agent in list(receiving.items()):
+            if agent != self.agent:
+                continue
+            del receiving[part_id]
+            if (info := self.state.parts.get(part_id)) is not None:
+                info.told, info.told_digest = info.received, info.digest
+            self.texts.flush(part_id, complete=True)
 
     @part("file")
     def _file(self, part: Line) -> Skip:
         return self._prompt(part) if self._role(part) == "user" else self.read_file(part, "assistant")
 
     def _role(self, part: Line) -> str:
-        """If the message was not seen: only parts of prompts have no times."""
+        """Who wrote a part. If the message was not seen: only parts of prompts have no times."""
         message_id = first_string(part, "messageID")
         role = self.message(message_id).role if message_id is not None else None
         return role or ("assistant" if "time" in part else "user")
@@ -257,7 +294,7 @@ class OpencodeBus(Client):
     def _tool(self, part: Line) -> Skip:
         calls, call_id, state = self.calls, first_string(part, "callID"), record(part.get("state"))
         if call_id is not None and not calls.is_known(call_id):
-            self.end_blocks()
+            self._end_blocks()
         skip = self.read_tool(part)
         child = first_string(record(state.get("metadata")), "sessionId")
         name = calls.name_of(call_id) if call_id is not None else None
@@ -276,7 +313,7 @@ class OpencodeBus(Client):
             return "unchanged"
         info.todos = digest
         self.ensure_turn()
-        self.end_blocks()
+        self._end_blocks()
         call_id, value = self.synthetic_id("plan"), {"todos": todos}
         self.calls.open(call_id, "todo", value, raw=properties, name="TodoWrite", synthetic=True)
         return self.calls.answer(call_id, Answer(value), raw=properties, synthetic=True)

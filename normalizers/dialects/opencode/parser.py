@@ -51,7 +51,7 @@ class OpencodeParser(RunningEmitter, Parser):
         text, message_id, part_id = part["text"], first_string(part, "messageID"), first_string(part, "id")
         if part_id is None:
             return self._emit(text, role, message_id, self._next_block(message_id))
-        info = self._open_part(part_id, message_id)
+        info = self.open_part(part_id, message_id)
         if info is None:
             return "repeated"
         info.done = True
@@ -66,33 +66,11 @@ class OpencodeParser(RunningEmitter, Parser):
             return "repeated"
         return self._emit(text, role, message_id, info.block)
 
-    def read_growing(self, part: Line, role: str, *, has_end: bool) -> Skip:
-        """Read a part as far as it has come. `has_end`: its end will be stated."""
-        part_id, message_id = first_string(part, "id") or "", first_string(part, "messageID")
-        info = self._open_part(part_id, message_id)
-        if info is None:
-            return "repeated"
-        info.role = role
-        new = part["text"][info.received :]
-        if new:
-            self._receive(part_id, message_id, info, new, has_end)
-        elif not has_end:
-            return "repeated"
-        return "partial" if has_end else None
-
-    def read_delta(self, part_id: str, message_id: str | None, text: str) -> Skip:
-        """Read a piece of a part. The line that states the part's role may have been missed."""
-        info = self._open_part(part_id, message_id)
-        if info is None:
-            return "repeated"
-        self._receive(part_id, message_id, info, text, has_end=True)
-        return "partial"
-
     def read_file(self, part: Line, role: str) -> Skip:
         """Read a file that is part of a message, inline or as a link."""
         part_id, message_id = first_string(part, "id"), first_string(part, "messageID")
         if part_id is not None:
-            info = self._open_part(part_id, message_id)
+            info = self.open_part(part_id, message_id)
             if info is None:
                 return "repeated"
             info.done = True
@@ -101,18 +79,7 @@ class OpencodeParser(RunningEmitter, Parser):
         self.emit(Message, role=role, text="", message_id=message_id, attachments=attachments_of([part], attachments))
         return None
 
-    def end_blocks(self) -> None:
-        """Emit the text received so far: the agent continues with something else."""
-        receiving = self.state.receiving
-        for part_id, agent in list(receiving.items()):
-            if agent != self.agent:
-                continue
-            del receiving[part_id]
-            if (info := self.state.parts.get(part_id)) is not None:
-                info.told, info.told_digest = info.received, info.digest
-            self.texts.flush(part_id, complete=True)
-
-    def _open_part(self, part_id: str, message_id: str | None) -> PartInfo | None:
+    def open_part(self, part_id: str, message_id: str | None) -> PartInfo | None:
         """The part; None if it was emitted whole."""
         parts = self.state.parts
         if part_id not in parts:
@@ -127,15 +94,6 @@ class OpencodeParser(RunningEmitter, Parser):
         message = self.message(message_id)
         message.blocks += 1
         return message.blocks - 1
-
-    def _receive(self, part_id: str, message_id: str | None, info: PartInfo, text: str, has_end: bool) -> None:
-        receiving = self.state.receiving
-        self.ensure_turn()
-        receiving[part_id] = self.agent
-        keep_newest(receiving, self.context.limits.open_texts)
-        info.received += len(text)
-        info.digest = crc32(text.encode(), info.digest)
-        self.texts.append(info.role, text, message_id=message_id, block=info.block, key=part_id, preview=has_end)
 
     def _emit(self, text: str, role: str, message_id: str | None, block: int | None) -> Skip:
         if not text:
