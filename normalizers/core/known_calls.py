@@ -47,6 +47,10 @@ class KnownCalls:
         known = self._known(call_id)
         return known.name if known else None
 
+    def tool_of(self, call_id: str, raw_name: str) -> str:
+        """Canonical name of the call's tool; if the call was not seen, that of `raw_name`."""
+        return self.name_of(call_id) or canonical_name(raw_name, {}, call_id)
+
     def session_of(self, call_id: str) -> str | None:
         """Session of a call that is open or done."""
         known = self._known(call_id)

@@ -24,7 +24,6 @@ from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser, best
 from tooltap.normalizers.core.state import State
 from tooltap.normalizers.dialects.gemini.answers import mcp_name, parts_of, read_call, read_response, text_of
-from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import record, records, string, whole
 from tooltap.protocol.events import Message, SessionEvent, Usage
@@ -316,7 +315,7 @@ class GeminiChat(Parser):
         if self._is_answered(call_id):
             return "unchanged"
         self.ts = milliseconds(call.get("timestamp")) or self.ts
-        return self._answer(call_id, self.calls.name_of(call_id) or "", read_call, call)
+        return self._answer(call_id, read_call, call)
 
     def _responses(self, parts: list[Line]) -> Skip:
         """Read results in the message that brings them to the model; their pictures are beside them."""
@@ -331,9 +330,8 @@ class GeminiChat(Parser):
                 outcomes.append("duplicate-result")
                 continue
             raw_name = string(response.get("name")) or UNKNOWN_TOOL
-            name = self.calls.name_of(call_id) or canonical_name(raw_name, {}, call_id)
             value = [{"functionResponse": response}, *(pictures if response is responses[-1] else ())]
-            outcomes.append(self._answer(call_id, name, read_response, value, raw_name))
+            outcomes.append(self._answer(call_id, read_response, value, raw_name))
         return best([*reversed(outcomes)])
 
     def _is_answered(self, call_id: str) -> bool:
@@ -341,9 +339,10 @@ class GeminiChat(Parser):
         return self.calls.is_over(call_id) or (call is not None and call.acknowledged)
 
     def _answer(
-        self, call_id: str, name: str, read: Callable[[str, Any], Answer], value: Any, raw_name: str = UNKNOWN_TOOL
+        self, call_id: str, read: Callable[[str, Any], Answer], value: Any, raw_name: str = UNKNOWN_TOOL
     ) -> Skip:
         raw, attachments = take_bodies(self, value)
+        name = self.calls.tool_of(call_id, raw_name)
         answer = read(name, raw)._replace(attachments=attachments)
         if name == "Read" and attachments and isinstance(answer.value, str):
             answer = answer._replace(value={"message": answer.value})  # "Binary content provided (1 item(s))."

@@ -13,7 +13,6 @@ from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import SessionState
 from tooltap.normalizers.dialects.gemini.answers import mcp_name, name_in_id, read_shown
-from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import record, string, whole
 from tooltap.protocol.events import Message, Usage
@@ -73,7 +72,7 @@ class GeminiStream(Parser):
         self.texts.flush()
         self.ensure_turn()
         raw_name = name_in_id(call_id) or UNKNOWN_TOOL
-        answer = read_shown(self.calls.name_of(call_id) or canonical_name(raw_name, {}, call_id), value)
+        answer = read_shown(self.calls.tool_of(call_id, raw_name), value)
         return self.calls.answer(call_id, answer, raw=value, raw_name=raw_name)
 
     @line("error")

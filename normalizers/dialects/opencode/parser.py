@@ -23,7 +23,6 @@ from tooltap.normalizers.core.running import RunningEmitter
 from tooltap.normalizers.core.tokens import token_fields
 from tooltap.normalizers.dialects.opencode.answers import INVALID, attachments_of, mcp_name, read_result
 from tooltap.normalizers.dialects.opencode.state import MESSAGES, MessageInfo, OpencodeState, PartInfo
-from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.wire.values import first_string, number, record, whole
 from tooltap.protocol.events import Message
 
@@ -125,7 +124,7 @@ class OpencodeParser(RunningEmitter, Parser):
         changed = self._show(call_id, raw_name, state, part)
         if ended:
             self.running.take(call_id)
-            answer = read_result(raw_name, calls.name_of(call_id) or canonical_name(raw_name, {}, call_id), state)
+            answer = read_result(raw_name, calls.tool_of(call_id, raw_name), state)
             answer = answer._replace(attachments=attachments_of(state.get("attachments"), attachments))
             return calls.answer(call_id, answer, raw=part, raw_name=raw_name)
         if self._print(calls.get(call_id), record(state.get("metadata"))) and not changed:
