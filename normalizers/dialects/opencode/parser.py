@@ -19,7 +19,7 @@ from tooltap.normalizers.core.calls import DUPLICATE_RESULT
 from tooltap.normalizers.core.calls_state import Call
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.running import RunningEmitter
+from tooltap.normalizers.core.running import RunningCalls
 from tooltap.normalizers.core.tokens import token_fields
 from tooltap.normalizers.dialects.opencode.answers import INVALID, attachments_of, mcp_name, read_result
 from tooltap.normalizers.dialects.opencode.state import MESSAGES, MessageInfo, OpencodeState, PartInfo
@@ -34,7 +34,7 @@ _STREAM = "stdout"
 """The shell tool merges its streams."""
 
 
-class OpencodeParser(RunningEmitter, Parser):
+class OpencodeParser(RunningCalls, Parser):
     protocol = default_provider = "opencode"
     state: OpencodeState
 
