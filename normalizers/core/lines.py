@@ -40,7 +40,7 @@ class _Reader(NamedTuple):
     fields: tuple[tuple[str, Any], ...]
 
 
-_Row: TypeAlias = tuple[str | None, Callable[..., Any], tuple[tuple[str, Any], ...]]
+_Row: TypeAlias = tuple[str | None, Callable[..., Skip], tuple[tuple[str, Any], ...]]
 """A reader with its method resolved: owner, function, fields."""
 
 
@@ -55,7 +55,7 @@ class Lines:
         self.key = key
         self.skip: Mapping[str, str] = dict(skip or {})
         self._readers: dict[str, _Reader] = {}
-        self._rows: dict[type, dict[str, str | _Row]] = {}
+        self._rows: dict[type, dict[Any, str | _Row]] = {}
         for owner, table in helpers.items():
             self.skip = {**self.skip, **table.skip}
             self._readers.update({kind: one._replace(owner=owner) for kind, one in table._readers.items()})
@@ -85,24 +85,28 @@ class Lines:
         object cannot be read, in place of the object.
 
         `more` goes to the method behind the object."""
-        rows = self._rows.get(type(parser)) or self._resolve(parser)
-        if kind is None:
-            kind = value.get(self.key)
-        row = rows.get(kind) if type(kind) is str else None
-        if row is None:
-            return unparsed(parser, value if line is None else line)
-        if isinstance(row, str):
+        try:  # subscripts, as each line of each stream comes this way
+            row = self._rows[type(parser)][value[self.key] if kind is None else kind]
+        except (KeyError, TypeError):
+            kind = value.get(self.key) if kind is None else kind
+            found = self._resolve(parser).get(kind) if type(kind) is str else None
+            if found is None:
+                return unparsed(parser, value if line is None else line)
+            row = found
+        if not isinstance(row, tuple):
             return row
         owner, method, fields = row
-        for name, required in fields:
-            if not isinstance(value.get(name), required):
-                return unparsed(parser, value if line is None else line)
-        skip: Skip = method(parser if owner is None else getattr(parser, owner), value, *more)
-        return skip
+        if fields:
+            for name, required in fields:
+                if not isinstance(value.get(name), required):
+                    return unparsed(parser, value if line is None else line)
+        return method(parser if owner is None else getattr(parser, owner), value, *more)
 
-    def _resolve(self, parser: Any) -> dict[str, str | _Row]:
+    def _resolve(self, parser: Any) -> dict[Any, str | _Row]:
         """The rows for a class of parsers, made when it reads its first line: the methods as that class has them."""
-        rows: dict[str, str | _Row] = {}
+        if type(parser) in self._rows:
+            return self._rows[type(parser)]
+        rows: dict[Any, str | _Row] = {}
         for kind, (owner, method, fields) in self._readers.items():
             holder = type(parser if owner is None else getattr(parser, owner))
             rows[kind] = owner, getattr(holder, method), fields

@@ -73,11 +73,16 @@ class Writer:
     @property
     def turn(self) -> str | None:
         """The newest open turn of the line's session: the agent's own, where agents have turns."""
-        newest = None
         turns: list[OpenTurn] = self.state.turns
+        if not turns:
+            return None
+        session, agent, newest = self.session, self.agent, None
+        last = turns[-1]  # nearly always the one
+        if last.session == session and last.agent == agent:
+            return last.id
         for turn in reversed(turns):
-            if turn.session == self.session:
-                if turn.agent == self.agent:
+            if turn.session == session:
+                if turn.agent == agent:
                     return turn.id
                 newest = newest or turn.id
         return newest
