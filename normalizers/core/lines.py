@@ -8,8 +8,9 @@
             ...
 
 A table is made once, when its class is. The decorator names the kinds of lines a method reads, and the fields a line
-must hold, each with its type; a line that lacks one is `unparsed`, as is one of an unknown kind. A method that emitted
-events returns None; one that did not returns the reason why the line is skipped.
+must hold, each with its type; a line that lacks one is `unparsed`. So is a line of an unknown kind, unless a method is
+registered with `@line.otherwise`. A method that emitted events returns None; one that did not returns the reason why
+the line is skipped.
 
 Objects inside a line (a block, an item, a notification's parameters) have tables of their own.
 """
@@ -55,6 +56,7 @@ class Lines:
         self.key = key
         self.skip: Mapping[str, str] = dict(skip or {})
         self._readers: dict[str, _Reader] = {}
+        self._otherwise: str | None = None
         self._rows: dict[type, dict[Any, str | _Row]] = {}
         for owner, table in helpers.items():
             self.skip = {**self.skip, **table.skip}
@@ -69,6 +71,11 @@ class Lines:
             return method
 
         return register
+
+    def otherwise(self, method: Method) -> Method:
+        """Register the method that reads an object of any other kind, or of none."""
+        self._otherwise = method.__name__
+        return method
 
     def copy(self, skip: Mapping[str, str] | None = None) -> Lines:
         """The table of a subclass, which adds kinds of its own."""
@@ -91,7 +98,10 @@ class Lines:
             kind = value.get(self.key) if kind is None else kind
             found = self._resolve(parser).get(kind) if type(kind) is str else None
             if found is None:
-                return unparsed(parser, value if line is None else line)
+                if self._otherwise is None:
+                    return unparsed(parser, value if line is None else line)
+                other: Skip = getattr(parser, self._otherwise)(value, *more)
+                return other
             row = found
         if not isinstance(row, tuple):
             return row

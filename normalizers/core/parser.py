@@ -75,7 +75,8 @@ class Parser(Emitter, ABC):
         """Read one line. `t`: when it was received, in ms since the epoch, if known."""
         self._begin(t)
         self.direction = direction
-        line_class = class_of(self.read_line(line, t))
+        outcome = self.read_line(line, t)
+        line_class = WITH_EVENTS if outcome is None else class_of(outcome)
         items, self.items = self.items, []
         return line_class, items
 

@@ -36,10 +36,9 @@ class CodexExec(CodexParser):
     state_type = CodexExecState
     state: CodexExecState
 
-    def read(self, value: Line) -> Skip:
-        self.enter(value)
-        if self.line.knows(value.get("type")):
-            return self.line.read(self, value)
+    @line.otherwise
+    def _older(self, value: Line) -> Skip:
+        """To 0.41: events under `msg`."""
         msg = value.get("msg")
         if not isinstance(msg, dict):
             return self._preface(value)

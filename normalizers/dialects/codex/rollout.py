@@ -56,11 +56,9 @@ class CodexRollout(CodexParser):
         self.replay = ordinal is not None and 0 < ordinal < state.own_from
         self.agent = state.subagent if state.subagent is not None and not self.replay else self.context.agent
 
-    def read(self, value: Line) -> Skip:
-        self.enter(value)
-        if self.line.knows(value.get("type")):
-            return self.line.read(self, value)
-        # To 0.31: first the session, then API items.
+    @line.otherwise
+    def _older(self, value: Line) -> Skip:
+        """To 0.31: first the session, then API items."""
         if value.get("record_type") == "state":
             return "legacy-state"
         if "type" not in value and "id" in value and "timestamp" in value:

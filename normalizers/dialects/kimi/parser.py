@@ -44,9 +44,9 @@ class KimiJson(Parser):
     state_type = KimiState
     state: KimiState
 
-    def read(self, value: Line) -> Skip:
-        if self.line.knows(value.get("role")):
-            return self.line.read(self, value)
+    @line.otherwise
+    def _beside(self, value: Line) -> Skip:
+        """What is beside the conversation has no role."""
         if isinstance(value.get("source_kind"), str):
             return self._notification(value)
         if value.keys() == {"content", "file_path"}:
