@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Self
+
+import msgspec
 
 from tooltap.protocol.events import Attachment, Display, OutputRef
 
 __all__ = ["Answer"]
 
 
-class Answer(NamedTuple):
+class Answer(msgspec.Struct, frozen=True):
     """One result. `Calls.answer` makes the canonical output of it."""
 
     value: Any = None
@@ -29,3 +31,7 @@ class Answer(NamedTuple):
     """JSON pointer -> the output body that holds the whole of a truncated string."""
     is_async: bool = False
     """The call runs on in the background; its final result is still to come."""
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some fields changed."""
+        return msgspec.structs.replace(self, **changes)

@@ -110,7 +110,8 @@ class Lines:
             for name, required in fields:
                 if not isinstance(value.get(name), required):
                     return unparsed(parser, value if line is None else line)
-        return method(parser if owner is None else getattr(parser, owner), value, *more)
+        holder = parser if owner is None else getattr(parser, owner)
+        return method(holder, value, *more) if more else method(holder, value)
 
     def _resolve(self, parser: Any) -> dict[Any, str | _Row]:
         """The rows for a class of parsers, made when it reads its first line: the methods as that class has them."""

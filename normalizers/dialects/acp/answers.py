@@ -39,7 +39,7 @@ def read_result(
     else:
         answer = _read_plain(name, use, update, terminal, provider)
     is_stopped = update.get("status") == "cancelled" or (stopping and answer.status == "failed")
-    return answer._replace(status="cancelled") if is_stopped else answer
+    return answer.replace(status="cancelled") if is_stopped else answer
 
 
 def printed_so_far(use: ToolUse, terminal: Terminal | None) -> dict[str, Any] | None:
@@ -58,7 +58,7 @@ def _read_claude(
     stopped = stopping or kind in _ABORTED_KINDS
     answer = read_answer(name, block, use.response, {"non_execution_kind": kind}, stopped=stopped)
     if terminal is not None and terminal.exit_code is not None and isinstance(answer.value, dict):
-        return answer._replace(value={"exit_code": terminal.exit_code, **answer.value})
+        return answer.replace(value={"exit_code": terminal.exit_code, **answer.value})
     return answer
 
 

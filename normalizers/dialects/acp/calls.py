@@ -301,7 +301,7 @@ class ToolCalls(Terminals):
         answer = read_result(name, use, update, terminal, provider=self.provider, stopping=stopping)
         links = [one for block in blocks(update.get("content")) for one in linked(block)]
         outputs = terminal.printed.outputs("/output/stdout") if terminal else None
-        answer = answer._replace(attachments=[*(bodies.attachments or ()), *links] or None, outputs=outputs)
+        answer = answer.replace(attachments=[*(bodies.attachments or ()), *links] or None, outputs=outputs)
         skip = self.calls.answer(call_id, answer, raw=update)
         if not answer.is_async:
             self.release_terminals(use)

@@ -309,7 +309,7 @@ class ClaudeParser(Parser):
         bodies = Bodies(self)
         raw = bodies.take(raw)
         value = bodies.take(answer.value)
-        answer = answer._replace(value=value, attachments=bodies.attachments)
+        answer = answer.replace(value=value, attachments=bodies.attachments)
         return self.calls.answer(block["tool_use_id"], answer, raw=raw)
 
     def _media(self, block: Line, /, **fields: Any) -> Skip:

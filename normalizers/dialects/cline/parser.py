@@ -234,7 +234,7 @@ class ClineJson(RunningCalls, Parser):
         raw_name = string(event.get("toolName")) or UNKNOWN_TOOL
         if not self.calls.is_known(call_id) and raw_name != UNKNOWN_TOOL:
             self.calls.open(call_id, raw_name, {}, raw=None, synthetic=True)
-        answer = read_result(self.calls.name_of(call_id) or "", raw)._replace(
+        answer = read_result(self.calls.name_of(call_id) or "", raw).replace(
             duration_ms=whole(event.get("durationMs")), attachments=bodies.attachments
         )
         return self.calls.answer(call_id, answer, raw=raw)

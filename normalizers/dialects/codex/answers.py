@@ -46,7 +46,7 @@ def read_answer(output: Any) -> Answer:
     if isinstance(output, dict) and "success" in output:
         answer = read_answer(output.get("content"))
         failed = output["success"] is False and answer.status == "completed"
-        return answer._replace(status="failed") if failed else answer
+        return answer.replace(status="failed") if failed else answer
     return _read_decoded(output)
 
 
@@ -94,7 +94,7 @@ def _read_parts(parts: list[Any]) -> Answer:
     if len(blocks) == 1 and _is_text(blocks[0]):
         only = _read_text(blocks[0]["text"])
         if only.error is not None:
-            return only._replace(duration_ms=duration)
+            return only.replace(duration_ms=duration)
     return Answer({"content": blocks}, duration_ms=duration)
 
 

@@ -83,9 +83,9 @@ class CodexCalls(CodexEmitter):
         if self.calls.is_over(call_id) or (call is not None and call.acknowledged):
             return DUPLICATE_RESULT
         raw, attachments = take_bodies(self, item)
-        answer = read_answer(raw.get("output"))._replace(attachments=attachments)
+        answer = read_answer(raw.get("output")).replace(attachments=attachments)
         if call is None or call.name != "Bash":  # the result of `write_stdin` is final, whatever runs on
-            answer = answer._replace(is_async=False)
+            answer = answer.replace(is_async=False)
         if call is not None and call.name == "Patch":
             answer = _patch_answer(answer)
         return self.answer_call(raw, answer, raw_name=first_string(item, "name") or UNKNOWN_TOOL)
@@ -189,7 +189,7 @@ class CodexCalls(CodexEmitter):
             return DUPLICATE_RESULT
         begin(msg)
         raw, attachments = take_bodies(self, msg)
-        return self.answer_call(raw, read(raw)._replace(attachments=attachments))
+        return self.answer_call(raw, read(raw).replace(attachments=attachments))
 
     # -- searches -------------------------------------------------------------------------------------------------
 
@@ -301,9 +301,9 @@ def _patch_answer(answer: Answer) -> Answer:
     if not isinstance(value, dict) or not isinstance(value.get("exit_code"), int):
         return answer
     if value["exit_code"] == 0:
-        return answer._replace(value={**value, "success": True})
+        return answer.replace(value={**value, "success": True})
     failed = {"exit_code": value["exit_code"], "success": False}
-    return answer._replace(value=failed, status="failed", error=value["stdout"])
+    return answer.replace(value=failed, status="failed", error=value["stdout"])
 
 
 def _mcp_answer(msg: Line) -> Answer:

@@ -200,7 +200,7 @@ class CodexEmitter(Emitter):
         if not answer.is_async:
             printed, outputs = self.running.take(call_id)
             if answer.value is None and printed:  # stopped: what it printed before is its output
-                answer = answer._replace(value=printed, outputs=outputs)
+                answer = answer.replace(value=printed, outputs=outputs)
         return self.calls.answer(call_id, answer, raw=own_object(value), raw_name=raw_name)
 
     def add_synthetic_call(

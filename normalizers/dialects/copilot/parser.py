@@ -320,7 +320,7 @@ class CopilotJson(RunningCalls, Parser):
         raw, attachments = take_bodies(self, data)
         answer = read_result(self.calls.name_of(call_id) or "", raw, *self.running.take(call_id))
         raw_name = string(data.get("toolName")) or UNKNOWN_TOOL
-        outcome = self.calls.answer(call_id, answer._replace(attachments=attachments), raw=raw, raw_name=raw_name)
+        outcome = self.calls.answer(call_id, answer.replace(attachments=attachments), raw=raw, raw_name=raw_name)
         metrics = record(record(data.get("toolTelemetry")).get("metrics"))
         self._context(value, metrics, "context_current_tokens", "context_token_limit")
         return outcome

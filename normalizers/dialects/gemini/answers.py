@@ -92,7 +92,7 @@ def _read_shown_text(name: str, stated: Any, shown: str | None) -> Answer:
         answer = read_shown_shell(shown)
     else:
         answer = Answer(({"message": shown} if name in PAYLOAD_RULES else shown) if shown else None)
-    return answer._replace(assistant_view="unknown")
+    return answer.replace(assistant_view="unknown")
 
 
 # -- the model's side -------------------------------------------------------------------------------------------------
@@ -118,10 +118,10 @@ def read_response(name: str, result: Any, stated: Any = None, shown: Any = None)
     else:  # words about what went wrong, not the tool's output
         answer = Answer({"message": text} if text and text != error else None)
     if status != "completed":
-        answer = answer._replace(status=status, error=error or answer.error or text)
+        answer = answer.replace(status=status, error=error or answer.error or text)
     printed = record(answer.value).get("stdout")
     known = answer.error if answer.status != "completed" else printed if isinstance(printed, str) else text
-    return answer._replace(display=_display(shown, known or ""))
+    return answer.replace(display=_display(shown, known or ""))
 
 
 def _response(result: Any) -> dict[str, Any]:

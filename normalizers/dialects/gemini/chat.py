@@ -343,9 +343,9 @@ class GeminiChat(Parser):
     ) -> Skip:
         raw, attachments = take_bodies(self, value)
         name = self.calls.tool_of(call_id, raw_name)
-        answer = read(name, raw)._replace(attachments=attachments)
+        answer = read(name, raw).replace(attachments=attachments)
         if name == "Read" and attachments and isinstance(answer.value, str):
-            answer = answer._replace(value={"message": answer.value})  # "Binary content provided (1 item(s))."
+            answer = answer.replace(value={"message": answer.value})  # "Binary content provided (1 item(s))."
         return self.calls.answer(call_id, answer, raw=raw, raw_name=raw_name)
 
 

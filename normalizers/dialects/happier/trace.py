@@ -110,7 +110,7 @@ class PayloadParser(RunningCalls, Parser):
         failed = text_of(payload["content"]).startswith(_TAGGED_ERROR)
         block = {"content": payload["content"], "is_error": failed}
         answer = read_answer(self.calls.name_of(call_id) or "Unknown", block, None, {}, stopped=False)
-        return self.calls.answer(call_id, answer._replace(is_async=False), raw=payload)
+        return self.calls.answer(call_id, answer.replace(is_async=False), raw=payload)
 
     @payloads("file-edit")
     def _file_edit(self, payload: Line, call_id: str) -> Skip:

@@ -131,8 +131,8 @@ class KimiJson(Parser):
         if background and (task := _TASK_ID.search(output_text(raw.get("content")))) is not None:
             make_room(self.state.tasks, MANY_TASKS)
             self.state.tasks[task[1]] = self.calls.id_of(call_id)
-            answer = answer._replace(is_async=True)
-        return self.calls.answer(call_id, answer._replace(attachments=bodies.attachments), raw=raw)
+            answer = answer.replace(is_async=True)
+        return self.calls.answer(call_id, answer.replace(attachments=bodies.attachments), raw=raw)
 
     def _notification(self, value: Line) -> Skip:
         """A notification of Kimi, mostly that a background task ended: the final result of its call."""

@@ -330,7 +330,7 @@ class OpenAIResponses(Parser):
 
     def _result(self, call_id: str, answer: Answer, raw: Line, bodies: Bodies) -> Skip:
         value, raw = bodies.take(answer.value), bodies.take(raw)
-        return self.calls.answer(call_id, answer._replace(value=value, attachments=bodies.attachments), raw=raw)
+        return self.calls.answer(call_id, answer.replace(value=value, attachments=bodies.attachments), raw=raw)
 
     def _server_tools(self, item: Line) -> None:
         server, error = item.get("server_label"), item.get("error")

@@ -34,7 +34,7 @@ def read_result(raw_name: str, name: str, state: Line) -> Answer:
     answer = (_failed if state["status"] == "error" else _completed)(raw_name, name, state, metadata)
     start, end = whole(time.get("start")), whole(time.get("end"))
     diff = first_string(metadata, "diff")  # the change a file tool made, which the model is not shown
-    return answer._replace(
+    return answer.replace(
         duration_ms=end - start if start is not None and end is not None and end >= start else None,
         display=Display(origin="provider", text=diff, mime_type="text/x-diff") if diff else None,
     )

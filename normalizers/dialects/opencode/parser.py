@@ -125,7 +125,7 @@ class OpencodeParser(RunningCalls, Parser):
         if ended:
             self.running.take(call_id)
             answer = read_result(raw_name, calls.tool_of(call_id, raw_name), state)
-            answer = answer._replace(attachments=attachments_of(state.get("attachments"), attachments))
+            answer = answer.replace(attachments=attachments_of(state.get("attachments"), attachments))
             return calls.answer(call_id, answer, raw=part, raw_name=raw_name)
         if self._print(calls.get(call_id), record(state.get("metadata"))) and not changed:
             return "partial"

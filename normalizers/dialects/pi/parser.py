@@ -242,7 +242,7 @@ class PiJson(Parser):
         if not self.calls.is_known(call_id) and raw_name != UNKNOWN_TOOL:
             self.calls.open(call_id, raw_name, {}, raw=None, synthetic=True)
         answer = read_result(self.calls.name_of(call_id) or "", bodies.take(result), bool(bodies.attachments))
-        return self.calls.answer(call_id, answer._replace(attachments=bodies.attachments), raw=raw)
+        return self.calls.answer(call_id, answer.replace(attachments=bodies.attachments), raw=raw)
 
     def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
         shown = self.state.running.pop(call.id, None)

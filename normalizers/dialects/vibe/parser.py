@@ -126,7 +126,7 @@ class VibeJson(Parser):
             return None if changed else "unchanged"
         self.ts = whole(value.get("updatedAt")) or self.ts
         duration = number(state.get("durationMs"))
-        answer = read_state(call.name, state, str(value.get("generationStatus")))._replace(
+        answer = read_state(call.name, state, str(value.get("generationStatus"))).replace(
             duration_ms=None if duration is None else round(duration), attachments=bodies.attachments
         )
         return self.calls.answer(call_id, answer, raw=state)
