@@ -64,7 +64,7 @@ class CodexMcp(CodexParser):
         method = value.get("method")
         if not isinstance(method, str):
             return self._answer(value)
-        if method.startswith("codex/event/"):
+        if method == "codex/event" or method.startswith("codex/event/"):
             return self._event(value)
         if method.startswith(_HANDSHAKE) and not self.line.knows(method):
             return "handshake"
@@ -72,7 +72,6 @@ class CodexMcp(CodexParser):
 
     # -- the agent's side -----------------------------------------------------------------------------------------
 
-    @line("codex/event")
     def _event(self, value: Line) -> Skip:
         params = record(value.get("params"))
         msg, meta = record(params.get("msg")), record(params.get("_meta"))

@@ -330,8 +330,8 @@ def _unwrapped(value: Line) -> Line:
 
 
 def _session(kind: str, properties: Line, info: Line) -> str | None:
-    owners = (properties, info, record(properties.get("part")))
-    session = next((session for owner in owners if (session := first_string(owner, "sessionID"))), None)
+    session = first_string(properties, "sessionID") or first_string(info, "sessionID")
+    session = session or first_string(record(properties.get("part")), "sessionID")
     return session or (first_string(info, "id") if kind.startswith("session.") else None)
 
 

@@ -41,8 +41,10 @@ def method_and_path(value: Line) -> tuple[str, str] | None:
     method = next((method for method in METHODS if isinstance(value.get(method), str)), None)
     if method is not None:
         return method, _path(value[method])
-    method, path = (first_string(value, "method") or "").upper(), first_string(value, "path", "url")
-    return (method, _path(path)) if method in METHODS and path is not None else None
+    if (stated := first_string(value, "method")) is None or stated.upper() not in METHODS:
+        return None
+    path = first_string(value, "path", "url")
+    return (stated.upper(), _path(path)) if path is not None else None
 
 
 def _path(url: str) -> str:
