@@ -19,7 +19,7 @@ from tooltap.normalizers.dialects.codex.emitter import CodexState
 from tooltap.normalizers.dialects.codex.items import core_item, mode_of, nonempty, snake, snake_keys
 from tooltap.normalizers.dialects.codex.parser import CodexParser
 from tooltap.normalizers.tools.payload import strings
-from tooltap.normalizers.wire.values import first_string, record
+from tooltap.normalizers.wire.values import first_string, record, whole
 from tooltap.protocol.events import SessionEvent
 
 __all__ = ["CodexAppServer"]
@@ -111,7 +111,7 @@ class CodexAppServer(CodexParser):
 
     def enter(self, value: Line) -> None:
         super().enter(value)
-        if isinstance(emitted := value.get("emittedAtMs"), int):
+        if (emitted := whole(value.get("emittedAtMs"))) is not None:
             self.ts = emitted
 
     def read(self, value: Line) -> Skip:

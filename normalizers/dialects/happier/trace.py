@@ -24,7 +24,7 @@ from tooltap.normalizers.dialects.claude.answers import read_answer, text_of
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.tools.payload import blocks_text, error_message
 from tooltap.normalizers.tools.tool_names import CANONICAL_TOOLS
-from tooltap.normalizers.wire.values import first_string, record, records, string
+from tooltap.normalizers.wire.values import first_string, record, records, string, whole
 
 __all__ = ["HappierTrace", "PayloadParser", "PayloadsState"]
 
@@ -193,7 +193,7 @@ class HappierTrace(PayloadParser):
             return self.unparsed("unknown-type", value)
         protocol, provider = value["protocol"], string(value.get("provider"))
         self.origin = protocol, self.context.provider or (protocol if provider is None else provider)
-        if isinstance(value.get("ts"), int):
+        if whole(value.get("ts")) is not None:
             self.ts = value["ts"]
         if session := first_string(value, "sessionId"):
             if self.state.session is None:

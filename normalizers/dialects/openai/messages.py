@@ -145,7 +145,7 @@ def collect(pending: list[PendingCall], entry: Line, limit: int) -> None:
     """
     function = record(entry.get("function"))
     call_id, name, index = first_string(entry, "id"), first_string(function, "name"), entry.get("index")
-    index = index if isinstance(index, int) else None
+    index = whole(index)
     if (call := _continued(pending, call_id, index, name)) is None:
         call = PendingCall(index=index)
         pending.append(call)

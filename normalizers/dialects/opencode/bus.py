@@ -337,7 +337,7 @@ def _session(kind: str, properties: Line, info: Line) -> str | None:
 
 def _time(properties: Line, info: Line) -> int | None:
     """The event's own time: a part's, else the latest that a session or message states of itself."""
-    stated = [moment for moment in record(info.get("time")).values() if isinstance(moment, int)]
+    stated = [moment for moment in record(info.get("time")).values() if whole(moment) is not None]
     return whole(properties.get("time")) or max(stated, default=None)
 
 
