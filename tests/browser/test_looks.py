@@ -89,7 +89,7 @@ def test_nothing_is_wider_than_a_phone(site: Site, browser: Browser, state: Call
     with Tab(browser, **PHONE) as tab:
         state(site, tab.page)
 
-        assert tab.page.evaluate(OVERFLOW) == 0
+        tab.page.wait_for_function(f"({OVERFLOW}) === 0")  # once the browser has laid the page out
 
 
 def test_sessions_and_filters_are_drawers_on_a_phone(site: Site, browser: Browser) -> None:
