@@ -29,7 +29,7 @@ NOT_RUN = {
 
 OWN_TEST = {
     "attach": "against a server on another port",
-    "dialect": "in a copy of the sources; only .ci/run runs all tests there",
+    "dialect": "in a copy of the sources; only .ci/run runs all the tests there that a dialect can change",
     "doctor": "its exit code depends on the machine",
     "follow": "beside a session file",
     "gateway": "in front of a server on another port",
