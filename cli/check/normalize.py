@@ -19,7 +19,7 @@ from tooltap.cli.common.statistics import print_statistics, statistics_options
 from tooltap.normalizers.catalog.registry import builtin
 
 if TYPE_CHECKING:
-    from tooltap.normalizers.core.items import OutputPiece
+    from tooltap.normalizers.core.items import OutputChunk
     from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
 
 __all__ = ["command"]
@@ -108,11 +108,11 @@ def _normalize(path: str, normalizer: StreamNormalizer, outputs: Path | None, ad
 
 
 def _write(produced: list[Output], outputs: Path | None) -> None:
-    from tooltap.normalizers.core.items import OutputPiece
+    from tooltap.normalizers.core.items import OutputChunk
 
     lines: list[bytes] = []
     for output in produced:
-        if not isinstance(output, OutputPiece):
+        if not isinstance(output, OutputChunk):
             lines.append(output.body)
         elif outputs is not None:
             _append(outputs / output.output_id, output)
@@ -122,7 +122,7 @@ def _write(produced: list[Output], outputs: Path | None) -> None:
         sys.stdout.buffer.flush()
 
 
-def _append(path: Path, chunk: OutputPiece) -> None:
+def _append(path: Path, chunk: OutputChunk) -> None:
     start = os.O_TRUNC if chunk.offset == 0 else os.O_APPEND
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | start, 0o600), "wb") as file:
         file.write(chunk.data)

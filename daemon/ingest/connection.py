@@ -5,7 +5,7 @@ Each line takes effect exactly once, although publisher and daemon may be killed
 - A commit holds lines m+1…n of the stream with all that results from them: events, output bodies, and what the parser
   is rebuilt from. It is one transaction, so the journal never has a line without its events, nor the reverse.
 - `ack` n is sent when line n is durable, never before. A publisher retains lines until they are acknowledged.
-- A publisher that comes back is told in `ingesting` how many lines are stored, and continues after that line. Lines are
+- `ingesting` says to a publisher that comes back how many lines are stored; it continues after them. Lines are
   counted, not compared, so nothing is deduplicated here. The checksum of the last line (`crc`) lets the publisher
   notice that it now reads a different input.
 - A stream has one connection. `Streams.open` waits in `supersede` until nothing of the old one can reach the journal,

@@ -70,7 +70,7 @@ async def resume(
         )
     normalizer = _fresh(stored.info, limits)
     left = _left_open(stored.info, await journal.open_calls(stream=stored.info.stream))
-    outputs = normalizer.go_on(stored.info.lines, stored.info.statistics, left, now)
+    outputs = normalizer.restart(stored.info.lines, stored.info.statistics, left, now)
     return LiveStream(
         stored.info,
         normalizer,

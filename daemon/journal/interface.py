@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from tooltap.normalizers.core.items import OutputPiece
+from tooltap.normalizers.core.items import OutputChunk
 from tooltap.normalizers.stream.bounds import Produced
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.stats import Statistics
@@ -135,7 +135,7 @@ class Commit(NamedTuple):
     """The stream as it is after these lines."""
     base_lines: int
     """m: the number of lines that the stored stream must have, else `StreamConflictError`."""
-    outputs: Sequence[Produced | OutputPiece]
+    outputs: Sequence[Produced | OutputChunk]
     """In order. Partials are published in their place and not stored."""
     tail: Sequence[TailRecord]
     snapshot: bytes | None = None
@@ -145,7 +145,7 @@ class Commit(NamedTuple):
 class Committed(NamedTuple):
     """The outputs of a durable commit, and the `seq` of each. Partials and chunks of output bodies have None."""
 
-    outputs: Sequence[Produced | OutputPiece]
+    outputs: Sequence[Produced | OutputChunk]
     seqs: list[int | None]
 
 

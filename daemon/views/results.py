@@ -18,7 +18,7 @@ import msgspec
 from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.views.rules import Rule, Rules, Template
 from tooltap.daemon.views.text import Text, result_text, without_meta, written_text
-from tooltap.normalizers.core.items import Limits, OutputPiece
+from tooltap.normalizers.core.items import Limits, OutputChunk
 from tooltap.normalizers.stream.bounds import Produced
 from tooltap.normalizers.stream.normalizer import Output
 from tooltap.protocol.events import Display, OutputRef, ToolCall, ToolResult, ToolUpdate, decode, encode
@@ -160,7 +160,7 @@ def with_display(event: ToolResult | ToolUpdate, display: Display, limits: Limit
     mime_type = display.mime_type or PLAIN
     reference = Display(origin=display.origin, output_id=output_id, mime_type=mime_type)
     shown = msgspec.structs.replace(shown, display=reference)
-    return [OutputPiece(output_id, 0, text, mime_type), Produced(shown, encode(shown))]
+    return [OutputChunk(output_id, 0, text, mime_type), Produced(shown, encode(shown))]
 
 
 def _view(rule: Rule, event: ToolResult, call: _Call, text: Text) -> Display | None:

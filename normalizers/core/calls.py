@@ -40,7 +40,7 @@ from tooltap.normalizers.core.writer import Writer
 from tooltap.normalizers.tools import tool_input, tool_output
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.tools.preview import preview
-from tooltap.normalizers.tools.views import by_audience
+from tooltap.normalizers.tools.views import by_view
 from tooltap.protocol.events import Display, OutputRef, ToolCall, ToolResult, ToolUpdate
 
 __all__ = ["DUPLICATE_RESULT", "UNKNOWN_TOOL", "Calls"]
@@ -273,7 +273,7 @@ class Calls(KnownCalls):
         call, replaces = (of, None) if isinstance(of, Call) else self._of_result(of, raw_name)
         if call is None:
             return DUPLICATE_RESULT
-        value, shown = by_audience(answer.value)
+        value, shown = by_view(answer.value)
         output = tool_output(call.name, value, call.raw_name)
         status = self._status(call, output, answer.status)
         if status == "completed":

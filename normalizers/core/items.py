@@ -9,7 +9,7 @@ import msgspec
 from tooltap.normalizers.wire.framing import MAX_LINE_BYTES
 from tooltap.protocol.events import Event
 
-__all__ = ["Context", "Item", "Limits", "OutputPiece"]
+__all__ = ["Context", "Item", "Limits", "OutputChunk"]
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -50,7 +50,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
 
 
-class OutputPiece(msgspec.Struct, frozen=True):
+class OutputChunk(msgspec.Struct, frozen=True):
     """Bytes to append to an output body; those of one body come in order, without gaps."""
 
     output_id: str
@@ -59,5 +59,5 @@ class OutputPiece(msgspec.Struct, frozen=True):
     mime_type: str
 
 
-Item: TypeAlias = Event | OutputPiece
+Item: TypeAlias = Event | OutputChunk
 """An event (with `partial` true: live only) or bytes of an output body."""

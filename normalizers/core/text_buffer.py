@@ -6,7 +6,7 @@ from typing import Protocol
 
 import msgspec
 
-from tooltap.normalizers.core.items import Context, Item, OutputPiece
+from tooltap.normalizers.core.items import Context, Item, OutputChunk
 from tooltap.protocol.events import OutputRef
 
 __all__ = ["TextBuffer"]
@@ -37,10 +37,10 @@ class TextBuffer(msgspec.Struct, omit_defaults=True):
         if self.output_id is None and self.bytes + len(data) > limit:
             self.output_id = sink.new_output_id()
             whole = self.head.encode() + data
-            sink.items.append(OutputPiece(self.output_id, 0, whole, mime_type))
+            sink.items.append(OutputChunk(self.output_id, 0, whole, mime_type))
             self.head = whole[:limit].decode("utf-8", "ignore")
         elif self.output_id is not None:
-            sink.items.append(OutputPiece(self.output_id, self.bytes, data, mime_type))
+            sink.items.append(OutputChunk(self.output_id, self.bytes, data, mime_type))
         else:
             self.head += text
         self.chars += len(text)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, TypeVar
 
 from tooltap.normalizers.core.call_ids import CallIds
-from tooltap.normalizers.core.items import Context, Item, OutputPiece
+from tooltap.normalizers.core.items import Context, Item, OutputChunk
 from tooltap.normalizers.core.numbers import Numbers
 from tooltap.normalizers.core.state import OpenTurn, State
 from tooltap.protocol.events import Event
@@ -102,7 +102,7 @@ class Writer:
     def put_output(self, data: bytes, mime_type: str) -> str:
         """Store a whole output body; returns its id."""
         output_id = self.new_output_id()
-        self.items.append(OutputPiece(output_id, 0, data, mime_type))
+        self.items.append(OutputChunk(output_id, 0, data, mime_type))
         return output_id
 
     def new_output_id(self) -> str:

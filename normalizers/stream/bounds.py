@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.core.items import Limits, OutputPiece
+from tooltap.normalizers.core.items import Limits, OutputChunk
 from tooltap.protocol.events import Event, OutputRef, encode
 
 __all__ = ["Produced", "bound"]
@@ -27,7 +27,7 @@ class Produced(msgspec.Struct, frozen=True):
     body: bytes
 
 
-def bound(event: Event, limits: Limits, new_output_id: Callable[[], str]) -> tuple[Produced, list[OutputPiece]]:
+def bound(event: Event, limits: Limits, new_output_id: Callable[[], str]) -> tuple[Produced, list[OutputChunk]]:
     """The event within `limits`, and the output bodies made of what was truncated."""
     body = encode(event)
     if len(body) <= limits.string_bytes:
@@ -35,15 +35,15 @@ def bound(event: Event, limits: Limits, new_output_id: Callable[[], str]) -> tup
     cutter = _Cutter(msgspec.to_builtins(event), new_output_id)
     cutter.cut_strings(limits.string_bytes)
     cut = cutter.move_out(limits.event_bytes)
-    if not cutter.pieces:
+    if not cutter.chunks:
         return Produced(event, body), []
-    return Produced(msgspec.convert(cutter.event, type(event)), cut), cutter.pieces
+    return Produced(msgspec.convert(cutter.event, type(event)), cut), cutter.chunks
 
 
 class _Cutter:
     def __init__(self, event: dict[str, Any], new_output_id: Callable[[], str]) -> None:
         self.event = event
-        self.pieces: list[OutputPiece] = []
+        self.chunks: list[OutputChunk] = []
         self._new_output_id = new_output_id
         self._kept: dict[bytes, OutputRef] = {}
         """By what is in them."""
@@ -79,7 +79,7 @@ class _Cutter:
         if pointer in outputs:  # cut before: the body is already kept
             return
         output_id = self._new_output_id()
-        self.pieces.append(OutputPiece(output_id, 0, data, mime_type))
+        self.chunks.append(OutputChunk(output_id, 0, data, mime_type))
         lines = data.count(b"\n") + (not data.endswith(b"\n"))
         ref = self._kept[data] = OutputRef(output_id=output_id, bytes=len(data), lines=lines, mime_type=mime_type)
         outputs[pointer] = msgspec.to_builtins(ref)

@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 
 from tooltap.normalizers.catalog.registry import parser_class
-from tooltap.normalizers.core.items import Context, Limits, OutputPiece
+from tooltap.normalizers.core.items import Context, Limits, OutputChunk
 from tooltap.normalizers.stream.bounds import Produced
 from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
 from tooltap.normalizers.wire.framing import Splitter
@@ -235,8 +235,8 @@ def _check_same(wanted: list[list[Output]], got: list[list[Output]], what: str) 
             raise ContractError(f"{what}: {_show(one)} became {_show(other)}")
 
 
-def _comparable(output: Output) -> bytes | OutputPiece:
-    return output if isinstance(output, OutputPiece) else output.body
+def _comparable(output: Output) -> bytes | OutputChunk:
+    return output if isinstance(output, OutputChunk) else output.body
 
 
 def _show(outputs: list[Output]) -> str:

@@ -17,10 +17,10 @@ import msgspec
 
 from tooltap.normalizers.catalog.recognition import recognise
 from tooltap.normalizers.catalog.registry import parser_class
-from tooltap.normalizers.core.items import Context, Item, Limits, OutputPiece
+from tooltap.normalizers.core.items import Context, Item, Limits, OutputChunk
 from tooltap.normalizers.core.parser import Parser, Watch
 from tooltap.normalizers.stream.bounds import Produced, bound
-from tooltap.normalizers.stream.reset import LeftOpen, go_on
+from tooltap.normalizers.stream.reset import LeftOpen, restart
 from tooltap.normalizers.stream.unknown import Unknown
 from tooltap.normalizers.wire.decode import decode_line
 from tooltap.normalizers.wire.documents import Documents, beginning
@@ -28,13 +28,13 @@ from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol.stats import Statistics
 from tooltap.protocol.tapped import Direction
 
-__all__ = ["AUTO", "TOLD_ELSEWHERE", "Output", "StreamNormalizer"]
+__all__ = ["AUTO", "REPORTED_ELSEWHERE", "Output", "StreamNormalizer"]
 
 AUTO = "auto"
-TOLD_ELSEWHERE = "skipped.told-elsewhere"
+REPORTED_ELSEWHERE = "skipped.told-elsewhere"
 """The class of a line whose events another stream has reported; a reason of streams, not of dialects."""
 
-Output: TypeAlias = Produced | OutputPiece
+Output: TypeAlias = Produced | OutputChunk
 
 
 class HeldLine(msgspec.Struct):
@@ -151,11 +151,11 @@ class StreamNormalizer:
         """End the stream. `reason`: end, suspended-too-long, … Lines may still follow and reopen it."""
         return self._release() + self._finish(self._parser.close(reason, t))
 
-    def go_on(self, lines: int, statistics: Statistics, left: LeftOpen, t: int | None = None) -> list[Output]:
+    def restart(self, lines: int, statistics: Statistics, left: LeftOpen, t: int | None = None) -> list[Output]:
         """Replace a normalizer whose state is gone, after `lines` lines; what it left open is closed."""
         self.statistics = statistics
         statistics.provider = self._parser.provider
-        return self._finish(go_on(self._parser, lines, statistics, left, t))
+        return self._finish(restart(self._parser, lines, statistics, left, t))
 
     def dump(self) -> bytes:
         return msgspec.msgpack.encode(_Dump(self.dialect or AUTO, self._parser.dump(), self._held, self.statistics))
@@ -212,7 +212,7 @@ class StreamNormalizer:
             size = len(line)
         self.left_out = leave_out is not None and bool(items) and leave_out(items)
         if self.left_out:
-            line_class, items = TOLD_ELSEWHERE, []
+            line_class, items = REPORTED_ELSEWHERE, []
         statistics.count_line(line_class, size)
         statistics.provider = parser.provider
         if parser.repaired:
@@ -225,12 +225,12 @@ class StreamNormalizer:
         limits, new_output_id = self.context.limits, self._parser.new_output_id
         count_event = self.statistics.count_event
         for item in items:
-            if isinstance(item, OutputPiece):
+            if isinstance(item, OutputChunk):
                 outputs.append(item)
                 continue
-            produced, pieces = bound(item, limits, new_output_id)
-            if pieces:
-                outputs += pieces
+            produced, chunks = bound(item, limits, new_output_id)
+            if chunks:
+                outputs += chunks
             outputs.append(produced)
             if not (self._partials and getattr(item, "partial", False)):
                 count_event(item)

@@ -15,7 +15,7 @@ from tooltap.normalizers.core.state import PendingPermission
 from tooltap.protocol.events import Notice
 from tooltap.protocol.stats import Statistics
 
-__all__ = ["LeftOpen", "go_on"]
+__all__ = ["LeftOpen", "restart"]
 
 
 class LeftOpen(msgspec.Struct, frozen=True):
@@ -27,8 +27,8 @@ class LeftOpen(msgspec.Struct, frozen=True):
     """Of the stream's last event."""
 
 
-def go_on(parser: Parser, lines: int, statistics: Statistics, left: LeftOpen, t: int | None) -> list[Item]:
-    """Make a fresh parser go on after line `lines` of a stream with these statistics."""
+def restart(parser: Parser, lines: int, statistics: Statistics, left: LeftOpen, t: int | None) -> list[Item]:
+    """Make a fresh parser continue after line `lines` of a stream with these statistics."""
     state = parser.state
     state.line = lines
     state.turn_count = statistics.kinds.get("turn", 0)  # at least as many as were started: no number comes twice

@@ -11,13 +11,13 @@ from tooltap.normalizers.tools.payload import blocks_text, decode_json
 from tooltap.normalizers.wire.values import record, records, string
 from tooltap.protocol.events import Display
 
-__all__ = ["by_audience", "by_structure", "diff_of", "printed"]
+__all__ = ["by_view", "by_structure", "diff_of", "printed"]
 
 MODEL, USER = "assistant", "user"
 _STRUCTURED = ("structuredContent", "structured_content")
 
 
-def by_audience(value: Any) -> tuple[Any, Display | None]:
+def by_view(value: Any) -> tuple[Any, Display | None]:
     """Split content blocks by `annotations.audience` (MCP since 2025-03-26, ACP v1) into the model's and the user's
     view.
 

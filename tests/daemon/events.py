@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tooltap.daemon.journal.interface import Commit, StreamInfo, TailRecord
-from tooltap.normalizers.core.items import OutputPiece
+from tooltap.normalizers.core.items import OutputChunk
 from tooltap.normalizers.stream.bounds import Produced
 from tooltap.protocol.events import Event, Message, ToolCall, ToolResult, encode
 from tooltap.protocol.stats import Statistics
@@ -48,7 +48,7 @@ def info(stream: str = "s", lines: int = 0, **fields: Any) -> StreamInfo:
 
 
 def commit(
-    *outputs: Produced | OutputPiece,
+    *outputs: Produced | OutputChunk,
     stream: str = "s",
     base: int = 0,
     lines: int = 1,

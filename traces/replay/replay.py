@@ -103,7 +103,7 @@ class Replay:
         stream = _Stream(StreamNormalizer(context, record.dialect or AUTO))
         before = record.n - (record.lines or 0 if record.op == "lost" else record.op is None)
         if before > 0:  # earlier lines were rotated away, or came before tracing was switched on
-            stream.normalizer.go_on(before, stream.normalizer.statistics, LeftOpen(), record.t)
+            stream.normalizer.restart(before, stream.normalizer.statistics, LeftOpen(), record.t)
             stream.last = before
         self._streams[record.stream] = stream
         return stream

@@ -71,7 +71,7 @@ from tooltap.daemon.journal.nats.setup import set_up
 from tooltap.daemon.journal.nats.state import OwnRow, State, open_calls_of, sessions_of
 from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.failpoints import failpoint
-from tooltap.normalizers.core.items import OutputPiece
+from tooltap.normalizers.core.items import OutputChunk
 from tooltap.normalizers.stream.bounds import Produced
 from tooltap.protocol.filters import Filter
 
@@ -317,7 +317,7 @@ class NatsJournal(Journal):
             seqs = iter(stored)
             committed = Committed(
                 own.outputs,
-                [None if isinstance(one, OutputPiece) or _partial(one) else next(seqs).seq for one in own.outputs],
+                [None if isinstance(one, OutputChunk) or _partial(one) else next(seqs).seq for one in own.outputs],
             )
         else:
             read = [(one, event) for one in stored if (event := read_event(one)) is not None]

@@ -18,7 +18,7 @@ from urllib.parse import quote
 import msgspec
 
 from tooltap.daemon.journal.interface import Commit, JournalError, StoredEvent, StreamInfo, TailRecord
-from tooltap.normalizers.core.items import OutputPiece
+from tooltap.normalizers.core.items import OutputChunk
 from tooltap.normalizers.stream.bounds import Produced
 
 __all__ = [
@@ -140,7 +140,7 @@ def encode_commit(commit: Commit, commit_id: str, since: int, max_bytes: int) ->
 
 
 def _rest(commit: Commit) -> bytes:
-    chunks = [output for output in commit.outputs if isinstance(output, OutputPiece)]
+    chunks = [output for output in commit.outputs if isinstance(output, OutputChunk)]
     # A snapshot replaces the tail, including that of its own commit.
     tail = [] if commit.snapshot is not None else list(commit.tail)
     described = [BodyChunk(chunk.output_id, chunk.mime_type, len(chunk.data)) for chunk in chunks]

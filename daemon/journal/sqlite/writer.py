@@ -37,7 +37,7 @@ from tooltap.daemon.journal.interface import Commit, Committed, JournalError, No
 from tooltap.daemon.journal.sqlite.rows import SqliteProjection
 from tooltap.daemon.journal.sqlite.schema import get_meta, set_meta
 from tooltap.daemon.system.failpoints import failpoint
-from tooltap.normalizers.core.items import OutputPiece
+from tooltap.normalizers.core.items import OutputChunk
 from tooltap.normalizers.stream.bounds import Produced
 from tooltap.protocol.filters import meta_of
 
@@ -200,11 +200,11 @@ class Writer:
             execute("INSERT INTO tail (stream, records) VALUES (?, ?)", (info.stream, records))
         return seqs
 
-    def _insert_outputs(self, stream: str, outputs: Sequence[Produced | OutputPiece]) -> list[int | None]:
+    def _insert_outputs(self, stream: str, outputs: Sequence[Produced | OutputChunk]) -> list[int | None]:
         seqs: list[int | None] = []
         rows: list[tuple[Any, ...]] = []
         for output in outputs:
-            if isinstance(output, OutputPiece):
+            if isinstance(output, OutputChunk):
                 self._append(stream, output)
                 seqs.append(None)
             elif getattr(output.event, "partial", False):
@@ -220,7 +220,7 @@ class Writer:
         self._connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
         return seqs
 
-    def _append(self, stream: str, piece: OutputPiece) -> None:
+    def _append(self, stream: str, piece: OutputChunk) -> None:
         """Append a chunk to its body."""
         execute = self._connection.execute
         found = execute("SELECT id, bytes, newlines FROM bodies WHERE output_id=?", (piece.output_id,)).fetchone()

@@ -12,7 +12,7 @@ from typing import Self
 import msgspec
 
 from tooltap.daemon.web.page.export import Bodies, Body, body_ids
-from tooltap.normalizers.core.items import Context, OutputPiece
+from tooltap.normalizers.core.items import Context, OutputChunk
 from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
 from tooltap.normalizers.wire.framing import LongLine, Splitter
 from tooltap.protocol.events import AnyEvent, decode
@@ -74,7 +74,7 @@ class FileSource:
         """Write all output bodies to disk, then yield the events."""
         events = []
         for output in produced:
-            if isinstance(output, OutputPiece):
+            if isinstance(output, OutputChunk):
                 with self._body_file(output.output_id).open("r+b" if output.offset else "wb") as file:
                     file.seek(output.offset)
                     file.write(output.data)

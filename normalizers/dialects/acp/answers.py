@@ -16,7 +16,7 @@ from tooltap.normalizers.dialects.acp.inputs import ToolUse, decoded
 from tooltap.normalizers.dialects.acp.state import Terminal
 from tooltap.normalizers.dialects.claude.answers import read_answer
 from tooltap.normalizers.dialects.opencode.answers import listing
-from tooltap.normalizers.tools.views import by_audience, by_structure, printed
+from tooltap.normalizers.tools.views import by_structure, by_view, printed
 from tooltap.normalizers.wire.values import first_string, record, string, whole
 from tooltap.protocol.events import Display
 
@@ -72,7 +72,7 @@ class _Stated(NamedTuple):
 
 
 def _read_plain(name: str, use: ToolUse, update: Line, terminal: Terminal | None, provider: str) -> Answer:
-    content, display = by_audience(blocks(update.get("content")))
+    content, display = by_view(blocks(update.get("content")))
     text = use.running if update.get("content") is None else text_of(content)
     raw = decoded(update.get("rawOutput")) if provider == "vibe" else update.get("rawOutput")
     if provider == "codex" and isinstance(raw, dict):

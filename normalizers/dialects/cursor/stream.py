@@ -56,7 +56,7 @@ class CursorStream(ClaudeStream):
         self.texts.flush(_THOUGHT)
         text = text_of(message_of(value).get("content"))
         if "timestamp_ms" in value and "model_call_id" not in value and text:
-            # `--stream-partial-output`: a piece of what comes whole before the next call, or at the end.
+            # `--stream-partial-output`: a chunk of what comes whole before the next call, or at the end.
             self._ensure_main_turn()
             self.texts.append("assistant", text, key=_MESSAGE, preview=True)
             return "partial"

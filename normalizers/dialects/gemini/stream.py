@@ -1,6 +1,6 @@
 """The `gemini-stream` dialect: `gemini --output-format stream-json`.
 
-Learned from Gemini CLI 0.61. One process answers one prompt: `init`, the prompt, text in pieces, calls and results by
+Learned from Gemini CLI 0.61. One process answers one prompt: `init`, the prompt, text in chunks, calls and results by
 id, `result`. There are no thoughts, and of a result only what the user was shown.
 """
 

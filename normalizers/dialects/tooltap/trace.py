@@ -17,7 +17,7 @@ import msgspec
 
 from tooltap.normalizers.catalog.recognition import recognise
 from tooltap.normalizers.catalog.registry import UnknownDialectError, dialects, parser_class
-from tooltap.normalizers.core.items import Context, Item, OutputPiece
+from tooltap.normalizers.core.items import Context, Item, OutputChunk
 from tooltap.normalizers.core.lines import UNPARSED, Line, Skip
 from tooltap.normalizers.core.parser import Parser, outcome_of
 from tooltap.normalizers.core.state import State
@@ -195,7 +195,7 @@ class TooltapTrace(Parser):
 
     def _pass_on(self, items: list[Item], prefix: str) -> None:
         for item in items:
-            if prefix and not isinstance(item, OutputPiece):
+            if prefix and not isinstance(item, OutputChunk):
                 _prefix_ids(item, prefix)
             self.items.append(item)
 

@@ -15,7 +15,7 @@ from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.running import Running, running
 from tests.daemon.web.parsed import Element, parse
 from tests.normalizers.reading import FIXTURES
-from tooltap.normalizers.core.items import OutputPiece
+from tooltap.normalizers.core.items import OutputChunk
 from tooltap.protocol.events import Attachment, OutputRef, SessionEvent
 
 PICTURE = FIXTURES / "claude-stream" / "claude-code-2.1.330" / "mcp.jsonl"
@@ -57,8 +57,8 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
                 event(SessionEvent, state="started", title="Fix <b>the</b> greeting"),
                 message("Look:", attachments=[picture, gone]),
                 call("c"),
-                OutputPiece("s:1:o0", 0, PNG, "image/png"),
-                OutputPiece("s:1:o1", 0, LONG, "text/plain"),
+                OutputChunk("s:1:o0", 0, PNG, "image/png"),
+                OutputChunk("s:1:o1", 0, LONG, "text/plain"),
                 result("c", output={"stdout": "0123"}, outputs={"/output/stdout": whole}),
             ),
         )

@@ -11,7 +11,7 @@ import pytest
 from tests.cli.command import here, sentence
 from tests.daemon.events import call, commit, result
 from tests.daemon.running import Running, running
-from tooltap.normalizers.core.items import OutputPiece
+from tooltap.normalizers.core.items import OutputChunk
 from tooltap.protocol.events import Display
 
 OUTPUT = {"stdout": "a\nb\nc\n", "_happy": {"v": 2}, "_raw": {"type": "x"}}
@@ -30,8 +30,8 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
                 call("c"),
                 result("c", output=OUTPUT),
                 result("c", output=OUTPUT, display=Display(origin="rule", text="3 lines")),
-                OutputPiece("s:1:o0", 0, data[:half], "text/plain"),
-                OutputPiece("s:1:o0", half, data[half:], "text/plain"),
+                OutputChunk("s:1:o0", 0, data[:half], "text/plain"),
+                OutputChunk("s:1:o0", half, data[half:], "text/plain"),
                 result("c", output=OUTPUT, display=Display(origin="rewriter", output_id="s:1:o0")),
                 result("c", output=OUTPUT, display=Display(origin="provider", output_id="s:0:o9")),
                 result("c", output=OUTPUT, assistant_view="unknown"),

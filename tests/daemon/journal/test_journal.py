@@ -20,7 +20,7 @@ from tooltap.daemon.journal.interface import (
 )
 from tooltap.daemon.journal.slices import MAX_SLICE
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
-from tooltap.normalizers.core.items import OutputPiece
+from tooltap.normalizers.core.items import OutputChunk
 from tooltap.protocol.events import PermissionRequest, PermissionResponse, SessionEvent, ToolUpdate, Usage, decode
 from tooltap.protocol.filters import Filter, meta_of
 
@@ -169,7 +169,7 @@ async def test_reading_back_in_a_new_journal_ends_at_once(journal: Journal) -> N
 async def test_commits_are_published_in_order(journal: Journal) -> None:
     published: list[Committed] = []
     journal.on_commit = published.extend
-    piece = OutputPiece("s:1:o0", 0, b"body", "text/plain")
+    piece = OutputChunk("s:1:o0", 0, b"body", "text/plain")
     partial = message("pre", partial=True)
 
     await journal.commit(commit(piece, partial, message("final")))
@@ -423,7 +423,7 @@ async def test_body_is_read_across_chunks(journal: Journal, monkeypatch: pytest.
     monkeypatch.setattr("tooltap.daemon.journal.nats.outputs.COUNTED_BYTES", 5)
     body = b"one\ntwo\n\nfour and a longer one\nlast"
     for line, (start, end) in enumerate([(0, 7), (7, 8), (8, 30), (30, len(body))]):
-        await journal.commit(commit(OutputPiece("s:1:o0", start, body[start:end], "text/x"), base=line))
+        await journal.commit(commit(OutputChunk("s:1:o0", start, body[start:end], "text/x"), base=line))
 
     for offset in range(len(body) + 2):
         for length in (0, 1, 6, 100):
@@ -440,7 +440,7 @@ async def test_body_is_read_across_chunks(journal: Journal, monkeypatch: pytest.
 async def test_slice_is_bounded(journal: Journal) -> None:
     lines = [b"a" * (MAX_SLICE // 2) + b"\n", b"b" * (MAX_SLICE // 4) + b"\n", b"c" * (2 * MAX_SLICE) + b"\n"]
     body = b"".join(lines)
-    await journal.commit(commit(OutputPiece("s:1:o0", 0, body, "text/plain")))
+    await journal.commit(commit(OutputChunk("s:1:o0", 0, body, "text/plain")))
 
     async def part(offset: int, length: int, unit: str) -> bytes:
         found = await journal.output("s:1:o0", offset, length, unit)  # type: ignore[arg-type]

@@ -26,7 +26,7 @@ from tooltap.daemon.journal.nats.journal import NatsJournal
 from tooltap.daemon.journal.nats.link import StoredMessage
 from tooltap.daemon.journal.nats.message import EVENTS_A_MESSAGE
 from tooltap.daemon.journal.nats.place import NatsPlace, parse_nats_url
-from tooltap.normalizers.core.items import OutputPiece
+from tooltap.normalizers.core.items import OutputChunk
 from tooltap.normalizers.stream.bounds import Produced
 from tooltap.protocol.events import decode
 from tooltap.protocol.filters import Filter
@@ -232,7 +232,7 @@ async def test_commit_larger_than_a_message_is_stored(nats_place: NatsPlace) -> 
         await journal.listen()
         events = [message("m" * 200_000, line=n) for n in range(20)]
         await journal.commit(
-            commit(OutputPiece("s:1:o0", 0, body, "text/plain"), *events, tail=[TailRecord("line", line=line)])
+            commit(OutputChunk("s:1:o0", 0, body, "text/plain"), *events, tail=[TailRecord("line", line=line)])
         )
         await journal.commit(commit(message("after"), base=1))
         await until(lambda: len(published.events) == 21)
@@ -271,7 +271,7 @@ async def test_event_too_long_for_the_server_is_refused(tmp_path: Path) -> None:
     config.write_text("max_payload: 100000\n")
     with NatsServer(tmp_path, "-c", str(config)) as server:
         async with opened(parse_nats_url(server.url)) as journal:
-            await journal.commit(commit(OutputPiece("s:1:o0", 0, b"x" * 300_000, "text/plain"), message("m" * 90_000)))
+            await journal.commit(commit(OutputChunk("s:1:o0", 0, b"x" * 300_000, "text/plain"), message("m" * 90_000)))
             with pytest.raises(JournalError, match=r"an event of 10\d{4} bytes is too long .* max_payload .* 10\d{4}"):
                 await journal.commit(commit(message("m" * 100_000), base=1))
             assert len(await everything(journal)) == 1

@@ -11,7 +11,7 @@ import pytest
 from tests.daemon.events import call, commit, event, message, result
 from tooltap.daemon.journal.interface import Journal, NotEndedError, StreamState, TailRecord
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
-from tooltap.normalizers.core.items import OutputPiece
+from tooltap.normalizers.core.items import OutputChunk
 from tooltap.protocol.events import SessionEvent, decode
 
 pytestmark = pytest.mark.anyio
@@ -46,7 +46,7 @@ async def test_only_old_ended_streams_expire(journal: Journal) -> None:
         ("older", "ended", NOW),
         ("recent", "ended", NOW + 50),
     ):
-        body = OutputPiece(f"{stream}:1:o0", 0, b"x" * 1_000, "text/plain")
+        body = OutputChunk(f"{stream}:1:o0", 0, b"x" * 1_000, "text/plain")
         one = commit(
             body,
             message(stream, stream, session=stream),
@@ -119,7 +119,7 @@ async def test_reopened_stream_does_not_expire(journal: Journal) -> None:
 async def test_retention_frees_space(sqlite_journal: SqliteJournal) -> None:
     journal = sqlite_journal
     for line in range(20):
-        body = OutputPiece(f"s:{line}:o0", 0, b"x" * 300_000, "text/plain")
+        body = OutputChunk(f"s:{line}:o0", 0, b"x" * 300_000, "text/plain")
         await journal.commit(commit(body, message("m" * 50_000), base=line, state="ended", updated=NOW))
     await journal.close()
     full = journal.path.stat().st_size
@@ -180,7 +180,7 @@ async def test_commits_continue_during_deletion(sqlite_journal: SqliteJournal) -
 
 
 async def test_removed_session_leaves_only_positions(journal: Journal) -> None:
-    body = OutputPiece("s:1:o0", 0, b"secret" * 100_000, "text/plain")
+    body = OutputChunk("s:1:o0", 0, b"secret" * 100_000, "text/plain")
     named = event(SessionEvent, session="removed", state="started", alias="before")
     tail = [TailRecord("line", line=b"secret")]
     await journal.commit(commit(message("secret", session="before"), body, named, state="ended", lines=3, tail=tail))
@@ -201,7 +201,7 @@ async def test_removed_session_leaves_only_positions(journal: Journal) -> None:
 
 async def test_removal_spares_the_other_session_of_a_stream(sqlite_journal: SqliteJournal) -> None:
     journal = sqlite_journal
-    mine, theirs = (OutputPiece(f"s:{line}:o0", 0, b"x" * 300_000, "text/plain") for line in (1, 2))
+    mine, theirs = (OutputChunk(f"s:{line}:o0", 0, b"x" * 300_000, "text/plain") for line in (1, 2))
     removed = result("a", session="removed", output={"content": "x", "outputId": "s:1:o0"})
     kept = result("b", session="kept", output={"content": "x", "outputId": "s:2:o0"})
     await journal.commit(commit(mine, removed, theirs, kept, state="ended", tail=[TailRecord("line", line=b"l")]))

@@ -14,7 +14,7 @@ from tooltap import __version__
 from tooltap.daemon.server.requests import MAX_REPLY
 from tooltap.daemon.system.clock import wall_clock
 from tooltap.daemon.views.of_event import View, view_of
-from tooltap.normalizers.core.items import OutputPiece
+from tooltap.normalizers.core.items import OutputChunk
 from tooltap.protocol.events import PermissionRequest, SessionEvent
 
 
@@ -195,7 +195,7 @@ def test_open_calls_and_pending_permissions(daemon: Running, wire: Wire) -> None
 
 
 def put(daemon: Running, data: bytes, mime_type: str = "text/plain") -> None:
-    daemon.commit(commit(OutputPiece("s:1:o0", 0, data, mime_type), message("one")))
+    daemon.commit(commit(OutputChunk("s:1:o0", 0, data, mime_type), message("one")))
 
 
 def fetch(wire: Wire, unit: str, total: int) -> list[dict[str, Any]]:
@@ -282,7 +282,7 @@ def test_unknown_output_is_not_found(daemon: Running, wire: Wire) -> None:
 
 
 def test_output_expires_with_its_event(daemon: Running, wire: Wire) -> None:
-    piece = OutputPiece("s:1:o0", 0, b"one", "text/plain")
+    piece = OutputChunk("s:1:o0", 0, b"one", "text/plain")
     daemon.commit(commit(piece, message("one"), lines=1, state="ended"))
     daemon.expire(before=wall_clock() + 1)
 

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 
 from tests.normalizers.toy import Toy
-from tooltap.normalizers.core.items import Context, Limits, OutputPiece
+from tooltap.normalizers.core.items import Context, Limits, OutputChunk
 from tooltap.protocol.events import Message, Reasoning
 
 
@@ -80,7 +80,7 @@ def test_long_text_streams_to_output_body() -> None:
 
     *pieces, message = items
     body = b"".join(piece.data for piece in pieces)
-    assert all(isinstance(piece, OutputPiece) for piece in pieces)
+    assert all(isinstance(piece, OutputChunk) for piece in pieces)
     assert [piece.offset for piece in pieces] == [0, *range(12, 40, 4)]
     assert body.decode() == "".join(f"é{n}\n" for n in range(10))
     assert message.text == "é0\né1\né"

@@ -7,7 +7,7 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooltap.normalizers.core.items import Limits, OutputPiece
+from tooltap.normalizers.core.items import Limits, OutputChunk
 from tooltap.normalizers.stream.bounds import bound
 from tooltap.protocol.events import Message, SessionEvent, ToolResult, decode
 
@@ -24,7 +24,7 @@ ENVELOPE: dict[str, Any] = {
 META = {"_happy": {"v": 2}, "_raw": {}}
 
 
-def run(event: Any, **limits: int) -> tuple[dict[str, Any], list[OutputPiece]]:
+def run(event: Any, **limits: int) -> tuple[dict[str, Any], list[OutputChunk]]:
     numbers = itertools.count()
     produced, pieces = bound(event, Limits(**limits), lambda: f"o{next(numbers)}")
     assert decode(produced.body) == produced.event

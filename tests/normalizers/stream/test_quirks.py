@@ -23,7 +23,7 @@ from tests.normalizers.stream.lines import (
     openai_chunk,
     rollout,
 )
-from tooltap.normalizers.core.items import Context, OutputPiece
+from tooltap.normalizers.core.items import Context, OutputChunk
 from tooltap.normalizers.stream.bounds import Produced
 from tooltap.normalizers.stream.contract import Line, check_recording, normalize
 from tooltap.normalizers.stream.normalizer import AUTO, StreamNormalizer
@@ -91,7 +91,7 @@ def test_enormous_result_goes_to_output_body(size: int) -> None:
     normalizer = StreamNormalizer(Context(stream="s"), "claude-stream")
     items = [output for line in lines for output in normalizer.feed(orjson.dumps(line))]
 
-    assert sum(len(output.data) for output in items if isinstance(output, OutputPiece)) == size
+    assert sum(len(output.data) for output in items if isinstance(output, OutputChunk)) == size
     assert max(len(output.body) for output in items if isinstance(output, Produced)) < 100_000
     assert len(normalizer.dump()) < 10_000
 

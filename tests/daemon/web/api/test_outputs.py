@@ -14,7 +14,7 @@ from tests.daemon.running import Running
 from tests.daemon.web.browsing import Browser, browsed, store
 from tooltap.daemon.system.clock import wall_clock
 from tooltap.daemon.web.http.ranges import Span, UnsatisfiableError, requested_span
-from tooltap.normalizers.core.items import OutputPiece
+from tooltap.normalizers.core.items import OutputChunk
 
 BODY = bytes(range(256)) * 4
 PLACE = "/api/outputs/s%2Fa:1:o0"
@@ -29,7 +29,7 @@ def stored(common: tuple[Running, Browser]) -> Browser:
 
 
 def keep(daemon: Running, data: bytes, mime_type: str = "application/x-test") -> None:
-    daemon.commit(commit(OutputPiece("s/a:1:o0", 0, data, mime_type), message("m", "s/a"), stream="s/a"))
+    daemon.commit(commit(OutputChunk("s/a:1:o0", 0, data, mime_type), message("m", "s/a"), stream="s/a"))
 
 
 def test_whole_body_has_its_type(stored: Browser) -> None:
@@ -245,7 +245,7 @@ def test_expired_output_is_gone(tmp_path: Path, suffix: str) -> None:
         output_id = store(daemon.connect(), b"x" * 3_000)
         store(daemon.connect(), b"y" * 3_000)
         keep(daemon, BODY)
-        piece = OutputPiece("o:1:o0", 0, b"x", "text/plain")
+        piece = OutputChunk("o:1:o0", 0, b"x", "text/plain")
         daemon.commit(commit(piece, message("m", "o"), stream="o", state="ended"))
         daemon.expire(wall_clock() + 1)
 

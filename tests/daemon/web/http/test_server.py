@@ -16,7 +16,7 @@ from tests.daemon.running import running
 from tests.daemon.web.browsing import Browser, browsed, until, web_settings
 from tooltap.daemon.system.listener import ListenError
 from tooltap.daemon.web.http.token import load_token
-from tooltap.normalizers.core.items import OutputPiece
+from tooltap.normalizers.core.items import OutputChunk
 
 
 def ended(connection: socket.socket) -> bool:
@@ -116,7 +116,7 @@ def test_endless_body_is_closed(tmp_path: Path) -> None:
 def test_stuck_download_is_closed(tmp_path: Path) -> None:
     with browsed(tmp_path, {"patience": 0.5}) as (daemon, browser):
         pieces = [
-            OutputPiece("s:1:o0", start, b"x" * 1_000_000, "text/plain") for start in range(0, 8_000_000, 1_000_000)
+            OutputChunk("s:1:o0", start, b"x" * 1_000_000, "text/plain") for start in range(0, 8_000_000, 1_000_000)
         ]
         daemon.commit(commit(*pieces, message("m")))
         with browser.connect() as connection:

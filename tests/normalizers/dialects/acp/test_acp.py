@@ -31,7 +31,7 @@ from tests.normalizers.dialects.acp.helpers import (
     update,
 )
 from tests.normalizers.reading import of
-from tooltap.normalizers.core.items import Context, OutputPiece
+from tooltap.normalizers.core.items import Context, OutputChunk
 from tooltap.normalizers.stream.contract import read_recording
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import Message, Notice, Reasoning, ToolCall, ToolResult, Turn, Unparsed, Usage
@@ -198,8 +198,8 @@ def test_prompt_blocks_other_than_text_are_attached() -> None:
 
     outputs = normalizer.feed(request.data, None, "in")
 
-    bodies = {one.output_id: one.data for one in outputs if isinstance(one, OutputPiece)}
-    message = next(one.event for one in outputs if not isinstance(one, OutputPiece) and isinstance(one.event, Message))
+    bodies = {one.output_id: one.data for one in outputs if isinstance(one, OutputChunk)}
+    message = next(one.event for one in outputs if not isinstance(one, OutputChunk) and isinstance(one.event, Message))
     assert message.text == "look"
     assert message.attachments is not None
     assert [(one.mime_type, one.uri or bodies[str(one.output_id)]) for one in message.attachments] == [

@@ -24,7 +24,7 @@ from tests.normalizers.dialects.acp.helpers import (
     whole_input,
 )
 from tests.normalizers.reading import answer, of
-from tooltap.normalizers.core.items import Context, OutputPiece
+from tooltap.normalizers.core.items import Context, OutputChunk
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import PermissionRequest, PermissionResponse, ToolCall, ToolResult
 
@@ -183,8 +183,8 @@ def test_picture_is_stored_once() -> None:
     normalizer = StreamNormalizer(Context(stream="s"), "acp")
     outputs = [out for one in recording(CLAUDE, "picture") for out in normalizer.feed(one.data, None, one.direction)]
 
-    pieces = [one for one in outputs if isinstance(one, OutputPiece)]
-    (result,) = [one for one in outputs if not isinstance(one, OutputPiece) and isinstance(one.event, ToolResult)]
+    pieces = [one for one in outputs if isinstance(one, OutputChunk)]
+    (result,) = [one for one in outputs if not isinstance(one, OutputChunk) and isinstance(one.event, ToolResult)]
     assert [len(piece.data) for piece in pieces] == [70]
     assert isinstance(result.event, ToolResult)
     assert result.event.attachments is not None

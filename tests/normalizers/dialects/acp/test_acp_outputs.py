@@ -21,7 +21,7 @@ from tests.normalizers.dialects.acp.helpers import (
     update,
 )
 from tests.normalizers.reading import answer, of
-from tooltap.normalizers.core.items import Context, OutputPiece
+from tooltap.normalizers.core.items import Context, OutputChunk
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import ToolCall, ToolResult, ToolUpdate
 
@@ -218,14 +218,14 @@ def test_agent_terminal_in_v2() -> None:
 def test_long_terminal_output_goes_to_an_output_body() -> None:
     normalizer = StreamNormalizer(Context(stream="s"), "acp")
     normalizer.feed(tool("c1", kind="execute", title="seq", rawInput={"command": "seq"}).data)
-    pieces: list[OutputPiece] = []
+    pieces: list[OutputChunk] = []
     for _ in range(20):
         printed = {"terminal_output_delta": {"terminal_id": "c1", "data": "x" * 9_999 + "\n"}}
         outputs = normalizer.feed(tool_update("c1", _meta=printed).data)
-        pieces += [one for one in outputs if isinstance(one, OutputPiece)]
+        pieces += [one for one in outputs if isinstance(one, OutputChunk)]
     outputs = normalizer.feed(tool_update("c1", status="completed").data)
 
-    (produced,) = [one for one in outputs if not isinstance(one, OutputPiece)]
+    (produced,) = [one for one in outputs if not isinstance(one, OutputChunk)]
     assert isinstance(produced.event, ToolResult)
     ref = (produced.event.outputs or {})["/output/stdout"]
     assert sum(len(one.data) for one in pieces) == ref.bytes == 200_000

@@ -23,7 +23,7 @@ from tests.normalizers.dialects.claude.helpers import (
     user,
 )
 from tests.normalizers.reading import answer, of
-from tooltap.normalizers.core.items import Context, OutputPiece
+from tooltap.normalizers.core.items import Context, OutputChunk
 from tooltap.normalizers.stream.bounds import Produced
 from tooltap.normalizers.stream.contract import normalize
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
@@ -138,7 +138,7 @@ def test_picture_is_stored_once_as_attachment(fixture: str, line: int) -> None:
     raw = orjson.loads(recording(fixture)[line - 1].data)  # type: ignore[arg-type]
     body = raw["message"]["content"][0]["content"][0]["source"]["data"]
 
-    (piece,) = [one for one in outputs if isinstance(one, OutputPiece)]
+    (piece,) = [one for one in outputs if isinstance(one, OutputChunk)]
     assert (piece.data, piece.mime_type) == (base64.b64decode(body), "image/png")
     (pictured,) = [one for one in outputs if isinstance(one, Produced) and one.event.line == line]
     assert body.encode() not in pictured.body

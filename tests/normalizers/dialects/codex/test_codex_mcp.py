@@ -15,7 +15,7 @@ from tests.normalizers.dialects.codex.helpers import (
     statistics,
 )
 from tests.normalizers.reading import answer, of
-from tooltap.normalizers.core.items import Context, OutputPiece
+from tooltap.normalizers.core.items import Context, OutputChunk
 from tooltap.normalizers.stream.contract import check_recording, normalize, read_recording
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import (
@@ -228,7 +228,7 @@ def test_output_deltas_are_chunks_with_offsets() -> None:
         output.event
         for line in recording("interrupted")
         for output in normalizer.feed(line.data, line.t, line.direction)
-        if not isinstance(output, OutputPiece)
+        if not isinstance(output, OutputChunk)
     ]
 
     pieces = [update.chunk for update in of(ToolUpdate, found) if update.chunk is not None]

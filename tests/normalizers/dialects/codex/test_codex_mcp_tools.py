@@ -24,7 +24,7 @@ from tests.normalizers.dialects.codex.helpers import (
     started,
 )
 from tests.normalizers.reading import answer, of
-from tooltap.normalizers.core.items import Context, OutputPiece
+from tooltap.normalizers.core.items import Context, OutputChunk
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import ToolUpdate
 
@@ -87,7 +87,7 @@ def test_output_deltas_may_split_characters() -> None:
         output.event
         for line in lines(*made)
         for output in normalizer.feed(line.data, line.t, line.direction)
-        if not isinstance(output, OutputPiece)
+        if not isinstance(output, OutputChunk)
     ]
 
     chunks = [update.chunk for update in of(ToolUpdate, found) if update.chunk is not None]
@@ -108,8 +108,8 @@ def test_long_output_of_interrupted_command_is_complete() -> None:
     normalizer = StreamNormalizer(Context(stream="s"), "codex-mcp")
     outputs = [output for line in lines(*made) for output in normalizer.feed(line.data)]
 
-    body = b"".join(output.data for output in outputs if isinstance(output, OutputPiece))
-    (result,) = results([output.event for output in outputs if not isinstance(output, OutputPiece)])
+    body = b"".join(output.data for output in outputs if isinstance(output, OutputChunk))
+    (result,) = results([output.event for output in outputs if not isinstance(output, OutputChunk)])
     assert body == b"x" * 120_000
     assert result.outputs is not None
     assert result.outputs["/output/stdout"].bytes == 120_000
@@ -212,8 +212,8 @@ def test_last_turn_diff_counts_and_long_one_is_output_body() -> None:
     ):
         outputs += normalizer.feed(line.data)
 
-    (body,) = [output for output in outputs if isinstance(output, OutputPiece)]
-    (call,) = calls([output.event for output in outputs if not isinstance(output, OutputPiece)])
+    (body,) = [output for output in outputs if isinstance(output, OutputChunk)]
+    (call,) = calls([output.event for output in outputs if not isinstance(output, OutputChunk)])
     assert body.data.decode() == long
     assert call.outputs is not None
     assert call.outputs["/input/unified_diff"].output_id == body.output_id
