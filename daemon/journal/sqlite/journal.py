@@ -171,7 +171,7 @@ class SqliteJournal(Journal):
             self.on_commit(committed)
         for future, value, error in outcomes:
             if isinstance(value, Step):
-                self._oldest, self._expired = value.oldest, value.expired
+                self._oldest, self._expired = value.oldest, max(self._expired, value.expired)
             if future.done():  # the waiting task was cancelled
                 continue
             if error is not None:
@@ -186,7 +186,16 @@ class SqliteJournal(Journal):
     ) -> tuple[list[StoredEvent], int]:
         self._reads += 1
         end = self._latest if up_to is None else min(up_to, self._latest)
-        return await self._query(reader.read, after, end, wanted, max_bytes)
+
+        def read(connection: sqlite3.Connection) -> tuple[list[StoredEvent], int, int]:
+            events, searched = reader.read(connection, after, end, wanted, max_bytes)
+            # Asked after the events: what a deletion has just taken from them is not above it.
+            return events, searched, int(get_meta(connection, "expired") or 0)
+
+        events, searched, expired = await self._query(read)
+        # The deletion may be durable before the event loop hears of it, and the caller compares with `expired`.
+        self._expired = max(self._expired, expired)
+        return events, searched
 
     async def read_back(
         self, before: int, wanted: Filter | None = None, *, limit: int, max_bytes: int = 262_144

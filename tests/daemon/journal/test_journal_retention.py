@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -11,6 +12,8 @@ import pytest
 from tests.daemon.events import call, commit, event, message, result
 from tooltap.daemon.journal.interface import Journal, NotEndedError, StreamState, TailRecord
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
+from tooltap.daemon.journal.sqlite.retention import expire_step
+from tooltap.daemon.journal.sqlite.schema import connect
 from tooltap.normalizers.core.items import OutputChunk
 from tooltap.protocol.events import SessionEvent, decode
 
@@ -77,6 +80,18 @@ async def test_only_old_ended_streams_expire(journal: Journal) -> None:
     assert [one["session"] for one in await journal.sessions()] == ["recent", "unended"]
     assert [one["stream"] for one in (await journal.open_calls())["calls"]] == ["unended"]
     assert await journal.expire(NOW + 50) == 0
+
+
+async def test_a_read_beside_a_deletion_knows_what_it_misses(sqlite_journal: SqliteJournal) -> None:
+    """The deletion is durable, and the event loop has not heard of it yet."""
+    await sqlite_journal.commit(commit(*[message(str(number)) for number in range(5)], state="ended", updated=1))
+    with closing(connect(sqlite_journal.path, "process")) as other:
+        other.execute("BEGIN IMMEDIATE")
+        expire_step(other, before=2, forget_before=0, max_bytes=None, budget=100)
+        other.execute("COMMIT")
+
+    assert await sqlite_journal.read(2) == ([], 5)
+    assert sqlite_journal.expired == 5
 
 
 async def test_session_lives_as_long_as_its_streams(journal: Journal) -> None:
