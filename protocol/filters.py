@@ -1,8 +1,8 @@
-"""Filters of subscriptions. They match an event's `EventMeta`, so that no event is decoded again."""
+"""Filters of subscriptions. They match what stands beside an event, so that no event is decoded again."""
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple, TypeAlias, get_args
+from typing import Annotated, NamedTuple, Protocol, TypeAlias, get_args
 
 import msgspec
 
@@ -26,6 +26,25 @@ class EventMeta(NamedTuple):
     tool: str | None
     """The canonical tool, for the kinds that name one."""
     raw_tool: str | None
+
+
+class Matched(Protocol):
+    """What filters match: an `EventMeta`, or anything else with these attributes."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def stream(self) -> str: ...
+    @property
+    def session(self) -> str: ...
+    @property
+    def provider(self) -> str: ...
+    @property
+    def agent(self) -> str | None: ...
+    @property
+    def tool(self) -> str | None: ...
+    @property
+    def raw_tool(self) -> str | None: ...
 
 
 def meta_of(event: Event) -> EventMeta:
@@ -66,7 +85,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     tool: Values | None = None
     """The canonical or the raw name of the tool."""
 
-    def matches(self, meta: EventMeta) -> bool:
+    def matches(self, meta: Matched) -> bool:
         """Whether the subscription gets the event."""
         return (
             (self.kind is None or meta.kind in self.kind)

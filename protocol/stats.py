@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-from tooltap.protocol.events import KINDS, Event, ToolCall
-
 __all__ = ["Statistics"]
 
 MAX_NAMES = 1_000
@@ -37,25 +35,24 @@ class Statistics(msgspec.Struct, kw_only=True, rename="camel"):
     repaired: int = 0
     """Lines that were read although they are not valid JSON in UTF-8 with unique keys."""
 
-    def count_line(self, line_class: str, size: int) -> None:
-        """Count a line in its class: `withEvents`, `unparsed` or `skipped.<reason>`. `size`: in bytes."""
+    def count_line(self, skip: str | None, size: int) -> None:
+        """Count a line. `skip`: the reason why it was skipped, `unparsed`, or None: it has events. `size`: in bytes."""
         self.lines += 1
         self.bytes += size
-        if line_class == "withEvents":
+        if skip is None:
             self.with_events += 1
-        elif line_class == "unparsed":
+        elif skip == "unparsed":
             self.unparsed += 1
         else:
-            _count(self.skipped, line_class.removeprefix("skipped."))
+            _count(self.skipped, skip)
 
-    def count_event(self, event: Event) -> None:
-        """Count an event that is not a partial."""
+    def count_event(self, kind: str, tool: str | None, raw_tool: str | None) -> None:
+        """Count an event that is not a partial; a call under the names of its tool, the canonical and the raw one."""
         self.events += 1
-        kind = KINDS[type(event)]
         self.kinds[kind] = self.kinds.get(kind, 0) + 1
-        if isinstance(event, ToolCall):
-            _count(self.tools, event.name)
-            _count(self.raw_tools, str(event.input["_happy"]["rawToolName"]))
+        if kind == "tool-call":
+            _count(self.tools, str(tool))
+            _count(self.raw_tools, str(raw_tool))
 
 
 def _count(table: dict[str, int], name: str) -> None:

@@ -17,8 +17,7 @@ import pytest
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import TIMEOUT, Wire
 from tooltap.normalizers.catalog.registry import builtin
-from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.bounds import Produced
+from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.tapped import TappedLine, looks_tapped, read_tapped
 

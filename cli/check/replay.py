@@ -104,7 +104,7 @@ def _print_events(files: list[Path]) -> list[Statistics]:
 
 
 def _write(outputs: list[Any]) -> None:
-    from tooltap.normalizers.stream.bounds import Produced
+    from tooltap.normalizers.core.items import Produced
 
     for output in outputs:
         if isinstance(output, Produced):

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from tooltap.daemon.journal.interface import Committed
-from tooltap.normalizers.stream.bounds import Produced
+from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.stream.display import display_body
 from tooltap.protocol.events import event_lines
-from tooltap.protocol.filters import EventMeta, Filter, meta_of
+from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import Form
 
 __all__ = ["Batch", "Chunk", "Selection"]
@@ -53,7 +53,6 @@ class Batch:
         self.bytes = sum([len(output.body) for _, output in self._events])
         """Memory used: the events and everything encoded from them."""
         self._chunks: dict[Selection, list[Chunk]] = {}
-        self._metas: list[EventMeta] | None = None
         self._displayed: list[bytes | None] | None = None
 
     def chunks(self, selection: Selection) -> list[Chunk]:
@@ -80,15 +79,9 @@ class Batch:
         matches = selection.filter.matches
         return [
             (seq, body)
-            for (seq, _), body, meta in zip(self._events, bodies, self._meta(), strict=True)
-            if body is not None and (seq is not None or selection.partials) and matches(meta)
+            for (seq, output), body in zip(self._events, bodies, strict=True)
+            if body is not None and (seq is not None or selection.partials) and matches(output)
         ]
-
-    def _meta(self) -> list[EventMeta]:
-        """The fields that filters match, computed once for all selections."""
-        if self._metas is None:
-            self._metas = [meta_of(output.event) for _, output in self._events]
-        return self._metas
 
     def _display(self) -> list[bytes | None]:
         """The display line of each event, computed once for all selections; None where there is none."""

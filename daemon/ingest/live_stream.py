@@ -25,11 +25,9 @@ import msgspec
 from tooltap.daemon.journal.interface import Commit, StreamInfo, StreamState, TailRecord
 from tooltap.daemon.system.logs import get_logger
 from tooltap.daemon.views.results import Rewrite, StreamViews
-from tooltap.normalizers.core.items import Context, Item, Limits
-from tooltap.normalizers.stream.bounds import Produced
+from tooltap.normalizers.core.items import Context, Item, Limits, Produced
 from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
 from tooltap.normalizers.wire.framing import LongLine
-from tooltap.protocol.events import SessionEvent
 from tooltap.protocol.stats import Statistics
 from tooltap.protocol.tapped import Direction, Lost
 from tooltap.traces.drift.drift import Drift
@@ -68,8 +66,8 @@ def context_of(info: StreamInfo, limits: Limits) -> Context:
 def ids_of(outputs: Sequence[Output], ids: int) -> int:
     """The checksum over event ids, continued over these outputs."""
     for output in outputs:
-        if isinstance(output, Produced) and not getattr(output.event, "partial", False):
-            ids = zlib.crc32(output.event.id.encode(), ids)
+        if isinstance(output, Produced) and not output.partial:
+            ids = zlib.crc32(output.id.encode(), ids)
     return ids
 
 
@@ -212,10 +210,9 @@ class LiveStream:
         self.info.ids = ids_of(outputs, self.info.ids)
         for output in outputs:
             if isinstance(output, Produced):
-                event = output.event
-                self.info.last_session = event.session
-                if isinstance(event, SessionEvent) and event.agent_version is not None:
-                    self.info.agent_version = event.agent_version
+                self.info.last_session = output.session
+                if output.kind == "session" and output.fields.agent_version is not None:
+                    self.info.agent_version = output.fields.agent_version
 
     def _touch(self, t: int) -> None:
         info = self.info

@@ -16,8 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from tooltap.normalizers.core.items import OutputChunk
-from tooltap.normalizers.stream.bounds import Produced
+from tooltap.normalizers.core.items import OutputChunk, Produced
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.stats import Statistics
 from tooltap.protocol.tapped import Direction

@@ -18,8 +18,7 @@ import msgspec
 from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.views.rules import Rule, Rules, Template
 from tooltap.daemon.views.text import Text, result_text, without_meta, written_text
-from tooltap.normalizers.core.items import Limits, OutputChunk
-from tooltap.normalizers.stream.bounds import Produced
+from tooltap.normalizers.core.items import Limits, OutputChunk, Produced
 from tooltap.normalizers.stream.normalizer import Output
 from tooltap.protocol.events import Display, OutputRef, ToolCall, ToolResult, ToolUpdate, decode, encode
 from tooltap.protocol.filters import Filter
@@ -30,6 +29,8 @@ FIELD_CHARS = 200
 """Code points of one value in a template."""
 PLAIN = "text/plain"
 RAN = ("completed", "failed")
+CALLS = ("tool-call", "tool-update")
+"""Kinds of events that state a call's input."""
 
 
 class Policy:
@@ -77,13 +78,14 @@ class StreamViews:
             return outputs
         applied: list[Output] = []
         for output in outputs:
-            event = output.event if isinstance(output, Produced) else None
-            if isinstance(event, ToolResult):
-                applied += self._result(output, event, rules.of(event.name))
+            if not isinstance(output, Produced):
+                applied.append(output)
+            elif output.kind == "tool-result":
+                applied += self._result(output, rules.of(str(output.tool)))
             else:
                 applied.append(output)
-                if rules.need_input and isinstance(event, ToolCall | ToolUpdate):
-                    self._remember(event)
+                if rules.need_input and output.kind in CALLS:
+                    self._remember(output)
         return applied
 
     def take_rewrites(self) -> list[Rewrite]:
@@ -102,18 +104,19 @@ class StreamViews:
             stored, after = await journal.read(after, wanted)
             for event in (decode(one.body) for one in stored):
                 if isinstance(event, ToolCall | ToolUpdate) and event.call_id in left:
-                    self._remember(event)
+                    self._remember(Produced.of(event))
 
     # -- inner workings -----------------------------------------------------------------------------------------
 
-    def _remember(self, event: ToolCall | ToolUpdate) -> None:
+    def _remember(self, output: Produced) -> None:
+        event = output.fields
         before = self._calls.get(event.call_id)
-        if isinstance(event, ToolUpdate) and (before is None or (event.input is None and event.preview is None)):
+        if output.kind == "tool-update" and (before is None or (event.input is None and event.preview is None)):
             return
         before = self._forget(event.call_id)
         known, outputs, size = before.input, before.outputs, before.size
         if event.input is not None:
-            known, outputs = without_meta(event.input), event.outputs
+            known, outputs = without_meta(event.input), output.event.outputs
             size = len(msgspec.msgpack.encode(known))
         self._calls[event.call_id] = _Call(known, outputs, event.preview or before.preview, size)
         self._call_bytes += size
@@ -125,20 +128,22 @@ class StreamViews:
         self._call_bytes -= call.size
         return call
 
-    def _result(self, output: Output, event: ToolResult, rule: Rule | None) -> list[Output]:
-        call = self._calls.get(event.call_id, UNKNOWN_CALL) if event.async_ else self._forget(event.call_id)
-        if rule is None:
+    def _result(self, output: Produced, rule: Rule | None) -> list[Output]:
+        call_id = output.fields.call_id
+        call = self._calls.get(call_id, UNKNOWN_CALL) if output.fields.async_ else self._forget(call_id)
+        event = output.event if rule is not None else None
+        if rule is None or not isinstance(event, ToolResult):
             return [output]
         changed = msgspec.structs.replace(event, ask=True) if rule.ask else event
         if rule.silent and event.status == "completed":
             changed = msgspec.structs.replace(changed, silent=True)
-            return [Produced(changed, encode(changed))]
+            return [Produced.of(changed)]
         text = result_text(event.output, event.outputs)
         if rule.rewrite and event.status in RAN and not event.synthetic and not event.replay:
             self._rewrites.append(_rewrite(rule, event, call, text))
         if (view := _view(rule, event, call, text)) is not None:
             return with_display(changed, view, self._limits)
-        return [output] if changed is event else [Produced(changed, encode(changed))]
+        return [output] if changed is event else [Produced.of(changed)]
 
 
 def view_id(result_id: str) -> str:
@@ -155,12 +160,12 @@ def with_display(event: ToolResult | ToolUpdate, display: Display, limits: Limit
     shown = msgspec.structs.replace(event, display=display, outputs=cut or None)
     body = encode(shown)
     if len(text) <= limits.string_bytes and len(body) <= limits.event_bytes:
-        return [Produced(shown, body)]
+        return [Produced.of(shown, body)]
     output_id = f"{event.id}:display"
     mime_type = display.mime_type or PLAIN
     reference = Display(origin=display.origin, output_id=output_id, mime_type=mime_type)
     shown = msgspec.structs.replace(shown, display=reference)
-    return [OutputChunk(output_id, 0, text, mime_type), Produced(shown, encode(shown))]
+    return [OutputChunk(output_id, 0, text, mime_type), Produced.of(shown)]
 
 
 def _view(rule: Rule, event: ToolResult, call: _Call, text: Text) -> Display | None:

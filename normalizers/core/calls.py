@@ -54,10 +54,16 @@ Unfinished: TypeAlias = Callable[[Call], tuple[Any, dict[str, OutputRef] | None]
 """What is known of the output of a call that ends without a result: (value, output bodies by JSON pointer)."""
 
 
+Restore: TypeAlias = Callable[[str, dict[str, Any], Call], dict[str, Any]]
+"""Replaces a payload by the one that a store holds of it: ("input" or "output", the payload as it was made, its call).
+May rename the call."""
+
+
 class Calls(KnownCalls):
     def __init__(self, writer: Writer, state: CallsState, unfinished: Unfinished) -> None:
         super().__init__(writer, state)
         self._unfinished = unfinished
+        self.restore: Restore | None = None
 
     def rename_session(self, before: str, after: str) -> None:
         """Move the calls of a session to its own id, which was learned late."""
@@ -151,13 +157,14 @@ class Calls(KnownCalls):
         self._add(call)
         if memory:
             self.remember(call, memory)
+        payload = self._with_meta("input", payload, call, raw, synthetic=synthetic)
         writer.emit(
             ToolCall,
             call_id=new_id,
             parent=call.parent,
             turn=call.turn,
-            name=name,
-            input=self._with_meta(payload, call, raw),
+            name=call.name,
+            input=payload,
             status=status,
             title=title,
             preview=call.preview,
@@ -183,7 +190,7 @@ class Calls(KnownCalls):
             ToolUpdate,
             call_id=call.id,
             name=call.name,
-            input=self._with_meta(payload, call, raw),
+            input=self._with_meta("input", payload, call, raw),
             title=call.title,
             preview=call.preview,
         )
@@ -217,7 +224,7 @@ class Calls(KnownCalls):
             if digest != call.digest or "name" in changes:
                 call.digest = digest
                 call.told = (*call.told[:1], told)
-                changes["input"] = self._with_meta(payload, call, raw)
+                changes["input"] = self._with_meta("input", payload, call, raw)
                 shown = preview(call.name, payload, self._writer.state.cwd)
                 if shown is not None and shown != call.preview:
                     call.preview = changes["preview"] = shown
@@ -285,12 +292,13 @@ class Calls(KnownCalls):
         if not answer.is_async:
             self._state.open.pop(call.id, None)  # before its children: calls may name each other as parent
             self._close_children(call.id)
+        output = self._with_meta("output", output, call, raw, synthetic=synthetic)
         event = self._emit_of(
             call,
             ToolResult,
             call_id=call.id,
             name=call.name,
-            output=self._with_meta(output, call, raw),
+            output=output,
             status=status,
             is_error=status == "failed",
             duration_ms=answer.duration_ms,
@@ -386,7 +394,9 @@ class Calls(KnownCalls):
             kind, session=call.session, agent=call.agent, parent=call.parent, turn=call.turn, **fields
         )
 
-    def _with_meta(self, payload: dict[str, Any], call: Call, raw: Any) -> dict[str, Any]:
+    def _with_meta(
+        self, field: str, payload: dict[str, Any], call: Call, raw: Any, *, synthetic: bool = False
+    ) -> dict[str, Any]:
         protocol, provider = call.origin or self._writer.origin_of_line()
         payload["_happy"] = {
             "v": 2,
@@ -396,4 +406,4 @@ class Calls(KnownCalls):
             "canonicalToolName": call.name,
         }
         payload["_raw"] = truncate_raw({} if raw is None else raw)
-        return payload
+        return payload if self.restore is None or synthetic else self.restore(field, payload, call)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, Self, TypeAlias
 
 import msgspec
 
 from tooltap.normalizers.wire.framing import MAX_LINE_BYTES
-from tooltap.protocol.events import Event
+from tooltap.protocol.events import Event, decode, encode
+from tooltap.protocol.filters import meta_of
 
-__all__ = ["Context", "Item", "Limits", "OutputChunk"]
+__all__ = ["Context", "Item", "Limits", "OutputChunk", "Produced"]
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -50,6 +51,58 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
 
 
+class Produced(msgspec.Struct):
+    """An event as bytes, and beside them what is needed of it afterwards, so that nobody decodes it again."""
+
+    body: bytes
+    """The encoded event, without `seq` and newline."""
+    kind: str
+    id: str
+    stream: str
+    session: str
+    provider: str
+    agent: str | None
+    parent: str | None
+    turn: str | None
+    ts: int | None
+    tool: str | None
+    """The canonical tool, for the kinds that name one."""
+    raw_tool: str | None
+    partial: bool
+    synthetic: bool
+    replay: bool
+    fields: Any
+    """The kind's own fields, by their names in the event's class. Dropped when the event is stored."""
+
+    @classmethod
+    def of(cls, event: Event, body: bytes | None = None) -> Self:
+        """From an event. `body`: its encoded form, if there is one already."""
+        meta = meta_of(event)
+        return cls(
+            encode(event) if body is None else body,
+            meta.kind,
+            event.id,
+            event.stream,
+            event.session,
+            event.provider,
+            event.agent,
+            event.parent,
+            event.turn,
+            event.ts,
+            meta.tool,
+            meta.raw_tool,
+            getattr(event, "partial", False),
+            event.synthetic,
+            event.replay,
+            event,
+        )
+
+    @property
+    def event(self) -> Event:
+        """The decoded event. Decoding costs more than everything else here: this is for who needs a rare one whole."""
+        return decode(self.body)
+
+
 class OutputChunk(msgspec.Struct, frozen=True):
     """Bytes to append to an output body; those of one body come in order, without gaps."""
 
@@ -59,5 +112,5 @@ class OutputChunk(msgspec.Struct, frozen=True):
     mime_type: str
 
 
-Item: TypeAlias = Event | OutputChunk
+Item: TypeAlias = Produced | OutputChunk
 """An event (with `partial` true: live only) or bytes of an output body."""

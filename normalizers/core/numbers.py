@@ -8,23 +8,19 @@ __all__ = ["Numbers"]
 
 
 class Numbers:
-    """Counts what is emitted for the line being read."""
+    """Counts what is emitted for one line. A line that emits nothing is never begun."""
 
     def __init__(self, stream: str, line: int) -> None:
         self.stream = stream
-        self.restart(line)
+        self.begin(line)
 
-    def restart(self, line: int, mark: str = "", events: int = 0) -> None:
+    def begin(self, line: int, mark: str = "", events: int = 0) -> None:
         """Begin a line. `mark`: `c` for events of closing the stream, `d` for events between lines."""
         self.line = line
-        self.mark = mark
+        self.place = f"{self.stream}:{line}{mark}:"
+        """The beginning of the line's ids."""
         self.events = events
         self.partials = self.outputs = 0
-
-    def event(self) -> str:
-        number = self.events
-        self.events = number + 1
-        return f"{self.stream}:{self.line}{self.mark}:{number}"
 
     def partial(self) -> str:
         self.partials += 1
@@ -32,4 +28,4 @@ class Numbers:
 
     def output(self) -> str:
         self.outputs += 1
-        return f"{self.stream}:{self.line}{self.mark}:o{self.outputs - 1}"
+        return f"{self.place}o{self.outputs - 1}"

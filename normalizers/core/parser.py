@@ -21,7 +21,7 @@ from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.items import Context, Item
 from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
 from tooltap.normalizers.core.state import State
-from tooltap.normalizers.wire.decode import FRAMING, decode_line
+from tooltap.normalizers.wire.decode import FRAMING, UNCLEAN, decode_clean, decode_line
 from tooltap.normalizers.wire.documents import OPENING_BYTES, Documents
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol.events import Notice
@@ -73,12 +73,19 @@ class Parser(Emitter, ABC):
 
     def feed(self, line: bytes, t: int | None = None, direction: Direction | None = None) -> tuple[str, list[Item]]:
         """Read one line. `t`: when it was received, in ms since the epoch, if known."""
-        self._begin(t)
+        outcome = self.take_line(line, t, direction)
+        return class_of(outcome), self._take()
+
+    def take_line(self, line: bytes, t: int | None, direction: Direction | None) -> Skip:
+        """As `feed`, but returns what the line's reader did, and leaves the items in `items`."""
+        state, context = self.state, self.context
+        state.line += 1
+        # As in `_begin`, but without calls: each line of each stream comes this way.
+        self.session = state.session or self._publishers_name
+        self.agent, self.parent, self.replay, self.ts, self.origin = context.agent, context.parent, False, t, None
         self.direction = direction
-        outcome = self.read_line(line, t)
-        line_class = WITH_EVENTS if outcome is None else class_of(outcome)
-        items, self.items = self.items, []
-        return line_class, items
+        self.repaired = False
+        return self.read_line(line, t)
 
     def feed_long(self, line: LongLine, t: int | None = None) -> tuple[str, list[Item]]:
         """Read the head of a line that is longer than the limit."""
@@ -133,6 +140,9 @@ class Parser(Emitter, ABC):
             if whole is None:
                 return None
             line = whole
+        value = decode_clean(line, self.context.limits.depth)
+        if value is not UNCLEAN:
+            return self._read(value, line, t)
         decoded = decode_line(line, self.context.limits.depth)
         self.repaired = decoded.repaired
         if len(decoded.values) == 1:
@@ -162,10 +172,7 @@ class Parser(Emitter, ABC):
     # -- internals ----------------------------------------------------------------------------------------------
 
     def _begin(self, t: int | None) -> None:
-        state = self.state
-        state.line += 1
-        if not self._is_guest:
-            self._numbers.restart(state.line)
+        self.state.line += 1
         self._reset_scope(t)
         self.repaired = False
 

@@ -2,22 +2,63 @@
 
 The scope of a line says which session and agent it belongs to and when it was written. It is reset before each line;
 dialects set it where a line says something else.
+
+An event is made as bytes, once: the fields of its kind are encoded, and the envelope follows, whose bytes are kept as
+long as session, agent, turn and origin stay the same. What is needed of the event later goes beside the bytes
+(`Produced`).
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeAlias, get_args
+
+import msgspec
 
 from tooltap.normalizers.core.call_ids import CallIds
-from tooltap.normalizers.core.items import Context, Item, OutputChunk
+from tooltap.normalizers.core.items import Context, Item, OutputChunk, Produced
 from tooltap.normalizers.core.numbers import Numbers
 from tooltap.normalizers.core.state import OpenTurn, State
-from tooltap.protocol.events import Event
+from tooltap.protocol.events import AnyEvent, Event, OutputRef
 from tooltap.protocol.tapped import Direction
 
 __all__ = ["Writer"]
 
-E = TypeVar("E", bound=Event)
+Scope: TypeAlias = tuple[str, str | None, str | None, str | None, str, str]
+"""Where an event belongs: session, agent, parent, turn, protocol, provider."""
+_ENVELOPES = 64
+"""Envelopes whose bytes are kept."""
+_encode = msgspec.json.Encoder().encode
+_ENVELOPE_FIELDS = frozenset(Event.__struct_fields__)
+
+
+class _Kind(NamedTuple):
+    """How events of one kind are made."""
+
+    name: str
+    fields: type[msgspec.Struct]
+    """The kind's own fields, without the envelope's, which follow them."""
+    names_tool: bool
+    payload: str | None
+    """The field with `_happy`, which holds the tool's raw name."""
+
+
+def _kind_of(event: type[Event]) -> _Kind:
+    own = [field for field in msgspec.structs.fields(event) if field.name not in _ENVELOPE_FIELDS]
+    tag = str(event.__struct_config__.tag)
+    fields = msgspec.defstruct(
+        f"{event.__name__}Fields",
+        [(one.name, Any, msgspec.field(name=one.encode_name, default=one.default)) for one in own],
+        kw_only=True,
+        omit_defaults=True,
+        tag_field="kind",
+        tag=tag,
+    )
+    names = {one.name for one in own}
+    payload = next((name for name in ("input", "output") if name in names), None)
+    return _Kind(tag, fields, "name" in names, payload)
+
+
+_KINDS: dict[type[Event], _Kind] = {event: _kind_of(event) for event in get_args(AnyEvent)}
 
 
 class Writer:
@@ -45,16 +86,24 @@ class Writer:
         """Whether partial events are wanted. May change at any time, and changes nothing else."""
         self.provider = context.provider or state.provider or self.default_provider
         self.call_ids = CallIds(self, state.calls)
+        self.id_prefix = ""
+        """Put before the ids of calls and permissions, where a host reads several streams as one."""
         self._publishers_name = context.session or context.stream
         self._numbers = Numbers(context.stream, state.line)
-        self._is_guest = False
+        self._numbered = state
+        """The state whose lines number the events: the parser's own, or that of its host."""
+        self._stream_text = _text(context.stream)
+        self._is_plain = self._stream_text == f'"{context.stream}"'
+        """Ids need no escaping."""
+        self._envelopes: dict[Scope, tuple[str, str]] = {}
         self._reset_scope(None)
 
     def be_guest_of(self, host: Writer) -> None:
         """Read a part of the host's lines: the events of this parser are numbered as the host's."""
         self.partials = host.partials
-        self._numbers = host._numbers
-        self._is_guest = True
+        self.id_prefix = host.id_prefix
+        self._numbers = host._numbers_of_line()
+        self._numbered = host._numbered
 
     def begin_between_lines(self, index: int, t: int | None) -> None:
         """Emit events that belong to no line; their ids are numbered from `index`."""
@@ -87,17 +136,106 @@ class Writer:
                 newest = newest or turn.id
         return newest
 
-    def emit(self, kind: type[E], **fields: Any) -> E:
-        """Append an event of the line being read. Fields may override the envelope's keys by name."""
-        event = self._make(kind, self._numbers.event(), fields)
-        if self.state.session is None and event.session == self._publishers_name:
-            self.state.named = True
-        return event
+    def emit(self, kind: type[Event], /, **fields: Any) -> Produced:
+        """Append an event of the line being read. `fields`: those of its kind. Those of the envelope are the line's,
+        unless given by name."""
+        if _ENVELOPE_FIELDS.isdisjoint(fields):
+            return self.emit_in(kind, fields, self.scope_of_line(), self.ts, self.replay)
+        take = fields.pop
+        session, agent, parent, turn, protocol, provider = self.scope_of_line()
+        protocol, provider = take("protocol", protocol), take("provider", provider)
+        return self.emit_in(
+            kind,
+            fields,
+            (
+                take("session", session),
+                take("agent", agent),
+                take("parent", parent),
+                take("turn", turn),
+                protocol,
+                provider,
+            ),
+            take("ts", self.ts),
+            take("replay", self.replay),
+            take("synthetic", False),
+            take("outputs", None),
+        )
 
-    def emit_partial(self, kind: type[E], **fields: Any) -> None:
+    def emit_partial(self, kind: type[Event], **fields: Any) -> None:
         """Emit a partial event. It uses no event index, so that ids are the same whether partials are wanted or not."""
         if self.partials:
-            self._make(kind, self._numbers.partial(), {**fields, "partial": True})
+            self.emit(kind, **fields, partial=True)
+
+    def scope_of_line(self) -> Scope:
+        """Where the events of the line belong."""
+        protocol, provider = self.origin or (self.protocol, self.provider)
+        parent = self.parent
+        if parent is not None:
+            parent = self.call_ids.of(parent)
+        return self.session, self.agent, parent, self.turn, protocol, provider
+
+    def emit_in(
+        self,
+        kind: type[Event],
+        fields: dict[str, Any],
+        scope: Scope,
+        ts: int | None,
+        replay: bool,
+        synthetic: bool = False,
+        outputs: dict[str, OutputRef] | None = None,
+    ) -> Produced:
+        """Make an event and append it to the line's items."""
+        numbers = self._numbers
+        if numbers.line != self._numbered.line:
+            numbers.begin(self._numbered.line)
+        partial = "partial" in fields
+        if partial:
+            event_id = numbers.partial()
+        else:
+            event_id = f"{numbers.place}{numbers.events}"
+            numbers.events += 1
+        if self.id_prefix:
+            scope = self._prefix(scope, fields)
+        envelope = self._envelopes.get(scope)
+        if envelope is None:
+            envelope = self._envelope(scope)
+        before, after = envelope
+        shown_id = event_id if self._is_plain else _text(event_id)[1:-1]
+        stamp = "" if ts is None else f',"ts":{ts}' if type(ts) is int else f',"ts":{_text(ts)}'
+        if synthetic or replay or outputs is not None:
+            after += _notes(synthetic, replay, outputs)
+        name, struct, names_tool, payload_field = _KINDS[kind]
+        own = struct(**fields)
+        text = f',"v":2,"id":"{shown_id}","stream":{self._stream_text},"line":{numbers.line}{before}{stamp}{after}}}'
+        session, agent, parent, turn, _, provider = scope
+        tool = raw_tool = None
+        if names_tool:
+            tool = fields.get("name")
+            if payload_field is not None and (payload := fields.get(payload_field)):
+                happy = payload.get("_happy")
+                raw_tool = happy.get("rawToolName") if isinstance(happy, dict) else None
+        event = Produced(
+            _encode(own)[:-1] + text.encode(),
+            name,
+            event_id,
+            self.context.stream,
+            session,
+            provider,
+            agent,
+            parent,
+            turn,
+            ts,
+            tool,
+            raw_tool,
+            partial,
+            synthetic,
+            replay,
+            own,
+        )
+        self.items.append(event)
+        if self.state.session is None and not partial and session == self._publishers_name:
+            self.state.named = True
+        return event
 
     def put_output(self, data: bytes, mime_type: str) -> str:
         """Store a whole output body; returns its id."""
@@ -106,13 +244,42 @@ class Writer:
         return output_id
 
     def new_output_id(self) -> str:
-        return self._numbers.output()
+        return self._numbers_of_line().output()
 
     # -- internals ----------------------------------------------------------------------------------------------
 
+    def _envelope(self, scope: Scope) -> tuple[str, str]:
+        """What stands in an envelope with this scope before and after the time."""
+        session, agent, parent, turn, protocol, provider = scope
+        stated = {"session": session, "protocol": protocol, "provider": provider, "dialect": self.dialect}
+        known = {"agent": agent, "parent": parent, "turn": turn}
+        after = _text({key: value for key, value in known.items() if value is not None})[1:-1]
+        if len(self._envelopes) >= _ENVELOPES:
+            self._envelopes.clear()
+        envelope = self._envelopes[scope] = f",{_text(stated)[1:-1]}", after and f",{after}"
+        return envelope
+
+    def _prefix(self, scope: Scope, fields: dict[str, Any]) -> Scope:
+        """Put the prefix before the ids of an event's fields, and of its scope, which is returned."""
+        prefix = self.id_prefix
+        for name in ("call_id", "permission_id"):
+            if fields.get(name) is not None:
+                fields[name] = prefix + fields[name]
+        session, agent, parent, turn, protocol, provider = scope
+        if parent is None:
+            return scope
+        if agent == parent:  # named after the call that spawned it
+            agent = prefix + parent
+        return session, agent, prefix + parent, turn, protocol, provider
+
+    def _numbers_of_line(self) -> Numbers:
+        if self._numbers.line != self._numbered.line:
+            self._numbers.begin(self._numbered.line)
+        return self._numbers
+
     def _restart_numbers(self, mark: str = "", events: int = 0) -> None:
-        if not self._is_guest:
-            self._numbers.restart(self.state.line, mark, events)
+        if self._numbered is self.state:
+            self._numbers.begin(self.state.line, mark, events)
 
     def _reset_scope(self, t: int | None) -> None:
         context = self.context
@@ -127,26 +294,14 @@ class Writer:
         items, self.items = self.items, []
         return items
 
-    def _make(self, kind: type[E], event_id: str, fields: dict[str, Any]) -> E:
-        protocol, provider = self.origin or (self.protocol, self.provider)
-        if "turn" not in fields:
-            fields["turn"] = self.turn
-        event = kind(
-            **{
-                "v": 2,
-                "id": event_id,
-                "stream": self.context.stream,
-                "line": self._numbers.line,
-                "ts": self.ts,
-                "session": self.session,
-                "agent": self.agent,
-                "parent": self.call_ids.of(self.parent) if self.parent is not None else None,
-                "protocol": protocol,
-                "provider": provider,
-                "dialect": self.dialect,
-                "replay": self.replay,
-                **fields,
-            }
-        )
-        self.items.append(event)
-        return event
+
+def _text(value: Any) -> str:
+    return _encode(value).decode()
+
+
+def _notes(synthetic: bool, replay: bool, outputs: dict[str, OutputRef] | None) -> str:
+    """The end of an envelope, of what few events have."""
+    text = ',"synthetic":true' if synthetic else ""
+    if replay:
+        text += ',"replay":true'
+    return text if outputs is None else f'{text},"outputs":{_text(outputs)}'

@@ -10,34 +10,26 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.core.items import Limits, OutputChunk
-from tooltap.protocol.events import Event, OutputRef, encode
+from tooltap.normalizers.core.items import Limits, OutputChunk, Produced
+from tooltap.protocol.events import AnyEvent, OutputRef
 
-__all__ = ["Produced", "bound"]
+__all__ = ["bound"]
 
 _HEAD_WHEN_CROWDED = 1_024
 """Bytes that remain of a value moved to an output body because the event as a whole is too large."""
 _FIXED_KEYS = frozenset({"id", "stream", "session", "kind", "callId", "name", "_happy", "outputs", "attachments"})
 
 
-class Produced(msgspec.Struct, frozen=True):
-    """An event and its encoded form, without `seq` and newline."""
-
-    event: Event
-    body: bytes
-
-
-def bound(event: Event, limits: Limits, new_output_id: Callable[[], str]) -> tuple[Produced, list[OutputChunk]]:
+def bound(event: Produced, limits: Limits, new_output_id: Callable[[], str]) -> tuple[Produced, list[OutputChunk]]:
     """The event within `limits`, and the output bodies made of what was truncated."""
-    body = encode(event)
-    if len(body) <= limits.string_bytes:
-        return Produced(event, body), []
-    cutter = _Cutter(msgspec.to_builtins(event), new_output_id)
+    if len(event.body) <= limits.string_bytes:
+        return event, []
+    cutter = _Cutter(msgspec.json.decode(event.body), new_output_id)
     cutter.cut_strings(limits.string_bytes)
     cut = cutter.move_out(limits.event_bytes)
     if not cutter.chunks:
-        return Produced(event, body), []
-    return Produced(msgspec.convert(cutter.event, type(event)), cut), cutter.chunks
+        return event, []
+    return Produced.of(msgspec.convert(cutter.event, AnyEvent), cut), cutter.chunks
 
 
 class _Cutter:

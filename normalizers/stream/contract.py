@@ -17,8 +17,7 @@ from typing import Any
 import orjson
 
 from tooltap.normalizers.catalog.registry import parser_class
-from tooltap.normalizers.core.items import Context, Limits, OutputChunk
-from tooltap.normalizers.stream.bounds import Produced
+from tooltap.normalizers.core.items import Context, Limits, OutputChunk, Produced
 from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
 from tooltap.normalizers.wire.framing import Splitter
 from tooltap.normalizers.wire.recording import Line, Recording

@@ -17,9 +17,9 @@ import msgspec
 
 from tooltap.normalizers.catalog.recognition import recognise
 from tooltap.normalizers.catalog.registry import parser_class
-from tooltap.normalizers.core.items import Context, Item, Limits, OutputChunk
-from tooltap.normalizers.core.parser import Parser, Watch
-from tooltap.normalizers.stream.bounds import Produced, bound
+from tooltap.normalizers.core.items import Context, Item, Limits, OutputChunk, Produced
+from tooltap.normalizers.core.parser import Parser, Watch, outcome_of
+from tooltap.normalizers.stream.bounds import bound
 from tooltap.normalizers.stream.reset import LeftOpen, restart
 from tooltap.normalizers.stream.unknown import Unknown
 from tooltap.normalizers.wire.decode import decode_line
@@ -31,8 +31,8 @@ from tooltap.protocol.tapped import Direction
 __all__ = ["AUTO", "REPORTED_ELSEWHERE", "Output", "StreamNormalizer"]
 
 AUTO = "auto"
-REPORTED_ELSEWHERE = "skipped.told-elsewhere"
-"""The class of a line whose events another stream has reported; a reason of streams, not of dialects."""
+REPORTED_ELSEWHERE = "told-elsewhere"
+"""The reason to skip a line whose events another stream has reported; a reason of streams, not of dialects."""
 
 Output: TypeAlias = Produced | OutputChunk
 
@@ -144,7 +144,7 @@ class StreamNormalizer:
         outputs = self._release()
         line_class, items = self._parser.lost(lines, size, reason, t)
         for number in range(lines):
-            self.statistics.count_line(line_class, size if number == 0 else 0)
+            self.statistics.count_line(outcome_of(line_class), size if number == 0 else 0)
         return outputs + self._finish(items)
 
     def close(self, reason: str, t: int | None = None) -> list[Output]:
@@ -206,14 +206,14 @@ class StreamNormalizer:
         parser, statistics = self._parser, self.statistics
         if isinstance(line, LongLine):
             line_class, items = parser.feed_long(line, t)
-            size = line.size
+            skip, size = outcome_of(line_class), line.size
         else:
-            line_class, items = parser.feed(line, t, direction)
-            size = len(line)
+            skip, size = parser.take_line(line, t, direction), len(line)
+            items, parser.items = parser.items, []
         self.left_out = leave_out is not None and bool(items) and leave_out(items)
         if self.left_out:
-            line_class, items = REPORTED_ELSEWHERE, []
-        statistics.count_line(line_class, size)
+            skip, items = REPORTED_ELSEWHERE, []
+        statistics.count_line(skip, size)
         statistics.provider = parser.provider
         if parser.repaired:
             statistics.repaired += 1
@@ -221,17 +221,22 @@ class StreamNormalizer:
 
     def _finish(self, items: list[Item]) -> list[Output]:
         """Bound and count what the parser emitted."""
-        outputs: list[Output] = []
-        limits, new_output_id = self.context.limits, self._parser.new_output_id
-        count_event = self.statistics.count_event
+        longest, count = self.context.limits.string_bytes, self.statistics.count_event
+        outputs = items
         for item in items:
             if isinstance(item, OutputChunk):
-                outputs.append(item)
                 continue
-            produced, chunks = bound(item, limits, new_output_id)
-            if chunks:
+            if len(item.body) > longest and outputs is items:
+                outputs = self._bounded(items)
+            if not item.partial:
+                count(item.kind, item.tool, item.raw_tool)
+        return outputs
+
+    def _bounded(self, items: list[Item]) -> list[Output]:
+        outputs: list[Output] = []
+        for item in items:
+            if isinstance(item, Produced):
+                item, chunks = bound(item, self.context.limits, self._parser.new_output_id)
                 outputs += chunks
-            outputs.append(produced)
-            if not (self._partials and getattr(item, "partial", False)):
-                count_event(item)
+            outputs.append(item)
         return outputs

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import orjson
 
-__all__ = ["FRAMING", "Decoded", "decode_line"]
+__all__ = ["FRAMING", "UNCLEAN", "Decoded", "decode_clean", "decode_line"]
 
 FRAMING = "framing"
 """The reason for the lines of server-sent events without data, and for the final `[DONE]`."""
@@ -29,6 +29,10 @@ _FIELD = re.compile(rb"event:|id:|retry:|: ")
 """Fields of a server-sent event other than `data`, and comments that keep the connection open."""
 
 
+UNCLEAN: Any = object()
+"""What `decode_clean` returns for a line that `decode_line` must look at."""
+
+
 class Decoded(msgspec.Struct, frozen=True):
     """If `values` is empty, `reason` is one of blank, framing, not-json, truncated, torn, too-deep."""
 
@@ -37,20 +41,34 @@ class Decoded(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
+def decode_clean(line: bytes, max_depth: int) -> Any:
+    """The value of a line that is valid JSON with unique keys, as nearly every line is; else `UNCLEAN`."""
+    try:
+        value = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return UNCLEAN
+    if len(line) > 2 * max_depth and _openings(line) > max_depth and _depth(value) > max_depth:
+        return UNCLEAN
+    # If the compact form is as long as the line, no key is there twice. Else each colon must be in it: one that is
+    # missing came after a key that another one replaced, or is escaped.
+    compact = orjson.dumps(value)
+    if len(line) != len(compact) and line.count(b":") != compact.count(b":") and _has_duplicate_keys(line):
+        return UNCLEAN
+    return value
+
+
 def decode_line(line: bytes, max_depth: int) -> Decoded:
     """Decode a line with at most `max_depth` nested containers. Never raises."""
     line = line.removeprefix(b"data:")
+    if (clean := decode_clean(line, max_depth)) is not UNCLEAN:
+        return Decoded([clean])
     try:
         value = orjson.loads(line)
     except orjson.JSONDecodeError:
         return _decode_leniently(line, max_depth)
     if len(line) > 2 * max_depth and _openings(line) > max_depth and _depth(value) > max_depth:
         return Decoded([], reason="too-deep")
-    # If the compact form is as long as the line, it has no duplicate keys and no padding; this is the fast path.
-    compact = orjson.dumps(value)
-    if len(line) == len(compact):
-        return Decoded([value])
-    return Decoded([value], _colons(line) > compact.count(b'":') and _has_duplicate_keys(line))
+    return Decoded([value], _has_duplicate_keys(line))
 
 
 def _decode_leniently(line: bytes, max_depth: int) -> Decoded:
@@ -104,12 +122,6 @@ def _depth(value: Any) -> int:
         depth += 1
         level = [item for one in level for item in (one.values() if isinstance(one, dict) else one)]
     return depth
-
-
-def _colons(line: bytes) -> int:
-    """The number of `":` that the compact form would have, after keys and in strings. The compact form has fewer only
-    if there are duplicate keys, or escaped quotes."""
-    return line.count(b'":') + line.count(b'" :') + line.count(b'"\t:') + line.count(b"\\u0022")
 
 
 def _has_duplicate_keys(line: bytes) -> bool:

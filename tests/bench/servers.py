@@ -27,7 +27,7 @@ from tooltap.daemon.hub.subscription import Subscription
 from tooltap.daemon.journal.interface import Committed
 from tooltap.daemon.system.listener import BACKLOG
 from tooltap.daemon.system.logs import configure
-from tooltap.normalizers.stream.bounds import Produced
+from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import event_lines
 
 __all__ = ["EVENT_BYTES", "events"]

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tooltap.daemon.journal.interface import Commit, StreamInfo, TailRecord
-from tooltap.normalizers.core.items import OutputChunk
-from tooltap.normalizers.stream.bounds import Produced
-from tooltap.protocol.events import Event, Message, ToolCall, ToolResult, encode
+from tooltap.normalizers.core.items import OutputChunk, Produced
+from tooltap.protocol.events import Event, Message, ToolCall, ToolResult
 from tooltap.protocol.stats import Statistics
 
 
@@ -24,7 +23,7 @@ def event(kind: type[Event], stream: str = "s", line: int = 1, index: int = 0, *
         "dialect": "acp",
     }
     made = kind(**{**envelope, **fields})
-    return Produced(made, encode(made))
+    return Produced.of(made)
 
 
 def message(text: str, stream: str = "s", **fields: Any) -> Produced:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import orjson
 
-from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.core.items import Context, Item, Produced
 from tooltap.normalizers.stream.contract import Line, normalize, read_recording
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import Event, Message, ToolCall, ToolResult, Turn
@@ -30,6 +31,11 @@ def lines_of(values: tuple[Any, ...]) -> list[Line]:
 def read(dialect: str, *values: Any, **context: Any) -> list[Event]:
     """The events of handmade lines: objects, or `Line`s that have a time or a direction."""
     return normalize(dialect, lines_of(values), Context(stream="s", **context))
+
+
+def emitted(items: Sequence[Item]) -> list[Any]:
+    """What a parser emitted: events decoded, chunks of output bodies as they are."""
+    return [item.event if isinstance(item, Produced) else item for item in items]
 
 
 def statistics(dialect: str, lines: list[Line]) -> Statistics:

@@ -20,8 +20,7 @@ from typing import Any
 import msgspec
 
 from tooltap.normalizers.catalog.registry import UnknownDialectError
-from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.bounds import Produced
+from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.stream.contract import ContractError, Line, check_run, read_recording
 from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer
 from tooltap.normalizers.tools.tool_names import CANONICAL_TOOLS, LATER_TOOLS, PASS_THROUGH

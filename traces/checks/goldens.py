@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tooltap.normalizers.catalog.registry import parser_class
-from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.core.items import Context, Produced
 from tooltap.protocol.events import PermissionRequest, ToolCall, ToolResult, ToolUpdate
 
 __all__ = ["ABSENT", "DIFFERENCES", "Case", "Difference", "Mismatch", "compare", "main", "read_cases"]
@@ -217,7 +217,7 @@ def _normalized(cases: Sequence[Case]) -> Iterator[Payload]:
         line_class, items = parser.feed(msgspec.json.encode(case.event))
         call_id = _call_id(case.payload)
         payload = Payload(f"no events ({line_class})", {})
-        for event in items:
+        for event in (item.event for item in items if isinstance(item, Produced)):
             if isinstance(event, ToolCall | ToolUpdate):
                 inputs[event.call_id] = Payload(event.name, event.input or inputs[event.call_id].payload)
             elif isinstance(event, PermissionRequest):

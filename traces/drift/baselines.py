@@ -24,8 +24,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from tooltap.normalizers.catalog.registry import dialects
-from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.bounds import Produced
+from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer
 from tooltap.protocol.events import SessionEvent
 from tooltap.protocol.tapped import Direction

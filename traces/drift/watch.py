@@ -7,24 +7,19 @@ are compared only for the sampled lines, and totals are updated once per commit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import orjson
 
-from tooltap.normalizers.stream.bounds import Produced
+from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
 from tooltap.normalizers.tools.tool_names import CANONICAL_TOOLS, LATER_TOOLS
 from tooltap.protocol.events import (
     Event,
-    Message,
     PermissionRequest,
-    Reasoning,
-    SessionEvent,
     ToolCall,
     ToolResult,
     ToolUpdate,
-    Turn,
-    Unparsed,
 )
 from tooltap.protocol.tapped import Direction
 from tooltap.traces.drift.baselines import UNKNOWN, Agent, normalizer_of
@@ -74,8 +69,8 @@ class StreamWatch:
         self._due: list[dict[str, Any]] = []
         """Objects of the current line that are to be compared. They wait for the outputs of the line, because the line
         itself may state provider and version."""
-        self._unanswered: list[ToolResult] = []
-        """Synthetic results of calls in the turn that is ending."""
+        self._unanswered: list[Any] = []
+        """Fields of the synthetic results of calls in the turn that is ending."""
         self._names = RawNames()
         self._has_yielded = not YIELD.isdisjoint(normalizer.statistics.kinds)
         """Whether the stream has given something, or a failed turn explains why not."""
@@ -93,11 +88,11 @@ class StreamWatch:
     def add(self, outputs: Iterable[Output]) -> None:
         """Add the outputs of a line."""
         for output in outputs:
-            if type(output) is Produced and (count := COUNTS.get(type(output.event))) is not None:
-                count(self, output.event)
+            if isinstance(output, Produced) and (count := COUNTS.get(output.kind)) is not None:
+                count(self, output)
         if self._due:
             due, self._due = self._due, []
-            is_unknown = any(type(one) is Produced and type(one.event) is Unparsed for one in outputs)
+            is_unknown = any(isinstance(one, Produced) and one.kind == "unparsed" for one in outputs)
             for value in due:
                 self._compare_line(value, is_unknown)
 
@@ -135,45 +130,48 @@ class StreamWatch:
         if self._drift.is_sampled(keys) and self._drift.is_due(_signature(value)):
             self._due.append(value)
 
-    def _count_session(self, event: SessionEvent) -> None:
-        self._version = self._version or event.agent_version
+    def _count_session(self, event: Produced) -> None:
+        self._version = self._version or event.fields.agent_version
 
-    def _count_message(self, event: Message) -> None:
-        self._has_yielded |= event.role == "assistant"
+    def _count_message(self, event: Produced) -> None:
+        self._has_yielded |= event.fields.role == "assistant"
 
-    def _count_reasoning(self, event: Reasoning) -> None:
+    def _count_reasoning(self, event: Produced) -> None:
         self._has_yielded = True
 
-    def _count_turn(self, event: Turn) -> None:
-        if event.state == "started":
+    def _count_turn(self, event: Produced) -> None:
+        state = event.fields.state
+        if state == "started":
             return
-        self._has_yielded |= event.state == "failed" and not event.synthetic
-        for result in self._unanswered if event.state == "completed" and not event.synthetic else ():
+        self._has_yielded |= state == "failed" and not event.synthetic
+        for result in self._unanswered if state == "completed" and not event.synthetic else ():
             self._dropped += 1
             text = "a call has no result, but its turn was completed"
-            self._report("alarm", "dropped-result", result.name, text, result.call_id, event)
+            self._report("alarm", "dropped-result", result.name, text, result.call_id, event.event)
         self._unanswered.clear()
 
-    def _count_unparsed(self, event: Unparsed) -> None:
-        statistics = self._normalizer.statistics
+    def _count_unparsed(self, event: Produced) -> None:
+        statistics, reason = self._normalizer.statistics, event.fields.reason
         is_broken = statistics.lines >= MIN_LINES and statistics.unparsed > MAX_UNPARSED * statistics.lines
-        severity: Severity = "alarm" if is_broken or event.reason.startswith(ALARMING_REASONS) else "notice"
-        self._report(severity, "unparsed", event.reason, "lines that cannot be parsed", event.text, event)
+        severity: Severity = "alarm" if is_broken or reason.startswith(ALARMING_REASONS) else "notice"
+        self._report(severity, "unparsed", reason, "lines that cannot be parsed", event.fields.text, event.event)
 
-    def _count_call(self, event: ToolCall) -> None:
+    def _count_call(self, event: Produced) -> None:
         self._has_yielded = True
-        self._count_input(event)
+        self._count_payload(event, event.fields.input)
 
-    def _count_input(self, event: ToolCall | ToolUpdate | PermissionRequest) -> None:
-        if event.input is not None and self._drift.is_due((type(event), event.provider, event.name, *event.input)):
-            self._compare_payload(event)
+    def _count_input(self, event: Produced) -> None:
+        self._count_payload(event, event.fields.input)
 
-    def _count_result(self, event: ToolResult) -> None:
-        if event.synthetic:
-            if event.status == "interrupted":
-                self._unanswered.append(event)
-        elif self._drift.is_due((type(event), event.provider, event.name, *event.output)):
-            self._compare_payload(event)
+    def _count_result(self, event: Produced) -> None:
+        if not event.synthetic:
+            self._count_payload(event, event.fields.output)
+        elif event.fields.status == "interrupted":
+            self._unanswered.append(event.fields)
+
+    def _count_payload(self, event: Produced, payload: dict[str, Any] | None) -> None:
+        if payload is not None and self._drift.is_due((event.kind, event.provider, event.tool, *payload)):
+            self._compare_payload(cast(OfTool, event.event))
 
     # -- for the sampled ones -------------------------------------------------------------------------------
 
@@ -234,17 +232,18 @@ class StreamWatch:
         self._drift.add(self._agent(), severity, kind, place, text, shown, first)
 
 
-COUNTS: dict[type, Callable[[StreamWatch, Any], None]] = {
-    SessionEvent: StreamWatch._count_session,
-    Message: StreamWatch._count_message,
-    Reasoning: StreamWatch._count_reasoning,
-    Turn: StreamWatch._count_turn,
-    Unparsed: StreamWatch._count_unparsed,
-    ToolCall: StreamWatch._count_call,
-    ToolUpdate: StreamWatch._count_input,
-    PermissionRequest: StreamWatch._count_input,
-    ToolResult: StreamWatch._count_result,
+COUNTS: dict[str, Callable[[StreamWatch, Produced], None]] = {
+    "session": StreamWatch._count_session,
+    "message": StreamWatch._count_message,
+    "reasoning": StreamWatch._count_reasoning,
+    "turn": StreamWatch._count_turn,
+    "unparsed": StreamWatch._count_unparsed,
+    "tool-call": StreamWatch._count_call,
+    "tool-update": StreamWatch._count_input,
+    "permission-request": StreamWatch._count_input,
+    "tool-result": StreamWatch._count_result,
 }
+"""By kind."""
 
 
 def _signature(value: dict[str, Any]) -> int:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from tooltap.normalizers.core.items import Context, Limits
-from tooltap.normalizers.stream.bounds import Produced
+from tooltap.normalizers.core.items import Context, Limits, Produced
 from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer
 from tooltap.normalizers.stream.reset import LeftOpen
 from tooltap.normalizers.wire.framing import LongLine

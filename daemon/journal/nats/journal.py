@@ -71,8 +71,7 @@ from tooltap.daemon.journal.nats.setup import set_up
 from tooltap.daemon.journal.nats.state import OwnRow, State, open_calls_of, sessions_of
 from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.failpoints import failpoint
-from tooltap.normalizers.core.items import OutputChunk
-from tooltap.normalizers.stream.bounds import Produced
+from tooltap.normalizers.core.items import OutputChunk, Produced
 from tooltap.protocol.filters import Filter
 
 __all__ = ["NatsJournal"]
@@ -242,7 +241,7 @@ class NatsJournal(Journal):
 
     def _apply(self, own: OwnRow, commit: Commit, first: int, parts: list[CommitPart]) -> None:
         """Bring the row up to a commit that was stored from message `first` on."""
-        produced = iter([one.event for one in commit.outputs if isinstance(one, Produced) and not _partial(one)])
+        produced = iter([one.event for one in commit.outputs if isinstance(one, Produced) and not one.partial])
         seqs = [stored.seq for index, part in enumerate(parts) for stored in events_of(first + index, part.events)]
         self._events += len(seqs)
         if own.row.message < first:  # else it was loaded after the commit was stored
@@ -317,11 +316,11 @@ class NatsJournal(Journal):
             seqs = iter(stored)
             committed = Committed(
                 own.outputs,
-                [None if isinstance(one, OutputChunk) or _partial(one) else next(seqs).seq for one in own.outputs],
+                [None if isinstance(one, OutputChunk) or one.partial else next(seqs).seq for one in own.outputs],
             )
         else:
             read = [(one, event) for one in stored if (event := read_event(one)) is not None]
-            committed = Committed([Produced(event, one.body) for one, event in read], [one.seq for one, _ in read])
+            committed = Committed([Produced.of(event, one.body) for one, event in read], [one.seq for one, _ in read])
         self.on_commit([committed])
 
     async def _refresh(self) -> int:
@@ -402,7 +401,3 @@ class NatsJournal(Journal):
         self, output_id: str, offset: int, length: int, unit: Literal["bytes", "lines"]
     ) -> OutputSlice | None:
         return await self._outputs.read(output_id, offset, length, unit)
-
-
-def _partial(output: Produced) -> bool:
-    return bool(getattr(output.event, "partial", False))

@@ -18,8 +18,7 @@ from urllib.parse import quote
 import msgspec
 
 from tooltap.daemon.journal.interface import Commit, JournalError, StoredEvent, StreamInfo, TailRecord
-from tooltap.normalizers.core.items import OutputChunk
-from tooltap.normalizers.stream.bounds import Produced
+from tooltap.normalizers.core.items import OutputChunk, Produced
 
 __all__ = [
     "EVENTS_A_MESSAGE",
@@ -112,11 +111,7 @@ def encode_commit(commit: Commit, commit_id: str, since: int, max_bytes: int) ->
     """The commit's messages, each at most `max_bytes` long. Raises `JournalError` for an event that does not fit."""
     info = _encode(commit.info)
     room = max_bytes - ENVELOPE_BYTES - len(info)
-    bodies = [
-        output.body
-        for output in commit.outputs
-        if isinstance(output, Produced) and not getattr(output.event, "partial", False)
-    ]
+    bodies = [output.body for output in commit.outputs if isinstance(output, Produced) and not output.partial]
     longest = max(map(len, bodies), default=0) + EVENT_BYTES
     if longest > room:
         raise JournalError(

@@ -37,8 +37,7 @@ from tooltap.daemon.journal.interface import Commit, Committed, JournalError, No
 from tooltap.daemon.journal.sqlite.rows import SqliteProjection
 from tooltap.daemon.journal.sqlite.schema import get_meta, set_meta
 from tooltap.daemon.system.failpoints import failpoint
-from tooltap.normalizers.core.items import OutputChunk
-from tooltap.normalizers.stream.bounds import Produced
+from tooltap.normalizers.core.items import OutputChunk, Produced
 from tooltap.protocol.filters import meta_of
 
 __all__ = ["Operation", "Outcome", "Writer"]
@@ -207,7 +206,7 @@ class Writer:
             if isinstance(output, OutputChunk):
                 self._append(stream, output)
                 seqs.append(None)
-            elif getattr(output.event, "partial", False):
+            elif output.partial:
                 seqs.append(None)
             else:
                 seq = self._next_seq

@@ -30,11 +30,9 @@ from tooltap.daemon.taps.follow.places import Root
 from tooltap.daemon.taps.follow.reading import Position, ReplacedError, find_moved, position_after, read_from, read_head
 from tooltap.daemon.taps.follow.settings import Follow
 from tooltap.daemon.taps.stream_ids import real_path_id
-from tooltap.normalizers.core.items import Context, Item
-from tooltap.normalizers.stream.bounds import Produced
+from tooltap.normalizers.core.items import Context, Item, Produced
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.normalizers.wire.framing import HEAD_BYTES, LongLine, Splitter
-from tooltap.protocol.events import Event
 from tooltap.protocol.frames import DaemonFrame, ErrorFrame, Ingest
 
 __all__ = ["FollowedFile", "NotYetError", "Setting", "is_document", "open_file", "read_to"]
@@ -132,7 +130,7 @@ def _session_of(lines: Sequence[bytes], dialect: str) -> str | None:
     """Return the provider's session id: that of the first event with one."""
     normalizer = StreamNormalizer(Context(stream="head"), dialect)
     outputs = (output for line in lines for output in normalizer.feed(line))
-    sessions = (output.event.session for output in outputs if isinstance(output, Produced))
+    sessions = (output.session for output in outputs if isinstance(output, Produced))
     return next((session for session in sessions if session != "head"), None)
 
 
@@ -228,7 +226,7 @@ class FollowedFile:
         statistics = self._ingest.live.normalizer.statistics
 
         def leave_out(items: Sequence[Item]) -> bool:
-            ts = next((item.ts for item in items if isinstance(item, Event)), None)
+            ts = next((item.ts for item in items if isinstance(item, Produced)), None)
             if ts is None:
                 return False
             too_old = ts < self._horizon and not statistics.events

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from tooltap.normalizers.core.calls_state import Call
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import UNPARSED, Line, Skip
 from tooltap.normalizers.core.parser import outcome_of
@@ -25,7 +26,6 @@ from tooltap.normalizers.dialects.happier.trace import PayloadParser, PayloadsSt
 from tooltap.normalizers.tools.payload import decode_json
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import first_string, record, records, string, whole
-from tooltap.protocol.events import ToolCall, ToolResult, ToolUpdate
 
 __all__ = ["Legacy"]
 
@@ -70,6 +70,7 @@ class Legacy(PayloadParser):
     def __init__(self, context: Context, state: State | None = None) -> None:
         super().__init__(context, state)
         dumped = self.state.claude
+        self._stored: Line = {}
         self._claude = None if dumped is None else _Transcript.load(dumped, context)
 
     def dump(self) -> bytes:
@@ -132,26 +133,24 @@ class Legacy(PayloadParser):
         if not isinstance(kind, str) or not self.payloads.knows(kind):
             return self.unparsed("unknown-type", payload)
         self.origin = self.state.agent = protocol, self.context.provider or provider
-        since = len(self.items)
         decoded: Line = {key: _decoded(key, payload[key]) for key in ("input", "output") if key in payload}
-        outcome = self._read_payload(kind, {**payload, **decoded})
-        for key, stored in decoded.items():
-            if isinstance(stored, dict) and isinstance(stored.get("_happy"), dict):
-                self._restore(key, stored, since)
-        return outcome
+        self._stored = {key: one for key, one in decoded.items() if isinstance(record(one).get("_happy"), dict)}
+        self.calls.restore = self._restore if self._stored else None
+        try:
+            return self._read_payload(kind, {**payload, **decoded})
+        finally:
+            self.calls.restore = None
 
-    def _restore(self, key: str, stored: Line, since: int) -> None:
+    def _restore(self, field: str, made: Line, call: Call) -> Line:
         """Replace what was made of a normalized payload by the payload as it was stored."""
-        for event in self.items[since:]:
-            made = getattr(event, key, None)
-            if not isinstance(event, ToolCall | ToolUpdate | ToolResult) or made is None or event.synthetic:
-                continue
-            name = first_string(stored["_happy"], "canonicalToolName")
-            call = self.calls.get(event.call_id)
-            if name and call is not None:
-                call.name = event.name = name
-            meta = {**made["_happy"], **stored["_happy"], "v": 2, "canonicalToolName": event.name}
-            setattr(event, key, {"_raw": made["_raw"], **stored, "_happy": meta})
+        stored = self._stored.get(field)
+        if stored is None:
+            return made
+        name = first_string(stored["_happy"], "canonicalToolName")
+        if name and self.calls.get(call.id) is call:
+            call.name = name
+        meta = {**made["_happy"], **stored["_happy"], "v": 2, "canonicalToolName": call.name}
+        return {"_raw": made["_raw"], **stored, "_happy": meta}
 
     @payloads("message", "reasoning", "thinking")
     def _text(self, payload: Line, _: None) -> Skip:

@@ -163,7 +163,7 @@ class PayloadParser(RunningCalls, Parser):
             call_id=call_id,
             type="question" if is_question else "permission",
             options=options or None,
-            questions=value.get("questions") if is_question else None,
+            questions=records(value.get("questions")) or None if is_question else None,
             title=first_string(tool_call, "title") or first_string(payload, "description"),
             name=self.calls.name_of(call_id),
         )

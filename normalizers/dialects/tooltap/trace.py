@@ -17,14 +17,13 @@ import msgspec
 
 from tooltap.normalizers.catalog.recognition import recognise
 from tooltap.normalizers.catalog.registry import UnknownDialectError, dialects, parser_class
-from tooltap.normalizers.core.items import Context, Item, OutputChunk
+from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import UNPARSED, Line, Skip
 from tooltap.normalizers.core.parser import Parser, outcome_of
 from tooltap.normalizers.core.state import State
 from tooltap.normalizers.wire.decode import FRAMING, decode_line
 from tooltap.normalizers.wire.framing import HEAD_BYTES, LongLine
 from tooltap.normalizers.wire.values import whole
-from tooltap.protocol.events import Event
 from tooltap.protocol.tapped import NotTappedError, TappedLine, read_record
 
 __all__ = ["TooltapTrace"]
@@ -99,8 +98,8 @@ class TooltapTrace(Parser):
         return self._read_traced(name, n, dialect, value.get("provider"), line)
 
     def finish(self, reason: str) -> None:
-        for name, traced in self.state.streams.items():
-            self._pass_on(self._at(name).close(reason, self.ts), traced.prefix)
+        for name in self.state.streams:
+            self.items += self._at(name).close(reason, self.ts)
 
     # -- traced streams -----------------------------------------------------------------------------------------------
 
@@ -121,7 +120,7 @@ class TooltapTrace(Parser):
         parser = self._at(name)
         t = self.ts if line.t is None else line.t
         if traced.n and n > traced.n + 1:
-            self._pass_on(parser.lost(n - traced.n - 1, 0, "not in the trace", t)[1], traced.prefix)
+            self.items += parser.lost(n - traced.n - 1, 0, "not in the trace", t)[1]
         traced.n = n
         self._keep_within_budget()
         emitted = bool(self.items)  # about other streams
@@ -130,7 +129,7 @@ class TooltapTrace(Parser):
         else:
             line_class, items = parser.feed(line.line, t, line.dir)
         self.repaired = self.repaired or parser.repaired
-        self._pass_on(items, traced.prefix)
+        self.items += items
         return None if emitted and line_class != UNPARSED else outcome_of(line_class)
 
     def _read_mark(self, name: str, n: int, value: Line) -> Skip:
@@ -147,7 +146,7 @@ class TooltapTrace(Parser):
         t = whole(value.get("t")) or self.ts
         items = parser.close(reason, t) if op == "close" else parser.lost(lines or 0, size or 0, reason, t)[1]
         traced.n = max(traced.n, n)
-        self._pass_on(items, traced.prefix)
+        self.items += items
         return None if items else "mark"
 
     def _dialect_of(self, record: dict[str, Any], name: str, line: TappedLine) -> str | None:
@@ -175,12 +174,12 @@ class TooltapTrace(Parser):
         """The stream's parser, set to the trace's line."""
         parser = self._parsers[name]
         parser.be_guest_of(self)
+        parser.id_prefix += self.state.streams[name].prefix
         return parser
 
     def _end(self, name: str) -> None:
-        items = self._at(name).close("end", self.ts)
-        self._pass_on(items, self.state.streams.pop(name).prefix)
-        del self._parsers[name]
+        self.items += self._at(name).close("end", self.ts)
+        del self.state.streams[name], self._parsers[name]
 
     def _keep_within_budget(self) -> None:
         if self.state.line % CHECKED:
@@ -192,17 +191,3 @@ class TooltapTrace(Parser):
                 return
             total -= sizes[name]
             self._end(name)
-
-    def _pass_on(self, items: list[Item], prefix: str) -> None:
-        for item in items:
-            if prefix and not isinstance(item, OutputChunk):
-                _prefix_ids(item, prefix)
-            self.items.append(item)
-
-
-def _prefix_ids(event: Event, prefix: str) -> None:
-    if event.agent is not None and event.agent == event.parent:  # named after the call that spawned it
-        event.agent = prefix + event.agent
-    for key in ("parent", "call_id", "permission_id"):
-        if (known := getattr(event, key, None)) is not None:
-            setattr(event, key, prefix + known)

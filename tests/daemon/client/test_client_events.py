@@ -31,7 +31,7 @@ from tooltap.client import (
     ask,
     subscribe,
 )
-from tooltap.normalizers.stream.bounds import Produced
+from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.display import DisplayText, DisplayToolUse
 from tooltap.protocol.events import Message, ToolCall, Unparsed
 
@@ -146,7 +146,7 @@ async def test_expired_events_are_a_gap(daemon: Running, take: Take) -> None:
 async def test_unknown_events_are_counted(daemon: Running, take: Take) -> None:
     known = message("known")
     bodies = [known.body.replace(b'"assistant"', b'"narrator"'), known.body.replace(b'"message"', b'"hologram"', 1)]
-    daemon.commit(commit(*(Produced(known.event, body) for body in bodies), known))
+    daemon.commit(commit(*(Produced.of(known.event, body) for body in bodies), known))
     stream = subscribe(after="start", follow=False)
 
     assert texts(await take(stream, None)) == ["known"]

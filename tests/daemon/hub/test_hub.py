@@ -16,7 +16,7 @@ from tooltap.daemon.hub.batch import Batch, Chunk, Selection
 from tooltap.daemon.hub.subscription import Subscription
 from tooltap.daemon.journal.interface import Committed
 from tooltap.daemon.server.connection import Connection
-from tooltap.normalizers.stream.bounds import Produced
+from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import Message
 from tooltap.protocol.filters import Filter
 

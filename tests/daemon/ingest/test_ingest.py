@@ -13,8 +13,7 @@ from tests.cli.command import CLAUDE
 from tests.daemon.publishing import NOW, daemon, events, journal_of, publish, tapped
 from tests.traces.recording.tracing import writer_to
 from tooltap.daemon.journal.interface import Committed
-from tooltap.normalizers.core.items import Limits
-from tooltap.normalizers.stream.bounds import Produced
+from tooltap.normalizers.core.items import Limits, Produced
 from tooltap.normalizers.wire.framing import HEAD_BYTES
 from tooltap.protocol.events import Message
 from tooltap.protocol.frames import Ack, Done, ErrorFrame, Ingesting, Suspended

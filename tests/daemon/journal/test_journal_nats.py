@@ -26,8 +26,7 @@ from tooltap.daemon.journal.nats.journal import NatsJournal
 from tooltap.daemon.journal.nats.link import StoredMessage
 from tooltap.daemon.journal.nats.message import EVENTS_A_MESSAGE
 from tooltap.daemon.journal.nats.place import NatsPlace, parse_nats_url
-from tooltap.normalizers.core.items import OutputChunk
-from tooltap.normalizers.stream.bounds import Produced
+from tooltap.normalizers.core.items import OutputChunk, Produced
 from tooltap.protocol.events import decode
 from tooltap.protocol.filters import Filter
 

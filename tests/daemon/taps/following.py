@@ -16,8 +16,7 @@ from tests.daemon.lives import Lives
 from tests.daemon.running import Wire
 from tests.test_layout import ROOT
 from tooltap.daemon.taps.stream_ids import recording_id
-from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.bounds import Produced
+from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.tapped import write_tapped
 

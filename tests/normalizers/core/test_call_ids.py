@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.normalizers.reading import emitted
 from tests.normalizers.toy import Toy
 from tooltap.normalizers.core.items import Context, Limits
 from tooltap.normalizers.stream.contract import Line, check_recording
@@ -196,7 +197,7 @@ def test_reused_ids_are_bounded() -> None:
     ids = []
     for _ in range(2_000):
         for line in ({"do": "call", "id": ID, "name": "X"}, {"do": "result", "id": ID}):
-            ids += [item.call_id for item in parser.feed(orjson.dumps(line))[1] if isinstance(item, ToolCall)]
+            ids += [item.call_id for item in emitted(parser.feed(orjson.dumps(line))[1]) if isinstance(item, ToolCall)]
 
     assert len(set(ids)) == 2_000
     assert (len(parser.state.calls.done), len(parser.state.calls.renamed)) == (8, 1)

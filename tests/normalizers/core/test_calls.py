@@ -4,6 +4,7 @@ from typing import Any
 
 import orjson
 
+from tests.normalizers.reading import emitted
 from tests.normalizers.toy import Toy
 from tooltap.normalizers.core.items import Context, Limits
 from tooltap.protocol.events import Event, PermissionResponse, ToolCall, ToolResult, ToolUpdate, Turn
@@ -18,8 +19,8 @@ def run(*lines: dict[str, Any], limits: Limits | None = None) -> tuple[list[Any]
     for line in lines:
         line_class, items = parser.feed(orjson.dumps(line))
         classes.append(line_class)
-        events += items
-    return events + parser.close("end"), classes
+        events += emitted(items)
+    return events + emitted(parser.close("end")), classes
 
 
 def results(events: list[Event]) -> list[ToolResult]:
@@ -294,10 +295,10 @@ def test_async_result_after_close_replaces_synthetic_result() -> None:
     parser = Toy(Context(stream="s"))
 
     def feed(line: dict[str, Any]) -> list[Any]:
-        return parser.feed(orjson.dumps(line))[1]
+        return emitted(parser.feed(orjson.dumps(line))[1])
 
     feed({"do": "call", "id": "a", "name": "X"})
-    closed: Any = parser.close("end")[0]
+    closed: Any = emitted(parser.close("end"))[0]
     (acknowledged,) = feed({"do": "result", "id": "a", "is_async": True})
     (ended,) = feed({"do": "result", "id": "a", "output": OUTPUT})
 

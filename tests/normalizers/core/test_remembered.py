@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+from tests.normalizers.reading import emitted
 from tests.normalizers.toy import Toy
 from tooltap.normalizers.core.bodies import take_bodies
 from tooltap.normalizers.core.bounded import SHORT, is_short, learn
@@ -36,7 +37,7 @@ def test_changed_session_is_emitted() -> None:
     parser = Toy(Context(stream="s"))
 
     assert parser.update_session({"title": "new"}) is None
-    (event,) = parser.items
+    (event,) = emitted(parser.items)
     assert isinstance(event, SessionEvent)
     assert (event.state, event.title) == ("updated", "new")
 

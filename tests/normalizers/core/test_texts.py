@@ -4,6 +4,7 @@ from typing import Any
 
 import orjson
 
+from tests.normalizers.reading import emitted
 from tests.normalizers.toy import Toy
 from tooltap.normalizers.core.items import Context, Limits, OutputChunk
 from tooltap.protocol.events import Message, Reasoning
@@ -13,8 +14,8 @@ def run(*lines: dict[str, Any], partials: bool = False, limits: Limits | None = 
     parser = Toy(Context(stream="s", partials=partials, limits=limits or Limits()))
     items: list[Any] = []
     for line in lines:
-        items += parser.feed(orjson.dumps(line))[1]
-    return items + parser.close("end")
+        items += emitted(parser.feed(orjson.dumps(line))[1])
+    return items + emitted(parser.close("end"))
 
 
 def chunk(text: str, **more: Any) -> dict[str, Any]:

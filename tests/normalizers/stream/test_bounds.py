@@ -7,7 +7,7 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooltap.normalizers.core.items import Limits, OutputChunk
+from tooltap.normalizers.core.items import Limits, OutputChunk, Produced
 from tooltap.normalizers.stream.bounds import bound
 from tooltap.protocol.events import Message, SessionEvent, ToolResult, decode
 
@@ -26,7 +26,7 @@ META = {"_happy": {"v": 2}, "_raw": {}}
 
 def run(event: Any, **limits: int) -> tuple[dict[str, Any], list[OutputChunk]]:
     numbers = itertools.count()
-    produced, pieces = bound(event, Limits(**limits), lambda: f"o{next(numbers)}")
+    produced, pieces = bound(Produced.of(event), Limits(**limits), lambda: f"o{next(numbers)}")
     assert decode(produced.body) == produced.event
     return orjson.loads(produced.body), pieces
 
@@ -36,11 +36,11 @@ def result(output: dict[str, Any]) -> ToolResult:
 
 
 def test_short_event_is_unchanged() -> None:
-    event = Message(**ENVELOPE, role="user", text="hi")
+    event = Produced.of(Message(**ENVELOPE, role="user", text="hi"))
 
     produced, pieces = bound(event, Limits(), lambda: "never")
 
-    assert produced.event is event
+    assert produced is event
     assert pieces == []
 
 

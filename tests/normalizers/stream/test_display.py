@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from tests.same_task import EDIT, FIXTURES, PROVIDERS, SHELL_FAILS, Session
-from tooltap.normalizers.core.items import Limits
+from tooltap.normalizers.core.items import Limits, Produced
 from tooltap.normalizers.stream.bounds import bound
 from tooltap.normalizers.stream.contract import normalize, read_recording
 from tooltap.normalizers.stream.display import PROJECTIONS, display_body, display_events, display_of, display_text
@@ -265,7 +265,7 @@ def test_shown_fields_keep_their_outputs() -> None:
     result = event(
         "tool-result", **CALL, status="completed", isError=False, output={"stdout": long, "_raw": {"text": long}}
     )
-    produced, _ = bound(result, Limits(string_bytes=50), iter("ab").__next__)
+    produced, _ = bound(Produced.of(result), Limits(string_bytes=50), iter("ab").__next__)
     cut = produced.event
     shown = display_of(cut)
     hidden = display_of(msgspec.structs.replace(cut, silent=True))

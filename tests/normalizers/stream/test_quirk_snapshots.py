@@ -11,8 +11,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from tests.normalizers.stream.quirks import QUIRKS
-from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.bounds import Produced
+from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.stream.contract import check_recording, read_recording
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import Event

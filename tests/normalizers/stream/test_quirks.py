@@ -23,8 +23,7 @@ from tests.normalizers.stream.lines import (
     openai_chunk,
     rollout,
 )
-from tooltap.normalizers.core.items import Context, OutputChunk
-from tooltap.normalizers.stream.bounds import Produced
+from tooltap.normalizers.core.items import Context, OutputChunk, Produced
 from tooltap.normalizers.stream.contract import Line, check_recording, normalize
 from tooltap.normalizers.stream.normalizer import AUTO, StreamNormalizer
 from tooltap.protocol.events import Event, Message, Notice, SessionEvent, ToolResult, ToolUpdate, Turn, Unparsed

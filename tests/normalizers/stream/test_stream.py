@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from tests.normalizers.toy import TOY, Toy
 from tooltap.normalizers.catalog.registry import UnknownDialectError, builtin
-from tooltap.normalizers.core.items import Context, Item, Limits
-from tooltap.normalizers.stream.bounds import Produced
+from tooltap.normalizers.core.items import Context, Item, Limits, Produced
 from tooltap.normalizers.stream.contract import Line, check_recording, check_survives
 from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
 from tooltap.normalizers.wire.framing import LongLine

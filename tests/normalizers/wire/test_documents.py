@@ -10,11 +10,10 @@ import orjson
 import pytest
 
 from tests.normalizers.dialects.gemini.helpers import RECORDED, WRITTEN
-from tests.normalizers.reading import FIXTURES, outline, recording
+from tests.normalizers.reading import FIXTURES, emitted, outline, recording
 from tooltap.normalizers.catalog.registry import builtin
-from tooltap.normalizers.core.items import Context, Limits
+from tooltap.normalizers.core.items import Context, Limits, Produced
 from tooltap.normalizers.dialects.gemini.chat import GeminiChat
-from tooltap.normalizers.stream.bounds import Produced
 from tooltap.normalizers.stream.contract import Line, check_recording, read_recording
 from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer
 from tooltap.normalizers.wire.documents import beginning
@@ -53,7 +52,7 @@ def test_oversized_document_is_abandoned() -> None:
     lines = [line.data for line in recording("gemini-chat", "document.json", WRITTEN)]
     parser = GeminiChat(Context(stream="s", limits=Limits(line_bytes=1_000)))
 
-    found = [item for line in lines if isinstance(line, bytes) for item in parser.feed(line)[1]]
+    found = [item for line in lines if isinstance(line, bytes) for item in emitted(parser.feed(line)[1])]
 
     assert isinstance(found[0], Unparsed)
     assert found[0].reason == "truncated"

@@ -8,7 +8,7 @@ from tests.daemon.events import call, event, message, result
 from tooltap.daemon.web.cards.cards import Fragment, Slot, fragment_of, key_of
 from tooltap.daemon.web.html.look import Look
 from tooltap.daemon.web.page.nesting import MAX_DEPTH, Card, html_of, nest
-from tooltap.normalizers.stream.bounds import Produced
+from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import Notice, PermissionRequest, PermissionResponse, ToolUpdate
 
 
@@ -16,8 +16,9 @@ def fragments(*produced: Produced) -> list[Fragment]:
     """Return the fragments of events, with `seq` 1, 2, 3 …"""
     found: list[Fragment] = []
     for seq, one in enumerate(produced, 1):
-        one.event.seq = seq
-        fragment = fragment_of(one.event, Look("full", lambda _: None))
+        event = one.event
+        event.seq = seq
+        fragment = fragment_of(event, Look("full", lambda _: None))
         assert fragment is not None
         found.append(fragment)
     return found
@@ -81,7 +82,7 @@ def test_late_input_replaces_body_and_sets_preview() -> None:
 
 def test_result_replaces_inferred_one() -> None:
     interrupted = result("1", status="interrupted", line=2)
-    (card,) = nest(fragments(call("1"), interrupted, result("1", line=3, replaces=interrupted.event.id)))
+    (card,) = nest(fragments(call("1"), interrupted, result("1", line=3, replaces=interrupted.id)))
 
     assert slots(card, "output") == [3]
     assert card.status == "completed"

@@ -15,7 +15,7 @@ from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.journal.nats.place import NatsPlace
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.daemon.web.page.timeline import Bounds, Page, Selection, around, between, live_test, newer, older
-from tooltap.normalizers.stream.bounds import Produced
+from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import Notice, PermissionRequest, ToolUpdate
 from tooltap.protocol.filters import Filter
 

@@ -23,8 +23,7 @@ from tests.normalizers.dialects.claude.helpers import (
     user,
 )
 from tests.normalizers.reading import answer, of
-from tooltap.normalizers.core.items import Context, OutputChunk
-from tooltap.normalizers.stream.bounds import Produced
+from tooltap.normalizers.core.items import Context, OutputChunk, Produced
 from tooltap.normalizers.stream.contract import normalize
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import Message, PermissionResponse, ToolResult, ToolUpdate

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.normalizers.reading import emitted
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.dialects.happier.trace import HappierTrace
 from tooltap.normalizers.stream.contract import check_recording, read_recording
@@ -44,8 +45,8 @@ def run(*records: dict[str, Any], context: Context | None = None) -> tuple[list[
     for value in records:
         line_class, items = parser.feed(orjson.dumps(value))
         classes.append(line_class)
-        events += items
-    return events + parser.close("end"), classes
+        events += emitted(items)
+    return events + emitted(parser.close("end")), classes
 
 
 def recorded(name: str) -> list[Event]:

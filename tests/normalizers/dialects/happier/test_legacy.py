@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from tests.normalizers.reading import emitted
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.dialects.happier.legacy import Legacy
 from tooltap.normalizers.stream.contract import check_recording, read_recording
@@ -26,8 +27,8 @@ def run(*values: dict[str, Any]) -> tuple[list[Any], list[str]]:
     for value in values:
         line_class, items = parser.feed(orjson.dumps(value))
         classes.append(line_class)
-        events += items
-    return events + parser.close("end"), classes
+        events += emitted(items)
+    return events + emitted(parser.close("end")), classes
 
 
 def call(name: str, value: Any, call_id: str = "c") -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.normalizers.reading import emitted
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.dialects.openai.responses import OpenAIResponses
 from tooltap.normalizers.stream.contract import check_recording, read_recording
@@ -41,8 +42,8 @@ def run(*values: Any) -> tuple[list[Any], list[str]]:
     for value in values:
         line_class, items = parser.feed(value if isinstance(value, bytes) else orjson.dumps(value))
         classes.append(line_class)
-        events += items
-    return events + parser.close("end"), classes
+        events += emitted(items)
+    return events + emitted(parser.close("end")), classes
 
 
 def request(*items: Any, **keys: Any) -> dict[str, Any]:

@@ -5,8 +5,7 @@ from typing import Any
 import orjson
 
 from tests.normalizers.reading import answer, calls, of, outline, read, recording, results, said, statistics, turns
-from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.bounds import Produced
+from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.stream.contract import Line, normalize
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import (

@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from tests.normalizers.reading import emitted
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.dialects.tooltap.trace import TooltapTrace
 from tooltap.normalizers.stream.contract import Line, check_recording, normalize, read_recording
@@ -49,8 +50,8 @@ def run(*records: dict[str, Any] | bytes) -> tuple[list[Any], list[str]]:
     for value in records:
         line_class, items = parser.feed(value if isinstance(value, bytes) else orjson.dumps(value))
         classes.append(line_class)
-        events += items
-    return events + parser.close("end"), classes
+        events += emitted(items)
+    return events + emitted(parser.close("end")), classes
 
 
 def comparable(event: Event, prefix: str) -> dict[str, Any]:
