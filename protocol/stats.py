@@ -35,28 +35,21 @@ class Statistics(msgspec.Struct, kw_only=True, rename="camel"):
     repaired: int = 0
     """Lines that were read although they are not valid JSON in UTF-8 with unique keys."""
 
-    def count_line(self, skip: str | None, size: int) -> None:
-        """Count a line. `skip`: the reason why it was skipped, `unparsed`, or None: it has events. `size`: in bytes."""
-        self.lines += 1
-        self.bytes += size
-        if skip is None:
-            self.with_events += 1
-        elif skip == "unparsed":
-            self.unparsed += 1
+    def count_skip(self, reason: str, lines: int = 1) -> None:
+        """Count lines without events. `reason`: why they were skipped, or `unparsed`."""
+        if reason == "unparsed":
+            self.unparsed += lines
         else:
-            _count(self.skipped, skip)
+            _count(self.skipped, reason, lines)
 
-    def count_event(self, kind: str, tool: str | None, raw_tool: str | None) -> None:
-        """Count an event that is not a partial; a call under the names of its tool, the canonical and the raw one."""
-        self.events += 1
-        self.kinds[kind] = self.kinds.get(kind, 0) + 1
-        if kind == "tool-call":
-            _count(self.tools, str(tool))
-            _count(self.raw_tools, str(raw_tool))
+    def count_call(self, tool: str | None, raw_tool: str | None) -> None:
+        """Count a call under its tool's names, the canonical one and the one on the wire."""
+        _count(self.tools, str(tool))
+        _count(self.raw_tools, str(raw_tool))
 
 
-def _count(table: dict[str, int], name: str) -> None:
-    """Add one to a name in a bounded table."""
+def _count(table: dict[str, int], name: str, number: int = 1) -> None:
+    """Add to the number under a name in a bounded table."""
     if name not in table and len(table) >= MAX_NAMES:
         name = "…"
-    table[name] = table.get(name, 0) + 1
+    table[name] = table.get(name, 0) + number

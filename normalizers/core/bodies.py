@@ -32,9 +32,12 @@ class Bodies:
         return list(self._kept.values()) or None
 
     def take(self, value: Any) -> Any:
-        """The value with `outputId` in place of base64 data; shared with the original where there is none."""
+        """The value with `outputId` in place of base64 data; the original where there is none."""
+        return self._take(value) if _may_hold(value) else value
+
+    def _take(self, value: Any) -> Any:
         if isinstance(value, list):
-            return [self.take(item) if isinstance(item, (dict, list)) else item for item in value]
+            return [self._take(item) if isinstance(item, (dict, list)) else item for item in value]
         if not isinstance(value, dict):
             return value
         for key in () if _ANY_BODY_KEY.isdisjoint(value) else _BODY_KEYS:
@@ -43,7 +46,7 @@ class Bodies:
                 # Kimi 1.40 says `"id": null` beside it.
                 rest = {name: item for name, item in value.items() if name != key and item is not None}
                 return {**rest, "outputId": kept.output_id}
-        return {key: self.take(item) if isinstance(item, (dict, list)) else item for key, item in value.items()}
+        return {key: self._take(item) if isinstance(item, (dict, list)) else item for key, item in value.items()}
 
     def _take_body(self, key: str, body: str, owner: dict[str, Any]) -> Attachment | None:
         if body.startswith("data:"):
@@ -68,6 +71,21 @@ class Bodies:
         output_id = self._writer.put_output(data, mime_type)
         self._kept[body] = Attachment(mime_type=mime_type, output_id=output_id, bytes=len(data))
         return self._kept[body]
+
+
+def _may_hold(value: Any) -> bool:
+    """Whether an object in the value has a key under which base64 data may lie."""
+    if type(value) is dict:
+        if not _ANY_BODY_KEY.isdisjoint(value):
+            return True
+        for item in value.values():  # a loop without calls for the values that are no containers: most are none
+            if (type(item) is dict or type(item) is list) and _may_hold(item):
+                return True
+    elif type(value) is list:
+        for item in value:
+            if (type(item) is dict or type(item) is list) and _may_hold(item):
+                return True
+    return False
 
 
 def take_bodies(writer: Writer, value: Any) -> tuple[Any, list[Attachment] | None]:

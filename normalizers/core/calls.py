@@ -33,6 +33,7 @@ import msgspec
 
 from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.calls_state import Call, CallsState, Tombstone
+from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.core.known_calls import KnownCalls, digests
 from tooltap.normalizers.core.lines import Skip
 from tooltap.normalizers.core.truncate import truncate_raw
@@ -41,7 +42,7 @@ from tooltap.normalizers.tools import tool_input, tool_output
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.tools.preview import preview
 from tooltap.normalizers.tools.views import by_view
-from tooltap.protocol.events import Display, OutputRef, ToolCall, ToolResult, ToolUpdate
+from tooltap.protocol.events import Display, Event, OutputRef, ToolCall, ToolResult, ToolUpdate
 
 __all__ = ["DUPLICATE_RESULT", "UNKNOWN_TOOL", "Calls"]
 
@@ -158,19 +159,15 @@ class Calls(KnownCalls):
         if memory:
             self.remember(call, memory)
         payload = self._with_meta("input", payload, call, raw, synthetic=synthetic)
-        writer.emit(
-            ToolCall,
-            call_id=new_id,
-            parent=call.parent,
-            turn=call.turn,
-            name=call.name,
-            input=payload,
-            status=status,
-            title=title,
-            preview=call.preview,
-            synthetic=synthetic,
-            outputs=outputs,
-        )
+        fields = {
+            "call_id": new_id,
+            "name": call.name,
+            "input": payload,
+            "status": status,
+            "title": title,
+            "preview": call.preview,
+        }
+        self._emit_of(call, ToolCall, fields, synthetic=synthetic, outputs=outputs)
         return call
 
     def _add(self, call: Call) -> None:
@@ -185,15 +182,15 @@ class Calls(KnownCalls):
         """Emit what a call was whose result was emitted before."""
         call.session, call.agent, call.parent, call.turn = tomb.session, tomb.agent, tomb.parent, tomb.turn
         call.origin = tomb.origin
-        self._emit_of(
-            call,
-            ToolUpdate,
-            call_id=call.id,
-            name=call.name,
-            input=self._with_meta("input", payload, call, raw),
-            title=call.title,
-            preview=call.preview,
-        )
+        completed = self._with_meta("input", payload, call, raw)
+        fields = {
+            "call_id": call.id,
+            "name": call.name,
+            "input": completed,
+            "title": call.title,
+            "preview": call.preview,
+        }
+        self._emit_of(call, ToolUpdate, fields)
         self._bury(call, tomb.synthetic_result)
 
     def update(
@@ -239,7 +236,7 @@ class Calls(KnownCalls):
         if not changes:
             return False
         changes["name"] = call.name
-        self._emit_of(call, ToolUpdate, call_id=call.id, **changes)
+        self._emit_of(call, ToolUpdate, {"call_id": call.id, **changes})
         return True
 
     def set_status(self, call: Call, status: str) -> bool:
@@ -293,24 +290,21 @@ class Calls(KnownCalls):
             self._state.open.pop(call.id, None)  # before its children: calls may name each other as parent
             self._close_children(call.id)
         output = self._with_meta("output", output, call, raw, synthetic=synthetic)
-        event = self._emit_of(
-            call,
-            ToolResult,
-            call_id=call.id,
-            name=call.name,
-            output=output,
-            status=status,
-            is_error=status == "failed",
-            duration_ms=answer.duration_ms,
-            attachments=answer.attachments,
-            display=answer.display or shown,
-            assistant_view=answer.assistant_view,
-            async_=answer.is_async,
-            final=final or (call.acknowledged and not answer.is_async),
-            replaces=replaces,
-            synthetic=synthetic,
-            outputs=answer.outputs,
-        )
+        fields = {
+            "call_id": call.id,
+            "name": call.name,
+            "output": output,
+            "status": status,
+            "is_error": status == "failed",
+            "duration_ms": answer.duration_ms,
+            "attachments": answer.attachments,
+            "display": answer.display or shown,
+            "assistant_view": answer.assistant_view,
+            "async_": answer.is_async,
+            "final": final or (call.acknowledged and not answer.is_async),
+            "replaces": replaces,
+        }
+        event = self._emit_of(call, ToolResult, fields, synthetic=synthetic, outputs=answer.outputs)
         if answer.is_async:
             call.acknowledged = True
             if self._state.done.pop(call.id, None) is not None:  # the acknowledgement came after the call was closed
@@ -386,13 +380,20 @@ class Calls(KnownCalls):
 
     # -- payloads -----------------------------------------------------------------------------------------------
 
-    def _emit_of(self, call: Call, kind: Any, **fields: Any) -> Any:
+    def _emit_of(
+        self,
+        call: Call,
+        kind: type[Event],
+        fields: dict[str, Any],
+        *,
+        synthetic: bool = False,
+        outputs: dict[str, OutputRef] | None = None,
+    ) -> Produced:
         """Emit an event of a call with the scope of the call, not that of the line."""
-        if call.origin is not None:
-            fields["protocol"], fields["provider"] = call.origin
-        return self._writer.emit(
-            kind, session=call.session, agent=call.agent, parent=call.parent, turn=call.turn, **fields
-        )
+        writer = self._writer
+        protocol, provider = call.origin or writer.origin or (writer.protocol, writer.provider)
+        scope = call.session, call.agent, call.parent, call.turn, protocol, provider
+        return writer.emit_in(kind, fields, scope, writer.ts, writer.replay, synthetic, outputs)
 
     def _with_meta(
         self, field: str, payload: dict[str, Any], call: Call, raw: Any, *, synthetic: bool = False

@@ -85,8 +85,10 @@ class KnownCalls:
 def digests(payload: dict[str, Any]) -> tuple[int, int]:
     """The digests of an input: of all of it, and of what was called, without our notes."""
     digest = _digest(payload)
-    told = {key: item for key, item in payload.items() if key[:1] != "_"}
-    return digest, digest if len(told) == len(payload) else _digest(told)
+    for key in payload:
+        if key[:1] == "_":
+            return digest, _digest({key: item for key, item in payload.items() if key[:1] != "_"})
+    return digest, digest
 
 
 def _digest(payload: dict[str, Any]) -> int:

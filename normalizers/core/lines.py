@@ -103,13 +103,12 @@ class Lines:
                 other: Skip = getattr(parser, self._otherwise)(value, *more)
                 return other
             row = found
-        if not isinstance(row, tuple):
+        if isinstance(row, str):
             return row
         owner, method, fields = row
-        if fields:
-            for name, required in fields:
-                if not isinstance(value.get(name), required):
-                    return unparsed(parser, value if line is None else line)
+        for name, required in fields:
+            if not isinstance(value.get(name), required):
+                return unparsed(parser, value if line is None else line)
         holder = parser if owner is None else getattr(parser, owner)
         return method(holder, value, *more) if more else method(holder, value)
 

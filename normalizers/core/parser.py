@@ -142,7 +142,12 @@ class Parser(Emitter, ABC):
             line = whole
         value = decode_clean(line, self.context.limits.depth)
         if value is not UNCLEAN:
-            return self._read(value, line, t)
+            if self.watch is not None or type(value) is not dict:
+                return self._read(value, line, t)
+            try:
+                return self.read(value)
+            except Exception as error:  # as in `_read`
+                return self._failed(error, line)
         decoded = decode_line(line, self.context.limits.depth)
         self.repaired = decoded.repaired
         if len(decoded.values) == 1:
@@ -192,8 +197,12 @@ class Parser(Emitter, ABC):
                     self.watch(value, self.direction)
                 return self.read(value)
             return self.read_other(value, line, t)
-        except Exception as error:  # the promise is never to raise: the line is shown, and `make corpus` counts it
-            return self.unreadable(f"parser-error: {type(error).__name__}", line, len(line))
+        except Exception as error:  # the promise is never to raise
+            return self._failed(error, line)
+
+    def _failed(self, error: Exception, line: bytes) -> str:
+        """Show a line whose reader raised; `make corpus` counts it."""
+        return self.unreadable(f"parser-error: {type(error).__name__}", line, len(line))
 
     def _collect(self, line: bytes) -> bytes | None:
         """The line, or the whole object of which it is the last line; None while an object continues."""

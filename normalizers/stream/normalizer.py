@@ -10,7 +10,7 @@ span any number of lines within the byte limit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Self, TypeAlias
 
 import msgspec
@@ -77,6 +77,7 @@ class StreamNormalizer:
         self._partials = context.partials
         self._recognising = dialect == AUTO
         self._parser: Parser = Unknown(context) if dialect == AUTO else parser_class(dialect)(context)
+        self._on_line: Callable[[Sequence[Output]], object] | None = None
         self.left_out = False
         """Whether the events of the last line were left out."""
         self.statistics = Statistics(
@@ -105,9 +106,10 @@ class StreamNormalizer:
         self._partials = wanted
         self._parser.partials = wanted
 
-    def watch(self, watch: Watch | None) -> None:
-        """Show every object to `watch` when it is parsed; None: stop."""
+    def watch(self, watch: Watch | None, on_line: Callable[[Sequence[Output]], object] | None = None) -> None:
+        """Show every object to `watch` when it is parsed, and the outputs of its line to `on_line`; None: stop."""
         self._parser.watch = watch
+        self._on_line = on_line
 
     def feed(
         self,
@@ -123,7 +125,7 @@ class StreamNormalizer:
         never left out.
         """
         if not self._recognising:
-            return self._parse(line, t, direction, leave_out)
+            return self._parse((line,), t, direction, leave_out)
         head, size = (line.head, line.size) if isinstance(line, LongLine) else (line, None)
         self._held.add(HeldLine(head, size, t, direction))
         chosen = self._decide(head) if size is None else None
@@ -139,12 +141,22 @@ class StreamNormalizer:
             return []
         return self._release()
 
+    def feed_block(
+        self, lines: Iterable[bytes | LongLine], t: int | None = None, direction: Direction | None = None
+    ) -> list[Output]:
+        """Feed lines that came together, with one time and direction; returns what to store and show, in order."""
+        if not self._recognising:
+            self.left_out = False
+            return self._parse(lines, t, direction)
+        return [output for line in lines for output in self.feed(line, t, direction)]
+
     def lost(self, lines: int, size: int, reason: str, t: int | None = None) -> list[Output]:
         """Record that the publisher could not keep `lines` lines, `size` bytes together."""
         outputs = self._release()
         line_class, items = self._parser.lost(lines, size, reason, t)
-        for number in range(lines):
-            self.statistics.count_line(outcome_of(line_class), size if number == 0 else 0)
+        self.statistics.lines += lines
+        self.statistics.bytes += size
+        self.statistics.count_skip(str(outcome_of(line_class)), lines)
         return outputs + self._finish(items)
 
     def close(self, reason: str, t: int | None = None) -> list[Output]:
@@ -193,43 +205,62 @@ class StreamNormalizer:
         outputs: list[Output] = []
         for one in held:
             line = one.line if one.size is None else LongLine(one.line, one.size)
-            outputs += self._parse(line, one.t, one.direction)
+            outputs += self._parse((line,), one.t, one.direction)
         return outputs
 
     def _parse(
         self,
-        line: bytes | LongLine,
+        lines: Iterable[bytes | LongLine],
         t: int | None,
         direction: Direction | None,
         leave_out: Callable[[Sequence[Item]], bool] | None = None,
     ) -> list[Output]:
-        parser, statistics = self._parser, self.statistics
-        if isinstance(line, LongLine):
-            line_class, items = parser.feed_long(line, t)
-            skip, size = outcome_of(line_class), line.size
-        else:
-            skip, size = parser.take_line(line, t, direction), len(line)
-            items, parser.items = parser.items, []
-        self.left_out = leave_out is not None and bool(items) and leave_out(items)
-        if self.left_out:
-            skip, items = REPORTED_ELSEWHERE, []
-        statistics.count_line(skip, size)
+        parser, statistics, on_line = self._parser, self.statistics, self._on_line
+        outputs: list[Output] = []
+        for line in lines:
+            if isinstance(line, LongLine):
+                line_class, items = parser.feed_long(line, t)
+                skip, size = outcome_of(line_class), line.size
+            else:
+                skip, size = parser.take_line(line, t, direction), len(line)
+                if items := parser.items:
+                    parser.items = []
+                if parser.repaired:
+                    statistics.repaired += 1
+            if leave_out is not None:
+                self.left_out = bool(items) and leave_out(items)
+                if self.left_out:
+                    skip, items = REPORTED_ELSEWHERE, []
+            statistics.lines += 1
+            statistics.bytes += size
+            if skip is None:
+                statistics.with_events += 1
+            else:
+                statistics.count_skip(skip)
+            if items:
+                items = self._finish(items)
+                outputs += items
+            if on_line is not None:
+                statistics.provider = parser.provider
+                on_line(items)
         statistics.provider = parser.provider
-        if parser.repaired:
-            statistics.repaired += 1
-        return self._finish(items) if items else []
+        return outputs
 
     def _finish(self, items: list[Item]) -> list[Output]:
         """Bound and count what the parser emitted."""
-        longest, count = self.context.limits.string_bytes, self.statistics.count_event
-        outputs = items
+        longest, statistics = self.context.limits.string_bytes, self.statistics
+        kinds, outputs = statistics.kinds, items
         for item in items:
             if isinstance(item, OutputChunk):
                 continue
             if len(item.body) > longest and outputs is items:
                 outputs = self._bounded(items)
             if not item.partial:
-                count(item.kind, item.tool, item.raw_tool)
+                kind = item.kind
+                kinds[kind] = kinds.get(kind, 0) + 1
+                statistics.events += 1
+                if kind == "tool-call":
+                    statistics.count_call(item.tool, item.raw_tool)
         return outputs
 
     def _bounded(self, items: list[Item]) -> list[Output]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from tooltap.normalizers.tools.payload import Payload, PayloadRules, keys_and_text
@@ -11,6 +12,7 @@ __all__ = ["PREFIX", "rules"]
 PREFIX = "mcp__"
 
 
+@lru_cache(maxsize=1_024)
 def rules(name: str) -> PayloadRules:
     """The rules for the MCP tool `name`.
 

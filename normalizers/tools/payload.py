@@ -210,10 +210,15 @@ def without_nulls(payload: Payload) -> Payload:
 # -- errors -------------------------------------------------------------------------------------------------------
 
 _FAILED_STATUSES = ("failed", "error", "cancelled")
+_MARKS = ("isError", "is_error", "ok", "success", "applied", "deleted", "status", "exit_code")
+_OF_ERRORS = frozenset({"errorMessage", "error", *_MARKS})
+"""Keys without which a result has no error."""
 
 
 def error_message(payload: Payload) -> str | None:
     """The error message of a result: `error`; or, if the result is marked as failed, `stderr`, `message` or `text`."""
+    if _OF_ERRORS.isdisjoint(payload):
+        return None
     if nonblank(payload.get("errorMessage")):
         return str(payload["errorMessage"])
     error = payload.get("error")

@@ -8,15 +8,15 @@ __all__ = ["first_string", "number", "record", "records", "string", "whole"]
 
 
 def record(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+    return value if type(value) is dict else {}
 
 
 def records(value: Any) -> list[dict[str, Any]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+    return [item for item in value if type(item) is dict] if type(value) is list else []
 
 
 def string(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
+    return value if type(value) is str else None
 
 
 def first_string(value: dict[str, Any], *keys: str) -> str | None:
