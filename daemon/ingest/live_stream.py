@@ -98,6 +98,10 @@ class LiveStream:
         self._needs_snapshot = needs_snapshot
         self._committed_state = committed_state
         self._tail: list[TailRecord] = []
+        self._block = TailRecord("block")
+        """The lines that follow the tail."""
+        self._last_line: bytes | None = None
+        """The last whole line, whose `crc` is not in `info` yet."""
         self._outputs: list[Output] = []
         self._has_views = False
         self._views = views
@@ -107,7 +111,7 @@ class LiveStream:
     @property
     def dirty(self) -> bool:
         """There is something to commit."""
-        return bool(self._tail) or self._has_views or self.info.state != self._committed_state
+        return bool(self._tail or self._block.block) or self._has_views or self.info.state != self._committed_state
 
     def feed(
         self,
@@ -117,15 +121,12 @@ class LiveStream:
         leave_out: Callable[[Sequence[Item]], bool] | None = None,
     ) -> None:
         """`leave_out`: whether the line's events are already in another stream; see `StreamNormalizer.feed`."""
-        number = self.normalizer.lines + 1
         self._emit(self.normalizer.feed(line, t, direction, leave_out))
-        left_out = self.normalizer.left_out
         if isinstance(line, LongLine):
-            record = TailRecord("long", t=t, direction=direction, line=line.head, size=line.size, left_out=left_out)
+            left_out = self.normalizer.left_out
+            self._record(TailRecord("long", t, direction, line.head, line.size, left_out=left_out))
         else:
-            record = TailRecord("line", t=t, direction=direction, line=line, left_out=left_out)
-            self.info.crc, self.info.crc_line = zlib.crc32(line), number
-        self._record(record)
+            self._record_line(line, t, direction)
         self._touch(t)
 
     def lost(self, lost: Lost, t: int) -> None:
@@ -162,6 +163,10 @@ class LiveStream:
         """Everything since the last commit. It must be committed before the next one is taken."""
         info = self.info
         base_lines, info.lines = info.lines, self.normalizer.lines
+        self._end_block()
+        if self._last_line is not None:
+            info.crc = zlib.crc32(self._last_line)
+            self._last_line = None
         info.dialect = self.normalizer.dialect
         info.updated = now
         self._observe(lambda watch: watch.account())
@@ -219,7 +224,28 @@ class LiveStream:
         info.first_t = t if info.first_t is None else info.first_t
         info.last_t = t
 
+    def _record_line(self, line: bytes, t: int, direction: Direction | None) -> None:
+        block = self._block
+        if t != block.t or direction != block.direction:
+            self._end_block()
+            block = self._block = TailRecord("block", t, direction)
+        if self.normalizer.left_out:
+            block.left_out_of.append(len(block.block))
+        block.block.append(line)
+        self._tail_bytes += len(line) + RECORD_BYTES
+        self._last_line = line
+        self.info.crc_line = self.normalizer.lines
+
+    def _end_block(self) -> None:
+        block = self._block
+        if len(block.block) > 1:
+            self._tail.append(block)
+        else:
+            self._tail += block.inputs()
+        self._block = TailRecord("block")
+
     def _record(self, record: TailRecord) -> None:
+        self._end_block()
         self._tail.append(record)
         self._tail_bytes += len(record.line) + RECORD_BYTES
 

@@ -62,7 +62,7 @@ async def resume(
             normalizer,
             committed_state=stored.info.state,
             snapshot_bytes=snapshot_bytes,
-            tail_bytes=sum(len(record.line) for record in stored.tail),
+            tail_bytes=sum(len(one.line) for record in stored.tail for one in record.inputs()),
             snapshot_size=len(stored.snapshot or b""),
             outputs=outputs,
             drift=drift,
@@ -102,7 +102,8 @@ def _rebuild(stored: StoredStream, limits: Limits) -> tuple[StreamNormalizer, li
         return None
     outputs: list[Output] = []
     for record in stored.tail:
-        outputs += _feed(normalizer, record)
+        for one in record.inputs():
+            outputs += _feed(normalizer, one)
     if normalizer.lines != info.lines:
         return None
     if info.lines and not info.statistics.lines:

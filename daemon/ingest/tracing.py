@@ -41,10 +41,11 @@ class StreamTrace:
         """Write what is held."""
         for commit in self._held:
             if commit.tail:
-                size = sum(len(record.line) + RECORD_BYTES for record in commit.tail)
+                tail = [one for record in commit.tail for one in record.inputs()]
+                size = sum(len(one.line) + RECORD_BYTES for one in tail)
                 dialect, known = self._live.normalizer.dialect, self._held[-1].info
-                records = _records(commit.tail, commit.base_lines, dialect, known, self._declared)
-                self._writer.write(records, len(commit.tail), size)
+                records = _records(tail, commit.base_lines, dialect, known, self._declared)
+                self._writer.write(records, len(tail), size)
         self._held = []
 
 

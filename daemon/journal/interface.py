@@ -11,7 +11,7 @@ daemons); `open.py` chooses between them.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -67,9 +67,9 @@ class StoredEvent(NamedTuple):
 
 
 class TailRecord(msgspec.Struct, array_like=True, omit_defaults=True):
-    """One input of a stream's parser since its last snapshot."""
+    """One input of a stream's parser since its last snapshot, or the lines of one chunk."""
 
-    kind: Literal["line", "long", "lost", "close"]
+    kind: Literal["line", "block", "long", "lost", "close"]
     t: int | None = None
     direction: Direction | None = None
     line: bytes = b""
@@ -82,6 +82,19 @@ class TailRecord(msgspec.Struct, array_like=True, omit_defaults=True):
     """Of a loss or a close."""
     left_out: bool = False
     """The line emitted no events, because another stream has them."""
+    block: list[bytes] = []
+    """Consecutive lines with one time and direction. Not joined, as a tapped line may contain newlines."""
+    left_out_of: list[int] = []
+    """Indexes in `block` of the lines that were left out."""
+
+    def inputs(self) -> Iterator[TailRecord]:
+        """Each line of a block as a record of its own; other records as they are."""
+        if self.kind != "block":
+            yield self
+            return
+        left_out = frozenset(self.left_out_of)
+        for index, line in enumerate(self.block):
+            yield TailRecord("line", self.t, self.direction, line, left_out=index in left_out)
 
 
 class StreamInfo(msgspec.Struct, kw_only=True):
