@@ -10,25 +10,16 @@ decoded too, so a new field needs a default.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from tooltap.daemon.journal.interface import StreamState
-from tooltap.protocol.events import (
-    Event,
-    PermissionRequest,
-    PermissionResponse,
-    SessionEvent,
-    ToolCall,
-    ToolResult,
-    ToolUpdate,
-    Usage,
-)
+from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.replies import Session
 
-__all__ = ["CALL", "PERMISSION", "Projection", "SessionRow"]
+__all__ = ["CALL", "PERMISSION", "CallRow", "Projection", "SessionRow"]
 
 CALL = "call"
 PERMISSION = "permission"
@@ -36,6 +27,15 @@ SCOPES = ("session", "turn", "step")
 """In order of preference: a session's total comes from one scope only."""
 UNENDED: tuple[StreamState, ...] = ("open", "suspended")
 DESCRIPTION = ("agent_version", "model", "title", "cwd")
+
+
+class CallRow(msgspec.Struct, array_like=True):
+    """A call or permission without a result or answer yet."""
+
+    kind: str
+    session: str
+    seq: int
+    data: dict[str, Any]
 
 
 class Totals(msgspec.Struct, omit_defaults=True):
@@ -104,14 +104,6 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
         described: dict[str, Any] = msgspec.to_builtins(session)
         return described
 
-    def touch(self, seq: int, event: Event) -> None:
-        """Count the event."""
-        self.provider = event.provider
-        self.ended = False
-        self.last_seq = seq
-        self.events += 1
-        self._add_stamps(event.ts, event.ts)
-
     def absorb(self, earlier: SessionRow) -> None:
         """Add an earlier row of the same session."""
         self.first_seq = min(self.first_seq, earlier.first_seq)
@@ -134,98 +126,147 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
 class Projection(ABC):
     """Applies events to the derived rows."""
 
-    def apply(self, seq: int, event: Event) -> None:
-        if event.replay:
-            return
-        row = self._session(seq, event)
-        if isinstance(event, ToolCall):
-            row.calls += 1
-            self._open(CALL, event.call_id, seq, event, _call_data(event))
-        elif isinstance(event, ToolUpdate):
-            self._update_call(event)
-        elif isinstance(event, ToolResult):
-            if not event.async_:
-                self._close(CALL, event.call_id, event)
-        elif isinstance(event, PermissionRequest):
-            self._open(PERMISSION, event.permission_id, seq, event, _permission_data(event))
-        elif isinstance(event, PermissionResponse):
-            self._close(PERMISSION, event.permission_id, event)
-        elif isinstance(event, Usage):
-            _add_usage(row, event)
-        elif isinstance(event, SessionEvent):
-            self._update_session(row, event)
+    def apply(self, stream: str, entries: Iterable[tuple[int, Produced]]) -> None:
+        """Apply events of one stream, each with its `seq`."""
+        name: str | None = None
+        for seq, entry in entries:
+            if entry.replay:
+                continue
+            if entry.session != name:
+                name = entry.session
+                new = SessionRow(provider=entry.provider, first_seq=seq, last_seq=seq)
+                row = self._session(name, stream, new)
+            row.provider = entry.provider
+            row.ended = False
+            row.last_seq = seq
+            row.events += 1
+            ts = entry.ts
+            if ts is not None:
+                if row.last_ts is None or ts > row.last_ts:
+                    row.last_ts = ts
+                if row.first_ts is None or ts < row.first_ts:
+                    row.first_ts = ts
+            if (rule := _RULES.get(entry.kind)) is not None:
+                rule(self, stream, row, seq, entry)
+
+    def end_stream(self, stream: str) -> None:
+        """Drop the stream's open calls and permissions: it has ended."""
+        for key in list(self._calls(stream)):
+            self._put_call(stream, key, None)
 
     # -- where the rows are stored ------------------------------------------------------------------------------
 
     @abstractmethod
-    def end_stream(self, stream: str) -> None:
-        """Drop the stream's open calls and permissions: it has ended."""
+    def _calls(self, stream: str) -> Mapping[str, CallRow]:
+        """The stream's open calls and permissions, by `<kind>:<id>`."""
 
     @abstractmethod
-    def _open(self, kind: str, row_id: str, seq: int, event: Event, data: dict[str, Any]) -> None: ...
+    def _put_call(self, stream: str, key: str, row: CallRow | None) -> None:
+        """Store a row, or delete it."""
 
     @abstractmethod
-    def _close(self, kind: str, row_id: str, event: Event) -> None: ...
+    def _session(self, name: str, stream: str, new: SessionRow) -> SessionRow:
+        """The session's row, `new` if there is none. It is about to change, and the stream has events of the
+        session."""
 
     @abstractmethod
-    def _call(self, event: ToolUpdate) -> dict[str, Any] | None:
-        """The data of the open call that the event updates."""
-
-    @abstractmethod
-    def _change_call(self, event: ToolUpdate, data: dict[str, Any]) -> None: ...
-
-    @abstractmethod
-    def _load(self, name: str) -> SessionRow | None: ...
-
-    @abstractmethod
-    def _store(self, name: str, row: SessionRow, stream: str) -> None:
-        """Store the row, which is new or about to change; the stream has events of the session."""
-
-    @abstractmethod
-    def _rename(self, alias: str, name: str, stream: str) -> SessionRow | None:
-        """Move what the stream has of session `alias` to `name`. Returns the alias's row, which is deleted; None if
-        other streams have events of the alias."""
+    def _rename(self, alias: str, stream: str) -> SessionRow | None:
+        """The stream has no events of session `alias` any more. Returns the alias's row, which is deleted; None if
+        other streams have events of it, or none has."""
 
     # -- rules --------------------------------------------------------------------------------------------------
 
-    def _update_call(self, event: ToolUpdate) -> None:
-        data = self._call(event)
-        if data is None:
+    def _open(self, stream: str, kind: str, row_id: str, seq: int, entry: Produced, data: dict[str, Any]) -> None:
+        scope = {"ts": entry.ts, "turn": entry.turn, "agent": entry.agent, "parent": entry.parent}
+        row = CallRow(kind, entry.session, seq, _known({**data, **scope}))
+        self._put_call(stream, f"{kind}:{row_id}", row)
+
+    def _close(self, stream: str, kind: str, row_id: str) -> None:
+        key = f"{kind}:{row_id}"
+        if key in self._calls(stream):
+            self._put_call(stream, key, None)
+
+    def _open_call(self, stream: str, row: SessionRow, seq: int, entry: Produced) -> None:
+        row.calls += 1
+        call = entry.fields
+        data = {
+            "callId": call.call_id,
+            "name": call.name,
+            "rawToolName": entry.raw_tool,
+            "status": call.status,
+            "title": call.title,
+            "preview": call.preview,
+        }
+        self._open(stream, CALL, call.call_id, seq, entry, data)
+
+    def _update_call(self, stream: str, row: SessionRow, seq: int, entry: Produced) -> None:
+        update = entry.fields
+        key = f"{CALL}:{update.call_id}"
+        call = self._calls(stream).get(key)
+        if call is None:
             return
-        changes = {"name": event.name, "status": event.status, "title": event.title, "preview": event.preview}
-        changed = {**data, **known(changes)}
-        if changed != data:
-            self._change_call(event, changed)
+        changes = {"name": update.name, "status": update.status, "title": update.title, "preview": update.preview}
+        data = {**call.data, **_known(changes)}
+        if data != call.data:
+            self._put_call(stream, key, CallRow(call.kind, call.session, call.seq, data))
 
-    def _session(self, seq: int, event: Event) -> SessionRow:
-        """The row of the event's session, with this event counted."""
-        name = event.session
-        row = self._load(name) or SessionRow(provider=event.provider, first_seq=seq, last_seq=seq)
-        row.touch(seq, event)
-        self._store(name, row, event.stream)
-        return row
+    def _close_call(self, stream: str, row: SessionRow, seq: int, entry: Produced) -> None:
+        if not entry.fields.async_:
+            self._close(stream, CALL, entry.fields.call_id)
 
-    def _update_session(self, row: SessionRow, event: SessionEvent) -> None:
-        if event.agent is None:
-            row.ended = event.state == "ended"
+    def _ask(self, stream: str, row: SessionRow, seq: int, entry: Produced) -> None:
+        request = entry.fields
+        data = {
+            "permissionId": request.permission_id,
+            "type": request.type,
+            "callId": request.call_id,
+            "name": request.name,
+            "title": request.title,
+            "options": request.options,
+            "questions": request.questions,
+        }
+        self._open(stream, PERMISSION, request.permission_id, seq, entry, data)
+
+    def _answer(self, stream: str, row: SessionRow, seq: int, entry: Produced) -> None:
+        self._close(stream, PERMISSION, entry.fields.permission_id)
+
+    def _add_usage(self, stream: str, row: SessionRow, seq: int, entry: Produced) -> None:
+        usage = entry.fields
+        tokens = row.usage.setdefault(usage.scope, Totals())
+        cost_scope = usage.cost_scope or usage.scope
+        costs = row.usage.setdefault(cost_scope, Totals())
+        tokens.input_tokens = _figure(usage.scope, tokens.input_tokens, usage.input_tokens)
+        tokens.output_tokens = _figure(usage.scope, tokens.output_tokens, usage.output_tokens)
+        costs.cost_usd = _figure(cost_scope, costs.cost_usd, usage.cost_usd)
+
+    def _update_session(self, stream: str, row: SessionRow, seq: int, entry: Produced) -> None:
+        changed = entry.fields
+        if entry.agent is None:
+            row.ended = changed.state == "ended"
             for field in DESCRIPTION:
-                value = getattr(event, field)
+                value = getattr(changed, field)
                 if value is not None:
                     setattr(row, field, value)
-        if event.alias is not None and event.alias != event.session:
+        alias = changed.alias
+        if alias is not None and alias != entry.session:
             # Until its id was known, this stream's session went by another name.
-            earlier = self._rename(event.alias, event.session, event.stream)
+            for key, call in list(self._calls(stream).items()):
+                if call.session == alias:
+                    self._put_call(stream, key, CallRow(call.kind, entry.session, call.seq, call.data))
+            earlier = self._rename(alias, stream)
             if earlier is not None:
                 row.absorb(earlier)
 
 
-def _add_usage(row: SessionRow, event: Usage) -> None:
-    tokens = row.usage.setdefault(event.scope, Totals())
-    cost_scope = event.cost_scope or event.scope
-    costs = row.usage.setdefault(cost_scope, Totals())
-    tokens.input_tokens = _figure(event.scope, tokens.input_tokens, event.input_tokens)
-    tokens.output_tokens = _figure(event.scope, tokens.output_tokens, event.output_tokens)
-    costs.cost_usd = _figure(cost_scope, costs.cost_usd, event.cost_usd)
+_RULES: dict[str, Callable[[Projection, str, SessionRow, int, Produced], None]] = {
+    "tool-call": Projection._open_call,
+    "tool-update": Projection._update_call,
+    "tool-result": Projection._close_call,
+    "permission-request": Projection._ask,
+    "permission-response": Projection._answer,
+    "usage": Projection._add_usage,
+    "session": Projection._update_session,
+}
 
 
 def _figure(scope: str, before: Any, stated: Any) -> Any:
@@ -235,38 +276,5 @@ def _figure(scope: str, before: Any, stated: Any) -> Any:
     return before + stated
 
 
-def _call_data(event: ToolCall) -> dict[str, Any]:
-    return known(
-        {
-            "callId": event.call_id,
-            "name": event.name,
-            "rawToolName": event.input.get("_happy", {}).get("rawToolName"),
-            "status": event.status,
-            "title": event.title,
-            "preview": event.preview,
-            **_scope(event),
-        }
-    )
-
-
-def _permission_data(event: PermissionRequest) -> dict[str, Any]:
-    return known(
-        {
-            "permissionId": event.permission_id,
-            "type": event.type,
-            "callId": event.call_id,
-            "name": event.name,
-            "title": event.title,
-            "options": event.options,
-            "questions": event.questions,
-            **_scope(event),
-        }
-    )
-
-
-def _scope(event: Event) -> dict[str, Any]:
-    return {"ts": event.ts, "turn": event.turn, "agent": event.agent, "parent": event.parent}
-
-
-def known(values: dict[str, Any]) -> dict[str, Any]:
+def _known(values: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}

@@ -241,11 +241,11 @@ class NatsJournal(Journal):
 
     def _apply(self, own: OwnRow, commit: Commit, first: int, parts: list[CommitPart]) -> None:
         """Bring the row up to a commit that was stored from message `first` on."""
-        produced = iter([one.event for one in commit.outputs if isinstance(one, Produced) and not one.partial])
+        produced = [one for one in commit.outputs if isinstance(one, Produced) and not one.partial]
         seqs = [stored.seq for index, part in enumerate(parts) for stored in events_of(first + index, part.events)]
         self._events += len(seqs)
         if own.row.message < first:  # else it was loaded after the commit was stored
-            own.projection.apply_all(zip(seqs, produced, strict=True))
+            own.projection.apply(commit.info.stream, zip(seqs, produced, strict=True))
             advance(own, first, parts[-1], commit.info)
         self._state.change(own)
 

@@ -85,7 +85,8 @@ class _Parser:
 
 def _project(own: OwnRow, commit: CommitMessages) -> None:
     stored = [one for index, part in enumerate(commit.parts) for one in events_of(commit.first + index, part.events)]
-    own.projection.apply_all((one.seq, event) for one in stored if (event := read_event(one)) is not None)
+    read = [(one.seq, Produced.of(event, one.body)) for one in stored if (event := read_event(one)) is not None]
+    own.projection.apply(own.row.info.stream, read)
     advance(own, commit.first, commit.parts[-1], commit.parts[-1].stream_info())
 
 

@@ -7,27 +7,20 @@ retention leaves.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from tooltap.daemon.journal.interface import StoredEvent, StreamInfo
-from tooltap.daemon.journal.projection import CALL, Projection, SessionRow
+from tooltap.daemon.journal.projection import CallRow, Projection, SessionRow
 from tooltap.daemon.system.logs import get_logger
-from tooltap.protocol.events import Event, ToolUpdate, decode
+from tooltap.normalizers.core.items import Produced
+from tooltap.protocol.events import Event, decode
 from tooltap.protocol.filters import Filter, meta_of
 
-__all__ = ["CallRow", "Row", "RowProjection", "decode_row", "encode_row", "matches", "read_event"]
+__all__ = ["Row", "RowProjection", "decode_row", "encode_row", "matches", "read_event"]
 
 _log = get_logger("journal")
-
-
-class CallRow(msgspec.Struct, array_like=True):
-    kind: str
-    session: str
-    seq: int
-    data: dict[str, Any]
 
 
 class Row(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -89,35 +82,22 @@ class RowProjection(Projection):
     def __init__(self, row: Row) -> None:
         self.row = row
 
-    def apply_all(self, events: Iterable[tuple[int, Event]]) -> None:
-        for seq, event in events:
-            self.row.names.add(event.session)
-            self.apply(seq, event)
+    def apply(self, stream: str, entries: Iterable[tuple[int, Produced]]) -> None:
+        found = list(entries)
+        self.row.names.update([entry.session for _, entry in found])
+        super().apply(stream, found)
 
-    def end_stream(self, stream: str) -> None:
-        self.row.calls.clear()
+    def _calls(self, stream: str) -> Mapping[str, CallRow]:
+        return self.row.calls
 
-    def _open(self, kind: str, row_id: str, seq: int, event: Event, data: dict[str, Any]) -> None:
-        self.row.calls[f"{kind}:{row_id}"] = CallRow(kind, event.session, seq, data)
+    def _put_call(self, stream: str, key: str, row: CallRow | None) -> None:
+        if row is None:
+            del self.row.calls[key]
+        else:
+            self.row.calls[key] = row
 
-    def _close(self, kind: str, row_id: str, event: Event) -> None:
-        self.row.calls.pop(f"{kind}:{row_id}", None)
+    def _session(self, name: str, stream: str, new: SessionRow) -> SessionRow:
+        return self.row.sessions.setdefault(name, new)
 
-    def _call(self, event: ToolUpdate) -> dict[str, Any] | None:
-        call = self.row.calls.get(f"{CALL}:{event.call_id}")
-        return None if call is None else call.data
-
-    def _change_call(self, event: ToolUpdate, data: dict[str, Any]) -> None:
-        self.row.calls[f"{CALL}:{event.call_id}"].data = data
-
-    def _load(self, name: str) -> SessionRow | None:
-        return self.row.sessions.get(name)
-
-    def _store(self, name: str, row: SessionRow, stream: str) -> None:
-        self.row.sessions[name] = row
-
-    def _rename(self, alias: str, name: str, stream: str) -> SessionRow | None:
-        for call in self.row.calls.values():
-            if call.session == alias:
-                call.session = name
+    def _rename(self, alias: str, stream: str) -> SessionRow | None:
         return self.row.sessions.pop(alias, None)

@@ -27,7 +27,8 @@ from tooltap.daemon.journal.interface import (
 )
 from tooltap.daemon.journal.sqlite import reader
 from tooltap.daemon.journal.sqlite.retention import Step, expire_step, remove_step, size_of_step
-from tooltap.daemon.journal.sqlite.schema import Durability, JournalLock, connect, create_or_check, get_meta
+from tooltap.daemon.journal.sqlite.schema import Durability, JournalLock, connect, create_or_check
+from tooltap.daemon.journal.sqlite.tables import get_meta
 from tooltap.daemon.journal.sqlite.writer import Outcome, Writer
 from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.protocol.filters import Filter

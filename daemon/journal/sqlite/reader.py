@@ -21,6 +21,7 @@ from tooltap.daemon.journal.interface import (
 )
 from tooltap.daemon.journal.projection import CALL, PERMISSION, SessionRow
 from tooltap.daemon.journal.slices import MAX_SLICE, whole_lines
+from tooltap.daemon.journal.sqlite.query import query_of
 from tooltap.protocol.filters import Filter
 
 __all__ = [
@@ -37,7 +38,7 @@ __all__ = [
 ]
 
 WINDOW = 20_000
-"""Events that one statement scans where no index applies to the filter."""
+"""Events that one statement scans where no index finds what the filter wants."""
 
 # Created at import: two threads that decode a type for the first time at once crash msgspec 0.22.
 _tail_decoder = msgspec.msgpack.Decoder(list[TailRecord])
@@ -49,15 +50,16 @@ def read(
     connection: sqlite3.Connection, after: int, up_to: int, wanted: Filter | None, max_bytes: int
 ) -> tuple[list[StoredEvent], int]:
     """Events with `after` < `seq` <= `up_to`, about `max_bytes`; and the `seq` up to which the journal was searched."""
-    where, values, indexed = _where(wanted)
-    window = WINDOW if where and not indexed else up_to
+    query = query_of(connection, wanted)
+    if query is None:
+        return [], max(after, up_to)
+    sql = query.sql("seq>:after AND seq<=:end", "ASC")
+    window = WINDOW if query.scans else up_to
     events: list[StoredEvent] = []
     while after < up_to and not events:
         end = min(up_to, after + window)
         size = 0
-        cursor = connection.execute(
-            f"SELECT seq, body FROM events WHERE seq>? AND seq<=?{where} ORDER BY seq", (after, end, *values)
-        )
+        cursor = connection.execute(sql, {**query.values, "after": after, "end": end})
         after = end
         for row in cursor:
             events.append(StoredEvent._make(row))  # a fifth faster than by field names
@@ -73,15 +75,16 @@ def read_back(
     connection: sqlite3.Connection, before: int, down_to: int, wanted: Filter | None, limit: int, max_bytes: int
 ) -> tuple[list[StoredEvent], int]:
     """Events with `down_to` <= `seq` < `before`, newest first; and the `seq` down to which the journal was searched."""
-    where, values, indexed = _where(wanted)
-    window = WINDOW if where and not indexed else before
+    query = query_of(connection, wanted)
+    if query is None:
+        return [], min(before, down_to)
+    sql = query.sql("seq>=:start AND seq<:before", "DESC")
+    window = WINDOW if query.scans else before
     events: list[StoredEvent] = []
     while before > down_to and not events:
         start = max(down_to, before - window)
         size = 0
-        cursor = connection.execute(
-            f"SELECT seq, body FROM events WHERE seq>=? AND seq<?{where} ORDER BY seq DESC", (start, before, *values)
-        )
+        cursor = connection.execute(sql, {**query.values, "start": start, "before": before})
         before = start
         for seq, body in cursor:
             events.append(StoredEvent(seq, body))
@@ -91,28 +94,6 @@ def read_back(
                 break
         cursor.close()
     return events, before
-
-
-def _where(wanted: Filter | None) -> tuple[str, list[str], bool]:
-    """The filter as SQL, its values, and whether an index applies to it."""
-    where = ""
-    values: list[str] = []
-    for column in ("session", "stream", "provider", "agent", "kind"):
-        names = getattr(wanted, column, None)
-        if names is not None:
-            where += f" AND {column} IN ({_marks(names)})"
-            values += names
-    if wanted is not None and wanted.tool is not None:
-        where += f" AND (tool IN ({_marks(wanted.tool)}) OR raw_tool IN ({_marks(wanted.tool)}))"
-        values += [*wanted.tool, *wanted.tool]
-    indexed = wanted is not None and any(
-        names is not None and len(names) == 1 for names in (wanted.session, wanted.stream)
-    )
-    return where, values, indexed
-
-
-def _marks(names: tuple[str, ...]) -> str:
-    return ",".join("?" * len(names))
 
 
 def read_event(connection: sqlite3.Connection, seq: int) -> StoredEvent | None:
@@ -152,7 +133,7 @@ def streams_of(connection: sqlite3.Connection, session: str) -> list[StreamInfo]
 
 
 def count_streams(connection: sqlite3.Connection, states: tuple[StreamState, ...]) -> int:
-    marks = _marks(states)
+    marks = ",".join("?" * len(states))
     return int(connection.execute(f"SELECT count(*) FROM streams WHERE state IN ({marks})", states).fetchone()[0])
 
 

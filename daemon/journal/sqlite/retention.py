@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
 from tooltap.daemon.journal.interface import NotEndedError
-from tooltap.daemon.journal.sqlite.schema import get_meta, set_meta
+from tooltap.daemon.journal.sqlite.tables import get_meta, set_meta
 from tooltap.protocol.events import decode
 
 __all__ = ["Step", "expire_step", "remove_step", "size_of_step"]
@@ -61,6 +61,7 @@ def expire_step(
         ).fetchone()
         if found is None:
             connection.execute("DELETE FROM streams WHERE state='ended' AND expired=1 AND updated<?", (forget_before,))
+            _forget_labels(connection)
             return _step(connection, events, done=True)
         # In parts, so that no more is deleted than necessary.
         deleted, cost = _shrink(connection, found[0], min(budget, STEP))
@@ -82,7 +83,7 @@ def remove_step(connection: sqlite3.Connection, session: str, budget: int) -> St
         shared = execute("SELECT 1 FROM session_streams WHERE stream=? AND session<>?", (stream, session)).fetchone()
         if shared is None:  # delete the whole stream, with the events before its session had a name
             return _step(connection, _shrink(connection, stream, budget)[0], done=False)
-    events = execute("SELECT seq, body FROM events WHERE session=? ORDER BY seq LIMIT ?", (session, budget)).fetchall()
+    events = _next_events(connection, "session", session, budget)
     for number, (seq, body) in enumerate(events):
         affordable = (budget - number) // CHUNK
         pieces = _delete_bodies(connection, body, affordable)
@@ -98,7 +99,29 @@ def remove_step(connection: sqlite3.Connection, session: str, budget: int) -> St
     for stream, _ in streams:
         for table in ("snapshots", "tail"):  # they hold the lines
             execute(f"DELETE FROM {table} WHERE stream=?", (stream,))
+    _forget_labels(connection)
     return _step(connection, 0, done=True)
+
+
+def _next_events(
+    connection: sqlite3.Connection, column: Literal["stream", "session"], name: str, limit: int
+) -> list[tuple[int, bytes]]:
+    """The first events of one of the sources, `seq` and body. Sources without events are deleted."""
+    for source in connection.execute(f"SELECT id FROM sources WHERE {column}=?", (name,)).fetchall():
+        events = connection.execute(
+            "SELECT seq, body FROM events WHERE source=? ORDER BY seq LIMIT ?", (*source, limit)
+        ).fetchall()
+        if events:
+            return events
+        connection.execute("DELETE FROM sources WHERE id=?", source)
+    return []
+
+
+def _forget_labels(connection: sqlite3.Connection) -> None:
+    """Delete the labels that no event has. Those that are not in the index are few: one for each provider."""
+    connection.execute(
+        "DELETE FROM labels WHERE id>0 AND NOT EXISTS (SELECT 1 FROM events WHERE label=labels.id AND label>0)"
+    )
 
 
 def _delete_bodies(connection: sqlite3.Connection, event: bytes, limit: int) -> int:
@@ -125,12 +148,11 @@ def _shrink(connection: sqlite3.Connection, stream: str, budget: int) -> tuple[i
     """Delete some of the stream's events; when none are left, its bodies; then everything else but its row. Returns how
     many events were deleted, and the cost."""
     execute = connection.execute
-    seqs = execute("SELECT seq FROM events WHERE stream=? ORDER BY seq LIMIT ?", (stream, budget)).fetchall()
-    if seqs:
-        last = seqs[-1][0]
-        execute("DELETE FROM events WHERE stream=? AND seq<=?", (stream, last))
-        _raise_expired(connection, last)
-        return len(seqs), len(seqs)
+    events = _next_events(connection, "stream", stream, budget)
+    if events:
+        connection.executemany("DELETE FROM events WHERE seq=?", [(seq,) for seq, _ in events])
+        _raise_expired(connection, events[-1][0])
+        return len(events), len(events)
     pieces = execute(
         "DELETE FROM pieces WHERE rowid IN"
         " (SELECT pieces.rowid FROM pieces JOIN bodies ON bodies.id=body WHERE stream=? LIMIT ?)",

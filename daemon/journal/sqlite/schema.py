@@ -1,4 +1,4 @@
-"""The SQLite file: its tables, its format version, who may open it, and how a connection to it is set up.
+"""The SQLite file: its format version, who may open it, and how a connection to it is set up.
 
 One daemon owns a journal; the lock file beside it holds the owner's pid. The file and SQLite's companions (`-wal`,
 `-shm`, which inherit its mode) are private to the user, whatever the umask.
@@ -15,96 +15,17 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from tooltap.daemon.journal.interface import JournalError
+from tooltap.daemon.journal.sqlite.migration import migrate
+from tooltap.daemon.journal.sqlite.tables import FORMAT, TABLES, get_meta, set_meta
 
-__all__ = [
-    "Durability",
-    "JournalLock",
-    "connect",
-    "create_or_check",
-    "format_of",
-    "get_meta",
-    "open_read_only",
-    "set_meta",
-]
+__all__ = ["Durability", "JournalLock", "connect", "create_or_check", "format_of", "open_read_only"]
 
 Durability: TypeAlias = Literal["process", "power"]
 """What a commit survives: the death of the daemon, or a power failure too."""
 
-FORMAT = 2
-MIGRATIONS = {
-    1: "CREATE INDEX streams_by_updated ON streams (updated)",
-}
-"""Format -> the statement that migrates a journal to the next format."""
 SYNCHRONOUS = {"process": "NORMAL", "power": "FULL"}
 PAGE_SIZE = 8_192
 WAL_LIMIT = 64 * 1024 * 1024
-
-TABLES = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
-
-CREATE TABLE events (
-    seq INTEGER PRIMARY KEY,
-    ts INTEGER,
-    kind TEXT NOT NULL,
-    stream TEXT NOT NULL,
-    session TEXT NOT NULL,
-    provider TEXT NOT NULL,
-    agent TEXT,
-    tool TEXT,
-    raw_tool TEXT,
-    body BLOB NOT NULL
-);
-CREATE INDEX events_by_session ON events (session);
-CREATE INDEX events_by_stream ON events (stream);
-
-CREATE TABLE streams (
-    stream TEXT PRIMARY KEY,
-    state TEXT NOT NULL,
-    lines INTEGER NOT NULL,
-    updated INTEGER NOT NULL,
-    expired INTEGER NOT NULL DEFAULT 0,
-    info BLOB NOT NULL
-);
-CREATE INDEX streams_by_state ON streams (state, expired, updated);
-CREATE INDEX streams_by_updated ON streams (updated);
-
--- Not in `streams`: SQLite rewrites a whole row, and a snapshot may be megabytes long.
-CREATE TABLE snapshots (stream TEXT PRIMARY KEY, lines INTEGER NOT NULL, data BLOB NOT NULL);
-
--- One row per commit.
-CREATE TABLE tail (id INTEGER PRIMARY KEY, stream TEXT NOT NULL, records BLOB NOT NULL);
-CREATE INDEX tail_by_stream ON tail (stream);
-
-CREATE TABLE bodies (
-    id INTEGER PRIMARY KEY,
-    output_id TEXT NOT NULL UNIQUE,
-    stream TEXT NOT NULL,
-    mime_type TEXT NOT NULL,
-    bytes INTEGER NOT NULL,
-    newlines INTEGER NOT NULL,
-    terminated INTEGER NOT NULL
-);
-CREATE INDEX bodies_by_stream ON bodies (stream);
-
--- The chunks of a body. `start`, `newlines`: bytes and newlines of the body before this chunk.
-CREATE TABLE pieces (
-    body INTEGER NOT NULL, start INTEGER NOT NULL, newlines INTEGER NOT NULL, data BLOB NOT NULL,
-    PRIMARY KEY (body, start)
-);
-
--- Calls and permissions without a result or answer yet; `kind` is call or permission.
-CREATE TABLE calls (
-    stream TEXT NOT NULL, kind TEXT NOT NULL, id TEXT NOT NULL,
-    session TEXT NOT NULL, seq INTEGER NOT NULL, data BLOB NOT NULL,
-    PRIMARY KEY (stream, kind, id)
-);
-
-CREATE TABLE sessions (session TEXT PRIMARY KEY, last_seq INTEGER NOT NULL, data BLOB NOT NULL);
-CREATE INDEX sessions_by_last_seq ON sessions (last_seq);
-
-CREATE TABLE session_streams (session TEXT NOT NULL, stream TEXT NOT NULL, PRIMARY KEY (session, stream)) WITHOUT ROWID;
-CREATE INDEX session_streams_by_stream ON session_streams (stream);
-"""
 
 
 class JournalLock:
@@ -133,8 +54,8 @@ def connect(path: Path, durability: Durability) -> sqlite3.Connection:
 
 
 def create_or_check(path: Path, durability: Durability) -> sqlite3.Connection:
-    """Open the file for writing. An empty file becomes a journal; an older format is migrated, each step in one
-    transaction. Raises `JournalError` for a file that is not a journal."""
+    """Open the file for writing. An empty file becomes a journal; an older format is migrated. Raises `JournalError` for
+    a file that is not a journal."""
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     path.chmod(0o600)
     connection = connect(path, durability)
@@ -147,7 +68,7 @@ def create_or_check(path: Path, durability: Durability) -> sqlite3.Connection:
         tables = _tables(connection)
         if not tables:
             _create(connection)
-        _migrate(connection, _format(connection, path, tables))
+        migrate(connection, path, _format(connection, path, tables))
     except BaseException:
         connection.close()
         raise
@@ -209,20 +130,3 @@ def _format(connection: sqlite3.Connection, path: Path, tables: set[str]) -> int
             f"the journal {path} has format {version}, written by a newer tooltap; this one knows up to {FORMAT}"
         )
     return version
-
-
-def _migrate(connection: sqlite3.Connection, version: int) -> None:
-    for step in range(version, FORMAT):
-        connection.execute("BEGIN IMMEDIATE")
-        connection.execute(MIGRATIONS[step])
-        set_meta(connection, "format", step + 1)
-        connection.execute("COMMIT")
-
-
-def get_meta(connection: sqlite3.Connection, key: str) -> int | str | None:
-    row = connection.execute("SELECT value FROM meta WHERE key=?", (key,)).fetchone()
-    return row[0] if row else None
-
-
-def set_meta(connection: sqlite3.Connection, key: str, value: int | str) -> None:
-    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))

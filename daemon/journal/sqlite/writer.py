@@ -12,7 +12,7 @@ What must hold, and how it does:
 - `seq` has no duplicates and is never reused, though the newest events may be deleted: the next one is stored in `meta`
   by the transaction that uses it, not derived from the events.
 - One bad commit must not fail the others. When a transaction fails, it is rolled back with everything that memory
-  mirrors (`next_seq`, the projection's rows), and each of its commits is tried again in a transaction of its own.
+  mirrors (`next_seq`, the numbers of names, the projection's rows), and each of its commits is tried again in a transaction of its own.
 - Nobody hears of a commit before it is durable. `report` is scheduled after COMMIT, in the order of the transactions,
   hence in `seq` order. It publishes the events first and then wakes the publisher's commit.
 - Operations (retention, removal, suspension) run in the queue's order, each in a transaction of its own, so that one
@@ -35,15 +35,17 @@ import msgspec
 
 from tooltap.daemon.journal.interface import Commit, Committed, JournalError, NotEndedError, StreamConflictError
 from tooltap.daemon.journal.sqlite.rows import SqliteProjection
-from tooltap.daemon.journal.sqlite.schema import get_meta, set_meta
+from tooltap.daemon.journal.sqlite.tables import get_meta, label_id, set_meta, source_id
 from tooltap.daemon.system.failpoints import failpoint
 from tooltap.normalizers.core.items import OutputChunk, Produced
-from tooltap.protocol.filters import meta_of
 
 __all__ = ["Operation", "Outcome", "Writer"]
 
 CHUNK_BYTES = 262_144
 """Longest chunk of an output body: a slice of a body reads few of them."""
+
+NAMES_IN_MEMORY = 10_000
+"""Sources, and labels, whose numbers are in memory."""
 
 # Not `INSERT OR REPLACE`, which creates a new row and writes more pages.
 UPDATE_STREAM = """
@@ -81,6 +83,10 @@ class Writer:
         self._loop = loop
         self._report = report
         self._projection = SqliteProjection(connection)
+        self._sources: dict[tuple[str, str], int] = {}
+        self._labels: dict[tuple[str, str, str | None, str | None], int] = {}
+        self._rows: list[tuple[int, int, int, str | None, bytes]] = []
+        """The transaction's events, which are written together."""
         self._next_seq = int(get_meta(connection, "next_seq") or 1)
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="journal-writer", daemon=True)
@@ -148,6 +154,9 @@ class Writer:
         self._connection.execute("BEGIN IMMEDIATE")
         before = self._next_seq
         outcomes = [self._do(job) for job in jobs]
+        if self._rows:
+            self._connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?)", self._rows)
+            self._rows = []
         self._projection.flush()
         if self._next_seq != before:
             set_meta(self._connection, "next_seq", self._next_seq)
@@ -158,16 +167,22 @@ class Writer:
 
     def _roll_back(self, next_seq: int) -> None:
         self._next_seq = next_seq
-        self._projection.reset()
+        self._forget()
         try:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
         except sqlite3.Error:  # the transaction is gone anyway; the error that led here is reported
             pass
 
+    def _forget(self) -> None:
+        self._projection.reset()
+        self._sources.clear()
+        self._labels.clear()
+        self._rows = []
+
     def _do(self, job: Job) -> Outcome:
         if not isinstance(job.work, Commit):
-            self._projection.reset()  # the operation may delete rows that are in memory
+            self._forget()  # the operation may delete rows that are in memory
             try:
                 return Outcome(job.future, job.work(self._connection))
             except NotEndedError as error:
@@ -201,23 +216,45 @@ class Writer:
 
     def _insert_outputs(self, stream: str, outputs: Sequence[Produced | OutputChunk]) -> list[int | None]:
         seqs: list[int | None] = []
-        rows: list[tuple[Any, ...]] = []
+        entries: list[tuple[int, Produced]] = []
+        rows, labels = self._rows, self._labels
+        seq = self._next_seq
+        session: str | None = None
+        source = 0
         for output in outputs:
             if isinstance(output, OutputChunk):
                 self._append(stream, output)
                 seqs.append(None)
-            elif output.partial:
+                continue
+            if output.partial:
                 seqs.append(None)
-            else:
-                seq = self._next_seq
-                self._next_seq += 1
-                seqs.append(seq)
-                event = output.event
-                kind, _, session, provider, agent, tool, raw_tool = meta_of(event)
-                rows.append((seq, event.ts, kind, stream, session, provider, agent, tool, raw_tool, output.body))
-                self._projection.apply(seq, event)
-        self._connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+                continue
+            if output.session != session:
+                session = output.session
+                source = self._source(stream, session)
+            key = (output.kind, output.provider, output.tool, output.raw_tool)
+            label = labels.get(key) or self._label(key)
+            rows.append((seq, source, label, output.agent, output.body))
+            entries.append((seq, output))
+            seqs.append(seq)
+            seq += 1
+        self._next_seq = seq
+        self._projection.apply(stream, entries)
         return seqs
+
+    def _source(self, stream: str, session: str) -> int:
+        source = self._sources.get((stream, session))
+        if source is None:
+            if len(self._sources) >= NAMES_IN_MEMORY:
+                self._sources.clear()
+            source = self._sources[stream, session] = source_id(self._connection, stream, session)
+        return source
+
+    def _label(self, key: tuple[str, str, str | None, str | None]) -> int:
+        if len(self._labels) >= NAMES_IN_MEMORY:
+            self._labels.clear()
+        label = self._labels[key] = label_id(self._connection, *key)
+        return label
 
     def _append(self, stream: str, piece: OutputChunk) -> None:
         """Append a chunk to its body."""

@@ -175,8 +175,9 @@ def test_added_and_removed_events_are_reported(daemon: Running, trace: Path, tmp
         "text": "4,800",
     }
     with sqlite3.connect(tmp_path / "journal.db") as connection:
-        connection.execute("DELETE FROM events WHERE seq=(SELECT max(seq) FROM events WHERE kind='usage')")
-        connection.execute("UPDATE events SET body=? WHERE kind='usage'", (json.dumps(notice).encode(),))
+        of_usage = "label IN (SELECT id FROM labels WHERE kind='usage')"
+        connection.execute(f"DELETE FROM events WHERE seq=(SELECT max(seq) FROM events WHERE {of_usage})")
+        connection.execute(f"UPDATE events SET body=? WHERE {of_usage}", (json.dumps(notice).encode(),))
     connection.close()
 
     diffed = here("replay", "--journal", tmp_path / "journal.db", trace)
@@ -250,7 +251,7 @@ def test_streams_missing_in_the_journal_are_named(daemon: Running, trace: Path, 
     ingest(daemon, "--stream", "gone", DEMO / "gemini.jsonl")
     traced(daemon, 31)
     with sqlite3.connect(tmp_path / "journal.db") as connection:
-        connection.execute("DELETE FROM events WHERE stream='gone'")
+        connection.execute("DELETE FROM events WHERE source IN (SELECT id FROM sources WHERE stream='gone')")
     connection.close()
 
     compared = here("replay", "--journal", tmp_path / "journal.db", trace)

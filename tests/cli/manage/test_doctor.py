@@ -204,7 +204,7 @@ def newer(file: Path) -> str:
         database.execute("CREATE TABLE meta (key TEXT PRIMARY KEY, value)")
         database.execute("INSERT INTO meta VALUES ('format', 99)")
     database.close()
-    return f"the journal {file} has format 99, written by a newer tooltap; this one knows up to 2"
+    return f"the journal {file} has format 99, written by a newer tooltap; this one knows up to 3"
 
 
 def another(file: Path) -> str:

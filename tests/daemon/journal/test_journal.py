@@ -233,11 +233,11 @@ async def test_conflicting_commit_is_refused_alone(journal: Journal) -> None:
 
 async def test_unstorable_commit_is_refused_alone(sqlite_journal: SqliteJournal) -> None:
     journal = sqlite_journal
-    too_large_for_sqlite = message("wrong", ts=2**70)
+    too_large_for_sqlite = 2**63
 
     results = await asyncio.gather(
         journal.commit(commit(message("t", "t"), stream="t")),
-        journal.commit(commit(too_large_for_sqlite)),
+        journal.commit(commit(message("wrong"), lines=too_large_for_sqlite)),
         journal.commit(commit(message("u", "u"), stream="u")),
         return_exceptions=True,
     )

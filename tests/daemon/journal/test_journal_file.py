@@ -15,8 +15,6 @@ import pytest
 from tests.daemon.events import commit, message
 from tooltap.daemon.journal.interface import JournalError
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
-from tooltap.daemon.journal.sqlite.schema import open_read_only
-from tooltap.protocol.events import decode
 
 pytestmark = pytest.mark.anyio
 
@@ -94,43 +92,13 @@ async def test_foreign_file_is_refused(path: Path) -> None:
     path.unlink()
     await (await SqliteJournal.open(path)).close()
     newer = sqlite3.connect(path)
-    newer.execute("UPDATE meta SET value=3 WHERE key='format'")
+    newer.execute("UPDATE meta SET value=4 WHERE key='format'")
     newer.commit()
     newer.close()
-    assert await refusal() == (f"the journal {path} has format 3, written by a newer tooltap; this one knows up to 2")
+    assert await refusal() == (f"the journal {path} has format 4, written by a newer tooltap; this one knows up to 3")
 
     assert "cannot be opened" in await refusal(path.parent)
     assert "cannot be opened" in await refusal(path / "below-a-file")
-
-
-async def test_older_format_is_migrated(path: Path) -> None:
-    journal = await SqliteJournal.open(path)
-    await journal.commit(commit(message("kept"), state="ended", updated=5))
-    journal_id = journal.id
-    await journal.close()
-    new = schema_of(path)
-    older = sqlite3.connect(path)
-    older.execute("DROP INDEX streams_by_updated")
-    older.execute("UPDATE meta SET value=1 WHERE key='format'")
-    older.commit()
-    older.close()
-    with pytest.raises(JournalError, match="has the older format 1; start a daemon on it to migrate it to 2"):
-        open_read_only(path)
-    assert schema_of(path) != new
-
-    journal = await SqliteJournal.open(path)
-    assert journal.id == journal_id
-    assert [decode(one.body).text for one in (await journal.read(0))[0]] == ["kept"]  # type: ignore[union-attr]
-    await journal.close()
-    assert schema_of(path) == new
-
-
-def schema_of(path: Path) -> set[tuple[str, str]]:
-    database = sqlite3.connect(path)
-    tables = database.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
-    (version,) = database.execute("SELECT value FROM meta WHERE key='format'").fetchone()
-    database.close()
-    return {*tables, ("format", version)}
 
 
 async def test_closed_journal_refuses_calls(path: Path) -> None:
