@@ -11,10 +11,10 @@ refused and the journal stays as it is.
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 import time
 from pathlib import Path
+from shutil import disk_usage
 
 from tooltap.daemon.journal.interface import JournalError
 from tooltap.daemon.journal.sqlite.tables import EVENT_TABLES, FORMAT, label_id, set_meta
@@ -55,7 +55,7 @@ def _check_room(connection: sqlite3.Connection, path: Path) -> None:
         connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
     )
     needed = (pages - 2 * free_pages) * page_size + ROOM
-    free = shutil.disk_usage(path.parent).free
+    free = disk_usage(path.parent).free
     if needed > free:
         raise JournalError(
             f"the journal {path} cannot be migrated to format {FORMAT}: its disk has {free >> 20} MiB left, and the"
@@ -69,7 +69,7 @@ def _number_names(connection: sqlite3.Connection, path: Path) -> None:
     execute("BEGIN IMMEDIATE")
     for table in ("sources", "labels", "events_3"):
         execute(f"DROP TABLE IF EXISTS {table}")
-    for statement in EVENT_TABLES.format(events="events_3").split(";\n"):
+    for statement in EVENT_TABLES.format(events="events_3").strip().split(";\n"):
         execute(statement)
     execute("COMMIT")
     first, last = execute("SELECT coalesce(min(seq), 1), coalesce(max(seq), 0) FROM events").fetchone()
@@ -117,10 +117,8 @@ def _copy(
         " SELECT DISTINCT stream, session FROM events WHERE seq>? AND seq<=?",
         step,
     )
-    names = execute(
-        "SELECT DISTINCT kind, provider, tool, raw_tool FROM events WHERE seq>? AND seq<=?", step
-    ).fetchall()
-    for label in names:
+    found_labels = execute("SELECT DISTINCT kind, provider, tool, raw_tool FROM events WHERE seq>? AND seq<=?", step)
+    for label in found_labels.fetchall():
         if label not in labels:
             labels[label] = label_id(connection, *label)
     execute(

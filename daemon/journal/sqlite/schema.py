@@ -54,8 +54,8 @@ def connect(path: Path, durability: Durability) -> sqlite3.Connection:
 
 
 def create_or_check(path: Path, durability: Durability) -> sqlite3.Connection:
-    """Open the file for writing. An empty file becomes a journal; an older format is migrated. Raises `JournalError` for
-    a file that is not a journal."""
+    """Open the file for writing. An empty file becomes a journal, and an older format is migrated. Raises
+    `JournalError` for a file that is not a journal."""
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     path.chmod(0o600)
     connection = connect(path, durability)

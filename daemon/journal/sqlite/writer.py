@@ -12,7 +12,8 @@ What must hold, and how it does:
 - `seq` has no duplicates and is never reused, though the newest events may be deleted: the next one is stored in `meta`
   by the transaction that uses it, not derived from the events.
 - One bad commit must not fail the others. When a transaction fails, it is rolled back with everything that memory
-  mirrors (`next_seq`, the numbers of names, the projection's rows), and each of its commits is tried again in a transaction of its own.
+  mirrors (`next_seq`, the numbers of names, the projection's rows), and each of its commits is tried again in a
+  transaction of its own.
 - Nobody hears of a commit before it is durable. `report` is scheduled after COMMIT, in the order of the transactions,
   hence in `seq` order. It publishes the events first and then wakes the publisher's commit.
 - Operations (retention, removal, suspension) run in the queue's order, each in a transaction of its own, so that one
