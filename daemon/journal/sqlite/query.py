@@ -15,7 +15,7 @@ from tooltap.protocol.filters import Filter
 
 __all__ = ["MAX_RANGES", "Query", "query_of"]
 
-MAX_RANGES = 200
+MAX_RANGES = 100
 """SQLite takes 500. A read costs about 7 µs for each."""
 
 SOURCE = ("session", "stream")

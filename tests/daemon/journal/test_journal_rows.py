@@ -1,0 +1,114 @@
+"""What the SQLite journal's writer does not write, and what it keeps in memory."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.daemon.events import call, commit, event, message, result
+from tooltap.daemon.journal.interface import JournalError, TailRecord
+from tooltap.daemon.journal.sqlite import rows, writer
+from tooltap.daemon.journal.sqlite.journal import SqliteJournal
+from tooltap.protocol.events import SessionEvent, ToolUpdate
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def journal(tmp_path: Path) -> AsyncIterator[SqliteJournal]:
+    journal = await SqliteJournal.open(tmp_path / "journal.db")
+    yield journal
+    await journal.close()
+
+
+async def statements(journal: SqliteJournal, *outputs: Any, base: int) -> list[str]:
+    """The statements that a commit leads to."""
+    found: list[str] = []
+    connection = journal._writer._connection
+    connection.set_trace_callback(found.append)
+    await journal.commit(commit(*outputs, base=base))
+    connection.set_trace_callback(None)
+    return found
+
+
+async def test_call_within_a_commit_is_not_written(journal: SqliteJournal) -> None:
+    await journal.commit(commit(message("a"), call("open")))
+    update = event(ToolUpdate, call_id="1", name="Bash", title="T")
+
+    done = await statements(journal, *[call("1"), update, result("1")] * 50, result("unknown"), base=1)
+
+    assert not [one for one in done if " calls " in one]
+    assert len([one for one in done if "INTO sessions" in one]) == 1
+    assert [one["callId"] for one in (await journal.open_calls())["calls"]] == ["open"]
+
+    done = await statements(journal, result("open"), base=2)
+    assert len([one for one in done if " calls " in one]) == 1
+    assert (await journal.open_calls())["calls"] == []
+
+
+async def test_call_whose_id_is_used_again_is_open_once(journal: SqliteJournal) -> None:
+    await journal.commit(commit(call("1", title="first")))
+    await journal.commit(commit(result("1"), call("1", title="second"), base=1))
+    assert [one["title"] for one in (await journal.open_calls())["calls"]] == ["second"]
+
+    await journal.commit(commit(call("1", title="third"), result("1"), base=2))
+    assert (await journal.open_calls())["calls"] == []
+
+
+async def test_little_memory_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def tables(name: str) -> dict[str, list[Any]]:
+        journal = await SqliteJournal.open(tmp_path / name)
+        for line in range(6):
+            for number in range(4):
+                stream, session = f"s{number}", f"session-{line % 2}-{number // 2}"
+                names = {"stream": stream, "session": session}
+                outputs = [call(f"{line}", ts=line, **names), result(f"{line - 2}", **names), message("m", **names)]
+                await journal.commit(commit(*outputs, stream=stream, base=line))
+        named = event(SessionEvent, "s0", session="named", state="updated", alias="session-1-0")
+        await journal.commit(commit(named, stream="s0", base=6))
+        await journal.close()
+        with closing(sqlite3.connect(journal.path)) as database:
+            return {
+                table: database.execute(f"SELECT * FROM {table} ORDER BY 1, 2, 3").fetchall()
+                for table in ("events", "sources", "labels", "calls", "sessions")
+            }
+
+    expected = await tables("enough.db")
+    for module, name in ((rows, "SESSIONS_IN_MEMORY"), (rows, "STREAMS_IN_MEMORY"), (writer, "NAMES_IN_MEMORY")):
+        monkeypatch.setattr(module, name, 1)
+    assert await tables("little.db") == expected
+
+
+async def test_names_of_a_failed_commit_are_forgotten(journal: SqliteJournal) -> None:
+    await journal.commit(commit(message("a")))
+    new = call("1", "t", name="New", session="new")
+    with pytest.raises(JournalError):
+        await journal.commit(commit(new, stream="t", lines=2**63))
+
+    await journal.commit(commit(call("1", "u", name="Other", session="other"), stream="u"))
+    await journal.commit(commit(new, stream="t"))
+
+    assert [one["session"] for one in await journal.sessions()] == ["new", "other", "session-1"]
+    with closing(sqlite3.connect(journal.path)) as database:
+        found = database.execute(
+            "SELECT stream, session, tool FROM events JOIN sources ON sources.id=source JOIN labels ON labels.id=label"
+            " ORDER BY seq"
+        ).fetchall()
+    assert found == [("s", "session-1", None), ("u", "other", "Other"), ("t", "new", "New")]
+
+
+def test_block_is_its_lines_one_by_one() -> None:
+    block = TailRecord("block", 5, "in", block=[b"a", b"", b"with\na newline"], left_out_of=[1])
+
+    assert list(block.inputs()) == [
+        TailRecord("line", 5, "in", b"a"),
+        TailRecord("line", 5, "in", b"", left_out=True),
+        TailRecord("line", 5, "in", b"with\na newline"),
+    ]
+    lost = TailRecord("lost", lines=2)
+    assert list(lost.inputs()) == [lost]
