@@ -18,6 +18,7 @@ from tooltap.daemon.journal.nats.log import CommitMessages, Log
 from tooltap.daemon.journal.nats.message import CommitPart, decode_part, events_of, read_rest
 from tooltap.daemon.journal.nats.rows import Row, read_event
 from tooltap.daemon.journal.nats.state import OwnRow, State
+from tooltap.normalizers.core.items import Produced
 
 __all__ = ["Loaded", "advance", "load"]
 

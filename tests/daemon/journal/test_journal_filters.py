@@ -17,7 +17,7 @@ from tooltap.daemon.journal.sqlite import query
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.daemon.journal.sqlite.reader import read, read_back
 from tooltap.daemon.journal.sqlite.schema import connect
-from tooltap.normalizers.stream.bounds import Produced
+from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import Notice, PermissionRequest, Usage, decode
 from tooltap.protocol.filters import Filter, meta_of
 
