@@ -57,7 +57,7 @@ async def test_rare_events_are_found_without_a_scan(journal: SqliteJournal) -> N
     """A scan of these events takes SQLite more than 100,000 steps."""
     for number in range(SESSIONS):
         stream = f"stream-{number}"
-        names = {"stream": stream, "session": f"session-{number}"}
+        names: dict[str, Any] = {"stream": stream, "session": f"session-{number}"}
         outputs = [
             one for n in range(60) for one in (message("m", **names), call(f"{n}", **names), message("m", **names))
         ]
