@@ -45,7 +45,7 @@ from tooltap.normalizers.stream.normalizer import Output
 from tooltap.normalizers.wire.framing import HEAD_BYTES, LongLine, Splitter
 from tooltap.protocol.frames import Ack, DaemonFrame, Done, ErrorCode, ErrorFrame, Suspended
 from tooltap.protocol.stats import Statistics
-from tooltap.protocol.tapped import Direction, End, Lost, NotTappedError, read_tapped
+from tooltap.protocol.tapped import Direction, End, NotTappedError, TappedLine, read_tapped
 from tooltap.traces.recording.writer import TraceWriter
 
 __all__ = ["IngestConnection", "Setting"]
@@ -117,13 +117,11 @@ class IngestConnection:
         """Parse what was received. Returns when there is room for more. Ignores input after `over`."""
         self.live.normalizer.want_partials(self._setting.partials_wanted())
         now = self._clock()
-        for line in self._splitter.feed(data):
-            if self._abandoned:
-                return
-            if self._framing == "raw":
-                self._feed_line(line, now, None)
-            else:
-                await self._feed_record(line, now)
+        lines = self._splitter.feed(data)
+        if self._framing == "tapped":
+            await self._feed_records(lines, now)
+        else:
+            self._feed_block(lines, now, None)
         await self._wait_for_room()
 
     async def take(
@@ -215,36 +213,61 @@ class IngestConnection:
 
     # -- inner workings -----------------------------------------------------------------------------------------
 
-    async def _feed_record(self, line: bytes | LongLine, now: int) -> None:
-        if not line:
-            return
-        if isinstance(line, LongLine):  # only the head of such a record is known, so it cannot be decoded
-            self._feed_line(line, now, None)
-            return
-        try:
-            record = read_tapped(line)
-        except NotTappedError as error:
+    async def _feed_records(self, lines: Sequence[bytes | LongLine], now: int) -> None:
+        """Feed tapped lines; those that follow each other with one time and direction, as a block."""
+        block: list[bytes | LongLine] = []
+        stamp: tuple[int, Direction | None] = now, None
+        for line in lines:
+            if not line:
+                continue
+            try:  # only the head of a long record is known, so it cannot be decoded
+                record = TappedLine(b"", now, None) if isinstance(line, LongLine) else read_tapped(line)
+            except NotTappedError as error:
+                self._feed_block(block, *stamp)
+                await self._refuse(error)
+                return
+            if isinstance(record, TappedLine):
+                t = now if record.t is None else record.t
+                if (t, record.dir) != stamp:
+                    self._feed_block(block, *stamp)
+                    block, stamp = [], (t, record.dir)
+                block.append(line if isinstance(line, LongLine) else self._shortened(record))
+                continue
+            self._feed_block(block, *stamp)
+            block = []
+            if self._abandoned:
+                return
+            if isinstance(record, End):
+                await self.end()
+            else:
+                self.live.lost(record, now)
+                self._waiting += RECORD_BYTES
+        self._feed_block(block, *stamp)
+
+    def _shortened(self, record: TappedLine) -> bytes | LongLine:
+        size = record.size or len(record.line)
+        if size > min(len(record.line), self._setting.line_bytes):
+            return LongLine(record.line[:HEAD_BYTES], size)
+        return record.line
+
+    async def _refuse(self, error: NotTappedError) -> None:
+        """Suspend the stream at a line that is not a tapped line."""
+        if not self._abandoned:
             number = self.live.normalizer.lines + 1
             self.live.suspend()
             await self._settle()
             self._fail("not-tapped", f"line {number} of stream {self.stream} did not come as a tapped line: {error}")
-            return
-        if isinstance(record, End):
-            await self.end()
-        elif isinstance(record, Lost):
-            self.live.lost(record, now)
-            self._waiting += RECORD_BYTES
-        else:
-            size = record.size or len(record.line)
-            too_long = size > min(len(record.line), self._setting.line_bytes)
-            shortened = LongLine(record.line[:HEAD_BYTES], size) if too_long else record.line
-            self._feed_line(shortened, now if record.t is None else record.t, record.dir)
 
     async def _wait_for_room(self) -> None:
         """Start committing, and wait until few enough bytes are in flight."""
         self._kick()
         while self._waiting > self._setting.in_flight_bytes and not self.over.is_set():
             await self._progress.wait()
+
+    def _feed_block(self, lines: Sequence[bytes | LongLine], t: int, direction: Direction | None) -> None:
+        if lines and not self._abandoned:
+            self.live.feed_block(lines, t, direction)
+            self._waiting += sum(map(_memory, lines))
 
     def _feed_line(
         self,
@@ -254,7 +277,7 @@ class IngestConnection:
         leave_out: Callable[[Sequence[Item]], bool] | None = None,
     ) -> None:
         self.live.feed(line, t, direction, leave_out)
-        self._waiting += RECORD_BYTES + (len(line.head) if isinstance(line, LongLine) else len(line))
+        self._waiting += _memory(line)
 
     def _kick(self) -> None:
         if not self._busy and self.live.dirty and not self._abandoned:
@@ -288,3 +311,8 @@ class IngestConnection:
             self.over.set()
             self._wake()
             self._setting.on_over(self)
+
+
+def _memory(line: bytes | LongLine) -> int:
+    """Bytes in flight for a line."""
+    return RECORD_BYTES + (len(line.head) if isinstance(line, LongLine) else len(line))

@@ -107,6 +107,8 @@ class LiveStream:
         self._views = views
         self._add(outputs)
         self._watch = None if drift is None else StreamWatch(drift, normalizer, info.agent_version)
+        if self._watch is not None:
+            normalizer.on_line = self._end_of_line
 
     @property
     def dirty(self) -> bool:
@@ -121,16 +123,31 @@ class LiveStream:
         leave_out: Callable[[Sequence[Item]], bool] | None = None,
     ) -> None:
         """`leave_out`: whether the line's events are already in another stream; see `StreamNormalizer.feed`."""
-        self._emit(self.normalizer.feed(line, t, direction, leave_out))
+        self._add(self.normalizer.feed(line, t, direction, leave_out))
+        self.info.state = "open"
         if isinstance(line, LongLine):
             left_out = self.normalizer.left_out
             self._record(TailRecord("long", t, direction, line.head, line.size, left_out=left_out))
         else:
-            self._record_line(line, t, direction)
+            self._record_lines([line], t, direction)
         self._touch(t)
 
+    def feed_block(self, lines: Sequence[bytes | LongLine], t: int, direction: Direction | None) -> None:
+        """Feed lines that came together."""
+        whole = [line for line in lines if not isinstance(line, LongLine)]
+        if len(whole) < len(lines):
+            for line in lines:
+                self.feed(line, t, direction)
+        elif whole:
+            self._add(self.normalizer.feed_block(whole, t, direction))
+            self.info.state = "open"
+            self._record_lines(whole, t, direction)
+            self._touch(t)
+
     def lost(self, lost: Lost, t: int) -> None:
-        self._emit(self.normalizer.lost(lost.lines, lost.bytes, lost.reason, t))
+        self._end_of_line(outputs := self.normalizer.lost(lost.lines, lost.bytes, lost.reason, t))
+        self._add(outputs)
+        self.info.state = "open"
         self._record(TailRecord("lost", t=t, lines=lost.lines, size=lost.bytes, reason=lost.reason))
         self._touch(t)
 
@@ -152,7 +169,8 @@ class LiveStream:
         """End the stream. Closing an ended stream changes nothing."""
         if self.info.state == "ended":
             return
-        self._emit(self.normalizer.close(reason, t))
+        self._end_of_line(outputs := self.normalizer.close(reason, t))
+        self._add(outputs)
         self._record(TailRecord("close", t=t, reason=reason))
         if reason == "end":
             self._touch(t)
@@ -192,10 +210,7 @@ class LiveStream:
 
     # -- inner workings -----------------------------------------------------------------------------------------
 
-    def _emit(self, outputs: Sequence[Output]) -> None:
-        self.info.state = "open"
-        if outputs:
-            self._add(outputs)
+    def _end_of_line(self, outputs: Sequence[Output]) -> None:
         if self._watch is not None and (outputs or self._watch.has_pending):
             self._observe(lambda watch: watch.add(outputs))
 
@@ -209,8 +224,11 @@ class LiveStream:
             _log.exception("drift detection failed and is off for this stream", stream=self.info.stream)
             self._watch = None
             self.normalizer.watch(None)
+            self.normalizer.on_line = None
 
     def _add(self, outputs: Sequence[Output]) -> None:
+        if not outputs:
+            return
         self._outputs += outputs if self._views is None else self._views.apply(outputs)
         self.info.ids = ids_of(outputs, self.info.ids)
         for output in outputs:
@@ -224,16 +242,17 @@ class LiveStream:
         info.first_t = t if info.first_t is None else info.first_t
         info.last_t = t
 
-    def _record_line(self, line: bytes, t: int, direction: Direction | None) -> None:
+    def _record_lines(self, lines: Sequence[bytes], t: int, direction: Direction | None) -> None:
+        """Record lines that were fed together; `left_out` is that of the last."""
         block = self._block
         if t != block.t or direction != block.direction:
             self._end_block()
             block = self._block = TailRecord("block", t, direction)
+        block.block += lines
         if self.normalizer.left_out:
-            block.left_out_of.append(len(block.block))
-        block.block.append(line)
-        self._tail_bytes += len(line) + RECORD_BYTES
-        self._last_line = line
+            block.left_out_of.append(len(block.block) - 1)
+        self._tail_bytes += sum(map(len, lines)) + RECORD_BYTES * len(lines)
+        self._last_line = lines[-1]
         self.info.crc_line = self.normalizer.lines
 
     def _end_block(self) -> None:

@@ -12,6 +12,7 @@ requires only that nothing raises and that every line is accounted for.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Any
 
 import orjson
@@ -67,6 +68,7 @@ def check_recording(dialect: str, lines: Sequence[Line], context: Context | None
     check_run(normalizer, events, len(lines))
     _check_same(whole, _run(dialect, lines, context)[0], "the same lines became other events")
     _check_reloading(dialect, lines, context, whole)
+    _check_blocks(dialect, lines, context, whole)
     _check_prefixes(dialect, lines, context, whole)
     _check_partials(dialect, lines, context, events)
     return events
@@ -198,6 +200,16 @@ def _check_closed(normalizer: StreamNormalizer, events: list[Event]) -> None:
         raise ContractError(f"left open after close: calls {sorted(open_calls)}, turns {open_turns}")
     if again := normalizer.close("end"):
         raise ContractError(f"a second close gave {len(again)} more events")
+
+
+def _check_blocks(dialect: str, lines: Sequence[Line], context: Context, whole: list[list[Output]]) -> None:
+    """Lines that are fed together become what they become one by one."""
+    normalizer = StreamNormalizer(context, dialect)
+    outputs: list[Output] = []
+    for (t, direction), block in groupby(lines, lambda line: (line.t, line.direction)):
+        outputs += normalizer.feed_block([line.data for line in block], t, direction)
+    outputs += normalizer.close("end")
+    _check_same([[output for one in whole for output in one]], [outputs], "a block of lines became other events")
 
 
 def _check_reloading(dialect: str, lines: Sequence[Line], context: Context, whole: list[list[Output]]) -> None:

@@ -77,7 +77,8 @@ class StreamNormalizer:
         self._partials = context.partials
         self._recognising = dialect == AUTO
         self._parser: Parser = Unknown(context) if dialect == AUTO else parser_class(dialect)(context)
-        self._on_line: Callable[[Sequence[Output]], object] | None = None
+        self.on_line: Callable[[Sequence[Output]], object] | None = None
+        """Called with the outputs of each line, after it was counted. Must not raise."""
         self.left_out = False
         """Whether the events of the last line were left out."""
         self.statistics = Statistics(
@@ -106,10 +107,9 @@ class StreamNormalizer:
         self._partials = wanted
         self._parser.partials = wanted
 
-    def watch(self, watch: Watch | None, on_line: Callable[[Sequence[Output]], object] | None = None) -> None:
-        """Show every object to `watch` when it is parsed, and the outputs of its line to `on_line`; None: stop."""
+    def watch(self, watch: Watch | None) -> None:
+        """Show every object to `watch` when it is parsed; None: stop."""
         self._parser.watch = watch
-        self._on_line = on_line
 
     def feed(
         self,
@@ -215,7 +215,7 @@ class StreamNormalizer:
         direction: Direction | None,
         leave_out: Callable[[Sequence[Item]], bool] | None = None,
     ) -> list[Output]:
-        parser, statistics, on_line = self._parser, self.statistics, self._on_line
+        parser, statistics, on_line = self._parser, self.statistics, self.on_line
         outputs: list[Output] = []
         for line in lines:
             if isinstance(line, LongLine):
