@@ -1,8 +1,11 @@
 """Figures, alternating runs and a description of the machine, for all rows of the benchmark.
 
-A row is a module `row_<name>.py` with `TITLE` and `measure(options) -> list[Figure]`. It measures its sides
-alternately, so that other load on the machine affects all sides alike, and returns medians. A benchmark is not a test:
-a figure that misses its target is marked, but fails nothing.
+A row is a module `row_<name>.py` with `TITLE` and `measure(options)`, which returns figures and notes. It measures its
+sides alternately, so that other load on the machine affects all sides alike, and returns medians. Figures that follow
+each other and have the same name are one measurement in several units. A benchmark is not a test: a figure that misses
+its target is marked, but fails nothing.
+
+A row whose module has `PROGRAM = True` can measure another tree as well, by its commands and its socket (`compare.py`).
 """
 
 from __future__ import annotations
@@ -11,7 +14,8 @@ import os
 import platform
 import statistics
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar
 
@@ -19,10 +23,25 @@ import msgspec
 
 from tooltap import __version__
 
-__all__ = ["Figure", "Options", "alternate", "cpu_seconds", "cpu_seconds_since", "machine", "median", "table"]
+__all__ = [
+    "ROOT",
+    "Figure",
+    "Note",
+    "Options",
+    "alternate",
+    "cpu_seconds",
+    "cpu_seconds_since",
+    "machine",
+    "median",
+    "number",
+    "program",
+    "table",
+]
 
 K = TypeVar("K")
 T = TypeVar("T")
+
+ROOT = Path(__file__).parent.parent.parent
 
 
 class Options(NamedTuple):
@@ -30,10 +49,14 @@ class Options(NamedTuple):
     """Runs of each side."""
     scale: float
     """Factor for the work of one run; the targets are for 1."""
-    captures: Path | None = None
-    """A folder of recordings with a manifest.json, read instead of the fixtures."""
+    captures: tuple[Path, ...] = ()
+    """Folders of recordings with a manifest.json, read instead of the fixtures."""
+    goldens: Path | None = None
+    """Records of the ancestor, in the format of `traces/checks/goldens.py`."""
     long: bool = False
     """Also measure what takes minutes."""
+    tree: Path | None = None
+    """The sources whose commands and socket are measured. None: this tree, with its own modules where that is finer."""
 
 
 class Figure(msgspec.Struct, omit_defaults=True):
@@ -45,12 +68,19 @@ class Figure(msgspec.Struct, omit_defaults=True):
     """None for a figure that is only informative."""
     better: Literal["more", "less"] = "more"
     samples: list[float] = []
+    read: str = ""
+    """What was read in one run, for the first of several units."""
 
     @property
     def on_target(self) -> bool:
         if self.target is None:
             return True
         return self.value >= self.target if self.better == "more" else self.value <= self.target
+
+
+class Note(msgspec.Struct):
+    note: str
+    """Why something was not measured."""
 
 
 def alternate(sides: Mapping[K, Callable[[], T]], runs: int) -> dict[K, list[T]]:
@@ -104,20 +134,36 @@ def machine() -> dict[str, str | int | float]:
     }
 
 
-def table(rows: Mapping[str, list[Figure]]) -> Iterable[str]:
+def program(tree: Path | None) -> dict[str, str]:
+    """The environment variables with which a Python process imports the `tooltap` of this tree."""
+    return {} if tree is None else {"PYTHONPATH": str(tree / "src")}
+
+
+def table(rows: Mapping[str, Sequence[Figure | Note]]) -> Iterable[str]:
     """Render the rows as lines of text."""
-    names = [figure.name for figures in rows.values() for figure in figures]
+    names = [one.name for results in rows.values() for one in results if isinstance(one, Figure)]
     width = max(map(len, [*names, *rows]), default=0) + 2
-    for title, figures in rows.items():
+    for title, results in rows.items():
         yield title
-        for one in figures:
-            sign = {"more": "≥", "less": "≤"}[one.better]
-            target = "" if one.target is None else f"{sign} {_number(one.target)}{'' if one.on_target else '   missed'}"
-            spread = f"{_number(min(one.samples))} … {_number(max(one.samples))}"
-            yield f"  {one.name:{width}}{_number(one.value):>10} {one.unit:10}{spread:>20}   {target}".rstrip()
+        for name, group in groupby(results, key=lambda one: one.name if isinstance(one, Figure) else None):
+            if name is None:
+                yield from (f"  {one.note}" for one in group if isinstance(one, Note))
+                continue
+            figures = [one for one in group if isinstance(one, Figure)]
+            cells = "".join(f"{number(one.value):>10} {one.unit:10}" for one in figures)
+            spread = f"{number(min(figures[0].samples))} … {number(max(figures[0].samples))}"
+            targets = "   ".join(_target(one, named=len(figures) > 1) for one in figures if one.target is not None)
+            yield "   ".join(filter(None, [f"  {name:{width}}{cells}{spread:>20}", targets, figures[0].read]))
 
 
-def _number(value: float) -> str:
+def _target(figure: Figure, *, named: bool) -> str:
+    assert figure.target is not None
+    sign = {"more": "≥", "less": "≤"}[figure.better]
+    unit = f" {figure.unit}" if named else ""
+    return f"{sign} {number(figure.target)}{unit}{'' if figure.on_target else '   missed'}"
+
+
+def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 

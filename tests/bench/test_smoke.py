@@ -4,23 +4,106 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.bench.__main__ import ROWS, main
-from tests.bench.harness import Figure, alternate, table
+from tests.bench.cost import Cost
+from tests.bench.cost import figures as cost_figures
+from tests.bench.generated import KINDS, generate
+from tests.bench.harness import Figure, Note, alternate, table
+from tests.bench.recorded import FIXTURES, Recorded, recordings, renewed
+from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.stream.contract import Line, normalize
+
+DIALECTS = sorted({one.dialect for one in recordings(())})
+
+
+@pytest.fixture
+def goldens(tmp_path: Path) -> Path:
+    """A file in the format of the ancestor's records."""
+    records = [line for path in FIXTURES.glob("happier-trace/*/*.jsonl") for line in path.read_text().splitlines()]
+    path = tmp_path / "goldens.jsonl"
+    path.write_text("".join(f'{{"key":"k","event":{one},"canonicalToolName":"Bash"}}\n' for one in records))
+    return path
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_every_row_returns_figures(row: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([row, "--runs", "1", "--scale", "0.01", "--json", str(tmp_path / "new" / "bench.json")]) == 0
+def test_every_row_returns_figures(row: str, tmp_path: Path, goldens: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = run(row, tmp_path, "--goldens", goldens)
 
-    result = json.loads((tmp_path / "new" / "bench.json").read_bytes())
-    assert result["machine"]["cores"] > 0
-    figures = result["rows"][row]
+    figures = [one for one in results if "samples" in one]
     assert [len(one["samples"]) for one in figures] == [1] * len(figures)
     printed = capsys.readouterr().out
     assert all(one["name"] in printed for one in figures)
+    assert figures or all(one["note"] in printed for one in results)
+
+
+def run(row: str, folder: Path, *options: object) -> list[dict[str, Any]]:
+    """What a row reports with minimal work."""
+    path = folder / "new" / "bench.json"
+    assert main([row, "--runs", "1", "--scale", "0.01", "--json", str(path), *map(str, options)]) == 0
+    result = json.loads(path.read_bytes())
+    assert result["machine"]["cores"] > 0
+    return list(result["rows"][row])
+
+
+def test_row_of_goldens_says_what_it_needs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["goldens"]) == 0
+
+    assert "not measured: it needs a file of the ancestor's records" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_copies_give_the_same_events_with_other_ids(dialect: str) -> None:
+    recorded = [one for one in recordings(()) if one.dialect == dialect]
+
+    for one in recorded:
+        copies = renewed(one), renewed(one)
+        kinds = [[type(event) for event in events_of(some)] for some in (one, *copies)]
+        assert kinds[0] == kinds[1] == kinds[2]
+    ids = [{event.id for event in events_of(one)} for one in recorded]
+    assert all(ids)
+
+
+def events_of(recorded: Recorded) -> list[Any]:
+    context = Context(stream="bench", provider=recorded.provider)
+    return normalize(recorded.dialect, [*recorded.before, *recorded.lines], context)
+
+
+def test_copy_changes_ids_wherever_they_are_and_nothing_else() -> None:
+    line = b'{"session_id":"5e55-0001","modelId":"model-2-large","call":"call_5e55-0001","text":"of 5e55-0001"}'
+
+    [one] = renewed(Recorded("acp", None, [Line(line)])).lines
+    [two] = renewed(Recorded("acp", None, [Line(line)])).lines
+
+    assert one.data != two.data
+    values = json.loads(bytes(one.data))  # type: ignore[arg-type]
+    session = values["session_id"]
+    assert session.startswith("5e55-0001r")
+    assert values == {
+        "session_id": session,
+        "modelId": "model-2-large",
+        "call": f"call_{session}",
+        "text": f"of {session}",
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_generated_lines_are_what_their_names_say(kind: str) -> None:
+    lines = 40
+    first, second = ([line.data for one in generate(KINDS[kind], lines) for line in one.lines] for _ in range(2))
+    recorded = generate(KINDS[kind], lines)
+
+    assert not set(first) & set(second)
+    events = [event for one in recorded for event in events_of(one) if event.line > len(one.before)]
+    kinds = {type(event).__name__ for event in events}
+    if kind.endswith(("deltas", "skipped")):
+        assert len(events) < sum(len(one.lines) for one in recorded) / 10
+    else:
+        assert len(events) >= sum(len(one.lines) for one in recorded)
+        assert ("ToolResult" if kind.endswith("results") else "Message") in kinds
 
 
 def test_sides_alternate_and_first_round_is_not_counted() -> None:
@@ -34,6 +117,16 @@ def test_sides_alternate_and_first_round_is_not_counted() -> None:
 
     assert "".join(order) in ("abbaab", "baabba")
     assert sorted(results["a"] + results["b"]) == [3, 4, 5, 6]
+
+
+def test_one_measurement_in_several_units_is_one_line() -> None:
+    costs = [Cost(seconds=2e-3, lines=100, events=50, size=40_000, bare=5e-4)]
+
+    [_, line, note] = table({"title": [*cost_figures("acp", costs, "3 recordings", ratio=0.3), Note("skipped")]})
+
+    assert line.split("   ")[-2:] == [["≥ 0.3 × bare", "missed"][-1], "3 recordings"]
+    assert [word for word in line.split() if word[0].isdigit()][:4] == ["20", "40", "20", "0.25"]
+    assert note == "  skipped"
 
 
 def test_missed_target_is_marked() -> None:

@@ -1,0 +1,113 @@
+"""Normalizes recordings and measures it: by our own modules, or by the command of another tree."""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from pathlib import Path
+
+from tests.bench.cost import Cost, bare, total
+from tests.bench.harness import Options, alternate, program
+from tests.bench.recorded import Recorded
+from tooltap.normalizers.core.items import Context, OutputChunk
+from tooltap.normalizers.stream.normalizer import StreamNormalizer
+from tooltap.protocol.tapped import write_tapped
+
+__all__ = ["Group", "costs", "normalized", "recorded_file"]
+
+Group = Callable[[], Sequence[Recorded]]
+"""Makes the streams of one run, with ids of their own."""
+
+
+def costs(groups: Mapping[str, Group], options: Options) -> dict[str, list[Cost]]:
+    """The costs of each run of each group. The reference runs just before or just after it, in turn."""
+    turns = count()
+    sides = {name: _side(group, turns, options.tree) for name, group in groups.items()}
+    return alternate(sides, options.runs)
+
+
+def _side(group: Group, turns: count[int], tree: Path | None) -> Callable[[], Cost]:
+    def run() -> Cost:
+        recorded = group()
+        first = next(turns) % 2
+        gc.collect()
+        reference = bare(recorded) if first else 0.0
+        cost = normalized(recorded) if tree is None else commanded(recorded, tree)
+        return cost._replace(bare=reference if first else bare(recorded))
+
+    return run
+
+
+def normalized(recorded: Sequence[Recorded]) -> Cost:
+    """Each recording with a normalizer of its own, from its first line to the bytes of its events."""
+    return total([_normalized(one) for one in recorded])
+
+
+def _normalized(recorded: Recorded) -> Cost:
+    start = time.thread_time()
+    normalizer = StreamNormalizer(Context(stream="bench", provider=recorded.provider), recorded.dialect)
+    bodies: list[bytes] = []
+    if recorded.before:
+        for line in recorded.before:
+            for output in normalizer.feed(line.data, line.t, line.direction):
+                if not isinstance(output, OutputChunk):
+                    bodies.append(output.body)
+        bodies.clear()
+        start = time.thread_time()
+    for line in recorded.lines:
+        for output in normalizer.feed(line.data, line.t, line.direction):
+            if not isinstance(output, OutputChunk):
+                bodies.append(output.body)
+    if not recorded.before:
+        for output in normalizer.close("end"):
+            if not isinstance(output, OutputChunk):
+                bodies.append(output.body)
+    seconds = time.thread_time() - start
+    return Cost(seconds, len(recorded.lines), len(bodies), sum(map(len, bodies)), 0.0)
+
+
+def commanded(recorded: Sequence[Recorded], tree: Path) -> Cost:
+    """`tooltap normalize` of this tree: its processor time beyond that for an empty file."""
+    made = []
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "empty.jsonl").touch()
+        for dialect in {one.dialect for one in recorded}:
+            streams = [one for one in recorded if one.dialect == dialect]
+            files = [Path(folder) / f"{dialect}-{number}.jsonl" for number in range(len(streams))]
+            for file, one in zip(files, streams, strict=True):
+                file.write_bytes(recorded_file(one))
+            idle, _ = _command(dialect, [Path(folder) / "empty.jsonl"], tree)
+            seconds, events = _command(dialect, files, tree)
+            lines = sum(len(one.before) + len(one.lines) for one in streams)
+            made.append(Cost(max(seconds - idle, 1e-6), lines, events.count(b"\n"), len(events), 0.0))
+    return total(made)
+
+
+def recorded_file(recorded: Recorded) -> bytes:
+    """The stream as a recording: tapped lines if it has directions or times."""
+    lines = [*recorded.before, *recorded.lines]
+    tapped = any(line.direction is not None or line.t is not None for line in lines)
+    return b"".join(
+        (write_tapped(line.data, line.t, line.direction) if tapped else line.data) + b"\n"
+        for line in lines
+        if isinstance(line.data, bytes)
+    )
+
+
+def _command(dialect: str, files: Sequence[Path], tree: Path) -> tuple[float, bytes]:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    events = subprocess.run(
+        [sys.executable, "-m", "tooltap.cli", "normalize", "--dialect", dialect, *files],
+        stdout=subprocess.PIPE,
+        env={**os.environ, **program(tree)},
+        check=True,
+    ).stdout
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, events

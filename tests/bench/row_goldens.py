@@ -1,0 +1,26 @@
+"""The cost of normalizing the ancestor's records: `--goldens FILE`, in the format of `traces/checks/goldens.py`."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tests.bench.cost import figures
+from tests.bench.engine import costs
+from tests.bench.harness import Figure, Note, Options
+from tests.bench.recorded import amount, enough, golden_records
+
+__all__ = ["PROGRAM", "TITLE", "measure"]
+
+TITLE = "goldens: processor time of the ancestor's records"
+PROGRAM = True
+LINES = 2_000
+"""A run reads at least this many."""
+
+
+def measure(options: Options) -> list[Figure | Note]:
+    if options.goldens is None:
+        return [Note("not measured: it needs a file of the ancestor's records, GOLDENS=FILE or --goldens FILE")]
+    records = [golden_records(options.goldens)]
+    lines = LINES * options.scale
+    samples = costs({"goldens": partial(enough, records, lines)}, options)["goldens"]
+    return [*figures("goldens", samples, amount(enough(records, lines)), ratio=0.14)]
