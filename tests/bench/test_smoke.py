@@ -63,8 +63,6 @@ def test_copies_give_the_same_events_with_other_ids(dialect: str) -> None:
         copies = renewed(one), renewed(one)
         kinds = [[type(event) for event in events_of(some)] for some in (one, *copies)]
         assert kinds[0] == kinds[1] == kinds[2]
-    ids = [{event.id for event in events_of(one)} for one in recorded]
-    assert all(ids)
 
 
 def events_of(recorded: Recorded) -> list[Any]:
@@ -124,7 +122,7 @@ def test_one_measurement_in_several_units_is_one_line() -> None:
 
     [_, line, note] = table({"title": [*cost_figures("acp", costs, "3 recordings", ratio=0.3), Note("skipped")]})
 
-    assert line.split("   ")[-2:] == [["≥ 0.3 × bare", "missed"][-1], "3 recordings"]
+    assert line.endswith("≥ 0.3 × bare   missed   3 recordings")
     assert [word for word in line.split() if word[0].isdigit()][:4] == ["20", "40", "20", "0.25"]
     assert note == "  skipped"
 
