@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from tests.bench.recorded import Recorded
 from tooltap.normalizers.stream.contract import Line
 
-__all__ = ["KINDS", "generate"]
+__all__ = ["DIALECTS", "KINDS", "conversation", "generate"]
 
 Value = dict[str, Any]
 STREAM_LINES = 200
@@ -213,6 +213,18 @@ def generate(kind: Kind, lines: float) -> list[Recorded]:
     wanted = max(1, round(lines * kind.share))
     sizes = [min(STREAM_LINES, wanted - first) for first in range(0, wanted, STREAM_LINES)]
     return [_stream(kind, size) for size in sizes]
+
+
+def conversation(dialect: str, lines: int) -> Recorded:
+    """A stream of so many lines: a message, a call and its result in turn."""
+    shapes, session = DIALECTS[dialect], _id()
+    values = shapes.begin(session)
+    for number in range(-(-lines // 3)):
+        call_id = shapes.call_id()
+        values.append(shapes.text(session, _words(SHORT, SHORT_SIZE, number)))
+        values.append(shapes.call(session, call_id))
+        values.append(shapes.result(session, call_id, _words(CODE, RESULT_SIZE, number)))
+    return Recorded(dialect, None, [Line(_compact(one).encode()) for one in values[:lines]])
 
 
 def _stream(kind: Kind, size: int) -> Recorded:

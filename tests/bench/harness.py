@@ -32,6 +32,7 @@ __all__ = [
     "cpu_seconds",
     "cpu_seconds_since",
     "machine",
+    "main_thread_seconds",
     "median",
     "number",
     "program",
@@ -114,12 +115,24 @@ def cpu_seconds_since(before: float, pid: int) -> float:
 def cpu_seconds(pid: int) -> float:
     """Processor time that a process has used so far, in hundredths of a second."""
     try:
-        with open(f"/proc/{pid}/stat") as file:
-            user, system = file.read().rsplit(")", 1)[1].split()[11:13]
-        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+        return _proc_seconds(f"/proc/{pid}/stat")
     except FileNotFoundError:  # macOS: minutes:seconds
         minutes, seconds = _output("ps", "-o", "cputime=", "-p", str(pid)).split(":")[-2:]
         return 60 * int(minutes) + float(seconds)
+
+
+def main_thread_seconds(pid: int) -> float | None:
+    """The processor time of a process's first thread; None where the system does not say."""
+    try:
+        return _proc_seconds(f"/proc/{pid}/task/{pid}/stat")
+    except FileNotFoundError:
+        return None
+
+
+def _proc_seconds(path: str) -> float:
+    with open(path) as file:
+        user, system = file.read().rsplit(")", 1)[1].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def machine() -> dict[str, str | int | float]:
@@ -150,7 +163,7 @@ def table(rows: Mapping[str, Sequence[Figure | Note]]) -> Iterable[str]:
                 yield from (f"  {one.note}" for one in group if isinstance(one, Note))
                 continue
             figures = [one for one in group if isinstance(one, Figure)]
-            cells = "".join(f"{number(one.value):>10} {one.unit:10}" for one in figures)
+            cells = "".join(f"{number(one.value):>10} {one.unit:9}" for one in figures)
             spread = f"{number(min(figures[0].samples))} … {number(max(figures[0].samples))}"
             targets = "   ".join(_target(one, named=len(figures) > 1) for one in figures if one.target is not None)
             yield "   ".join(filter(None, [f"  {name:{width}}{cells}{spread:>20}", targets, figures[0].read]))

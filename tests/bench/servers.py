@@ -1,9 +1,10 @@
 """`python -m tests.bench.servers SIDE SOCKET NUMBER…`: bare asyncio servers as baselines, and the hub on its own.
 
 `bare` and `hub` SUBSCRIBERS BATCHES EVENTS: wait for a line on stdin and for the subscribers, then write BATCHES
-batches of EVENTS events to all of them, each batch when no subscriber is behind. The result is the processor time in
-seconds and the number of bytes. `bare` uses asyncio as its documentation shows it, `write` and `drain`, with bytes
-encoded in advance. `hub` is a whole daemon; its hub gets events as from the journal, and encodes the lines itself.
+batches of EVENTS events to all of them, each batch when no subscriber is behind. The result is the seconds and the
+processor seconds from the first write until the sockets have taken everything, and the number of bytes. `bare` uses
+asyncio as its documentation shows it, `write` and `drain`, with bytes encoded in advance. `hub` is a whole daemon; its
+hub gets events as from the journal, and encodes the lines itself. Both buffer as many bytes for a subscriber.
 
 `relay` SUBSCRIBERS: forward everything that the connection after the subscribers sends to the subscribers.
 
@@ -25,6 +26,7 @@ from tooltap.daemon.app import Daemon
 from tooltap.daemon.config import load_config
 from tooltap.daemon.hub.subscription import Subscription
 from tooltap.daemon.journal.interface import Committed
+from tooltap.daemon.server.connection import Connection
 from tooltap.daemon.system.listener import BACKLOG
 from tooltap.daemon.system.logs import configure
 from tooltap.normalizers.core.items import Produced
@@ -35,7 +37,7 @@ __all__ = ["EVENT_BYTES", "events"]
 EVENT_BYTES = 700
 FIRST_SEQ = 100_000
 CHUNKS = 64
-"""Distinct chunks for `bare`, so that they do not all fit into the processor's cache."""
+"""Distinct chunks of `bare` and batches of `hub`, so that they do not all fit into the processor's cache."""
 SENT_BYTES = 262_144
 """Bytes per write of `send`, about as many as a subscription reads at once from the journal."""
 
@@ -59,14 +61,19 @@ async def bare(path: str, subscribers: int, batches: int, count: int) -> None:
             await writer.drain()
 
     async with await asyncio.start_unix_server(accept, path, backlog=BACKLOG):
-        await _measure(lambda: len(writers) == subscribers, write, batches, len(chunks[0]) * subscribers)
+
+        def buffered() -> int:
+            return sum(one.transport.get_write_buffer_size() for one in writers)
+
+        size = len(chunks[0]) * subscribers
+        await _measure(lambda: len(writers) == subscribers, write, buffered, batches, size)
         for writer in writers:
             writer.close()
 
 
 async def hub(path: str, subscribers: int, batches: int, count: int) -> None:
     configure("warning")
-    batch = events(count)
+    produced = [events(count) for _ in range(CHUNKS)]
     with tempfile.TemporaryDirectory() as folder:
         daemon = Daemon(load_config(None, socket=path, journal=f"{folder}/journal.db"))
         listening = asyncio.Event()
@@ -79,15 +86,25 @@ async def hub(path: str, subscribers: int, batches: int, count: int) -> None:
 
         async def write(number: int) -> None:
             first = FIRST_SEQ + number * count
-            daemon.hub.publish([Committed(batch, list(range(first, first + count)))])
+            daemon.hub.publish([Committed(produced[number % CHUNKS], list(range(first, first + count)))])
             for one in subscriptions:
                 assert isinstance(one, Subscription)
                 await one._connection.drain()
 
-        await _measure(keep_up, write, batches, len(_chunk(batch, 0)) * subscribers)
+        def buffered() -> int:
+            return sum(_transport(one).get_write_buffer_size() for one in subscriptions)
+
+        await _measure(keep_up, write, buffered, batches, len(_chunk(produced[0], 0)) * subscribers)
         assert keep_up()  # no subscription fell back to the journal, which does not hold these events
         daemon.stop()
         await running
+
+
+def _transport(subscription: object) -> asyncio.WriteTransport:
+    assert isinstance(subscription, Subscription)
+    connection = subscription._connection
+    assert isinstance(connection, Connection)
+    return connection._transport
 
 
 def _chunk(batch: list[Produced], number: int) -> bytes:
@@ -96,16 +113,23 @@ def _chunk(batch: list[Produced], number: int) -> bytes:
 
 
 async def _measure(
-    ready: Callable[[], bool], write: Callable[[int], Awaitable[None]], batches: int, batch_bytes: int
+    ready: Callable[[], bool],
+    write: Callable[[int], Awaitable[None]],
+    buffered: Callable[[], int],
+    batches: int,
+    batch_bytes: int,
 ) -> None:
     print("ready", flush=True)
     await asyncio.to_thread(sys.stdin.readline)
     while not ready():
         await asyncio.sleep(0.001)
-    cpu = time.process_time()
+    start, cpu = time.perf_counter(), time.process_time()
     for number in range(batches):
         await write(number)
-    print(json.dumps([time.process_time() - cpu, batches * batch_bytes]), flush=True)
+    while buffered():
+        await asyncio.sleep(0.0001)
+    spent = time.perf_counter() - start, time.process_time() - cpu
+    print(json.dumps([*spent, batches * batch_bytes]), flush=True)
 
 
 async def relay(path: str, subscribers: int) -> None:
