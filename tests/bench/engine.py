@@ -14,14 +14,16 @@ from itertools import count
 from pathlib import Path
 
 from tests.bench.cost import Cost, bare, total
-from tests.bench.harness import Options, alternate, program
+from tests.bench.harness import CPU_TICK, Options, alternate, program
 from tests.bench.recorded import Recorded
 from tooltap.normalizers.core.items import Context, OutputChunk
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.tapped import write_tapped
 
-__all__ = ["Group", "costs", "normalized", "recorded_file"]
+__all__ = ["Group", "costs", "enough_lines", "normalized", "recorded_file"]
 
+COMMAND_LINES = 20
+"""Factor for the lines of a command, whose start must not dominate."""
 Group = Callable[[], Sequence[Recorded]]
 """Makes the streams of one run, with ids of their own."""
 
@@ -43,6 +45,11 @@ def _side(group: Group, turns: count[int], tree: Path | None) -> Callable[[], Co
         return cost._replace(bare=reference if first else bare(recorded))
 
     return run
+
+
+def enough_lines(lines: int, options: Options) -> float:
+    """The lines of one run, of which a row wants so many at scale 1."""
+    return lines * options.scale * (1 if options.tree is None else COMMAND_LINES)
 
 
 def normalized(recorded: Sequence[Recorded]) -> Cost:
@@ -86,7 +93,7 @@ def commanded(recorded: Sequence[Recorded], tree: Path) -> Cost:
             idle, _ = _command(dialect, [Path(folder) / "empty.jsonl"], tree)
             seconds, events = _command(dialect, files, tree)
             lines = sum(len(one.before) + len(one.lines) for one in streams)
-            made.append(Cost(max(seconds - idle, 1e-6), lines, events.count(b"\n"), len(events), 0.0))
+            made.append(Cost(max(seconds - idle, CPU_TICK), lines, events.count(b"\n"), len(events), 0.0))
     return total(made)
 
 

@@ -24,6 +24,7 @@ import msgspec
 from tooltap import __version__
 
 __all__ = [
+    "CPU_TICK",
     "ROOT",
     "Figure",
     "Note",

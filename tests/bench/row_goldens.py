@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from tests.bench.cost import figures
-from tests.bench.engine import costs
+from tests.bench.engine import costs, enough_lines
 from tests.bench.harness import Figure, Note, Options
 from tests.bench.recorded import amount, enough, golden_records
 
@@ -21,6 +21,6 @@ def measure(options: Options) -> list[Figure | Note]:
     if options.goldens is None:
         return [Note("not measured: it needs a file of the ancestor's records, GOLDENS=FILE or --goldens FILE")]
     records = [golden_records(options.goldens)]
-    lines = LINES * options.scale
+    lines = enough_lines(LINES, options)
     samples = costs({"goldens": partial(enough, records, lines)}, options)["goldens"]
     return [*figures("goldens", samples, amount(enough(records, lines)), ratio=0.14)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from tests.bench.cost import figures
-from tests.bench.engine import costs
+from tests.bench.engine import costs, enough_lines
 from tests.bench.generated import KINDS, generate
 from tests.bench.harness import Figure, Options
 from tests.bench.recorded import amount
@@ -23,7 +23,7 @@ LINES = 2_000
 
 
 def measure(options: Options) -> list[Figure]:
-    lines = LINES * options.scale
+    lines = enough_lines(LINES, options)
     runs = costs({name: partial(generate, kind, lines) for name, kind in KINDS.items()}, options)
     return [
         figure

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 
 from tests.bench.cost import Cost, figures, total
-from tests.bench.engine import costs
+from tests.bench.engine import costs, enough_lines
 from tests.bench.harness import Figure, Options, median
 from tests.bench.recorded import Recorded, amount, enough, recordings
 
@@ -26,7 +26,7 @@ def measure(options: Options) -> list[Figure]:
     by_dialect: dict[str, list[Recorded]] = {}
     for one in recordings(options.captures):
         by_dialect.setdefault(one.dialect, []).append(one)
-    lines = LINES * options.scale
+    lines = enough_lines(LINES, options)
     runs = costs({dialect: partial(enough, listed, lines) for dialect, listed in sorted(by_dialect.items())}, options)
     name = "all together"
     together = [total(turn) for turn in zip(*(_once(by_dialect[one], runs[one]) for one in runs), strict=True)]

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from tests.bench.__main__ import ROWS, main
+from tests.bench.compare import Comparison, compare, comparison_table, exported
 from tests.bench.cost import Cost
 from tests.bench.cost import figures as cost_figures
 from tests.bench.generated import KINDS, generate
-from tests.bench.harness import Figure, Note, alternate, table
+from tests.bench.harness import ROOT, Figure, Note, Options, alternate, table
 from tests.bench.recorded import FIXTURES, Recorded, recordings, renewed
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.stream.contract import Line, normalize
@@ -102,6 +103,63 @@ def test_generated_lines_are_what_their_names_say(kind: str) -> None:
     else:
         assert len(events) >= sum(len(one.lines) for one in recorded)
         assert ("ToolResult" if kind.endswith("results") else "Message") in kinds
+
+
+def test_row_that_cannot_measure_another_tree_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["lines", "fanout", "--tree", "."])
+
+    assert end.value.code == 2
+    assert "these rows measure only the tree they are in: fanout" in capsys.readouterr().err
+
+
+def test_other_tree_is_measured_by_its_own_row(tmp_path: Path) -> None:
+    for path in ROOT.iterdir():
+        (tmp_path / path.name).symlink_to(path)
+
+    results = compare(tmp_path, "lines", Options(runs=1, scale=0.01))
+
+    compared = [one for one in results if isinstance(one, Comparison)]
+    assert {one.how for one in compared} == {"the trees' own rows"}
+    assert {one.name for one in compared} == set(KINDS)
+    [title, first, *_] = comparison_table("lines: …", results)
+    assert title == "lines: … (the trees' own rows)"
+    assert first.split()[:4] == ["claude-stream,", "short", "old", first.split()[3]]
+    assert "new/old" in first
+
+
+def test_other_tree_without_the_row_is_measured_by_its_commands(tmp_path: Path, goldens: Path) -> None:
+    (tmp_path / "src").symlink_to(ROOT / "src")
+
+    results = compare(tmp_path, "goldens", Options(runs=1, scale=0.01, goldens=goldens))
+
+    compared = [one for one in results if isinstance(one, Comparison)]
+    assert {one.how for one in compared} == {"the trees' commands, by this tree's row"}
+    assert ("goldens", "µs/line") in {(one.name, one.unit) for one in compared}
+    assert all(one.ratios and one.old and one.new for one in compared)
+
+
+def test_what_cannot_be_compared_is_said(tmp_path: Path) -> None:
+    (tmp_path / "src").symlink_to(ROOT / "src")
+
+    [note] = compare(tmp_path, "fanout", Options(runs=1, scale=0.01))
+
+    assert isinstance(note, Note)
+    assert note.note.startswith("not compared: the other tree does not have this row")
+
+
+def test_reference_is_exported_with_its_links() -> None:
+    with exported("HEAD") as tree:
+        assert (tree / "src" / "tooltap" / "protocol").is_symlink()
+        assert (tree / "pyproject.toml").exists()
+
+
+def test_unknown_reference_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["lines", "--compare", "no-such-thing"])
+
+    assert end.value.code == 2
+    assert "--compare no-such-thing: fatal: not a valid object name" in capsys.readouterr().err
 
 
 def test_sides_alternate_and_first_round_is_not_counted() -> None:
