@@ -27,7 +27,7 @@ from tests.bench.harness import ROOT, Figure, Note, Options, alternate, number
 __all__ = ["Comparison", "RefError", "compare", "comparison_table", "exported"]
 
 OWN_RUNS = 2
-"""Of a row in one process: with more than one, a first one is not counted, so that nothing is loaded while time runs."""
+"""Of a row in one process. With more than one, a first is not counted, so that nothing is loaded while time runs."""
 DERIVED = ("µs/event", "MB/s out", "lines/s")
 """Units that are not shown beside microseconds for each line, which say the same."""
 PROBE = 0.01

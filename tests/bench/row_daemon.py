@@ -14,9 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.bench.cost import Cost, bare, figures
-from tests.bench.engine import normalized
-from tests.bench.generated import conversation
 from tests.bench.harness import (
     Figure,
     Options,
@@ -27,8 +24,11 @@ from tests.bench.harness import (
     median,
     program,
 )
-from tests.bench.load import message_lines, publish
-from tests.bench.recorded import Recorded, amount
+from tests.bench.lines.cost import Cost, bare, figures
+from tests.bench.lines.engine import normalized
+from tests.bench.lines.generated import conversation
+from tests.bench.lines.recorded import Recorded, amount
+from tests.bench.processes.load import message_lines, publish
 from tests.daemon.processes import DaemonProcess
 from tooltap.normalizers.stream.contract import Line
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from tests.bench.harness import Figure, Options, alternate, cpu_seconds, cpu_seconds_since, median
-from tests.bench.load import open_stream, peak
-from tests.bench.readers import readers
+from tests.bench.processes.load import open_stream, peak
+from tests.bench.processes.readers import readers
 from tests.daemon.processes import DaemonProcess
 
 __all__ = ["TITLE", "measure"]

@@ -12,9 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.bench.children import Child
 from tests.bench.harness import Figure, Options, alternate, median
-from tests.bench.readers import readers
+from tests.bench.processes.children import Child
+from tests.bench.processes.readers import readers
 
 __all__ = ["TITLE", "measure"]
 

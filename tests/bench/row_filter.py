@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from tests.bench.harness import Figure, Options, alternate, median, program
-from tests.bench.load import open_stream
+from tests.bench.processes.load import open_stream
 from tests.daemon.processes import DaemonProcess
 
 __all__ = ["PROGRAM", "TITLE", "measure"]

@@ -17,10 +17,10 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.bench.engine import recorded_file
-from tests.bench.generated import DIALECTS, conversation
 from tests.bench.harness import Figure, Note, Options, alternate, median, program
-from tests.bench.recorded import Recorded, amount, recordings, renewed
+from tests.bench.lines.engine import recorded_file
+from tests.bench.lines.generated import DIALECTS, conversation
+from tests.bench.lines.recorded import Recorded, amount, recordings, renewed
 
 __all__ = ["PROGRAM", "TITLE", "measure"]
 

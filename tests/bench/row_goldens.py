@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from tests.bench.cost import figures
-from tests.bench.engine import costs, enough_lines
 from tests.bench.harness import Figure, Note, Options
-from tests.bench.recorded import amount, enough, golden_records
+from tests.bench.lines.cost import figures
+from tests.bench.lines.engine import costs, enough_lines
+from tests.bench.lines.recorded import amount, enough, golden_records
 
 __all__ = ["PROGRAM", "TITLE", "measure"]
 

@@ -12,10 +12,10 @@ import time
 from functools import partial
 from pathlib import Path
 
-from tests.bench.children import Child
 from tests.bench.harness import Figure, Options, alternate, median
-from tests.bench.load import TEXT, message_line, open_stream
-from tests.bench.readers import readers
+from tests.bench.processes.children import Child
+from tests.bench.processes.load import TEXT, message_line, open_stream
+from tests.bench.processes.readers import readers
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import Wire
 

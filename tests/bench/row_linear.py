@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.bench.harness import Figure, Options, alternate, cpu_seconds, cpu_seconds_since, median
-from tests.bench.load import message_lines, open_stream, publish
+from tests.bench.processes.load import message_lines, open_stream, publish
 from tests.daemon.processes import DaemonProcess
 
 __all__ = ["TITLE", "measure"]

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from tests.bench.cost import figures
-from tests.bench.engine import costs, enough_lines
-from tests.bench.generated import KINDS, generate
 from tests.bench.harness import Figure, Options
-from tests.bench.recorded import amount
+from tests.bench.lines.cost import figures
+from tests.bench.lines.engine import costs, enough_lines
+from tests.bench.lines.generated import KINDS, generate
+from tests.bench.lines.recorded import amount
 
 __all__ = ["PROGRAM", "TITLE", "measure"]
 

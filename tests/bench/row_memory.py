@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tests.bench.harness import Figure, Options, alternate, median
-from tests.bench.load import message_lines, open_stream, publish, resident
+from tests.bench.processes.load import message_lines, open_stream, publish, resident
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import Wire
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from tests.bench.cost import Cost, figures, total
-from tests.bench.engine import costs, enough_lines
 from tests.bench.harness import Figure, Options, median
-from tests.bench.recorded import Recorded, amount, enough, recordings
+from tests.bench.lines.cost import Cost, figures, total
+from tests.bench.lines.engine import costs, enough_lines
+from tests.bench.lines.recorded import Recorded, amount, enough, recordings
 
 __all__ = ["PROGRAM", "TITLE", "measure"]
 

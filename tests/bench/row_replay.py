@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import anyio
 
-from tests.bench.children import Child
 from tests.bench.harness import Figure, Options, alternate, cpu_seconds, cpu_seconds_since, median
-from tests.bench.servers import EVENT_BYTES, events
+from tests.bench.processes.children import Child
+from tests.bench.processes.servers import EVENT_BYTES, events
 from tests.daemon.events import commit
 from tests.daemon.nats_server import NatsServer
 from tests.daemon.processes import DaemonProcess

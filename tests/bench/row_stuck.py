@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.bench.harness import Figure, Options, alternate, cpu_seconds, median
-from tests.bench.load import message_lines, peak, publish, resident
-from tests.bench.readers import readers
+from tests.bench.processes.load import message_lines, peak, publish, resident
+from tests.bench.processes.readers import readers
 from tests.daemon.processes import DaemonProcess
 
 __all__ = ["TITLE", "measure"]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import orjson
 
 from tests.bench.harness import Figure, median
-from tests.bench.recorded import Recorded
+from tests.bench.lines.recorded import Recorded
 
 __all__ = ["Cost", "bare", "figures", "total"]
 

@@ -1,4 +1,4 @@
-"""`python -m tests.bench.readers [--stamps] SOCKET COUNT [FRAME]`: subscribers, read by one loop.
+"""`python -m tests.bench.processes.readers [--stamps] SOCKET COUNT [FRAME]`: subscribers, read by one loop.
 
 With FRAME, each subscriber sends it and is ready after the `live` frame. The result is the number of bytes received
 from then on; with `--stamps` also the age of each `@<ns>@` in the received data, in nanoseconds of the machine's
@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.bench.children import Child
+from tests.bench.processes.children import Child
 
 __all__ = ["readers"]
 

@@ -11,11 +11,12 @@ from typing import NamedTuple
 
 import msgspec
 
+from tests.bench.harness import ROOT
 from tooltap.normalizers.stream.contract import Line, read_recording
 
 __all__ = ["FIXTURES", "Recorded", "amount", "enough", "golden_records", "recordings", "renewed"]
 
-FIXTURES = Path(__file__).parent.parent / "fixtures"
+FIXTURES = ROOT / "tests" / "fixtures"
 NO_RECORDINGS = ("curated",)
 """Folders of fixtures that are not the recordings of one dialect."""
 ID = re.compile(rb'"[A-Za-z_]*(?:id|Id|ID)"\s*:\s*"(?=[^"]*[0-9])(?=[^"]*[A-Za-z])([\w.:-]{8,})"')

@@ -6,20 +6,19 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-__all__ = ["Child"]
+from tests.bench.harness import ROOT
 
-ROOT = Path(__file__).parent.parent.parent
+__all__ = ["Child"]
 
 
 class Child:
     """Waits until the process is ready. Raises `RuntimeError` if it does not start."""
 
     def __init__(self, module: str, *arguments: object) -> None:
-        command = [sys.executable, "-m", f"tests.bench.{module}", *map(str, arguments)]
+        command = [sys.executable, "-m", f"tests.bench.processes.{module}", *map(str, arguments)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
         if self._line() != "ready\n":
             self._process.communicate()

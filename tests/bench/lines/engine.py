@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 
-from tests.bench.cost import Cost, bare, total
 from tests.bench.harness import CPU_TICK, Options, alternate, program
-from tests.bench.recorded import Recorded
+from tests.bench.lines.cost import Cost, bare, total
+from tests.bench.lines.recorded import Recorded
 from tooltap.normalizers.core.items import Context, OutputChunk
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.tapped import write_tapped

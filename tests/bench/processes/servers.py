@@ -1,4 +1,4 @@
-"""`python -m tests.bench.servers SIDE SOCKET NUMBER…`: bare asyncio servers as baselines, and the hub on its own.
+"""`python -m tests.bench.processes.servers SIDE SOCKET NUMBER…`: bare asyncio servers as references, and the hub alone.
 
 `bare` and `hub` SUBSCRIBERS BATCHES EVENTS: wait for a line on stdin and for the subscribers, then write BATCHES
 batches of EVENTS events to all of them, each batch when no subscriber is behind. The result is the seconds and the

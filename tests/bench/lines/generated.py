@@ -17,7 +17,7 @@ from itertools import count
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from tests.bench.recorded import Recorded
+from tests.bench.lines.recorded import Recorded
 from tooltap.normalizers.stream.contract import Line
 
 __all__ = ["DIALECTS", "KINDS", "conversation", "generate"]
