@@ -20,11 +20,15 @@ demo: .venv/.runtime
 test: .venv/.dev
 	$(BIN)/pytest -q -rs -n auto
 
-# make bench ROWS='trace normalize': run benchmarks, print a table, and write build/bench.json. All rows take a quarter of
-# an hour on an idle machine. CAPTURES=<folder with a manifest.json>: normalize these recordings instead of the fixtures.
-# LONG=1: also measure a million events.
+# make bench ROWS='trace normalize': run benchmarks, print a table, and write build/bench.json. All rows take half an hour
+# on an idle machine; SCALE=0.1 does a tenth of the work, RUNS=9 repeats it more often.
+# CAPTURES='<folder with a manifest.json> …': normalize these recordings instead of the fixtures.
+# GOLDENS=<file>: also normalize these records of Happier. LONG=1: also measure a million events.
+# COMPARE=<git ref>: measure this tree and that one alternately, and print new / old; build/compare.json.
 bench: .venv/.dev
-	$(BIN)/python -m tests.bench $(ROWS) $(CAPTURES:%=--captures %) $(LONG:%=--long) --json build/bench.json
+	$(BIN)/python -m tests.bench $(ROWS) $(CAPTURES:%=--captures %) $(GOLDENS:%=--goldens %) $(LONG:%=--long) \
+		$(RUNS:%=--runs %) $(SCALE:%=--scale %) $(COMPARE:%=--compare %) \
+		--json build/$(if $(COMPARE),compare,bench).json
 
 check: lint test
 

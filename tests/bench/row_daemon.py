@@ -28,9 +28,8 @@ from tests.bench.lines.cost import Cost, bare, figures
 from tests.bench.lines.engine import normalized
 from tests.bench.lines.generated import conversation
 from tests.bench.lines.recorded import Recorded, amount
-from tests.bench.processes.load import message_lines, publish
+from tests.bench.processes.load import message_lines, message_recording, publish
 from tests.daemon.processes import DaemonProcess
-from tooltap.normalizers.stream.contract import Line
 
 __all__ = ["PROGRAM", "TITLE", "measure"]
 
@@ -51,7 +50,7 @@ def measure(options: Options) -> list[Figure]:
     lines = max(10, round(LINES * options.scale))
     targets = {"messages": 35.0, "messages, calls and results": None}
     made: dict[str, Callable[[], Recorded]] = {
-        "messages": partial(_messages, lines),
+        "messages": partial(message_recording, lines),
         "messages, calls and results": partial(conversation, "claude-stream", lines),
     }
     runs = alternate({name: partial(_run, make, options) for name, make in made.items()}, options.runs)
@@ -65,10 +64,6 @@ def measure(options: Options) -> list[Figure]:
             each = (1e6 * (cost.seconds - seconds) / cost.lines for seconds, cost in loops)
             results.append(median(f"{name}: other threads", each, "µs/line", better="less"))
     return results
-
-
-def _messages(lines: int) -> Recorded:
-    return Recorded("claude-stream", None, [Line(line) for line in message_lines(lines).splitlines()])
 
 
 def _run(make: Callable[[], Recorded], options: Options) -> Run:

@@ -12,9 +12,12 @@ from typing import Any, NamedTuple
 import orjson
 
 from tests.bench.harness import Figure, Options, alternate, cpu_seconds, cpu_seconds_since, median
+from tests.bench.lines.cost import bare
+from tests.bench.lines.recorded import Recorded
 from tests.bench.processes.load import open_stream, peak
 from tests.bench.processes.readers import readers
 from tests.daemon.processes import DaemonProcess
+from tooltap.normalizers.stream.contract import Line
 
 __all__ = ["TITLE", "measure"]
 
@@ -35,11 +38,17 @@ def measure(options: Options) -> list[Figure]:
     counts = [max(10, round(count * options.scale)) for count in DELTAS]
     runs = alternate({count: partial(_run, count) for count in counts}, options.runs)
     few, *_, many = runs.values()
+    lines = [Line(line) for line in _lines(counts[0])]
+    reference = bare([Recorded("codex-app-server", None, lines)]) / len(lines)
     growth = (most.cpu_seconds / least.cpu_seconds for least, most in zip(few, many, strict=True))
     return [
         *(
-            median(f"{count:,} deltas, each", (1e6 * one.cpu_seconds for one in samples), "µs")
+            figure
             for count, samples in runs.items()
+            for figure in (
+                median(f"{count:,} deltas, each", (1e6 * one.cpu_seconds for one in samples), "µs", better="less"),
+                median(f"{count:,} deltas, each", (reference / one.cpu_seconds for one in samples), "× bare"),
+            )
         ),
         median(f"each of {counts[-1]:,}, × each of {counts[0]:,}", growth, "×", target=1.25, better="less"),
         median("peak memory of the daemon", (one.peak for one in many), "MB", target=200.0, better="less"),

@@ -1,5 +1,5 @@
 """Whether the daemon's work is linear: processor time per event with ten and a hundred times as many events, and with
-200 concurrent streams instead of one.
+200 concurrent streams instead of one. Each line gives one event.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.bench.harness import Figure, Options, alternate, cpu_seconds, cpu_seconds_since, median
-from tests.bench.processes.load import message_lines, open_stream, publish
+from tests.bench.lines.cost import Cost, bare
+from tests.bench.lines.engine import normalized
+from tests.bench.processes.load import message_lines, message_recording, open_stream, publish
 from tests.daemon.processes import DaemonProcess
 
 __all__ = ["TITLE", "measure"]
@@ -38,8 +40,17 @@ def measure(options: Options) -> list[Figure]:
     loads = [Load(few, 1), Load(many, 1), Load(many, streams), *(Load(one, 1) for one in most)]
     runs = alternate({_name(load): partial(_run, load) for load in loads}, options.runs)
     base = runs[_name(loads[0])]
+    line = _line()
     return [
-        *(median(name, (1e6 * one for one in samples), "µs") for name, samples in runs.items()),
+        *(
+            figure
+            for name, samples in runs.items()
+            for figure in (
+                median(name, (1e6 * one for one in samples), "µs", better="less"),
+                median(name, (line.size / 1e6 / one for one in samples), "MB/s out"),
+                median(name, (line.bare / one for one in samples), "× bare"),
+            )
+        ),
         *(
             median(f"{name}, × the first", (one / first for one, first in zip(samples, base, strict=True)), "×")
             for name, samples in list(runs.items())[1:]
@@ -49,6 +60,12 @@ def measure(options: Options) -> list[Figure]:
 
 def _name(load: Load) -> str:
     return f"{load.events:,} events, {load.streams:,} stream{'s' * (load.streams > 1)}"
+
+
+def _line() -> Cost:
+    """The bytes of the event of a line, and the reference's time for it."""
+    recorded = [message_recording(WARM_UP)]
+    return normalized(recorded)._replace(bare=bare(recorded)).of(1)
 
 
 def _run(load: Load) -> float:

@@ -12,30 +12,37 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.bench.harness import Figure, Options, alternate, cpu_seconds, median
+from tests.bench.harness import Figure, Options, alternate, cpu_seconds, cpu_seconds_since, median
+from tests.bench.lines.cost import Cost, bare, figures
+from tests.bench.lines.engine import normalized, recorded_file
+from tests.bench.lines.recorded import FIXTURES, Recorded, amount, renewed
 from tests.daemon.processes import DaemonProcess
+from tooltap.normalizers.stream.contract import read_recording
 from tooltap.protocol.tapped import looks_tapped
 
 __all__ = ["TITLE", "measure"]
 
 TITLE = "trace: recorded streams into a daemon with and without a trace of their raw lines"
-FIXTURES = Path(__file__).parent.parent / "fixtures"
 DIALECTS = ("acp", "claude-stream", "codex-exec", "codex-mcp", "gemini-stream", "opencode-run")
 CONNECTIONS = 8
 ROUNDS = 8
-"""How often each stream is published in one run, with a new name each time."""
+"""How often each stream is published in one run, each time with a new name and other ids."""
 
 
-class Recorded(NamedTuple):
+class Stream(NamedTuple):
     data: bytes
     framing: str
-    lines: int
+    parsed: Recorded
 
 
 class Run(NamedTuple):
     seconds: float
     cpu_seconds: float
     lines: int
+
+    def cost(self, reference: Cost) -> Cost:
+        """What the daemon's lines cost, of which `reference` has read some."""
+        return reference.of(self.lines)._replace(seconds=self.cpu_seconds)
 
 
 def measure(options: Options) -> list[Figure]:
@@ -47,6 +54,8 @@ def measure(options: Options) -> list[Figure]:
         options.runs,
     )
     pairs = list(zip(runs["without"], runs["with"], strict=True))
+    lines = [one.parsed for one in recordings]
+    reference = normalized(lines)._replace(bare=bare(lines))
     return [
         median("throughput, × that without a trace", (off.seconds / on.seconds for off, on in pairs), "×", target=0.9),
         median(
@@ -61,20 +70,26 @@ def measure(options: Options) -> list[Figure]:
             (1e6 * (on.cpu_seconds - off.cpu_seconds) / on.lines for off, on in pairs),
             "µs",
         ),
+        *figures("without a trace", (one.cost(reference) for one in runs["without"]), amount(lines)),
+        *figures("with a trace", (one.cost(reference) for one in runs["with"]), amount(lines)),
         median("throughput without a trace", (off.lines / off.seconds for off, _ in pairs), "lines/s"),
         median("throughput with a trace", (on.lines / on.seconds for _, on in pairs), "lines/s"),
     ]
 
 
-def _read(path: Path) -> Recorded:
-    data = path.read_bytes().removesuffix(b"\n") + b"\n"
-    tapped = looks_tapped(data.split(b"\n", 1)[0])
-    return Recorded(data, "tapped" if tapped else "raw", data.count(b"\n"))
+def _read(path: Path) -> Stream:
+    return _stream(Recorded(path.parent.parent.name, None, read_recording(path.read_bytes())))
 
 
-def _run(recordings: list[Recorded], rounds: int, traced: bool) -> Run:
+def _stream(parsed: Recorded) -> Stream:
+    data = recorded_file(parsed)
+    return Stream(data, "tapped" if looks_tapped(data.split(b"\n", 1)[0]) else "raw", parsed)
+
+
+def _run(recordings: list[Stream], rounds: int, traced: bool) -> Run:
     """Run a daemon: publish every recording once to warm it up, and then `rounds` times."""
-    lines = sum(one.lines for one in recordings)
+    lines = sum(one.data.count(b"\n") for one in recordings)
+    turns = [_named(recordings, turn) for turn in range(rounds + 1)]
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "trace.jsonl"
         daemon = DaemonProcess(
@@ -83,19 +98,19 @@ def _run(recordings: list[Recorded], rounds: int, traced: bool) -> Run:
             HAPPIER_STACK_TOOL_TRACE_FILE=str(trace),
         )
         with daemon.wait_ready(), ThreadPoolExecutor(CONNECTIONS) as pool:
-            for turn in range(rounds + 1):
+            for turn, streams in enumerate(turns):
                 if turn == 1:
                     cpu, start = cpu_seconds(daemon.process.pid), time.perf_counter()
-                list(pool.map(lambda one: _publish(daemon, *one), _named(recordings, turn)))
+                list(pool.map(lambda one: _publish(daemon, *one), streams))
             seconds = time.perf_counter() - start
             while traced and _count(trace) < (rounds + 1) * lines:
                 time.sleep(0.01)
-            cpu = cpu_seconds(daemon.process.pid) - cpu
+            cpu = cpu_seconds_since(cpu, daemon.process.pid)
     return Run(seconds, cpu, rounds * lines)
 
 
-def _named(recordings: list[Recorded], turn: int) -> list[tuple[str, Recorded]]:
-    return [(f"s{turn}-{number}", one) for number, one in enumerate(recordings)]
+def _named(recordings: list[Stream], turn: int) -> list[tuple[str, Stream]]:
+    return [(f"s{turn}-{number}", _stream(renewed(one.parsed))) for number, one in enumerate(recordings)]
 
 
 def _count(trace: Path) -> int:
@@ -104,7 +119,7 @@ def _count(trace: Path) -> int:
     return sum(b'"op":"close"' not in record[:400] for record in records)
 
 
-def _publish(daemon: DaemonProcess, stream: str, recorded: Recorded) -> None:
+def _publish(daemon: DaemonProcess, stream: str, recorded: Stream) -> None:
     with daemon.connect() as wire:
         wire.send("ingest", stream=stream, framing=recorded.framing)
         wire.write(recorded.data)

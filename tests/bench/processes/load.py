@@ -8,10 +8,12 @@ from typing import Any
 
 import orjson
 
+from tests.bench.lines.recorded import Recorded
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import Wire
+from tooltap.normalizers.stream.contract import Line
 
-__all__ = ["TEXT", "open_stream", "message_line", "message_lines", "peak", "publish", "resident"]
+__all__ = ["TEXT", "open_stream", "message_line", "message_lines", "message_recording", "peak", "publish", "resident"]
 
 TEXT = "The quick brown fox jumps over the lazy dog. " * 10
 
@@ -25,6 +27,10 @@ def message_line(number: int, text: str) -> bytes:
 def message_lines(count: int, first: int = 0) -> bytes:
     """Lines of 0.6 kB, whose events have the same size."""
     return b"".join([message_line(number, TEXT) for number in range(first, first + count)])
+
+
+def message_recording(count: int) -> Recorded:
+    return Recorded("claude-stream", None, [Line(line) for line in message_lines(count).splitlines()])
 
 
 def open_stream(daemon: DaemonProcess, stream: str, dialect: str = "claude-stream") -> Wire:
