@@ -155,9 +155,11 @@ class ClaudeParser(Parser):
 
     def _notes(self) -> TurnNotes:
         """The notes on the turn of this line."""
-        open_turns = {turn.id for turn in self.state.turns}
-        self.state.notes = {key: notes for key, notes in self.state.notes.items() if key in open_turns}
-        return self.state.notes.setdefault(self.turn or "", TurnNotes())
+        state, turn = self.state, self.turn or ""
+        if not turn or turn not in state.notes or len(state.notes) > 1:
+            open_turns = {turn.id for turn in state.turns}
+            state.notes = {key: notes for key, notes in state.notes.items() if key in open_turns}
+        return state.notes.get(turn) or state.notes.setdefault(turn, TurnNotes())
 
     def _interrupted(self, text: str) -> Skip:
         """Emit an interrupt once per turn: the client's request and the agent's mark in the conversation are one."""

@@ -121,12 +121,7 @@ class ClaudeStream(ClaudeParser):
     @line("assistant")
     def _assistant(self, value: Line) -> Skip:
         self._ensure_main_turn()
-        titles = {
-            str(meta.get("id")): meta["display_name"]
-            for meta in records(value.get("tool_use_meta"))
-            if isinstance(meta.get("display_name"), str)
-        }
-        return self._assistant_message(value, titles)
+        return self._assistant_message(value, _titles(value) if "tool_use_meta" in value else {})
 
     @line("user")
     def _user(self, value: Line) -> Skip:
@@ -319,6 +314,12 @@ class ClaudeStream(ClaudeParser):
             if call is not None and given is not None and _digest(given) != call.memory.get("asked"):
                 self.calls.update(call, given, raw=answer)
         return None
+
+
+def _titles(value: Line) -> dict[str, str]:
+    """Call id -> what users are shown of it."""
+    metas = [meta for meta in records(value.get("tool_use_meta")) if isinstance(meta.get("display_name"), str)]
+    return {str(meta.get("id")): meta["display_name"] for meta in metas}
 
 
 def _strings(value: Any) -> list[str] | None:
