@@ -36,6 +36,7 @@ __all__ = [
     "StreamInfo",
     "StreamState",
     "TailRecord",
+    "drop_fields",
 ]
 
 StreamState: TypeAlias = Literal["open", "suspended", "ended"]
@@ -159,6 +160,14 @@ class Committed(NamedTuple):
 
     outputs: Sequence[Produced | OutputChunk]
     seqs: list[int | None]
+
+
+def drop_fields(commits: Sequence[Committed]) -> None:
+    """Free what the projections needed of events that are stored now: their bytes are retained for subscribers."""
+    for outputs, _ in commits:
+        for output in outputs:
+            if isinstance(output, Produced):
+                output.fields = None
 
 
 class OutputSlice(NamedTuple):

@@ -24,6 +24,7 @@ from tooltap.daemon.journal.interface import (
     StoredStream,
     StreamInfo,
     StreamState,
+    drop_fields,
 )
 from tooltap.daemon.journal.sqlite import reader
 from tooltap.daemon.journal.sqlite.retention import Step, expire_step, remove_step, size_of_step
@@ -164,6 +165,7 @@ class SqliteJournal(Journal):
         committed = [one.value for one in outcomes if isinstance(one.value, Committed)]
         if committed:
             seqs = [seq for one in committed for seq in one.seqs if seq is not None]
+            drop_fields(committed)
             self._commits += len(committed)
             self._events += len(seqs)
             if seqs:
