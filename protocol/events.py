@@ -38,6 +38,7 @@ __all__ = [
     "decode",
     "encode",
     "event_lines",
+    "numbered_lines",
     "with_seq",
 ]
 
@@ -336,10 +337,18 @@ def event_lines(events: Sequence[tuple[int | None, bytes]]) -> bytes:
 
     `events`: pairs of `seq` (None for a partial) and the encoded event.
     """
-    stored = [value for seq, body in events if seq is not None for value in (seq, body[1:])]
-    if len(stored) == 2 * len(events):  # the usual case; formatted all at once they cost a quarter less
-        return b'{"seq":%d,%b\n' * len(events) % tuple(stored)
+    seqs = [seq for seq, _ in events]
+    if None not in seqs:
+        return numbered_lines(seqs, [body for _, body in events])
     return b"".join([body + b"\n" if seq is None else with_seq(seq, body) + b"\n" for seq, body in events])
+
+
+def numbered_lines(seqs: Sequence[int | None], bodies: Sequence[bytes]) -> bytes:
+    """Join stored events for delivery: each with its `seq`, and a newline."""
+    values: list[Any] = [None] * (2 * len(bodies))
+    values[::2] = seqs
+    values[1::2] = [body[1:] for body in bodies]
+    return b'{"seq":%d,%b\n' * len(bodies) % tuple(values)  # all at once: a quarter cheaper
 
 
 def with_seq(seq: int, body: bytes) -> bytes:

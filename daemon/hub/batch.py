@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from tooltap.daemon.journal.interface import Committed
-from tooltap.normalizers.core.items import Produced
+from tooltap.normalizers.core.items import OutputChunk, Produced
 from tooltap.normalizers.stream.display import display_body
-from tooltap.protocol.events import event_lines
+from tooltap.protocol.events import event_lines, numbered_lines
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import Form
 
@@ -25,17 +25,26 @@ class Chunk(NamedTuple):
     """A subscriber that has this chunk misses no selected event up to this `seq`."""
 
 
-class Selection(NamedTuple):
+class Selection:
     """Which lines a subscriber asks for."""
 
-    filter: Filter
-    partials: bool
-    as_: Form = "events"
-
-    @property
-    def is_selective(self) -> bool:
+    def __init__(self, filter: Filter, partials: bool, as_: Form = "events") -> None:  # noqa: A002 -- the frame's word
+        self.filter = filter
+        self.partials = partials
+        self.as_ = as_
+        self.is_selective = filter != EVERYTHING or as_ == "display"
         """Whether some events may have no line in it."""
-        return self.filter != EVERYTHING or self.as_ == "display"
+        self._key = filter, partials, as_
+        self._hash = hash(self._key)  # kept: each batch is looked up by its selections
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Selection) and self._key == other._key)
+
+    def without_partials(self) -> Selection:
+        return Selection(self.filter, False, self.as_) if self.partials else self
 
 
 class Batch:
@@ -43,14 +52,18 @@ class Batch:
 
     def __init__(self, commits: Iterable[Committed], before: int) -> None:
         self.before = before
-        self._events = [
-            (seq, output)
-            for outputs, seqs in commits
-            for output, seq in zip(outputs, seqs, strict=True)
-            if isinstance(output, Produced)
-        ]
-        self.upto = next((seq for seq, _ in reversed(self._events) if seq is not None), before)
-        self.bytes = sum([len(output.body) for _, output in self._events])
+        outputs: list[Produced | OutputChunk] = []
+        seqs: list[int | None] = []
+        for committed in commits:
+            outputs += committed.outputs
+            seqs += committed.seqs
+        if None in seqs:  # chunks of output bodies are not for subscribers; partials are
+            events = [(one, seq) for one, seq in zip(outputs, seqs, strict=True) if isinstance(one, Produced)]
+            self._events, self._seqs = [one for one, _ in events], [seq for _, seq in events]
+        else:
+            self._events, self._seqs = cast("list[Produced]", outputs), seqs
+        self.upto = next((seq for seq in reversed(self._seqs) if seq is not None), before)
+        self.bytes = sum([len(event.body) for event in self._events])
         """Memory used: the events and everything encoded from them."""
         self._chunks: dict[Selection, list[Chunk]] = {}
         self._displayed: list[bytes | None] | None = None
@@ -59,7 +72,7 @@ class Batch:
         """The selected lines, joined."""
         chunks = self._chunks.get(selection)
         if chunks is None:
-            chunks = self._chunks[selection] = list(_join(self._selected(selection), self.before))
+            chunks = self._chunks[selection] = self._join(selection)
             self.bytes += sum([len(chunk.data) for chunk in chunks])
         return chunks
 
@@ -71,22 +84,29 @@ class Batch:
         selected = self._selected(selection)
         return list(_join([(seq, body) for seq, body in selected if seq is not None and seq > cursor], cursor))
 
+    def _join(self, selection: Selection) -> list[Chunk]:
+        if selection.is_selective or self.bytes >= CHUNK_BYTES or None in self._seqs:
+            return list(_join(self._selected(selection), self.before))
+        # Nearly every batch: one chunk of all events.
+        return [Chunk(numbered_lines(self._seqs, [event.body for event in self._events]), self.upto)]
+
     def _selected(self, selection: Selection) -> list[tuple[int | None, bytes]]:
         """`(seq, body)` of each line; the `seq` of a partial is None."""
+        pairs = zip(self._seqs, self._events, strict=True)
         if not selection.is_selective:
-            return [(seq, output.body) for seq, output in self._events if seq is not None or selection.partials]
-        bodies = self._display() if selection.as_ == "display" else [output.body for _, output in self._events]
+            return [(seq, event.body) for seq, event in pairs if seq is not None or selection.partials]
+        bodies = self._display() if selection.as_ == "display" else [event.body for event in self._events]
         matches = selection.filter.matches
         return [
             (seq, body)
-            for (seq, output), body in zip(self._events, bodies, strict=True)
-            if body is not None and (seq is not None or selection.partials) and matches(output)
+            for (seq, event), body in zip(pairs, bodies, strict=True)
+            if body is not None and (seq is not None or selection.partials) and matches(event)
         ]
 
     def _display(self) -> list[bytes | None]:
         """The display line of each event, computed once for all selections; None where there is none."""
         if self._displayed is None:
-            self._displayed = [display_body(output.body) for _, output in self._events]
+            self._displayed = [display_body(event.body) for event in self._events]
             self.bytes += sum([len(body) for body in self._displayed if body is not None])
         return self._displayed
 

@@ -99,7 +99,7 @@ class Hub:
     def chunks_after(self, cursor: int, batch: Batch, selection: Selection) -> list[Chunk]:
         """The selected lines of one of the recent batches. Partials are only for live subscribers."""
         before = batch.bytes
-        chunks = batch.chunks_after(cursor, selection._replace(partials=False))
+        chunks = batch.chunks_after(cursor, selection.without_partials())
         self._recent_bytes += batch.bytes - before
         return chunks
 
