@@ -22,7 +22,7 @@ from tooltap.protocol.tapped import write_tapped
 
 __all__ = ["Group", "costs", "enough_lines", "normalized", "recorded_file"]
 
-COMMAND_LINES = 20
+COMMAND_LINES = 5
 """Factor for the lines of a command, whose start must not dominate."""
 Group = Callable[[], Sequence[Recorded]]
 """Makes the streams of one run, with ids of their own."""

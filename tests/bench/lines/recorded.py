@@ -96,7 +96,7 @@ def amount(recorded: Iterable[Recorded]) -> str:
     listed = list(recorded)
     lines = [line for one in listed for line in one.lines]
     size = sum(map(len, map(_raw, lines)))
-    return f"{len(listed):,} recordings, {len(lines):,} lines, {size / 1e6:,.2f} MB"
+    return f"{len(listed):,} recording{'s' * (len(listed) != 1)}, {len(lines):,} lines, {size / 1e6:,.2f} MB"
 
 
 def _raw(line: Line) -> bytes:
