@@ -144,6 +144,18 @@ def test_missed_target_is_marked() -> None:
     assert lines[2].endswith("≤ 16")
 
 
+def test_rows_and_variables_of_the_documentation_exist() -> None:
+    page = (ROOT / "docs" / "explanation" / "performance.md").read_text()
+    makefile = (ROOT / "Makefile").read_text()
+    rule = makefile[makefile.index("\nbench:") :].split("\n\n")[0]
+
+    table_rows = set(re.findall(r"^\| `([a-z]+)` \|", page, re.MULTILINE))
+    assert {"normalize", "daemon"} <= table_rows <= set(ROWS)
+    variables = set(re.findall(r"\b([A-Z]+)=(?:FILE|FOLDER|REF|[a-z]+)", page))
+    assert {"ROWS", "CAPTURES", "GOLDENS", "COMPARE"} <= variables
+    assert all(f"$({one}" in rule for one in variables), variables
+
+
 def test_unknown_row_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         main(["nothing"])
