@@ -49,7 +49,7 @@ def publisher_options(function: Any) -> Any:
 @contextmanager
 def daemon_errors() -> Iterator[None]:
     """Turn errors of the connection and of the daemon into click errors."""
-    from tooltap.daemon.client.connection import ConnectError, DaemonError, DisconnectedError
+    from tooltap.daemon.client.greeting import ConnectError, DaemonError, DisconnectedError
 
     try:
         yield
@@ -76,6 +76,7 @@ def run_client(work: Callable[[], Awaitable[T]]) -> T:
 
 def request(socket: Path | None, op: str, **arguments: Any) -> Any:
     """Send one request to the daemon and return its result."""
-    from tooltap.daemon.client import connection
+    from tooltap.daemon.client.blocking import ask
 
-    return run_client(lambda: connection.request(op, path=socket, **arguments))
+    with daemon_errors():
+        return ask(op, path=socket, **arguments)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 
 import click
 import msgspec
 
 from tooltap.cli.common.render import Renderer, wants_colour
-from tooltap.daemon.client.subscription import Subscription
+from tooltap.daemon.client.reading import Received
 from tooltap.protocol.display import decode_display
 from tooltap.protocol.frames import Gap, Live
 
@@ -32,8 +33,8 @@ class Printer:
         self._renderer = Renderer(verbose=mode == "verbose", colour=wants_colour(sys.stdout))
         self._live = False
 
-    async def print_all(self, subscription: Subscription) -> None:
-        async for item in subscription:
+    def print_all(self, items: Iterable[Received]) -> None:
+        for item in items:
             if isinstance(item, bytes):
                 self._print(item)
             elif isinstance(item, Live):

@@ -11,7 +11,7 @@ import click
 
 from tooltap.cli.common import completers
 from tooltap.cli.common.commands import Command
-from tooltap.cli.common.connection import run_client, socket_option
+from tooltap.cli.common.connection import daemon_errors, socket_option
 
 __all__ = ["command"]
 
@@ -91,24 +91,22 @@ def command(
         raise click.UsageError("--since and --after exclude each other: both say where to begin")
     if partials and mode != "json":
         raise click.UsageError("--partials needs --mode json")
+    from contextlib import closing
+
     from tooltap.cli.read.printer import Printer
-    from tooltap.daemon.client.subscription import subscribe
+    from tooltap.daemon.client.blocking import BlockingSubscription
     from tooltap.protocol.filters import Filter
+    from tooltap.protocol.frames import Subscribe
 
     oldest = None if since is None else (time.time_ns() // 1_000_000) - since * 1_000
     printer = Printer(mode, oldest)
     start = after or ("now" if since is None else "start")
-
-    async def follow_events() -> None:
-        async with subscribe(
-            after=int(start) if start.isdecimal() else start,
-            filter=Filter(**{name: values for name, values in filters.items() if values}),
-            partials=partials,
-            as_="events" if mode == "json" else "display",
-            follow=follow,
-            reconnect=follow,
-            path=socket,
-        ) as subscription:
-            await printer.print_all(subscription)
-
-    run_client(follow_events)
+    frame = Subscribe(
+        after=int(start) if start.isdecimal() else start,
+        filter=Filter(**{name: values for name, values in filters.items() if values}),
+        partials=partials,
+        follow=follow,
+        as_="events" if mode == "json" else "display",
+    )
+    with daemon_errors(), closing(BlockingSubscription(socket, frame, reconnect=follow)) as subscription:
+        printer.print_all(subscription)

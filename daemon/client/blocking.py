@@ -11,12 +11,14 @@ from typing import Any
 
 import msgspec
 
-from tooltap.daemon.client.connection import ConnectError, DaemonError, DisconnectedError, greeting, unreachable
+from tooltap.daemon.client.greeting import ConnectError, DaemonError, DisconnectedError, greeting, unreachable
 from tooltap.daemon.client.reading import RETRY_FIRST, RETRY_MOST, Reading, Received
 from tooltap.daemon.system.paths import socket_path
-from tooltap.protocol.frames import Reply, Subscribe, decode_daemon_frame, encode_frame
+from tooltap.protocol.frames import ErrorFrame, Reply, Subscribe, decode_daemon_frame, encode_frame
 
 __all__ = ["BlockingClient", "BlockingSubscription", "ask"]
+
+CHUNK = 262_144
 
 
 class BlockingClient:
@@ -27,7 +29,7 @@ class BlockingClient:
         place = Path(path) if path else socket_path()
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.settimeout(timeout)
-        self._lines = self._socket.makefile("rb")
+        self._lines = self._socket.makefile("rb", CHUNK)
         try:
             self._socket.connect(str(place))
             self.welcome = greeting(place, self._lines.readline())
@@ -66,10 +68,15 @@ def ask(op: str, *, path: Path | str | None = None, timeout: float | None = None
 
     Raises `ConnectError`, `DaemonError` and `DisconnectedError`.
     """
+    arguments = {key: value for key, value in arguments.items() if value is not None}
     with closing(BlockingClient(path, timeout)) as client:
-        client.write(msgspec.json.encode({"op": op, "id": 1, **arguments}) + b"\n")
+        try:
+            client.write(msgspec.json.encode({"op": op, "id": 1, **arguments}) + b"\n")
+        except DisconnectedError:
+            pass  # the daemon may have said why
         while not isinstance(frame := decode_daemon_frame(client.receive_line()), Reply):
-            pass
+            if isinstance(frame, ErrorFrame):
+                raise DaemonError(frame.code, frame.message)
     if frame.error is not None:
         raise DaemonError(frame.error.code, frame.error.message)
     return frame.result

@@ -1,4 +1,4 @@
-"""A client's connection to the daemon: greeting, lines, frames, requests, and its errors."""
+"""A client's connection to the daemon, with an event loop: lines, frames, requests."""
 
 from __future__ import annotations
 
@@ -12,8 +12,15 @@ import anyio
 import msgspec
 from anyio.abc import SocketStream
 
+from tooltap.daemon.client.greeting import (
+    ConnectError,
+    DaemonError,
+    DisconnectedError,
+    NoDaemonError,
+    greeting,
+    unreachable,
+)
 from tooltap.daemon.system.paths import socket_path
-from tooltap.protocol import PROTOCOL_VERSION
 from tooltap.protocol.frames import (
     ClientFrame,
     DaemonFrame,
@@ -32,35 +39,10 @@ __all__ = [
     "DisconnectedError",
     "NoDaemonError",
     "connect",
-    "greeting",
     "request",
-    "unreachable",
 ]
 
 CHUNK = 262_144
-
-
-class ConnectError(Exception):
-    """No daemon can be reached; the message is one sentence for the user."""
-
-
-class NoDaemonError(ConnectError):
-    """No daemon listens at the socket."""
-
-
-class DisconnectedError(Exception):
-    """The daemon has closed the connection."""
-
-    def __init__(self) -> None:
-        super().__init__("the daemon has closed the connection")
-
-
-class DaemonError(Exception):
-    """The daemon refused something; `code` is one of `tooltap.protocol.frames.ERROR_CODES`."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 class Client:
@@ -180,28 +162,3 @@ async def request(op: str, *, path: Path | str | None = None, **arguments: Any) 
     """Return the result of one request on its own connection: `await request("event", seq=5, view="display")`."""
     async with connect(path) as client:
         return await client.request(op, **arguments)
-
-
-def unreachable(place: Path, error: OSError) -> ConnectError:
-    """Return the error for a socket that cannot be connected."""
-    if isinstance(error, FileNotFoundError | ConnectionRefusedError | NotADirectoryError):
-        return NoDaemonError(f"no daemon is listening at {place}; start one with `tooltap serve`")
-    return ConnectError(f"cannot connect to {place}: {error.strerror or error}")
-
-
-def greeting(place: Path, line: bytes) -> Welcome:
-    """Parse the first line of a connection. Raises `ConnectError` and `DaemonError`."""
-    try:
-        frame = decode_daemon_frame(line)
-    except msgspec.DecodeError:
-        frame = None
-    if isinstance(frame, ErrorFrame):
-        raise DaemonError(frame.code, frame.message)
-    if not isinstance(frame, Welcome):
-        raise ConnectError(f"what is listening at {place} is not a tooltap daemon")
-    if frame.protocol != PROTOCOL_VERSION:
-        raise ConnectError(
-            f"the daemon at {place} speaks protocol {frame.protocol}, this client {PROTOCOL_VERSION};"
-            " restart the daemon with the same version of tooltap"
-        )
-    return frame

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from tooltap.daemon.client.connection import DaemonError
+from tooltap.daemon.client.greeting import DaemonError
 from tooltap.protocol.frames import At, ErrorFrame, Gap, Live, Subscribe, Subscribed, decode_daemon_frame
 
 __all__ = ["RETRY_FIRST", "RETRY_MOST", "Reading", "Received"]
