@@ -1,172 +1,36 @@
-"""`tooltap`: the table of subcommands, and error handling and exit codes for all of them.
+"""`tooltap`: the entry point.
 
-A subcommand is a module `<folder>/<name>.py` with a click command named `command`. It is imported when it is called, so
-that `tooltap --help` starts at once.
-
-Exit codes: 0 done, 1 the work failed or a check found something, 2 wrong usage or configuration, 130 on Ctrl-C.
-If the reader closes the pipe, the command exits silently with 0.
+`run` and `proxy` start the agent before anything is imported that the agent need not wait for, click included. All else
+goes through the table of subcommands.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib import import_module
-from typing import Any, NamedTuple
 
-import click
-from click.shell_completion import CompletionItem
+__all__ = ["main"]
 
-from tooltap import __version__
-from tooltap.cli.common.commands import Group
-
-__all__ = ["COMMANDS", "main", "tooltap"]
-
-
-class Entry(NamedTuple):
-    folder: str
-    """The folder of `cli/` that holds the module."""
-    summary: str
-    """The line that `tooltap --help` shows, and the first line of the subcommand's own help."""
-
-
-COMMANDS = {
-    "demo": Entry(
-        "manage", "Play recorded streams of several agents through a daemon and show the resulting event stream."
-    ),
-    "serve": Entry("manage", "Run the daemon: tap, journal, serve."),
-    "run": Entry("tap", "Run an agent, pass its output through unchanged, and tap it."),
-    "proxy": Entry("tap", "Run an agent that speaks ACP or MCP, pass both directions through unchanged, and tap them."),
-    "attach": Entry("tap", "Tap the event stream of a running server."),
-    "gateway": Entry("tap", "Forward requests to a language model server, and tap them."),
-    "ingest": Entry("tap", "Send recorded or piped lines to the daemon, each file as its own stream."),
-    "normalize": Entry("check", "Turn raw lines into event lines, without a daemon."),
-    "replay": Entry("check", "Run a trace through the current normalizers."),
-    "tail": Entry("read", "Follow events."),
-    "sessions": Entry("read", "List the sessions in the journal."),
-    "show": Entry("read", "Show one event."),
-    "export": Entry("read", "Write a session as a page that opens in any browser."),
-    "baseline": Entry("check", "Record the shape of agents' lines, and check recordings against it."),
-    "drift": Entry("check", "Show where agents' lines deviate from their baselines."),
-    "config": Entry("manage", "Check the daemon's configuration."),
-    "stats": Entry("read", "Show the daemon's statistics, stream by stream."),
-    "doctor": Entry("manage", "Check this installation of tooltap, and say what to fix."),
-    "service": Entry("manage", "Install the daemon as a systemd service."),
-    "mcp": Entry("tap", "Offer display tools as an MCP server, on standard input and output."),
-    "schema": Entry("schema", "Print the schema of events, tool payloads and socket frames."),
-    "fixtures": Entry("check", "Extract fixtures from traces, check them, and update them."),
-    "completion": Entry("manage", "Print a shell's completion script."),
-}
-
-DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
-
-
-class _Commands(Group):
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        commands = [
-            CompletionItem(name, help=entry.summary) for name, entry in COMMANDS.items() if name.startswith(incomplete)
-        ]
-        return commands + click.Command.shell_complete(self, ctx, incomplete)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        folder = COMMANDS[cmd_name].folder
-        command: click.Command = import_module(f"tooltap.cli.{folder}.{cmd_name}").command
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
-
-    def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        with _silent_exits():  # --help and --version write during parsing
-            return super().make_context(*args, **extra)
-
-    def invoke(self, ctx: click.Context) -> object:
-        with _silent_exits():
-            return super().invoke(ctx)
-
-
-@contextmanager
-def _silent_exits() -> Iterator[None]:
-    try:
-        yield
-    except BrokenPipeError:
-        raise click.exceptions.Exit(DONE) from None
-    except KeyboardInterrupt:
-        raise click.exceptions.Exit(INTERRUPTED) from None
-
-
-@click.group(
-    cls=_Commands,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    examples=(
-        "tooltap demo",
-        "tooltap serve --follow claude,codex,gemini",
-        "tooltap run -- claude -p 'List the files' --output-format stream-json --verbose",
-        "tooltap tail --mode verbose",
-    ),
-)
-@click.version_option(__version__, message="tooltap %(version)s")
-def tooltap() -> None:
-    """One normalized event stream from every coding agent.
-
-    Data goes to stdout, everything else to stderr.
-    """
+COMPLETES = "_TOOLTAP_COMPLETE"
+"""Set by shells that ask for completions."""
 
 
 def main() -> None:
     """The entry point of the console script."""
-    sys.exit(_run())
+    sys.exit(_run(sys.argv[1:]))
 
 
-def _run() -> int:
-    try:
-        code = tooltap.main(prog_name="tooltap", standalone_mode=False)
-        sys.stdout.flush()
-    except click.exceptions.NoArgsIsHelpError as error:
-        error.show()
-        return USAGE
-    except click.UsageError as error:
-        return _print_error(f"{error.format_message().rstrip('.')} (see {_help_command(error.ctx)})", USAGE)
-    except click.ClickException as error:
-        return _print_error(error.format_message(), error.exit_code)
-    except click.Abort:
-        return INTERRUPTED
-    except BrokenPipeError:
-        code = DONE
-    except OSError as error:
-        reason = error.strerror or str(error)
-        return _print_error(f"{error.filename}: {reason}" if error.filename else reason, FAILED)
-    except Exception as error:
-        if os.environ.get("TOOLTAP_DEBUG"):
-            raise
-        advice = "this is a bug in tooltap, please report it; TOOLTAP_DEBUG=1 prints a traceback"
-        message = f"unexpected {type(error).__name__}: {error} ({advice})"
-        return _print_error(message, FAILED)
-    finally:
-        _discard_unwritable_output()
-    return code if isinstance(code, int) else DONE
+def _run(arguments: list[str]) -> int:
+    if arguments and arguments[0] in ("run", "proxy") and COMPLETES not in os.environ:
+        from tooltap.cli.tap.agent import plain_start, run_agent
 
+        if (start := plain_start(*arguments)) is not None:
+            try:
+                return run_agent(start)
+            except BaseException as error:
+                from tooltap.cli.subcommands import exit_code
 
-def _print_error(message: str, code: int) -> int:
-    click.echo(f"tooltap: {' '.join(message.split())}", err=True)
-    return code
+                return exit_code(error)
+    from tooltap.cli.subcommands import run
 
-
-def _help_command(context: click.Context | None) -> str:
-    return f"{context.command_path if context else 'tooltap'} --help"
-
-
-def _discard_unwritable_output() -> None:
-    """Keep the interpreter from flushing the buffer of a closed pipe again at exit."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return run()

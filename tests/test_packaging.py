@@ -14,7 +14,8 @@ import pytest
 
 from tests.test_layout import FOLDERS, ROOT
 from tooltap import __version__
-from tooltap.cli.main import COMMANDS, main
+from tooltap.cli.main import main
+from tooltap.cli.subcommands import COMMANDS
 
 NODE = ROOT / "clients" / "typescript"
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())

@@ -13,7 +13,6 @@ command = agent_command(
     Configure your editor or MCP client to start the agent with this command. As with `run`, standard error, signals and
     exit code are the agent's, and no daemon is needed.
     """,
-    both_ways=True,
     examples=(
         "tooltap proxy -- gemini --acp",
         "tooltap proxy -- codex mcp-server",

@@ -13,7 +13,6 @@ command = agent_command(
     The agent gets standard input, standard error and signals directly. The exit code is the agent's: 128 + the signal
     number if a signal killed it, 127 if it cannot be started. Without a daemon the agent runs as well; its lines wait
     in a spool for the next daemon. """,
-    both_ways=False,
     examples=(
         "tooltap run -- claude -p 'List the files' --output-format stream-json --verbose",
         "tooltap run -- codex exec --json 'List the files' | jq .type",

@@ -28,6 +28,9 @@ CHUNK = 65_536
 SWITCH_INTERVAL = 0.0005
 """Seconds until a thread that works for the tap yields to the thread that passes output."""
 
+AT_ONCE = 0.02
+"""Seconds that a program has to print or end, before we turn to other work. Agents take longer."""
+
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 TYPED = (signal.SIGINT, signal.SIGQUIT)
 """The terminal sends these to the program as well as to us."""
@@ -35,12 +38,14 @@ TYPED = (signal.SIGINT, signal.SIGQUIT)
 Tap: TypeAlias = Callable[[bytes], None]
 
 
-def run_child(command: Sequence[str], tap: Tap, tap_input: Tap | None = None) -> int:
+def run_child(
+    command: Sequence[str], tap: Tap, tap_input: Tap | None = None, *, while_starting: Callable[[], object]
+) -> int:
     """Run the program and return its exit code, as a shell does: 128 + signal if a signal ended it. Raises `OSError` if
     it cannot be started.
 
     With `tap_input`, which is called in a thread of its own, taps get data before it is passed on. So a tap never sees
-    a response before its request.
+    a response before its request. `while_starting` is called if the program neither prints nor ends at once.
     """
     sys.setswitchinterval(SWITCH_INTERVAL)
     with _Signals() as signals:
@@ -64,9 +69,8 @@ def run_child(command: Sequence[str], tap: Tap, tap_input: Tap | None = None) ->
         signals.started(process)
         if process.stdin is not None and tap_input is not None:
             threading.Thread(target=_pass_input, args=(process.stdin, tap_input), daemon=True).start()
-        _pass_output(
-            process, output, signals.wakeup, partial(_pass, output, STDOUT, tap, tap_first=tap_input is not None)
-        )
+        pass_chunk = partial(_pass, output, STDOUT, tap, tap_first=tap_input is not None)
+        _pass_output(process, output, signals.wakeup, pass_chunk, while_starting)
         code = process.wait()
     return code if code >= 0 else 128 - code
 
@@ -135,11 +139,19 @@ def _at_terminal() -> bool:
         os.close(terminal)
 
 
-def _pass_output(process: subprocess.Popen[bytes], output: int, wakeup: int, pass_chunk: Callable[[], bool]) -> None:
+def _pass_output(
+    process: subprocess.Popen[bytes],
+    output: int,
+    wakeup: int,
+    pass_chunk: Callable[[], bool],
+    while_starting: Callable[[], object],
+) -> None:
     """Pass output until it ends, the program ends, or nobody reads it any more."""
     with selectors.DefaultSelector() as selector:
         selector.register(output, selectors.EVENT_READ)
         selector.register(wakeup, selectors.EVENT_READ)
+        if not selector.select(AT_ONCE):
+            while_starting()
         while process.poll() is None:
             ready = {key.fd for key, _ in selector.select()}
             if wakeup in ready:

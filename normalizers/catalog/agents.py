@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from pathlib import PurePath
 
 from tooltap.normalizers.catalog.registry import agents
 
@@ -15,7 +15,7 @@ RUNNERS = frozenset({"npx", "bunx", "pnpx", "uvx"})
 def missing_flags(command: Sequence[str]) -> str | None:
     """What to add so that the agent prints a stream; None if it will, or if it is none we know."""
     name, *arguments = command
-    name = PurePath(name).name
+    name = os.path.basename(name.rstrip("/"))
     if name in RUNNERS:
         package = next((word for word in arguments if not word.startswith("-")), "")
         scope, at, version = package.rpartition("@")

@@ -6,9 +6,9 @@ entry point of the group `tooltap.dialects` (name = dialect, value = `module:Par
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from importlib import import_module
-from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
 from tooltap.normalizers.catalog.dialect import Agent, Dialect
@@ -72,8 +72,10 @@ def load(place: str) -> Any:
 @cache
 def _families() -> list[Any]:
     """The packages in `dialects/`, one for each folder."""
-    folder = import_module(FOLDER)
-    return [import_module(f"{FOLDER}.{one.name}") for one in iter_modules(folder.__path__) if one.ispkg]
+    [folder] = import_module(FOLDER).__path__
+    # Not `pkgutil.iter_modules`: `tooltap run` looks here before it starts the agent, and that imports `inspect`.
+    names = sorted(one for one in os.listdir(folder) if os.path.isfile(os.path.join(folder, one, "__init__.py")))
+    return [import_module(f"{FOLDER}.{name}") for name in names]
 
 
 def _described(family: Any) -> list[Dialect]:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.cli.command import here
 from tooltap.cli.common.commands import Command, Group
-from tooltap.cli.main import tooltap
+from tooltap.cli.subcommands import tooltap
 from tooltap.normalizers.catalog.agents import missing_flags
 
 WIDTH = 88

@@ -13,7 +13,7 @@ import pytest
 
 from tests.cli.command import CLAUDE, here, sentence, start, tooltap
 from tooltap import __version__
-from tooltap.cli.main import COMMANDS
+from tooltap.cli.subcommands import COMMANDS
 
 HEAVY = {"anyio", "asyncio", "msgspec", "orjson", "rich", "structlog", "tooltap.daemon", "tooltap.normalizers"}
 

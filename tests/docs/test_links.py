@@ -10,7 +10,7 @@ import pytest
 
 from tests.docs.pages import DOCS, PAGES, blocks_of, name_of, prose_of
 from tests.test_layout import FOLDERS, ROOT
-from tooltap.cli.main import COMMANDS
+from tooltap.cli.subcommands import COMMANDS
 
 MAKEFILE = (ROOT / "Makefile").read_text()
 MOVING = {"CHANGELOG.md"}

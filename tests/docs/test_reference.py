@@ -12,7 +12,7 @@ import pytest
 from tests.docs.pages import DOCS, blocks_of
 from tests.test_layout import ROOT
 from tooltap import client
-from tooltap.cli.main import COMMANDS
+from tooltap.cli.subcommands import COMMANDS
 from tooltap.daemon.config import Config
 from tooltap.normalizers.catalog.registry import dialects
 from tooltap.protocol.events import KINDS, ToolCall, decode

@@ -18,8 +18,9 @@ from click.shell_completion import ShellComplete
 from tests.cli.command import CLAUDE, environment, here, sentence, tooltap
 from tests.cli.screen import Screen, started
 from tests.daemon.running import Running
-from tooltap.cli import main
 from tooltap.cli.manage.completion import SHELLS
+from tooltap.cli.subcommands import COMMANDS
+from tooltap.cli.subcommands import tooltap as root
 
 SESSION = "101730e3-98ed-4d2b-8e93-5caa86bfc39f"
 """The session of the recording."""
@@ -100,7 +101,7 @@ def test_fish_completes_with_descriptions(home: Path, daemon: Running) -> None:
     (home / "recording.jsonl").touch()
     running = {"TOOLTAP_SOCKET": str(daemon.path)}
 
-    assert fish(home, "tooltap norm") == {"normalize": main.COMMANDS["normalize"].summary}
+    assert fish(home, "tooltap norm") == {"normalize": COMMANDS["normalize"].summary}
     assert list(fish(home, "tooltap normalize --stats-j")) == ["--stats-json"]
     assert list(fish(home, "tooltap normalize --dialect codex-e")) == ["codex-exec"]
     assert list(fish(home, "tooltap normalize reco")) == ["recording.jsonl"]
@@ -112,7 +113,7 @@ def test_fish_completes_with_descriptions(home: Path, daemon: Running) -> None:
 def complete(*words: str) -> list[str]:
     """Click's completions for a command line with an incomplete last word."""
     *before, incomplete = words
-    shell = ShellComplete(main.tooltap, {}, "tooltap", "_TOOLTAP_COMPLETE")
+    shell = ShellComplete(root, {}, "tooltap", "_TOOLTAP_COMPLETE")
     return [item.value for item in shell.get_completions(before, incomplete)]
 
 

@@ -1,0 +1,138 @@
+"""Starts and taps an agent for `run` and `proxy`.
+
+The agent comes first: what its start does not need is imported while it starts, or not at all. So a plain command line
+is read here, without click. `agent_command.py` has the options in full; it reads every other command line, and explains
+the wrong ones.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tooltap.daemon.taps.child import run_child
+from tooltap.normalizers.catalog.agents import missing_flags
+
+if TYPE_CHECKING:
+    from tooltap.daemon.taps.delivery.tap import Tap
+    from tooltap.protocol.tapped import Direction
+
+__all__ = ["AgentStart", "plain_start", "run_agent"]
+
+CANNOT_START = 127
+PLAIN = {"--dialect": "dialect", "--provider": "provider", "--session": "session", "--socket": "socket"}
+"""Option -> field of `AgentStart`."""
+NOT_PLAIN = ("TOOLTAP_SPOOL_BYTES", "TOOLTAP_SPOOL_TOTAL_BYTES")
+"""Variables that set options whose values click checks."""
+
+
+class AgentStart(NamedTuple):
+    """The command line of `run` or `proxy`."""
+
+    name: str
+    """`run`, or `proxy`, which taps the agent's standard input as well."""
+    command: tuple[str, ...]
+    dialect: str = "auto"
+    provider: str | None = None
+    session: str | None = None
+    mcp_servers: tuple[str, ...] = ()
+    socket: str | os.PathLike[str] | None = None
+    spool_limits: tuple[int, ...] = ()
+    """`spool_bytes` and `spool_total_bytes`; empty: the defaults."""
+
+
+def plain_start(name: str, *arguments: str) -> AgentStart | None:
+    """Read a command line whose options have obvious values. None for any other, wrong ones included."""
+    if any(os.environ.get(variable) for variable in NOT_PLAIN):
+        return None
+    fields: dict[str, Any] = {}
+    rest = list(arguments)
+    while rest and rest[0].startswith("-") and (option := rest.pop(0)) != "--":
+        option, given, value = option.partition("=")
+        if not given:
+            value = rest.pop(0) if rest else ""
+        if option not in PLAIN or not value or value.startswith("-"):
+            return None
+        fields[PLAIN[option]] = value
+    if not rest or ("socket" in fields and not os.access(fields["socket"], os.R_OK)):
+        return None
+    return AgentStart(name, tuple(rest), **fields)
+
+
+def run_agent(start: AgentStart) -> int:
+    """Run the agent, tap it, and return its exit code."""
+    command = start.command
+    if (flags := missing_flags(command)) is not None:
+        _print(f"not tapped: {command[0]} prints no event stream with these arguments; add {flags}")
+        return _exec(command)
+    tap = _LateTap(start)
+    tap_input = partial(tap.take, direction="in") if start.name == "proxy" else None
+    try:
+        code = run_child(command, partial(tap.take, direction="out"), tap_input, while_starting=tap.load)
+    except OSError as error:
+        _print(f"cannot start {command[0]}: {error.strerror}")
+        return CANNOT_START
+    if (problem := tap.finish()) is not None:
+        _print(problem)
+    return code
+
+
+class _LateTap:
+    """A tap that is imported and made while the agent starts, or when the agent prints first."""
+
+    def __init__(self, start: AgentStart) -> None:
+        self._start = start
+        self._lock = threading.Lock()
+        self._tap: Tap | None = None
+        self._failure: Exception | None = None
+
+    def load(self) -> None:
+        self._made()
+
+    def take(self, data: bytes, direction: Direction) -> None:
+        if (tap := self._made()) is not None:
+            tap.take(data, direction)
+
+    def finish(self) -> str | None:
+        """End the stream. Return what to tell the user if not all lines were delivered."""
+        if self._failure is not None:
+            return f"tapping failed: {self._failure!r}"
+        return None if self._tap is None else self._tap.finish()
+
+    def _made(self) -> Tap | None:
+        with self._lock:
+            if self._tap is None and self._failure is None:
+                try:
+                    self._tap = _tap(self._start)
+                except Exception as error:  # the agent comes first
+                    self._failure = error
+            return self._tap
+
+
+def _tap(start: AgentStart) -> Tap:
+    from pathlib import Path
+
+    from tooltap.daemon.system.paths import socket_path, spool_path
+    from tooltap.daemon.taps.delivery.outbox import SpoolLimits, StreamOptions
+    from tooltap.daemon.taps.delivery.tap import Tap
+
+    stream = f"{start.name}-{os.urandom(8).hex()}"
+    options = StreamOptions(stream, start.dialect, start.provider, start.session, start.mcp_servers)
+    socket = socket_path() if start.socket is None else Path(start.socket)
+    return Tap(options, socket, SpoolLimits(spool_path(), *start.spool_limits))
+
+
+def _exec(command: tuple[str, ...]) -> int:
+    try:
+        os.execvp(command[0], command)
+    except OSError as error:
+        _print(f"cannot start {command[0]}: {error.strerror}")
+        return CANNOT_START
+
+
+def _print(text: str) -> None:
+    if sys.stderr is not None:
+        print(f"tooltap: {text}", file=sys.stderr, flush=True)
