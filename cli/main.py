@@ -6,10 +6,15 @@ goes through the table of subcommands.
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import sys
 
 __all__ = ["main"]
+
+STARTING = 200_000
+"""Objects that a command may make before garbage is collected for the first time: more than any command imports."""
 
 COMPLETES = "_TOOLTAP_COMPLETE"
 """Set by shells that ask for completions."""
@@ -17,7 +22,22 @@ COMPLETES = "_TOOLTAP_COMPLETE"
 
 def main() -> None:
     """The entry point of the console script."""
+    _collect_late()
     sys.exit(_run(sys.argv[1:]))
+
+
+def _collect_late() -> None:
+    """What imports make is no garbage, so do not search it: not while they make it, and not at the end."""
+    usual = gc.get_threshold()
+
+    def collected(phase: str, _: object) -> None:
+        if phase == "stop":
+            gc.callbacks.remove(collected)
+            gc.set_threshold(*usual)
+
+    gc.callbacks.append(collected)
+    gc.set_threshold(STARTING)
+    atexit.register(gc.freeze)
 
 
 def _run(arguments: list[str]) -> int:

@@ -8,15 +8,12 @@ interpret are not offered.
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
-
-from tooltap.normalizers.catalog.registry import agents
 
 __all__ = ["agent_commands", "cursors", "dialects", "followed_agents", "kinds", "providers", "sessions", "tools"]
 
@@ -37,6 +34,8 @@ def dialects(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
 
 def providers(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """The providers of the journal's newest sessions, and all providers tooltap knows."""
+    from tooltap.normalizers.catalog.registry import agents
+
     seen = (session.get("provider") for session in _sessions(ctx))
     known = {agent.provider or name for name, agent in agents().items()}
     return _starting_with(incomplete, sorted(known | {name for name in seen if name and _PLAIN.fullmatch(name)}))
@@ -77,6 +76,10 @@ def followed_agents(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 def agent_commands(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """First an installed agent or another program, then its arguments, which may be files."""
+    import shutil
+
+    from tooltap.normalizers.catalog.registry import agents
+
     installed = [] if ctx.params.get("command") else [name for name in agents() if shutil.which(name)]
     found = [CompletionItem(name) for name in _starting_with(incomplete, installed)]
     return found or [CompletionItem(incomplete, type="file")]

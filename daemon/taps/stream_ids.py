@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from pathlib import Path
@@ -26,6 +25,8 @@ def recording_id(path: str) -> str:
 
 def real_path_id(path: str) -> str:
     """The same for a path without symbolic links."""
+    import hashlib  # costs a command that names no file more than all the rest of this module
+
     digest = hashlib.sha256(os.fsencode(path)).hexdigest()
     return f"{stream_name(path)}~{digest[:12]}"
 
