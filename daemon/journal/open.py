@@ -6,12 +6,13 @@ A new journal adds a place to `parse_place` and a branch to `open_journal`; noth
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from tooltap.daemon.journal.interface import Journal, JournalError, PlaceError
 from tooltap.daemon.journal.nats.place import SCHEMES, NatsPlace, parse_nats_url
-from tooltap.daemon.journal.sqlite.journal import SqliteJournal
-from tooltap.daemon.journal.sqlite.schema import Durability
+
+if TYPE_CHECKING:  # the configuration is checked without opening a journal
+    from tooltap.daemon.journal.sqlite.schema import Durability
 
 __all__ = ["Place", "open_journal", "parse_place"]
 
@@ -34,6 +35,8 @@ def parse_place(text: str) -> Place:
 async def open_journal(place: Place, durability: Durability) -> Journal:
     """Open the journal, or create it. Raises `JournalError`."""
     if isinstance(place, Path):
+        from tooltap.daemon.journal.sqlite.journal import SqliteJournal
+
         return await SqliteJournal.open(place, durability=durability)
     try:
         from tooltap.daemon.journal.nats.journal import NatsJournal

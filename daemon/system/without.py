@@ -11,12 +11,13 @@ __all__ = ["without"]
 
 @contextmanager
 def without(package: str) -> Iterator[None]:
-    """Make importing `package` fail in this block, unless it is already loaded."""
-    if package in sys.modules:
-        yield
-        return
+    """Make importing `package` fail in this block, also if it is already loaded."""
+    loaded = sys.modules.get(package)
     sys.modules[package] = None  # type: ignore[assignment]  # makes the import system raise `ModuleNotFoundError`
     try:
         yield
     finally:
-        del sys.modules[package]
+        if loaded is None:
+            del sys.modules[package]
+        else:
+            sys.modules[package] = loaded

@@ -7,14 +7,16 @@ with a secret belongs in the configuration file: every user of a machine can rea
 from __future__ import annotations
 
 import re
-import ssl
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import msgspec
 
 from tooltap.daemon.journal.interface import PlaceError
+
+if TYPE_CHECKING:
+    import ssl
 
 __all__ = ["NatsOptions", "NatsPlace", "SCHEMES", "parse_nats_url"]
 
@@ -77,6 +79,8 @@ class NatsPlace(msgspec.Struct, frozen=True, kw_only=True):
         options = self.options
         if not (self.servers[0].startswith("tls:") or options.tls_ca or options.tls_cert):
             return None
+        import ssl  # every daemon and `config check` read places, and few of them have TLS
+
         try:
             context = ssl.create_default_context(cafile=_file(options.tls_ca))
             if options.tls_cert is not None:

@@ -1,0 +1,242 @@
+"""What commands import until they are done: none pays for what it does not use, and an agent waits for nothing.
+
+Modules are listed in place of measuring time, which depends on the machine and its load (`tests/bench/row_start.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.cli.command import CLAUDE, TIMEOUT, environment, here
+from tests.daemon.running import Running
+from tooltap.cli.main import STARTING
+from tooltap.cli.subcommands import COMMANDS, tooltap
+from tooltap.cli.tap import agent, agent_command
+from tooltap.cli.tap.agent import AgentStart, plain_start
+
+PROGRAM = """
+import atexit, json, sys
+
+def imported():
+    return [name for name in heavy if name in sys.modules]
+
+def note(event, arguments):
+    if event == "subprocess.Popen":
+        report.setdefault("before_child", imported())
+
+def write():
+    with open(file, "w") as opened:
+        json.dump({"before_child": None, **report, "end": imported()}, opened)
+
+file, heavy, report = sys.argv[1], sys.argv[2].split(), {}
+sys.argv[:3] = ["tooltap"]
+sys.addaudithook(note)
+atexit.register(write)
+from tooltap.cli.main import main
+main()
+"""
+"""Runs a command, and reports which heavy modules were imported before its first child, and at its end."""
+
+CLICK = {"click", "inspect", "pathlib"}
+JSON = CLICK | {"msgspec", "orjson"}
+EVENTS = JSON | {"tooltap.protocol.events"}
+PARSING = EVENTS | {"tooltap.normalizers.core.parser"}
+LOOP = {"anyio", "asyncio", "ssl"}
+FILES = {"hashlib"}
+"""For the stream's id of a file."""
+PAGE = {"jinja2", "markdown_it", "nh3", "pygments", "rich", "structlog"}
+SERVING = PARSING | LOOP | {"hashlib", "shutil", "sqlite3", "structlog", "watchfiles"}
+SDK = EVENTS | LOOP | {"hashlib", "http.client", "importlib.metadata", "mcp", "pydantic", "shutil", "starlette"}
+BASELINES = PARSING | {"importlib.metadata", "shutil"}
+"""The packaged baselines are found by `importlib.resources`."""
+REST = {"attr", "http.server", "httpx", "nats", "pkgutil", "platformdirs", "rich.pretty", "uvicorn"}
+HEAVY = PARSING | PAGE | SERVING | SDK | REST
+
+USED = {
+    "tail": ("--after start --no-follow", EVENTS),
+    "sessions": ("", EVENTS),
+    "show": ("1", EVENTS),
+    "stats": ("", EVENTS),
+    "ingest": (str(CLAUDE), EVENTS | LOOP | FILES),
+    "normalize": (str(CLAUDE), PARSING),
+    "replay": ("TRACE", PARSING),
+    "drift": (str(CLAUDE), BASELINES),
+    "baseline": (f"check {CLAUDE}", BASELINES),
+    "fixtures": ("check EMPTY", PARSING),
+    "config": ("check EMPTY", EVENTS | {"platformdirs", "shutil"}),
+    "completion": ("zsh", CLICK),
+    "schema": ("", EVENTS),
+    "doctor": ("--timeout 1", PARSING | {"hashlib", "shutil", "sqlite3", "platformdirs"}),
+    "service": ("status", CLICK | {"shutil", "platformdirs"}),
+    "export": (f"--html {CLAUDE} -o PAGE", SERVING | PAGE),
+    "mcp": ("", SDK | {"uvicorn", "watchfiles"}),
+}
+"""Command -> arguments, and the heavy modules that it needs."""
+ELSEWHERE = {"run", "proxy", "serve"}
+WITH_A_SERVER = {"attach", "demo", "gateway"}
+"""These wait for a server, or are one, for as long as they run."""
+
+
+class Imported(NamedTuple):
+    before_child: set[str] | None
+    end: set[str]
+
+
+def command_line(report: Path, *arguments: object) -> list[str]:
+    return [sys.executable, "-c", PROGRAM, str(report), " ".join(sorted(HEAVY)), *map(str, arguments)]
+
+
+def read(report: Path) -> Imported:
+    found = json.loads(report.read_text())
+    return Imported(None if found["before_child"] is None else set(found["before_child"]), set(found["end"]))
+
+
+def imported_by(folder: Path, *arguments: object, **changes: str) -> Imported:
+    """Run a command to its end."""
+    report = folder / "report.json"
+    command = command_line(report, *arguments)
+    finished = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT, env=environment(**changes), check=False
+    )
+    assert b"Traceback" not in finished.stderr
+    return read(report)
+
+
+def test_every_command_is_looked_at() -> None:
+    assert USED.keys() | ELSEWHERE | WITH_A_SERVER == COMMANDS.keys()
+
+
+@pytest.mark.parametrize("name", USED)
+def test_command_imports_only_what_it_uses(name: str, daemon: Running, tmp_path: Path) -> None:
+    here("ingest", "--socket", daemon.path, CLAUDE)
+    (tmp_path / "EMPTY").touch()
+    arguments, used = USED[name]
+    words = [str(tmp_path / word) if word.isupper() else word for word in arguments.split()]
+    found = imported_by(tmp_path, name, *words, TOOLTAP_SOCKET=str(daemon.path))
+
+    assert found.end - used == set()
+
+
+def test_daemon_imports_nothing_of_the_page(tmp_path: Path) -> None:
+    report, socket = tmp_path / "report.json", tmp_path / "s.sock"
+    options = ["--socket", socket, "--journal", f"sqlite:{tmp_path / 'journal.db'}"]
+    command = command_line(report, "serve", *options)
+    with subprocess.Popen(command, stderr=subprocess.PIPE, env=environment()) as daemon:
+        assert daemon.stderr is not None
+        assert any(b"listening" in line for line in daemon.stderr)
+        daemon.send_signal(signal.SIGTERM)
+        daemon.stderr.read()
+
+    assert read(report).end - SERVING - {"platformdirs"} == set()
+
+
+@pytest.mark.parametrize("name", ["run", "proxy"])
+@pytest.mark.parametrize("options", [[], ["--provider", "my-fork", "--dialect=claude-stream"]])
+def test_agent_waits_for_no_import(name: str, options: list[str], daemon: Running, tmp_path: Path) -> None:
+    found = imported_by(tmp_path, name, *options, "--", "cat", CLAUDE, TOOLTAP_SOCKET=str(daemon.path))
+
+    assert found.before_child == set()
+    assert "tooltap.normalizers.core.parser" not in found.end
+
+
+def test_agent_that_prints_nothing_needs_no_tap(tmp_path: Path) -> None:
+    assert imported_by(tmp_path, "run", "--", "true") == Imported(set(), set())
+
+
+def test_options_that_click_checks_need_only_click(tmp_path: Path) -> None:
+    found = imported_by(tmp_path, "run", "--spool-bytes", "5000", "--", "true")
+
+    assert found.before_child is not None
+    assert found.before_child - CLICK == set()
+
+
+def test_garbage_is_collected_as_usual_after_the_start() -> None:
+    program = (
+        "import atexit, gc, sys\n"
+        "usual, made = gc.get_threshold(), []\n"
+        "def work():\n"
+        f"    assert gc.get_threshold()[0] == {STARTING}\n"
+        "    before = len(gc.callbacks)\n"
+        f"    made.extend([] for _ in range({STARTING + 1_000}))\n"
+        "    assert (gc.get_threshold(), len(gc.callbacks)) == (usual, before - 1)\n"
+        "    print('as usual')\n"
+        "from tooltap.cli.main import main\n"
+        "atexit.register(work)\n"
+        "sys.argv = ['tooltap', '--version']\n"
+        "main()"
+    )
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=TIMEOUT, check=True)
+
+    assert finished.stdout.endswith(b"as usual\n")
+
+
+# -- a plain command line means what click says ---------------------------------------------------------------------
+
+AGENT = ("agent", "-p", "--", "x")
+WORDS = [
+    *("--", "-", "", "--dialect", "--provider", "--session", "--socket", "--mcp-server", "--spool-bytes"),
+    *(
+        "--provider=p",
+        "--provider=",
+        "--dialect=--",
+        "--socket=/",
+        "--socket=none",
+        "--session=-x",
+        "--bogus",
+        "--help",
+    ),
+    *("-h", "-x", "--prov", "agent", "true", "/", "1"),
+]
+
+
+def read_by_click(monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> AgentStart | None:
+    """What click makes of a command line; None if it is wrong."""
+    started: list[AgentStart] = []
+    monkeypatch.setattr(agent_command, "run_agent", started.append)
+    CliRunner().invoke(tooltap, arguments)
+    return started[0] if started else None
+
+
+def test_plain_command_lines_are_read_as_by_click() -> None:
+    @given(st.lists(st.sampled_from(WORDS), max_size=6), st.sampled_from(["run", "proxy"]))
+    def compare(arguments: list[str], name: str) -> None:
+        plain = plain_start(name, *arguments)
+        if plain is not None:
+            with pytest.MonkeyPatch.context() as monkeypatch:
+                whole = read_by_click(monkeypatch, [name, *arguments])
+            assert whole is not None
+            socket = None if plain.socket is None else Path(plain.socket)
+            assert plain._replace(socket=socket) == whole._replace(spool_limits=())
+
+    compare()
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ([], AgentStart("run", AGENT)),
+        (["--"], AgentStart("run", AGENT)),
+        (["--provider=p", "--session", "s", "--dialect", "acp"], AgentStart("run", AGENT, "acp", "p", "s")),
+        (["--socket", "/", "--"], AgentStart("run", AGENT, socket="/")),
+    ],
+)
+def test_usual_command_lines_are_plain(options: list[str], wanted: AgentStart) -> None:
+    assert plain_start("run", *options, *AGENT) == wanted
+
+
+@pytest.mark.parametrize("variable", agent.NOT_PLAIN)
+def test_variables_that_click_checks_are_not_plain(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, "many")
+
+    assert plain_start("run", "--", "true") is None
+    assert here("run", "--", "true").returncode == 2
