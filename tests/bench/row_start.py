@@ -1,4 +1,4 @@
-"""Start-up time: `tooltap --help`, and a daemon from its start to the log line that says it is listening.
+"""Start-up time: of commands that have nothing to do, and of a daemon until the log line that says it is listening.
 
 The baseline is a bare interpreter, `python -c pass`. Processor time shows what an idle machine would need. Modules are
 compiled in advance, as by an installation: the first round, which is not counted, leaves them in a folder.
@@ -26,6 +26,15 @@ TITLE = "start: milliseconds until a command has exited, or the daemon is ready"
 MORE_RUNS = 3
 """Factor for the number of runs: a run is short, so other load affects it more."""
 
+COMMANDS = {
+    ("--help",): 0,
+    ("run", "--", "true"): 0,
+    ("tail", "--socket", "none"): 1,
+    ("normalize",): 0,
+    ("mcp",): 0,
+}
+"""Arguments -> exit code."""
+TARGETS = {"tooltap --help": 150.0, "tooltap run -- true, processor time": 60.0, "daemon ready": 500.0}
 
 Work: TypeAlias = Callable[[dict[str, str]], float]
 """Runs a process with additional environment variables, and returns the seconds until it has exited or is ready."""
@@ -38,21 +47,27 @@ class Spent(NamedTuple):
 
 def measure(options: Options) -> list[Figure]:
     sides: dict[str, Work] = {
-        "bare interpreter": _run("-c", "pass"),
-        "tooltap --help": _run("-m", "tooltap.cli", "--help"),
+        "bare interpreter": _run("-c", "pass", code=0),
+        **{
+            f"tooltap {' '.join(arguments)}": _run("-m", "tooltap.cli", *arguments, code=code)
+            for arguments, code in COMMANDS.items()
+        },
         "daemon ready": _ready,
     }
-    target = {"tooltap --help": {"target": 150.0}, "daemon ready": {"target": 500.0}}
     with tempfile.TemporaryDirectory() as compiled:
         environment = {"PYTHONPYCACHEPREFIX": compiled, "PYTHONDONTWRITEBYTECODE": ""}
         timed = {name: partial(_spent, work, environment) for name, work in sides.items()}
         runs = alternate(timed, options.runs * (MORE_RUNS if options.scale >= 1 else 1))
     figures = []
     for name, spent in runs.items():
-        figures.append(median(name, (1000 * one.seconds for one in spent), "ms", better="less", **target.get(name, {})))
-        cpu = (1000 * one.cpu_seconds for one in spent)
-        figures.append(median(f"{name}, processor time", cpu, "ms", better="less"))
+        times = {name: [one.seconds for one in spent], f"{name}, processor time": [one.cpu_seconds for one in spent]}
+        for figure, seconds in times.items():
+            figures.append(median(figure, (1000 * one for one in seconds), "ms", better="less", **_target(figure)))
     return figures
+
+
+def _target(figure: str) -> dict[str, float]:
+    return {"target": TARGETS[figure]} if figure in TARGETS else {}
 
 
 def _spent(work: Work, environment: dict[str, str]) -> Spent:
@@ -62,11 +77,16 @@ def _spent(work: Work, environment: dict[str, str]) -> Spent:
     return Spent(seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
 
-def _run(*arguments: str) -> Work:
+def _run(*arguments: str, code: int) -> Work:
+    """Run Python without input, to an end with this exit code."""
+
     def run(environment: dict[str, str]) -> float:
         start = time.perf_counter()
-        command = [sys.executable, *arguments]
-        subprocess.run(command, stdout=subprocess.DEVNULL, env={**os.environ, **environment}, check=True)
+        command, null = [sys.executable, *arguments], subprocess.DEVNULL
+        ended = subprocess.run(
+            command, stdin=null, stdout=null, stderr=null, env={**os.environ, **environment}, check=False
+        )
+        assert ended.returncode == code
         return time.perf_counter() - start
 
     return run

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.cli.command import CLAUDE, TIMEOUT, environment, here
@@ -208,6 +208,7 @@ def read_by_click(monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> Agen
 
 
 def test_plain_command_lines_are_read_as_by_click() -> None:
+    @settings(deadline=None)
     @given(st.lists(st.sampled_from(WORDS), max_size=6), st.sampled_from(["run", "proxy"]))
     def compare(arguments: list[str], name: str) -> None:
         plain = plain_start(name, *arguments)
