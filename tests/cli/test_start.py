@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.cli.command import CLAUDE, TIMEOUT, environment, here
+from tests.cli.command import CLAUDE, TIMEOUT, environment, here, sentence
 from tests.daemon.running import Running
 from tooltap.cli.main import STARTING
 from tooltap.cli.subcommands import COMMANDS, tooltap
@@ -79,7 +79,7 @@ USED = {
     "doctor": ("--timeout 1", PARSING | {"hashlib", "shutil", "sqlite3", "platformdirs"}),
     "service": ("status", CLICK | {"shutil", "platformdirs"}),
     "export": (f"--html {CLAUDE} -o PAGE", SERVING | PAGE),
-    "mcp": ("", SDK | {"uvicorn", "watchfiles"}),
+    "mcp": ("", SDK),
 }
 """Command -> arguments, and the heavy modules that it needs."""
 ELSEWHERE = {"run", "proxy", "serve"}
@@ -147,6 +147,19 @@ def test_agent_waits_for_no_import(name: str, options: list[str], daemon: Runnin
 
     assert found.before_child == set()
     assert "tooltap.normalizers.core.parser" not in found.end
+
+
+def test_agent_comes_first_even_if_there_can_be_no_tap() -> None:
+    program = (
+        "import sys; from tooltap.cli.tap import agent\n"
+        "def fail(start): raise RuntimeError('no home')\n"
+        "agent._tap = fail; sys.argv = ['tooltap', 'run', '--', 'sh', '-c', 'echo one; sleep 0.1; echo two; exit 3']\n"
+        "from tooltap.cli.main import main; main()"
+    )
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=TIMEOUT, check=False)
+
+    assert (finished.returncode, finished.stdout) == (3, b"one\ntwo\n")
+    assert sentence(finished) == "tapping failed: RuntimeError('no home')"
 
 
 def test_agent_that_prints_nothing_needs_no_tap(tmp_path: Path) -> None:
