@@ -59,7 +59,10 @@ SERVING = PARSING | LOOP | {"hashlib", "shutil", "sqlite3", "structlog", "watchf
 SDK = EVENTS | LOOP | {"hashlib", "http.client", "importlib.metadata", "mcp", "pydantic", "shutil", "starlette"}
 BASELINES = PARSING | {"importlib.metadata", "shutil"}
 """The packaged baselines are found by `importlib.resources`."""
-REST = {"attr", "http.server", "httpx", "nats", "pkgutil", "platformdirs", "rich.pretty", "uvicorn"}
+REST = {
+    *("attr", "http.server", "httpx", "httpx2", "mcp.client.client", "mcp.server.mcpserver", "nats", "pkgutil"),
+    *("platformdirs", "rich.pretty", "uvicorn"),
+}
 HEAVY = PARSING | PAGE | SERVING | SDK | REST
 
 USED = {
