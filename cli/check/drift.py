@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
-import orjson
 
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import request, socket_option
@@ -19,7 +17,6 @@ from tooltap.cli.common.recordings import (
     recordings_argument,
     usage_errors,
 )
-from tooltap.cli.common.render import one_line
 
 if TYPE_CHECKING:
     from tooltap.traces.drift.drift import Drift, Finding, Report
@@ -74,6 +71,9 @@ def command(
     results never arrive, a stream gives no events. A notice means something new: a field, a message type or a tool that
     no baseline has. Exit code 0: no alarm, 1: at least one alarm, 2: wrong usage.
     """
+    import msgspec
+    import orjson
+
     from tooltap.traces.drift.baselines import PACKAGED, Baseline, load
     from tooltap.traces.drift.drift import Drift, Report
 
@@ -107,6 +107,8 @@ def _watch_recordings(
 
 
 def _print_report(report: Report) -> None:
+    import msgspec
+
     for finding in report.findings:
         for line in _describe(finding):
             click.echo(line)
@@ -117,6 +119,8 @@ def _print_report(report: Report) -> None:
 
 
 def _describe(finding: Finding) -> Iterator[str]:
+    from tooltap.cli.common.render import one_line
+
     times = f", {finding.count} times" if finding.count > 1 else ""
     agent = _agent(finding.provider, finding.version, finding.dialect)
     yield f"{finding.severity}: {agent}: {finding.kind.replace('-', ' ')} at {one_line(finding.first)}{times}"

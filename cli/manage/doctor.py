@@ -9,8 +9,6 @@ import click
 
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import socket_option
-from tooltap.cli.common.render import one_line, wants_colour
-from tooltap.normalizers.catalog.registry import agents
 
 __all__ = ["command"]
 
@@ -53,6 +51,7 @@ def command(context: click.Context, as_json: bool, config: Path | None, timeout:
     import msgspec
 
     from tooltap.daemon.doctor.examination import examine
+    from tooltap.normalizers.catalog.registry import agents
 
     found = examine(
         config_file=config,
@@ -76,6 +75,8 @@ def command(context: click.Context, as_json: bool, config: Path | None, timeout:
 
 
 def _print(level: str, area: str, text: str, advice: str | None) -> None:
+    from tooltap.cli.common.render import one_line, wants_colour
+
     coloured = wants_colour(sys.stdout)
     mark = f"{level:<8}"
     click.echo(f"{click.style(mark, fg=COLOURS[level]) if coloured else mark} {area:<9} {one_line(text, MAX_SENTENCE)}")

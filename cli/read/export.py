@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from base64 import b64decode
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -14,13 +13,11 @@ from tooltap.cli.common.connection import run_client, socket_option
 from tooltap.cli.common.inputs import UnreadableError, read_chunks
 from tooltap.cli.common.optional_dependencies import require_extra
 from tooltap.cli.read.sessions import list_sessions
-from tooltap.daemon.client.connection import Client, DaemonError, connect
-from tooltap.daemon.client.subscription import subscribe
-from tooltap.protocol.events import AnyEvent, decode
-from tooltap.protocol.filters import Filter
 
 if TYPE_CHECKING:
+    from tooltap.daemon.client.connection import Client
     from tooltap.daemon.web.page.export import Bodies, Body, ExportedPage
+    from tooltap.protocol.events import AnyEvent
 
 __all__ = ["command"]
 
@@ -153,6 +150,11 @@ def _find_session(socket: Path | None, session: str) -> tuple[str, str]:
 async def _write_session(
     page: ExportedPage, file: _OutputFile, session: str, socket: Path | None, bodies: Bodies
 ) -> None:
+    from tooltap.daemon.client.connection import connect
+    from tooltap.daemon.client.subscription import subscribe
+    from tooltap.protocol.events import decode
+    from tooltap.protocol.filters import Filter
+
     wanted = Filter(session=(session,))
     async with connect(socket) as client, subscribe(after="start", filter=wanted, follow=False, path=socket) as items:
         async for item in items:
@@ -163,6 +165,9 @@ async def _write_session(
 
 async def _fetch_bodies(client: Client, event: AnyEvent, bodies: Bodies) -> dict[str, Body]:
     """The event's output bodies that are still stored and fit into the page, by output id."""
+    from base64 import b64decode
+
+    from tooltap.daemon.client.greeting import DaemonError
     from tooltap.daemon.web.page.export import Body, body_ids
 
     found: dict[str, Body] = {}

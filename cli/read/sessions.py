@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-import orjson
 
 from tooltap.cli.common import completers
 from tooltap.cli.common.commands import Group
 from tooltap.cli.common.connection import request, socket_option
-from tooltap.cli.read.table import print_table
 
 __all__ = ["command", "list_sessions"]
 
@@ -43,9 +41,13 @@ def command(context: click.Context, limit: int, as_json: bool, socket: Path | No
         return
     sessions = list_sessions(socket, limit)
     if as_json:
+        import orjson
+
         for one in sessions:
             click.echo(orjson.dumps(one))
         return
+    from tooltap.cli.read.table import print_table
+
     columns = ("SESSION", "PROVIDER", "STATE", "LAST EVENT", "EVENTS", "CALLS", "ABOUT")
     print_table(columns, (_row(one) for one in sessions))
 

@@ -6,11 +6,9 @@ import sys
 from pathlib import Path
 
 import click
-import orjson
 
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import request, socket_option
-from tooltap.daemon.system.harmless import harmless
 
 __all__ = ["command"]
 
@@ -39,6 +37,10 @@ def command(seq: int, view: str, socket: Path | None) -> None:
     display view of a result is what the agent or the configuration chose to show the user; if neither did, it is the
     assistant view.
     """
+    import orjson
+
+    from tooltap.daemon.system.harmless import harmless
+
     event = request(socket, "event", seq=seq, view=view)["event"]
     if view == "assistant" and "assistantView" in event:
         click.echo(

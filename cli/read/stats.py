@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-import orjson
 
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import request, socket_option
@@ -28,6 +27,8 @@ def command(as_json: bool, socket: Path | None) -> None:
     """Show the daemon's statistics, stream by stream."""
     statistics = request(socket, "stats")
     if as_json:
+        import orjson
+
         click.echo(orjson.dumps(statistics))
         return
     click.echo(describe_daemon(statistics))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from pathlib import Path
 
 import click
@@ -48,6 +47,8 @@ def opencode(url: str, silence: float, spool_bytes: int, spool_total_bytes: int,
     The command waits for the server, and reconnects when it comes back. Events sent in between are lost, and the stream
     reports the loss. The password is read from OPENCODE_SERVER_PASSWORD. SIGTERM and Ctrl-C end the command.
     """
+    import secrets
+
     with require_extra("attach"):
         from tooltap.daemon.taps.attach_opencode import AttachError, attach
     from tooltap.daemon.system.foreground import run_until_stopped

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -49,6 +48,8 @@ def command(
     A FILE that was sent before is resumed after the last line the daemon has. Standard input (if there is no FILE, or
     for "-") is a new stream each time. Recordings of tapped lines are unwrapped.
     """
+    import secrets
+
     import msgspec
 
     from tooltap.daemon.taps.delivery.outbox import StreamOptions

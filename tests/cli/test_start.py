@@ -130,6 +130,12 @@ def test_command_imports_only_what_it_uses(name: str, daemon: Running, tmp_path:
     assert found.end - used == set()
 
 
+@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - {"demo"}))
+def test_help_imports_only_click(name: str, tmp_path: Path) -> None:
+    """So do completions, which import the command of the line."""
+    assert imported_by(tmp_path, name, "--help").end - CLICK - {"shutil"} == set()
+
+
 def test_daemon_imports_nothing_of_the_page(tmp_path: Path) -> None:
     report, socket = tmp_path / "report.json", tmp_path / "s.sock"
     options = ["--socket", socket, "--journal", f"sqlite:{tmp_path / 'journal.db'}"]
