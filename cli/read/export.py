@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from base64 import b64decode
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -165,8 +166,6 @@ async def _write_session(
 
 async def _fetch_bodies(client: Client, event: AnyEvent, bodies: Bodies) -> dict[str, Body]:
     """The event's output bodies that are still stored and fit into the page, by output id."""
-    from base64 import b64decode
-
     from tooltap.daemon.client.greeting import DaemonError
     from tooltap.daemon.web.page.export import Body, body_ids
 
