@@ -125,7 +125,7 @@ def run() -> int:
     """Run the subcommand that `sys.argv` names. Return the exit code."""
     try:
         code = tooltap.main(prog_name="tooltap", standalone_mode=False)
-        sys.stdout.flush()
+        _flush()
     except Exception as error:
         code = exit_code(error)
     finally:
@@ -168,6 +168,11 @@ def _help_command(context: click.Context | None) -> str:
 def _discard_unwritable_output() -> None:
     """Keep the interpreter from flushing the buffer of a closed pipe again at exit."""
     try:
-        sys.stdout.flush()
+        _flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _flush() -> None:
+    if sys.stdout is not None:  # None: it was closed before we started
+        sys.stdout.flush()

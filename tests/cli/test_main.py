@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import CLAUDE, here, sentence, start, tooltap
+from tests.cli.command import CLAUDE, COMMAND, here, sentence, start, tooltap
 from tooltap import __version__
 from tooltap.cli.subcommands import COMMANDS
 
@@ -106,6 +106,14 @@ def test_pipe_closed_before_output_exits_silently() -> None:
         os.close(writing)
 
         assert command.end()[::2] == (0, b"")
+
+
+def test_output_that_was_never_open_changes_no_exit_code() -> None:
+    program = ["sh", "-c", 'exec "$@" >&-', "sh", *COMMAND, "show", "x"]
+    finished = subprocess.run(program, capture_output=True, timeout=60, check=False)
+
+    assert finished.returncode == 2
+    assert "(see tooltap show --help)" in sentence(finished)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
