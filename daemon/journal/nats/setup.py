@@ -10,8 +10,8 @@ from tooltap.daemon.journal.nats.link import NOT_FOUND, Link, RefusedError
 
 __all__ = ["set_up"]
 
-FORMAT = 1
-"""Of messages and rows. Raise it with the first event that an older version cannot read."""
+FORMAT = 2
+"""Of messages and rows. Raise it with the first event that an older version cannot read. 2: blocks in tails."""
 ID_KEY, FORMAT_KEY = "tooltap-journal", "tooltap-format"
 
 
@@ -41,7 +41,7 @@ async def set_up(link: Link, events: tuple[str, str], state: tuple[str, list[str
             f"the journal {link.place} has format {metadata[FORMAT_KEY]}, written by a newer tooltap;"
             f" this one knows up to {FORMAT}"
         )
-    await _change(link, found, wishes)
+    await _change(link, found, {**wishes, "metadata": {**metadata, FORMAT_KEY: str(FORMAT)}})
     state_name, subjects = state
     wishes = {"num_replicas": options.replicas}
     found = await _create(
@@ -84,11 +84,11 @@ async def _configuration(link: Link, name: str) -> dict[str, Any]:
     return config
 
 
-async def _change(link: Link, config: dict[str, Any], wishes: dict[str, int | None]) -> None:
-    """Apply the URL's options to an existing journal."""
+async def _change(link: Link, config: dict[str, Any], wishes: dict[str, Any]) -> None:
+    """Apply the URL's options, and this version's format, to an existing journal."""
     if any(config.get(key) != value for key, value in _given(wishes).items()):
         await link.api(f"STREAM.UPDATE.{config['name']}", **{**config, **_given(wishes)})
 
 
-def _given(wishes: dict[str, int | None]) -> dict[str, int]:
+def _given(wishes: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in wishes.items() if value is not None}

@@ -261,6 +261,24 @@ async def test_durable_line_is_traced_once(path: Path) -> None:
     assert (len(records[2].raw), records[2].size) == (HEAD_BYTES, 6_022)
 
 
+async def test_lines_of_a_chunk_are_traced_one_by_one(path: Path) -> None:
+    traces = []
+    lines = [tapped(SAY, NOW), tapped(b"", NOW), tapped(b"x" * 6_000, NOW), tapped(SAY, NOW + 1), tapped(SAY, NOW + 1)]
+    for name, chunks in (("single", lines), ("chunk", [b"".join(lines)])):
+        trace = writer_to(path.with_name(f"{name}.jsonl"))
+        async with daemon(path.with_name(f"{name}.db"), trace=trace, limits=Limits(line_bytes=5_000)) as streams:
+            publisher = await publish(streams)
+            for chunk in chunks:
+                await publisher.ingest.feed(chunk)
+                await publisher.ingest._settle()
+            await publisher.ingest.finish()
+        trace.close()
+        assert trace.statistics()["records"] == len(lines)
+        traces.append(trace.path.read_bytes())
+
+    assert traces[0] == traces[1]
+
+
 async def test_lines_traced_early_carry_the_dialect(path: Path) -> None:
     trace = writer_to(path.with_name("t.jsonl"))
     opening, telling = b'{"hello":1}', CLAUDE.read_bytes().splitlines()[0]

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import sqlite3
+import zlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.daemon.publishing import Clock, Publisher, daemon, events, journal_of, publish
+from tests.daemon.publishing import NOW, Clock, Publisher, daemon, events, journal_of, publish
 from tests.normalizers.toy import TOY, Toy
 from tooltap.daemon.ingest import live_stream
 from tooltap.normalizers.catalog.registry import builtin
 from tooltap.normalizers.core.items import Limits
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.protocol.frames import Done, Ingesting
+from tooltap.protocol.tapped import write_tapped
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("toy")]
 
@@ -150,6 +152,51 @@ async def test_reopened_stream_continues_as_an_unbroken_one(tmp_path: Path) -> N
             ("1", "interrupted", None),
             ("1", "completed", "s:14c:0"),
         ]
+
+
+CHUNK = [
+    write_tapped(b'{"do":"begin"}', NOW, "in"),
+    write_tapped(b'{"do":"say","text":"a"}', NOW, "in"),
+    write_tapped(b"", NOW, "in"),
+    write_tapped(b'{"do":"say",\n"text":"b"}', NOW, "out"),
+    write_tapped(b'{"do":"say","text":"c"}', NOW, "out"),
+    write_tapped(b'{"do":"say","text":"d"}', NOW + 1, "out"),
+    write_tapped(b'{"do":"say","text":"%b"}' % (b"x" * 5_000), NOW + 1, "out"),
+    write_tapped(b'{"do":"call","id":"1","name":"Bash","input":{}}', NOW + 1, "out"),
+    write_tapped(b"not json", NOW + 1, "out"),
+    b'{"op":"lost","lines":2,"bytes":7,"reason":"full"}',
+]
+
+
+@pytest.mark.parametrize("chunk", [1, 3, len(CHUNK)])
+async def test_lines_of_a_chunk_resume_as_single_lines(tmp_path: Path, chunk: int) -> None:
+    limits = Limits(line_bytes=4_500)
+    last = {"do": "result", "id": "1", "output": "x"}
+    journaled, tails = [], []
+    for name, size in (("single.db", 1), ("chunk.db", chunk)):
+        async with daemon(tmp_path / name, limits=limits) as streams:
+            publisher = await publish(streams)
+            for start in range(0, len(CHUNK), size):
+                await publisher.ingest.feed(b"".join(one + b"\n" for one in CHUNK[start : start + size]))
+                await publisher.ingest._settle()
+            await publisher.ingest.finish()
+            stored = await journal_of(streams).load_stream("s")
+            assert stored is not None
+            tails.append(stored.tail)
+        async with daemon(tmp_path / name, limits=limits) as streams:
+            publisher = await publish(streams)
+            known = publisher.last(Ingesting)
+            assert (known.lines, known.crc_line, known.crc) == (11, 9, f"{zlib.crc32(b'not json'):08x}")
+            await publisher.lines(last)
+            await end(publisher)
+            journaled.append(await events(journal_of(streams)))
+
+    assert journaled[0] == journaled[1]
+    assert "parser-reset" not in {one.get("code") for one in journaled[0]}
+    assert tails[0] == [one for record in tails[1] for one in record.inputs()]
+    if chunk == len(CHUNK):
+        wanted = [("block", 3), ("block", 2), ("line", 0), ("long", 0), ("block", 2), ("lost", 0)]
+        assert [(one.kind, len(one.block)) for one in tails[1]] == wanted
 
 
 async def test_stored_context_wins_over_the_publishers(tmp_path: Path) -> None:

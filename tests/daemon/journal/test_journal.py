@@ -265,6 +265,15 @@ async def test_snapshot_replaces_the_tail(journal: Journal) -> None:
     assert await journal.load_stream("unknown") is None
 
 
+async def test_lines_of_a_chunk_are_one_record(journal: Journal) -> None:
+    block = TailRecord("block", t=1, direction="out", block=[b"one", b"", b"a\nb"], left_out_of=[1])
+    await journal.commit(commit(lines=3, tail=[block]))
+
+    stored = await journal.load_stream("s")
+    assert stored is not None
+    assert stored.tail == [block]
+
+
 async def test_restart_suspends_open_streams(path: Path) -> None:
     journal = await SqliteJournal.open(path)
     for stream, state in (("a", "open"), ("b", "ended"), ("c", "suspended")):

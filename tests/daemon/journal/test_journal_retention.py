@@ -16,6 +16,7 @@ from tooltap.daemon.journal.sqlite.retention import expire_step
 from tooltap.daemon.journal.sqlite.schema import connect
 from tooltap.normalizers.core.items import OutputChunk
 from tooltap.protocol.events import SessionEvent, decode
+from tooltap.protocol.filters import Filter
 
 pytestmark = pytest.mark.anyio
 
@@ -145,6 +146,35 @@ async def test_retention_frees_space(sqlite_journal: SqliteJournal) -> None:
     await journal.close()
 
     assert journal.path.stat().st_size < full / 10
+
+
+async def test_names_are_forgotten_with_their_events(sqlite_journal: SqliteJournal) -> None:
+    journal = sqlite_journal
+
+    async def names() -> tuple[list[str], list[str]]:
+        with closing(connect(journal.path, "process")) as connection:
+            sources = connection.execute("SELECT stream || '/' || session FROM sources ORDER BY 1").fetchall()
+            labels = connection.execute("SELECT coalesce(tool, kind) FROM labels ORDER BY 1").fetchall()
+        return [name for (name,) in sources], [name for (name,) in labels]
+
+    for stream, tool in (("s", "Old"), ("t", "Both"), ("u", "Both"), ("v", "New")):
+        outputs = [call("1", stream, name=tool, session=stream), message("m", stream, session=f"{stream}2")]
+        await journal.commit(commit(*outputs, stream=stream, state="ended", updated=NOW))
+    assert await names() == (
+        ["s/s", "s/s2", "t/t", "t/t2", "u/u", "u/u2", "v/v", "v/v2"],
+        ["Both", "New", "Old", "message"],
+    )
+
+    await journal.remove_session("s")
+    assert await names() == (["s/s2", "t/t", "t/t2", "u/u", "u/u2", "v/v", "v/v2"], ["Both", "New", "message"])
+    await journal.remove_session("t")
+    await journal.remove_session("t2")
+    assert await names() == (["s/s2", "u/u", "u/u2", "v/v", "v/v2"], ["Both", "New", "message"])
+    await journal.expire(NOW + 1)
+    assert await names() == ([], ["message"])
+
+    await journal.commit(commit(call("1", "w", name="Both", session="w"), stream="w"))
+    assert [one.seq for one in (await journal.read(0, Filter(tool=("Both",))))[0]] == [journal.latest]
 
 
 # -- by size ------------------------------------------------------------------------------------------------------
