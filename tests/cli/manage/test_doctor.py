@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -19,11 +20,13 @@ import pytest
 
 from tests.cli.command import COMMAND, environment, here, sentence
 from tests.cli.screen import started
+from tests.daemon.journal.old_formats import make_old
 from tests.daemon.running import Running
 from tests.daemon.taps.following import CLAUDE, CODEX
 from tests.test_layout import ROOT
 from tooltap import __version__
 from tooltap.daemon.doctor.installation import EXTRAS
+from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.normalizers.catalog.registry import agents
 
 WELCOME = {
@@ -228,6 +231,23 @@ def test_unusable_journal_is_a_problem(make: Callable[[Path], str], home: Path) 
     found = examined()
 
     assert (found.code, found.problems()) == (1, [wanted])
+
+
+def test_older_journal_is_migrated_by_the_next_daemon(home: Path) -> None:
+    file = home / "data" / "tooltap" / "journal.db"
+    asyncio.run(opened_and_closed(file))
+    make_old(file, 2)
+    file.chmod(0o600)
+    found = examined()
+
+    assert found.findings["journal"][-1].text == (
+        f"{file} has {file.stat().st_size / 2**20:.1f} MiB, format 2;"
+        " the next `tooltap serve` migrates it to 3, and needs as much room again meanwhile"
+    )
+
+
+async def opened_and_closed(file: Path) -> None:
+    await (await SqliteJournal.open(file)).close()
 
 
 def test_readable_journal_is_a_problem(home: Path, daemon: Running) -> None:
