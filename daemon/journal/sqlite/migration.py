@@ -31,7 +31,7 @@ CACHE_KIB = 65_536
 """Memory for pages. With SQLite's own 2 MB, pages of the indexes are read again for every step: a third slower."""
 REPORT_PERIOD = 10.0
 """Seconds between two entries in the log."""
-ROOM = 16 * 2**20
+ROOM = 64 * 2**20
 """Bytes that must stay free on the disk."""
 
 _log = get_logger("journal")
@@ -46,6 +46,7 @@ def migrate(connection: sqlite3.Connection, path: Path, version: int) -> None:
         connection.execute("COMMIT")
     if version < 3:
         try:
+            _discard_copy(connection)
             _check_room(connection, path)
             (cache,) = connection.execute("PRAGMA cache_size").fetchone()
             connection.execute(f"PRAGMA cache_size={-CACHE_KIB}")
@@ -53,6 +54,13 @@ def migrate(connection: sqlite3.Connection, path: Path, version: int) -> None:
             connection.execute(f"PRAGMA cache_size={cache}")
         except sqlite3.Error as error:
             raise JournalError(f"the journal {path} cannot be migrated to format {FORMAT}: {error}") from error
+
+
+def _discard_copy(connection: sqlite3.Connection) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    for table in ("sources", "labels", "events_3"):
+        connection.execute(f"DROP TABLE IF EXISTS {table}")
+    connection.execute("COMMIT")
 
 
 def _check_room(connection: sqlite3.Connection, path: Path) -> None:
@@ -72,8 +80,6 @@ def _number_names(connection: sqlite3.Connection, path: Path) -> None:
     """Format 3: numbers in place of names."""
     execute = connection.execute
     execute("BEGIN IMMEDIATE")
-    for table in ("sources", "labels", "events_3"):
-        execute(f"DROP TABLE IF EXISTS {table}")
     for statement in EVENT_TABLES.format(events="events_3").strip().split(";\n"):
         execute(statement)
     execute("COMMIT")

@@ -56,7 +56,7 @@ def query_of(connection: sqlite3.Connection, wanted: Filter | None) -> Query | N
         return f"{column} IN ({','.join(f':{one}' for one in named)})"
 
     def ids_of(table: str, conditions: Sequence[str]) -> tuple[list[int] | None, str]:
-        """The ids, None if there are too many or all match; and the condition for the column."""
+        """The ids, None if all match or too many; and the condition for an event's column."""
         if not conditions:
             return None, ""
         select = f"SELECT id FROM {table} WHERE {' AND '.join(conditions)}"
@@ -71,17 +71,18 @@ def query_of(connection: sqlite3.Connection, wanted: Filter | None) -> Query | N
     labels, label_condition = ids_of("labels", of_label)
     if sources == [] or labels == []:
         return None
-    rest = [] if wanted.agent is None else [among("agent", "agent")]
+    agents = "" if wanted.agent is None else among("agent", "agent")
     if labels is not None and min(labels) < 0:
-        labels = None
+        labels = None  # some are not in the index
     by_label = [f"label={one} AND label>0" for one in labels or ()]
     by_source = [f"source={one}" for one in sources or ()]
     if by_label and by_source and len(by_label) * len(by_source) <= MAX_RANGES:
-        return Query([f"{source} AND {label}" for source in by_source for label in by_label], rest, values)
-    if by_source:
-        rest += [f"+{label_condition}"] * bool(label_condition)
-        return Query(by_source, rest, values)
-    if by_label:
-        rest += [source_condition] * bool(source_condition)
-        return Query(by_label, rest, values)
-    return Query((), [*filter(None, [source_condition, label_condition]), *rest], values)
+        ranges, rest = [f"{source} AND {label}" for source in by_source for label in by_label], [agents]
+    elif by_source:
+        # With +, no index of labels is considered: the range is in the order of `seq`.
+        ranges, rest = by_source, [label_condition and f"+{label_condition}", agents]
+    elif by_label:
+        ranges, rest = by_label, [source_condition, agents]
+    else:
+        ranges, rest = [], [source_condition, label_condition, agents]
+    return Query(ranges, [one for one in rest if one], values)
