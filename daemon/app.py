@@ -8,6 +8,7 @@ The journal is closed last, after every task that may commit.
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -310,6 +311,9 @@ async def _run(
             show_link(daemon.web.link)
         notify_ready()
         ready()
+        # What starting made stays. From here on garbage is what connections leave, and commands collect it late.
+        gc.freeze()
+        gc.collect()
 
     await daemon.run(listening)
 

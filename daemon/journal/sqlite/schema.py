@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from tooltap.daemon.journal.interface import JournalError
-from tooltap.daemon.journal.sqlite.migration import migrate
 from tooltap.daemon.journal.sqlite.tables import FORMAT, TABLES, get_meta, set_meta
 
 __all__ = ["Durability", "JournalLock", "connect", "create_or_check", "format_of", "open_read_only"]
@@ -68,6 +67,10 @@ def create_or_check(path: Path, durability: Durability) -> sqlite3.Connection:
         tables = _tables(connection)
         if not tables:
             _create(connection)
+        from tooltap.daemon.journal.sqlite.migration import (
+            migrate,  # only a daemon needs it, not who asks for the format
+        )
+
         migrate(connection, path, _format(connection, path, tables))
     except BaseException:
         connection.close()

@@ -13,8 +13,9 @@ import pytest
 from tests.cli.command import CLAUDE, CODEX, DEMO, here, sentence, tooltap
 from tests.daemon.running import Running, running
 from tooltap.normalizers.catalog.registry import builtin
-from tooltap.normalizers.core.parser import Parser
-from tooltap.protocol.events import ToolCall
+from tooltap.normalizers.core.items import Produced
+from tooltap.normalizers.core.writer import Writer
+from tooltap.protocol.events import Event, ToolCall
 from tooltap.traces.recording.files import parts
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -102,23 +103,21 @@ def test_replay_of_interrupted_stream_gives_the_same_events(daemon: Running, tra
     assert "lost" in {one.get("code") for one in stored(daemon)}
 
 
-def changed(monkeypatch: pytest.MonkeyPatch, change: Callable[[ToolCall], None]) -> None:
+def changed(monkeypatch: pytest.MonkeyPatch, change: Callable[[dict[str, Any]], None]) -> None:
     """Simulate another version of tooltap, which changes tool calls."""
-    current = Parser.feed
+    current = Writer.emit_in
 
-    def other(self: Parser, *arguments: Any) -> Any:
-        line_class, items = current(self, *arguments)
-        for item in items:
-            if isinstance(item, ToolCall):
-                change(item)
-        return line_class, items
+    def other(self: Writer, kind: type[Event], fields: dict[str, Any], *arguments: Any) -> Produced:
+        if kind is ToolCall:
+            change(fields)
+        return current(self, kind, fields, *arguments)
 
-    monkeypatch.setattr(Parser, "feed", other)
+    monkeypatch.setattr(Writer, "emit_in", other)
 
 
-def rename(call: ToolCall) -> None:
-    call.name = "Shell"
-    call.input["timeout_ms"] = call.input.pop("command")
+def rename(call: dict[str, Any]) -> None:
+    call["name"] = "Shell"
+    call["input"]["timeout_ms"] = call["input"].pop("command")
 
 
 def test_changed_normalizer_is_reported_per_event(
@@ -148,7 +147,7 @@ def test_changed_normalizer_is_reported_per_event(
 def test_difference_as_json(daemon: Running, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ingest(daemon, "--stream", "claude", CLAUDE)
     traced(daemon, 6)
-    changed(monkeypatch, lambda call: setattr(call, "title", "new"))
+    changed(monkeypatch, lambda call: call.update(title="new"))
 
     diffed = here("replay", "--diff", "--json", "--socket", daemon.path, trace)
 
