@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from tooltap.cli.common.commands import Command
-from tooltap.cli.common.inputs import STDIN, UnreadableError, read_chunks
+from tooltap.cli.common.inputs import STDIN, UnreadableError, input_size, read_chunks
+from tooltap.cli.common.jobs import jobs_option, worker_errors
 from tooltap.cli.common.options import dialect_option, provider_option
 from tooltap.cli.common.progress import progress
+from tooltap.cli.common.recordings import files_argument, input_files
 from tooltap.cli.common.statistics import print_statistics, statistics_options
 from tooltap.normalizers.catalog.registry import builtin
 
 if TYPE_CHECKING:
     from tooltap.normalizers.core.items import OutputChunk
-    from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
+    from tooltap.normalizers.stream.normalizer import Output
+    from tooltap.protocol.stats import Statistics
 
 __all__ = ["command"]
 
@@ -29,11 +33,11 @@ __all__ = ["command"]
     "normalize",
     cls=Command,
     examples=(
-        "tooltap normalize --stats recordings/*.jsonl > events.jsonl",
+        "tooltap normalize --stats recordings/ > events.jsonl",
         "codex exec --json 'List the files' | tooltap normalize --dialect codex-exec",
     ),
 )
-@click.argument("files", nargs=-1, type=click.Path(allow_dash=True), metavar="[FILE]...")
+@files_argument
 @dialect_option(f"One of auto, {', '.join(sorted(builtin()))}, or a dialect of a plugin.", check=True)
 @provider_option
 @click.option("--partials", is_flag=True, help="Print partials of unfinished texts too.")
@@ -43,45 +47,74 @@ __all__ = ["command"]
     metavar="DIR",
     help="Write output bodies to DIR/<outputId>. Without this option the end of a truncated output is lost.",
 )
+@jobs_option
 @statistics_options
 @click.pass_context
 def command(
     context: click.Context,
-    files: tuple[str, ...],
+    paths: tuple[str, ...],
     dialect: str,
     provider: str | None,
     partials: bool,
     outputs: Path | None,
+    jobs: int,
     stats: bool,
     stats_json: bool,
 ) -> None:
     """Turn raw lines into event lines, without a daemon.
 
-    Each FILE (standard input if there is none, or for "-") becomes a stream, named after the file without its
-    extension. Recordings of tapped lines are unwrapped. Lines that cannot be parsed become "unparsed" events.
+    Each PATH is a file, a folder of .jsonl files, or "-" for standard input, which is also read if there is no PATH.
+    Each file becomes a stream, named after the file without its extension. Recordings of tapped lines are unwrapped.
+    Lines that cannot be parsed become "unparsed" events.
     """
+    from tooltap.daemon.system.workers import Workers
     from tooltap.daemon.taps.stream_ids import stream_name
-    from tooltap.normalizers.core.items import Context
-    from tooltap.normalizers.stream.normalizer import StreamNormalizer
     from tooltap.protocol.stats import Statistics
 
     if outputs is not None:
         outputs.mkdir(parents=True, exist_ok=True)
-    paths = files or (STDIN,)
-    streams: set[str] = set()
+    files = input_files(paths)
+    taken: set[str] = set()
+    recordings = [_Recording(file, _unique(stream_name(file), taken)) for file in files]
+    work = partial(
+        _normalize,
+        dialect=dialect,
+        provider=provider,
+        partials=partials,
+        outputs=outputs,
+        statistics=stats or stats_json,
+    )
     done: list[Statistics] = []
-    with progress(paths, data_on_stdout=True) as advance:
-        for path in paths:
-            stream = _unique(stream_name(path), streams)
-            normalizer = StreamNormalizer(Context(stream=stream, provider=provider, partials=partials), dialect)
-            try:
-                _normalize(path, normalizer, outputs, advance)
-            except UnreadableError as error:
-                click.echo(f"tooltap: {error}", err=True)
-            else:
-                done.append(normalizer.statistics)
+    code = 0
+    if STDIN in files:  # it belongs to this process, and is read as it arrives
+        jobs = 1
+    with (
+        progress(files, data_on_stdout=True) as advance,
+        worker_errors(),
+        Workers(work, recordings, jobs=jobs, weigh=_size) as workers,
+    ):
+        for piece in workers:
+            if isinstance(piece, bytes):
+                sys.stdout.buffer.write(piece)
+                sys.stdout.buffer.flush()
+            elif isinstance(piece, int):
+                advance(piece)
+            elif isinstance(piece, Statistics):
+                done.append(piece)
+            elif piece is not None:
+                click.echo(f"tooltap: {piece}", err=True)
+                code = 1
     print_statistics(done, stats=stats, stats_json=stats_json)
-    context.exit(0 if len(done) == len(paths) else 1)
+    context.exit(code)
+
+
+class _Recording(NamedTuple):
+    path: str
+    stream: str
+
+
+def _size(recording: _Recording) -> int:
+    return input_size(recording.path)
 
 
 def _unique(name: str, taken: set[str]) -> str:
@@ -91,23 +124,36 @@ def _unique(name: str, taken: set[str]) -> str:
     return stream
 
 
-def _normalize(path: str, normalizer: StreamNormalizer, outputs: Path | None, advance: Callable[[int], None]) -> None:
-    """`outputs`: the folder for output bodies. `advance` is called with the bytes just read."""
+def _normalize(
+    recording: _Recording, *, dialect: str, provider: str | None, partials: bool, outputs: Path | None, statistics: bool
+) -> Iterator[bytes | int | Statistics | str | None]:
+    """Yield event lines, the numbers of bytes just read, and at the end the statistics, or why it cannot be read.
+
+    `outputs`: the folder for output bodies. `statistics`: yield None instead if they are not wanted.
+    """
+    from tooltap.normalizers.core.items import Context
+    from tooltap.normalizers.stream.normalizer import StreamNormalizer
     from tooltap.normalizers.wire.framing import Splitter
     from tooltap.traces.recording.feed import RecordingFeed
 
+    normalizer = StreamNormalizer(Context(stream=recording.stream, provider=provider, partials=partials), dialect)
     feed = RecordingFeed(normalizer).feed
     splitter = Splitter(normalizer.context.limits.line_bytes)
-    for chunk in read_chunks(path):
-        _write([output for line in splitter.feed(chunk) for output in feed(line)], outputs)
-        advance(len(chunk))
+    try:
+        for chunk in read_chunks(recording.path):
+            if lines := _lines([output for line in splitter.feed(chunk) for output in feed(line)], outputs):
+                yield lines
+            yield len(chunk)
+    except UnreadableError as error:
+        yield str(error)
+        return
     last = splitter.finish()
-    if last is not None:
-        _write(feed(last), outputs)
-    _write(normalizer.close("end"), outputs)
+    if lines := _lines(([] if last is None else feed(last)) + normalizer.close("end"), outputs):
+        yield lines
+    yield normalizer.statistics if statistics else None
 
 
-def _write(produced: list[Output], outputs: Path | None) -> None:
+def _lines(produced: list[Output], outputs: Path | None) -> bytes:
     from tooltap.normalizers.core.items import OutputChunk
 
     lines: list[bytes] = []
@@ -118,8 +164,7 @@ def _write(produced: list[Output], outputs: Path | None) -> None:
             _append(outputs / output.output_id, output)
     if lines:
         lines.append(b"")
-        sys.stdout.buffer.write(b"\n".join(lines))
-        sys.stdout.buffer.flush()
+    return b"\n".join(lines)
 
 
 def _append(path: Path, chunk: OutputChunk) -> None:

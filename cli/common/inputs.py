@@ -21,6 +21,8 @@ def read_chunks(path: str) -> Iterator[bytes]:
         with open(0 if path == STDIN else path, "rb", buffering=0, closefd=path != STDIN) as file:
             while chunk := file.read(CHUNK):
                 yield chunk
+    except IsADirectoryError:
+        raise UnreadableError(f"{path}: there is no .jsonl file in this folder") from None
     except OSError as error:
         raise UnreadableError(f"{path}: {error.strerror}") from None
 

@@ -9,11 +9,14 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
+from tooltap.cli.common.inputs import STDIN
 from tooltap.cli.common.options import dialect_option, provider_option
 
 __all__ = [
     "Recording",
     "baselines_option",
+    "files_argument",
+    "input_files",
     "recorded_dialect_option",
     "recorded_stream_options",
     "recordings",
@@ -31,6 +34,9 @@ baselines_option = click.option(
     metavar="DIR",
     help="The baselines to compare with.  [default: the baselines that come with tooltap]",
 )
+
+
+files_argument = click.argument("paths", nargs=-1, type=click.Path(allow_dash=True), metavar="[PATH]...")
 
 
 def recordings_argument(*, required: bool) -> Callable[[F], F]:
@@ -69,6 +75,21 @@ def recordings(paths: tuple[Path, ...]) -> Iterator[Recording]:
             raise click.UsageError(f"there is no .jsonl file in {path}", click.get_current_context(silent=True))
         for file in found:
             yield Recording(file, file.relative_to(path).with_suffix("").as_posix())
+
+
+def input_files(paths: tuple[str, ...]) -> list[str]:
+    """The files, every `.jsonl` file below the folders, and standard input if there is no path.
+
+    What cannot be read, as a folder without such a file, shows when it is its turn.
+    """
+    found: list[str] = []
+    for path in paths or (STDIN,):
+        found += _recordings_below(Path(path)) or [path] if path != STDIN else [path]
+    return found
+
+
+def _recordings_below(folder: Path) -> list[str]:
+    return [str(one) for one in sorted(folder.rglob("*.jsonl"))] if folder.is_dir() else []
 
 
 @contextmanager

@@ -246,8 +246,17 @@ def test_missing_file_fails_but_others_are_read(tmp_path: Path) -> None:
     assert finished.stdout == here("normalize", CLAUDE).stdout
 
 
-def test_folder_is_an_error(tmp_path: Path) -> None:
-    finished = here("normalize", tmp_path)
+def test_folder_is_the_recordings_below_it(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    for name in ("b.jsonl", "a.txt", "deep/a.jsonl"):
+        (tmp_path / name).write_bytes(b"x\n")
+
+    assert [event["id"] for event in events_of(here("normalize", tmp_path))] == ["b:1:0", "a:1:0"]
+
+
+def test_folder_without_recording_fails_but_others_are_read(tmp_path: Path) -> None:
+    finished = here("normalize", tmp_path, CLAUDE)
 
     assert finished.returncode == 1
-    assert sentence(finished) == f"{tmp_path}: Is a directory"
+    assert sentence(finished) == f"{tmp_path}: there is no .jsonl file in this folder"
+    assert finished.stdout == here("normalize", CLAUDE).stdout

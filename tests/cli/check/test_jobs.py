@@ -1,0 +1,141 @@
+"""`--jobs`: several processes write what one would, byte for byte, and however they end, nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import COMMAND, Child, environment, here, start, tooltap
+from tests.cli.screen import started
+
+RECORDINGS = Path(__file__).parents[2] / "fixtures"
+"""Enough of them that the work is shared."""
+
+
+def same_for_any_jobs(*arguments: object) -> subprocess.CompletedProcess[bytes]:
+    one, three = (tooltap(*arguments, "--jobs", jobs) for jobs in (1, 3))
+    assert (three.returncode, three.stdout, three.stderr) == (one.returncode, one.stdout, one.stderr)
+    return three
+
+
+def test_normalize_gives_the_same(tmp_path: Path) -> None:
+    finished = same_for_any_jobs("normalize", "--stats-json", "--partials", RECORDINGS)
+    assert (finished.returncode, finished.stderr.count(b'"total":true')) == (0, 1)
+
+    bodies = []
+    for jobs in (1, 3):
+        folder = tmp_path / str(jobs)
+        tooltap("normalize", "--outputs", folder, RECORDINGS, "--jobs", jobs)
+        bodies.append({path.name: path.read_bytes() for path in folder.iterdir()})
+    assert bodies[0] == bodies[1] != {}
+
+
+def test_normalize_reports_each_unreadable_file_and_reads_the_others(tmp_path: Path) -> None:
+    gone = tmp_path / "gone.jsonl"
+    finished = same_for_any_jobs("normalize", gone, RECORDINGS, gone, RECORDINGS / "acp")
+
+    assert (finished.returncode, finished.stderr.decode()) == (1, f"tooltap: {gone}: No such file or directory\n" * 2)
+    assert finished.stdout == here("normalize", RECORDINGS, RECORDINGS / "acp").stdout
+
+
+# -- how it ends ------------------------------------------------------------------------------------------------------
+
+
+class Blocked:
+    """`tooltap normalize` with two workers, one of which waits for the lines of a pipe."""
+
+    def __init__(self, child: Child, pipe: Path) -> None:
+        self.child = child
+        self.lines = os.open(pipe, os.O_WRONLY)  # waits until the worker reads
+        self.workers = [pid for pid, parent, _ in _processes() if parent == child.process.pid]
+        assert len(self.workers) == 2
+
+    def wait_for_workers(self) -> None:
+        """Wait until they have ended."""
+        while [pid for pid, _, state in _processes() if pid in self.workers and not state.startswith("Z")]:
+            pass
+
+
+def _processes() -> list[tuple[int, int, str]]:
+    """`(pid, parent, state)` of each."""
+    found = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,state="], capture_output=True, text=True, check=True).stdout
+    fields = [line.split() for line in found.splitlines()]
+    return [(int(pid), int(parent), state) for pid, parent, state in fields]
+
+
+@contextmanager
+def blocked(folder: Path) -> Iterator[Blocked]:
+    pipe = folder / "pipe.jsonl"
+    os.mkfifo(pipe)
+    with start("normalize", "--jobs", 2, pipe, RECORDINGS, start_new_session=True) as child:
+        one = Blocked(child, pipe)
+        try:
+            yield one
+        finally:
+            os.close(one.lines)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])
+@pytest.mark.parametrize("to_all", [False, True])
+def test_signal_ends_everything_quietly(tmp_path: Path, number: signal.Signals, code: int, to_all: bool) -> None:
+    """`to_all`: as a terminal sends it."""
+    with blocked(tmp_path) as one:
+        (os.killpg if to_all else os.kill)(one.child.process.pid, number)
+        assert one.child.process.wait(60) == code
+        one.wait_for_workers()
+        assert one.child.end()[1:] == (b"", b"")
+
+
+def test_workers_end_with_a_killed_command(tmp_path: Path) -> None:
+    with blocked(tmp_path) as one:
+        one.child.kill()
+        one.wait_for_workers()
+
+
+def test_killed_worker_ends_the_command_with_one_sentence(tmp_path: Path) -> None:
+    with blocked(tmp_path) as one:
+        os.kill(one.workers[0], signal.SIGKILL)
+        code, output, errors = one.child.end()
+        assert (code, output) == (1, b"")
+        assert errors == (
+            b"tooltap: a worker process was ended by signal 9 before its work was done; is there enough memory?\n"
+        )
+        one.wait_for_workers()
+
+
+def test_workers_end_when_the_reader_does(tmp_path: Path) -> None:
+    with start("normalize", "--jobs", 2, *[RECORDINGS] * 20) as child:
+        assert child.line()
+        workers = [pid for pid, parent, _ in _processes() if parent == child.process.pid]
+        child.leave()
+        assert child.process.wait(60) == 0
+        assert workers
+        assert not [pid for pid, _, state in _processes() if pid in workers and not state.startswith("Z")]
+
+
+def test_progress_at_a_terminal(tmp_path: Path) -> None:
+    command = f"{shlex.join(COMMAND)} normalize --jobs 2 {RECORDINGS} >{tmp_path / 'out'}"
+    with started(["sh", "-c", command], environment()) as screen:
+        assert screen.end() == 0
+    assert b"100%" in screen.shown
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not bind processes to cores")
+def test_default_is_the_usable_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tooltap.cli.common import jobs
+
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5, 8}, raising=False)
+    assert jobs._usable_cores() == 3
+
+
+@pytest.mark.parametrize("jobs", ["0", "-1", "many"])
+def test_wrong_number_is_a_usage_error(jobs: str) -> None:
+    assert here("normalize", "--jobs", jobs, RECORDINGS).returncode == 2

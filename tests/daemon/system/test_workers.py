@@ -1,0 +1,150 @@
+"""`Workers`: many processes give what one would, within their bounds, and none is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tooltap.daemon.system import workers
+from tooltap.daemon.system.workers import WorkerDiedError, Workers
+
+KIB = 1024
+
+
+class OddError(Exception):
+    """Cannot be pickled."""
+
+    def __init__(self, one: str, two: str) -> None:
+        super().__init__(f"{one} {two}")
+
+
+def many_pieces(item: int) -> Iterator[bytes | tuple[int, int]]:
+    for part in range(item % 5):
+        yield b"%d.%d " % (item, part) * KIB
+    yield item, os.getpid()
+
+
+def failing(item: int) -> Iterator[int]:
+    yield item
+    if item == 7:
+        raise FileNotFoundError(2, "No such file", "seven")
+    if item == 9:
+        raise OddError("not", "portable")
+
+
+def dying(item: int) -> Iterator[int]:
+    if item == 5:
+        os.kill(os.getpid(), signal.SIGKILL)
+    yield item
+
+
+def leaving(item: int, *, folder: Path) -> Iterator[int]:
+    """Wait for ever after the first piece; say that it was cleaned up."""
+    here = folder / str(os.getpid())
+    here.touch()
+    try:
+        yield item
+        signal.pause()
+    finally:
+        here.unlink()
+
+
+def heavy(item: int) -> int:
+    return workers.WORTH
+
+
+def light(item: int) -> int:
+    return 1
+
+
+def test_pieces_come_in_order_from_several_processes() -> None:
+    with Workers(many_pieces, range(60), jobs=3, weigh=heavy) as pool:
+        found = list(pool)
+    wanted = [piece for item in range(60) for piece in many_pieces(item)]
+
+    assert [one for one in found if isinstance(one, bytes)] == [one for one in wanted if isinstance(one, bytes)]
+    ends = [one for one in found if isinstance(one, tuple)]
+    assert [item for item, _ in ends] == list(range(60))
+    assert len({pid for _, pid in ends} - {os.getpid()}) == 3
+
+
+@pytest.mark.parametrize(("items", "jobs", "weigh"), [(60, 1, heavy), (60, 3, light), (1, 3, heavy), (0, 3, heavy)])
+def test_little_work_and_one_job_need_no_other_process(items: int, jobs: int, weigh: object) -> None:
+    with Workers(many_pieces, range(items), jobs=jobs, weigh=weigh) as pool:  # type: ignore[arg-type]
+        assert {one[1] for one in pool if isinstance(one, tuple)} <= {os.getpid()}
+
+
+def test_items_can_be_read_side_by_side_and_in_part() -> None:
+    with Workers(many_pieces, range(4), jobs=4, weigh=heavy) as pool:
+        last, first = pool.pieces(3), pool.pieces(0)
+        assert next(last) == b"3.0 " * KIB
+        assert next(first)[0] == 0
+        assert next(last) == b"3.1 " * KIB
+        assert next(pool.pieces(2)) == b"2.0 " * KIB
+
+
+def test_what_is_ahead_of_its_turn_is_held_in_memory_then_in_a_file_then_not_at_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(workers, "MAX_MEMORY", 20 * KIB)
+    monkeypatch.setattr(workers, "MAX_FILE", 60 * KIB)
+    with Workers(many_pieces, range(60), jobs=2, weigh=heavy) as pool:
+        last = pool._batch_of[59]
+        for item in range(59):
+            for piece in pool.pieces(item):
+                assert pool._held._in_memory <= 20 * KIB + workers.MESSAGE
+                assert pool._held._written <= 60 * KIB + 2 * workers.MESSAGE
+                assert pool._batch_of[item] <= last
+                del piece
+        assert pool._held._file is not None, "nothing was ahead of its turn"
+        assert [one for one in pool.pieces(59) if isinstance(one, bytes)] == [
+            b"59.%d " % part * KIB for part in range(4)
+        ]
+
+
+def test_error_is_raised_when_it_is_the_items_turn() -> None:
+    with Workers(failing, range(20), jobs=2, weigh=heavy) as pool:
+        assert [piece for item in range(7) for piece in pool.pieces(item)] == list(range(7))
+        with pytest.raises(FileNotFoundError) as raised:
+            list(pool.pieces(7))
+        assert raised.value.filename == "seven"
+        assert list(pool.pieces(8)) == [8]
+        with pytest.raises(RuntimeError, match=r"^OddError: not portable$"):
+            list(pool.pieces(9))
+        assert list(pool.pieces(10)) == [10]
+
+
+def test_killed_worker_is_an_error() -> None:
+    with (
+        pytest.raises(WorkerDiedError, match=r"^a worker process was ended by signal 9 before"),
+        Workers(dying, range(20), jobs=2, weigh=heavy) as pool,
+    ):
+        list(pool)
+
+
+def test_workers_clean_up_when_nobody_waits_for_them(tmp_path: Path) -> None:
+    with Workers(partial(leaving, folder=tmp_path), range(2), jobs=2, weigh=heavy) as pool:
+        processes = [one.process for one in pool._workers]
+        while len(list(tmp_path.iterdir())) < 2:
+            pass
+    assert list(tmp_path.iterdir()) == []
+    assert [one.exitcode for one in processes] == [128 + signal.SIGTERM] * 2
+
+
+def deaf(item: int) -> Iterator[int]:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    yield item
+    while True:
+        pass
+
+
+def test_worker_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "PATIENCE", 0.1)
+    with Workers(deaf, range(2), jobs=2, weigh=heavy) as pool:
+        processes = [one.process for one in pool._workers]
+    assert all(one.exitcode for one in processes)
