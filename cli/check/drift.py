@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,8 @@ import click
 
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import request, socket_option
+from tooltap.cli.common.jobs import jobs_option, worker_errors
+from tooltap.cli.common.progress import progress
 from tooltap.cli.common.recordings import (
     baselines_option,
     recorded_stream_options,
@@ -20,6 +23,7 @@ from tooltap.cli.common.recordings import (
 
 if TYPE_CHECKING:
     from tooltap.traces.drift.drift import Drift, Finding, Report
+    from tooltap.traces.recording.streams import Source
 
 __all__ = ["command"]
 
@@ -48,6 +52,7 @@ UNKNOWN = "unknown"
 @click.option("--strict", is_flag=True, help="Exit with code 1 for notices too, not only for alarms.")
 @click.option("--json", "as_json", is_flag=True, help="Print agents and findings as one JSON object.")
 @recorded_stream_options
+@jobs_option
 @socket_option
 @click.pass_context
 def command(
@@ -60,6 +65,7 @@ def command(
     dialect: str,
     provider: str | None,
     version: str | None,
+    jobs: int,
     socket: Path | None,
 ) -> None:
     """Show where agents' lines deviate from their baselines.
@@ -71,19 +77,15 @@ def command(
     results never arrive, a stream gives no events. A notice means something new: a field, a message type or a tool that
     no baseline has. Exit code 0: no alarm, 1: at least one alarm, 2: wrong usage.
     """
-    import msgspec
-    import orjson
-
-    from tooltap.traces.drift.baselines import PACKAGED, Baseline, load
-    from tooltap.traces.drift.drift import Drift, Report
-
-    def baselines(dialect: str) -> list[Baseline]:
-        return load(folder or PACKAGED, dialect)
+    from tooltap.traces.drift.drift import Report
 
     if paths and socket is not None:
         raise click.UsageError("PATH and --socket exclude each other: name files or a daemon")
     if paths:
-        report = _watch_recordings(Drift(baselines, silent_lines=silent_lines), paths, dialect, provider, version)
+        watch = partial(
+            _watch, folder=folder, silent_lines=silent_lines, dialect=dialect, provider=provider, version=version
+        )
+        report = _watch_recordings(paths, watch, jobs)
     else:
         report = msgspec.convert(request(socket, "stats")["drift"], Report)
     if as_json:
@@ -94,16 +96,45 @@ def command(
     context.exit(1 if any(finding.severity in failing for finding in report.findings) else 0)
 
 
-def _watch_recordings(
-    drift: Drift, paths: tuple[Path, ...], dialect: str, provider: str | None, version: str | None
-) -> Report:
-    from tooltap.traces.drift.watch import watch_stream
-    from tooltap.traces.recording.streams import read_streams
+def _watch_recordings(paths: tuple[Path, ...], watch: Callable[[Source], Iterator[bytes]], jobs: int) -> Report:
+    from tooltap.daemon.system.workers import Workers
+    from tooltap.traces.drift.drift import Drift, Found
+    from tooltap.traces.recording.streams import size_of, sources
 
-    with usage_errors():
-        for stream in read_streams([recording.file for recording in recordings(paths)], dialect):
-            watch_stream(drift, stream, provider=provider, version=version)
+    decoder = msgspec.msgpack.Decoder(Found)
+    drift = Drift(lambda dialect: [])
+    with usage_errors(), worker_errors():
+        streams = sources(recording.file for recording in recordings(paths))
+        sizes = list(map(size_of, streams))
+        with (
+            progress(sum(sizes), data_on_stdout=False) as advance,
+            Workers(watch, streams, jobs=jobs, weigh=size_of) as workers,
+        ):
+            for number, size in enumerate(sizes):
+                for found in workers.pieces(number):
+                    drift.merge(decoder.decode(found))
+                advance(size)
     return drift.report()
+
+
+def _watch(
+    source: Source, *, folder: Path | None, silent_lines: int, dialect: str, provider: str | None, version: str | None
+) -> Iterator[bytes]:
+    from tooltap.traces.drift.watch import watch_stream
+    from tooltap.traces.recording.streams import read_stream
+
+    drift = _drift(folder, silent_lines)
+    watch_stream(drift, read_stream(source, dialect), provider=provider, version=version)
+    yield msgspec.msgpack.encode(drift.take())
+
+
+@cache
+def _drift(folder: Path | None, silent_lines: int) -> Drift:
+    """One for all streams, because to prepare the baselines takes longer than to read a short stream."""
+    from tooltap.traces.drift.baselines import PACKAGED, load
+    from tooltap.traces.drift.drift import Drift
+
+    return Drift(partial(load, folder or PACKAGED), silent_lines=silent_lines)
 
 
 def _print_report(report: Report) -> None:

@@ -89,7 +89,7 @@ def command(
     if STDIN in files:  # it belongs to this process, and is read as it arrives
         jobs = 1
     with (
-        progress(files, data_on_stdout=True) as advance,
+        progress(sum(map(input_size, files)), data_on_stdout=True) as advance,
         worker_errors(),
         Workers(work, recordings, jobs=jobs, weigh=_size) as workers,
     ):

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import click
-
-from tooltap.cli.common.inputs import input_size
 
 __all__ = ["progress"]
 
 
 @contextmanager
-def progress(paths: Iterable[str], *, data_on_stdout: bool) -> Iterator[Callable[[int], None]]:
-    """Return a function to call with the number of bytes just read.
+def progress(size: int, *, data_on_stdout: bool) -> Iterator[Callable[[int], None]]:
+    """Return a function to call with the number of bytes just read, of `size` in all.
 
     No bar is drawn if the command prints data on the same terminal.
     """
-    size = sum(input_size(path) for path in paths)
     if size == 0 or not sys.stderr.isatty() or (data_on_stdout and sys.stdout.isatty()):
         yield lambda _: None
         return

@@ -9,7 +9,7 @@ import click
 
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import daemon_errors, publisher_options, request, socket_option
-from tooltap.cli.common.inputs import STDIN, UnreadableError, read_chunks
+from tooltap.cli.common.inputs import STDIN, UnreadableError, input_size, read_chunks
 from tooltap.cli.common.progress import progress
 from tooltap.cli.common.statistics import print_statistics, statistics_options
 
@@ -62,7 +62,7 @@ def command(
         raise click.UsageError("--stream names one stream, but there are several files: send them one by one")
     request(socket, "ping")  # fail at once, before waiting for input, if there is no daemon
     done: list[Statistics] = []
-    with progress(paths, data_on_stdout=False) as advance:
+    with progress(sum(map(input_size, paths)), data_on_stdout=False) as advance:
         for path in paths:
             stream_id = stream or (f"stdin-{secrets.token_hex(8)}" if path == STDIN else recording_id(path))
             options = StreamOptions(stream_id, dialect, provider, session, mcp_servers)

@@ -30,7 +30,7 @@ from tooltap.traces.drift.baselines import ENOUGH, UNKNOWN, Agent, Baseline, age
 from tooltap.traces.drift.shapes import Change, Shape, compare, has_key
 from tooltap.traces.recording.redact import Redactor
 
-__all__ = ["AgentTotals", "Drift", "Finding", "Report", "Severity"]
+__all__ = ["AgentTotals", "Drift", "Finding", "Found", "Report", "Severity"]
 
 MAX_FINDINGS = 300
 EAGER = 32
@@ -103,6 +103,15 @@ class KnownShapes(msgspec.Struct):
     payloads: dict[str, Shape] = {}
 
 
+class Found(msgspec.Struct):
+    """What a `Drift` has found since the last `take`, for another to `add`."""
+
+    agents: list[AgentTotals]
+    findings: list[Finding]
+    examined: list[tuple[Agent, str, Shape]]
+    omitted: int
+
+
 class Drift:
     """`baselines` returns the baselines of a dialect. `on_new` is called once for each finding, when it is first
     added."""
@@ -143,6 +152,42 @@ class Drift:
             return msgspec.structs.replace(finding, severity="notice", text=f"{finding.text} (from some)")
         return finding
 
+    def take(self) -> Found:
+        """Return what was found, and forget it. The baselines stay known."""
+        examined = [(*place, shape) for place, shape in self._examined.items()]
+        found = Found(list(self._agents.values()), list(self._findings.values()), examined, self._omitted)
+        self._agents, self._findings, self._examined, self._omitted = {}, {}, {}, 0
+        if len(self._known) > MAX_AGENTS // 2:  # there must be room for the agents of the next stream
+            self._known.clear()
+        return found
+
+    def merge(self, found: Found) -> None:
+        """Add what another has found in other streams, within the limits."""
+        for finding in found.findings:
+            agent = Agent(finding.dialect, finding.provider, finding.version)
+            known = self._findings.get((agent, finding.kind, finding.place))
+            if known is not None:
+                known.count += finding.count
+                known.severity = min(known.severity, finding.severity)
+            elif len(self._findings) < MAX_FINDINGS:
+                self._findings[agent, finding.kind, finding.place] = finding
+            else:
+                self._omitted += finding.count
+        self._omitted += found.omitted
+        for agent, key, shape in found.examined:
+            self._add_examined(agent, key, shape)
+        for one in found.agents:
+            self._add_totals(one)
+
+    def _add_totals(self, other: AgentTotals) -> None:
+        agent = Agent(other.dialect, other.provider, other.version)
+        if agent not in self._agents and len(self._agents) < MAX_AGENTS:
+            self._agents[agent] = other
+            return
+        totals = self.totals(agent)
+        for figure in ("streams", "lines", "unparsed", "calls", "dropped"):
+            setattr(totals, figure, getattr(totals, figure) + getattr(other, figure))
+
     def changes(self, agent: Agent, shape: Shape, key: str = "") -> list[Change]:
         """Compare a line, or the payload of an event with that key, with the known shapes."""
         known = self.known(agent)
@@ -150,9 +195,15 @@ class Drift:
         if known.version is None or wanted is None:
             return []
         found = list(compare(wanted, shape))
-        if (agent, key) in self._examined or len(self._examined) < MAX_KEY_SETS:
-            self._examined.setdefault((agent, key), Shape()).add(shape)
+        self._add_examined(agent, key, shape)
         return found
+
+    def _add_examined(self, agent: Agent, key: str, shape: Shape) -> None:
+        known = self._examined.get((agent, key))
+        if known is not None:
+            known.add(shape)
+        elif len(self._examined) < MAX_KEY_SETS:
+            self._examined[agent, key] = shape
 
     def totals(self, agent: Agent) -> AgentTotals:
         """The totals of an agent. Agents beyond the limit share one entry."""

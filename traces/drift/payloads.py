@@ -7,6 +7,7 @@ that tooltap adds. Other events have no payload. The payload of a canonical tool
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -54,7 +55,7 @@ def payload_shape(event: Event) -> Shape:
 def fields_of(event: Event) -> frozenset[str]:
     """The keys for which the canonical tool has a field."""
     struct = _struct_of(event)
-    return frozenset(field.encode_name for field in msgspec.structs.fields(struct)) if struct else frozenset()
+    return frozenset(field.encode_name for field in _fields(struct)) if struct else frozenset()
 
 
 def misfits(event: Event) -> list[str]:
@@ -72,9 +73,14 @@ def _struct_of(event: Event) -> type[OpenStruct] | None:
     return types.result if isinstance(event, ToolResult) else types.input
 
 
+@cache
+def _fields(struct: type[OpenStruct]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    return msgspec.structs.fields(struct)
+
+
 def _misfits(value: Any, path: str) -> Iterator[str]:
     if isinstance(value, OpenStruct):
-        for field in msgspec.structs.fields(value):
+        for field in _fields(type(value)):
             if field.name != "extra":
                 if value.extra.get(field.encode_name) is not None:
                     yield f"{path}.{field.encode_name}"

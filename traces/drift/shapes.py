@@ -20,8 +20,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
+
+import msgspec
 
 __all__ = ["Change", "Shape", "brief", "compare", "example", "has_key", "render", "shape_of"]
 
@@ -81,13 +82,15 @@ def _is_name(key: str) -> bool:
     return digits < 4 and not (digits and "-" in key)  # an id or `model-5` is data
 
 
-@dataclass
-class Fields:
+class Fields(msgspec.Struct, eq=False, array_like=True):
     """One variant of an object."""
 
-    keys: dict[str, Shape] = field(default_factory=dict)
-    optional: set[str] = field(default_factory=set)
-    examples: int = field(default=1, compare=False)
+    keys: dict[str, Shape] = {}
+    optional: set[str] = set()
+    examples: int = 1
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Fields) and (self.keys, self.optional) == (other.keys, other.optional)
 
     @property
     def tag(self) -> str:
@@ -116,13 +119,12 @@ class Fields:
         self.optional.add(DATA_KEY)
 
 
-@dataclass
-class Shape:
-    types: set[str] = field(default_factory=set)
+class Shape(msgspec.Struct, array_like=True):
+    types: set[str] = set()
     """Any of `null boolean number string object …`, and `=word` for the value of a tag key."""
     item: Shape | None = None
     """The shape of array elements; None if the value was never an array."""
-    variants: dict[str, Fields] = field(default_factory=dict)
+    variants: dict[str, Fields] = {}
     """Object variants by tag."""
 
     @property

@@ -2,7 +2,7 @@
 
 A file is either a trace of tooltap, whose records name their streams, or a single stream: plain lines, tapped lines, or
 the records of the ancestor's tracer, which are lines of the dialect `happier-trace`. The parts of a stream that are in
-several traces are joined, whatever the order of the files. All lines are held in memory.
+several traces are joined, whatever the order of the files. The lines of a stream are held in memory.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 import orjson
@@ -22,7 +23,7 @@ from tooltap.normalizers.wire.recording import Line
 from tooltap.traces.recording.reader import TraceReader
 from tooltap.traces.recording.record import TraceRecord
 
-__all__ = ["TracedStream", "read_streams"]
+__all__ = ["Source", "TracedStream", "read_stream", "read_streams", "size_of", "sources"]
 
 SNIFFED_LINES = 8
 """A file is a trace if one of its first lines is a trace record. One line is not enough: some may be damaged."""
@@ -41,16 +42,39 @@ class TracedStream(msgspec.Struct):
     lines: list[Line] = []
 
 
+Source: TypeAlias = Path | TracedStream
+"""A stream: the file of a recording, which is read later, or one from traces, which had to be read to find it."""
+
+
 def read_streams(paths: Iterable[Path], dialect: str = AUTO) -> list[TracedStream]:
     """Read the streams of all files. `dialect`: of recordings. Torn last lines are dropped. Raises `OSError`."""
-    streams: list[TracedStream] = []
+    return [read_stream(source, dialect) for source in sources(paths)]
+
+
+def sources(paths: Iterable[Path]) -> list[Source]:
+    """The streams of all files: those of recordings, then those of traces. Raises `OSError`."""
+    recordings: list[Path] = []
     parts: list[TracedStream] = []
     for path in paths:
         if _is_trace(path):
             parts += _parts(TraceReader(path))
         else:
-            streams.append(TracedStream(path.stem, dialect, lines=read_recording(_without_torn_end(path.read_bytes()))))
-    return streams + _joined(parts)
+            recordings.append(path)
+    return [*recordings, *_joined(parts)]
+
+
+def read_stream(source: Source, dialect: str = AUTO) -> TracedStream:
+    """`dialect`: of recordings. Raises `OSError`."""
+    if isinstance(source, TracedStream):
+        return source
+    return TracedStream(source.stem, dialect, lines=read_recording(_without_torn_end(source.read_bytes())))
+
+
+def size_of(source: Source) -> int:
+    """The bytes of the stream. Raises `OSError`."""
+    if isinstance(source, Path):
+        return source.stat().st_size
+    return sum(line.data.size if isinstance(line.data, LongLine) else len(line.data) for line in source.lines)
 
 
 def _is_trace(path: Path) -> bool:

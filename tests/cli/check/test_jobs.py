@@ -46,6 +46,12 @@ def test_normalize_reports_each_unreadable_file_and_reads_the_others(tmp_path: P
     assert finished.stdout == here("normalize", RECORDINGS, RECORDINGS / "acp").stdout
 
 
+def test_drift_reports_the_same() -> None:
+    """Over recordings, and traces whose streams are in several files."""
+    assert same_for_any_jobs("drift", "--json", RECORDINGS).returncode == 1
+    assert same_for_any_jobs("drift", *sorted(RECORDINGS.glob("*/*/*.jsonl"))).stdout
+
+
 # -- how it ends ------------------------------------------------------------------------------------------------------
 
 
