@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from tooltap.cli.common.commands import Group
-from tooltap.cli.common.recordings import recorded_dialect_option
+from tooltap.cli.common.jobs import jobs_option, worker_errors
+from tooltap.cli.common.progress import progress
+from tooltap.cli.common.recordings import recorded_dialect_option, recordings
 
 if TYPE_CHECKING:
+    from tooltap.traces.fixtures.examples import Example
+    from tooltap.traces.fixtures.extracting import Wanted
     from tooltap.traces.fixtures.fixtures import Fixtures
-    from tooltap.traces.recording.streams import TracedStream
+    from tooltap.traces.recording.streams import Source
 
 __all__ = ["command"]
 
@@ -24,7 +32,7 @@ class _UnusableError(click.ClickException):
 
 
 traces_argument = click.argument(
-    "traces", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="TRACE..."
+    "traces", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="TRACE..."
 )
 folder_argument = click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
 
@@ -33,8 +41,8 @@ folder_argument = click.argument("folder", type=click.Path(path_type=Path), meta
     "fixtures",
     cls=Group,
     examples=(
-        "tooltap fixtures keys recordings/*.jsonl > keys.txt",
-        "tooltap fixtures extract recordings/*.jsonl --allowlist keys.txt --out fixtures",
+        "tooltap fixtures keys recordings/ > keys.txt",
+        "tooltap fixtures extract recordings/ --allowlist keys.txt --out fixtures",
         "tooltap fixtures check fixtures",
     ),
 )
@@ -49,7 +57,7 @@ def command() -> None:
 @command.command(
     "extract",
     short_help="Choose the most informative examples in traces.",
-    examples=("tooltap fixtures extract traces/*.jsonl --allowlist keys.txt --out fixtures",),
+    examples=("tooltap fixtures extract traces/ --allowlist keys.txt --out fixtures",),
 )
 @traces_argument
 @click.option(
@@ -70,18 +78,24 @@ def command() -> None:
     help="How many examples to keep per key.",
 )
 @recorded_dialect_option
-def extract(traces: tuple[Path, ...], folder: Path, allowlist: Path | None, maximum: int, dialect: str) -> None:
+@jobs_option
+def extract(
+    traces: tuple[Path, ...], folder: Path, allowlist: Path | None, maximum: int, dialect: str, jobs: int
+) -> None:
     """Choose the most informative examples in traces, and redact them.
 
-    A TRACE is a trace of tooltap or Happier, or a recorded stream. Examples that are already in DIR compete with the
-    new ones; delete a file in DIR to choose its examples from scratch.
+    A TRACE is a trace of tooltap or Happier, a recorded stream, or a folder of .jsonl files. Examples that are already
+    in DIR compete with the new ones; delete a file in DIR to choose its examples from scratch.
     """
+    from tooltap.traces.recording.streams import read_stream
+
     fixtures = _load(folder, allowlist)
-    streams = _streams(traces, dialect)
+    streams = [read_stream(source, dialect) for source in _sources(traces)]
     for change in fixtures.update():
         click.echo(change)
     before = {example.raw for example in fixtures.examples}
-    fixtures.extract(streams, maximum)
+    with worker_errors():
+        fixtures.extract(streams, maximum, partial(_share_examples, jobs))
     _save(fixtures)
     new = sum(example.raw not in before for example in fixtures.examples)
     for key, line in fixtures.missing().items():
@@ -89,16 +103,26 @@ def extract(traces: tuple[Path, ...], folder: Path, allowlist: Path | None, maxi
     click.echo(f"{_figures(fixtures)}, {new} new", err=True)
 
 
-@command.command(
-    "keys", short_help="List the keys in traces.", examples=("tooltap fixtures keys traces/*.jsonl > keys.txt",)
-)
+@command.command("keys", short_help="List the keys in traces.", examples=("tooltap fixtures keys traces/ > keys.txt",))
 @traces_argument
 @recorded_dialect_option
-def keys(traces: tuple[Path, ...], dialect: str) -> None:
+@jobs_option
+def keys(traces: tuple[Path, ...], dialect: str, jobs: int) -> None:
     """List the keys in traces with their numbers of events, as a draft of an allowlist."""
-    from tooltap.traces.fixtures.extracting import count_keys
+    from tooltap.daemon.system.workers import Workers
+    from tooltap.traces.recording.streams import size_of
 
-    found = count_keys(_streams(traces, dialect))
+    streams = _sources(traces)
+    sizes = list(map(size_of, streams))
+    found: Counter[str] = Counter()
+    with (
+        worker_errors(),
+        progress(sum(sizes), data_on_stdout=False) as advance,
+        Workers(partial(_count_keys, dialect), streams, jobs=jobs, weigh=size_of) as workers,
+    ):
+        for size, counted in zip(sizes, workers, strict=True):
+            found += counted
+            advance(size)
     width = max(map(len, found), default=0)
     for key, number in sorted(found.items()):
         click.echo(f"{key:{width}}  # {number}")
@@ -143,20 +167,43 @@ def _load(folder: Path, allowlist: Path | None = None) -> Fixtures:
         raise _UnusableError(str(error)) from None
 
 
-def _streams(paths: tuple[Path, ...], dialect: str) -> list[TracedStream]:
+def _sources(paths: tuple[Path, ...]) -> list[Source]:
     """The streams whose dialect is installed."""
     from tooltap.normalizers.catalog.registry import dialects
     from tooltap.normalizers.stream.normalizer import AUTO
-    from tooltap.traces.recording.streams import read_streams
+    from tooltap.traces.recording.streams import TracedStream, sources
 
     known = {AUTO, *dialects()}
-    streams = []
-    for stream in read_streams(paths, dialect):
-        if stream.dialect in known:
-            streams.append(stream)
+    found = []
+    for source in sources(recording.file for recording in recordings(paths)):
+        if isinstance(source, TracedStream) and source.dialect not in known:
+            click.echo(f"skipped {source.name}: there is no dialect {source.dialect!r}", err=True)
         else:
-            click.echo(f"skipped {stream.name}: there is no dialect {stream.dialect!r}", err=True)
-    return streams
+            found.append(source)
+    return found
+
+
+def _count_keys(dialect: str, source: Source) -> Iterator[Counter[str]]:
+    from tooltap.traces.fixtures.extracting import count_keys
+    from tooltap.traces.recording.streams import read_stream
+
+    yield count_keys([read_stream(source, dialect)])
+
+
+def _share_examples(jobs: int, work: Callable[[Wanted], Example], wanted: list[Wanted]) -> Iterator[Example]:
+    from tooltap.daemon.system.workers import Workers
+
+    with (
+        progress(len(wanted), data_on_stdout=False) as advance,
+        Workers(partial(_do, work), wanted, jobs=jobs, weigh=attrgetter("size")) as workers,
+    ):
+        for example in workers:
+            yield example
+            advance(1)
+
+
+def _do(work: Callable[[Wanted], Example], wanted: Wanted) -> Iterator[Example]:
+    yield work(wanted)
 
 
 def _save(fixtures: Fixtures) -> None:

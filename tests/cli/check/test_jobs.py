@@ -52,6 +52,18 @@ def test_drift_reports_the_same() -> None:
     assert same_for_any_jobs("drift", *sorted(RECORDINGS.glob("*/*/*.jsonl"))).stdout
 
 
+def test_fixtures_are_the_same(tmp_path: Path) -> None:
+    keys = same_for_any_jobs("fixtures", "keys", RECORDINGS)
+    (tmp_path / "keys.txt").write_bytes(keys.stdout)
+    folders = []
+    for jobs in (1, 3):
+        folder = tmp_path / str(jobs)
+        options = ("--allowlist", tmp_path / "keys.txt", "--out", folder, "--jobs", jobs)
+        assert tooltap("fixtures", "extract", RECORDINGS / "claude-stream", *options).returncode == 0
+        folders.append({path.name: path.read_bytes() for path in folder.rglob("*.json")})
+    assert folders[0] == folders[1] != {}
+
+
 # -- how it ends ------------------------------------------------------------------------------------------------------
 
 
