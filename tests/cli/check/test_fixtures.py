@@ -131,7 +131,7 @@ def test_invalid_allowlist_is_exit_2(folder: Path, command: str, allowlist: str 
     ("arguments", "wanted"),
     [
         (["keys"], "Missing argument 'TRACE...'"),
-        (["keys", "/no/such/file"], "File '/no/such/file' does not exist"),
+        (["keys", "/no/such/file"], "Path '/no/such/file' does not exist"),
         (["keys", "--dialect", "babel", str(CLAUDE)], "there is no dialect 'babel'"),
         (["extract", str(CLAUDE)], "Missing option '--out'"),
         (["extract", str(CLAUDE), "--out", "x", "--max", "0"], "0 is not in the range x>=1"),
