@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from heapq import merge
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import click
 
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import request, run_client, socket_option
+from tooltap.cli.common.inputs import input_size
+from tooltap.cli.common.jobs import jobs_option, worker_errors
 from tooltap.cli.common.statistics import print_statistics, statistics_options
 
 if TYPE_CHECKING:
     from tooltap.normalizers.core.items import Limits
     from tooltap.protocol.filters import Filter
     from tooltap.protocol.stats import Statistics
-    from tooltap.traces.recording.reader import TraceReader
     from tooltap.traces.recording.record import TraceRecord
     from tooltap.traces.replay.event_diff import EventDiff
+    from tooltap.traces.replay.replay import Covered, Place, Share
 
 __all__ = ["command"]
 
@@ -48,6 +54,7 @@ class _ReplayError(click.ClickException):
 @click.option("--diff", is_flag=True, help="Compare with the journal of the running daemon.")
 @click.option("--journal", type=click.Path(path_type=Path), metavar="FILE", help="Compare with the journal in FILE.")
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as one JSON object.")
+@jobs_option
 @socket_option
 @statistics_options
 @click.pass_context
@@ -57,6 +64,7 @@ def command(
     diff: bool,
     journal: Path | None,
     as_json: bool,
+    jobs: int,
     socket: Path | None,
     stats: bool,
     stats_json: bool,
@@ -72,81 +80,145 @@ def command(
     if as_json and not (diff or journal):
         raise click.UsageError("--json needs --diff or --journal")
     from tooltap.cli.check.replay_diff import render
-    from tooltap.normalizers.catalog.registry import UnknownDialectError
     from tooltap.traces.recording.files import expand
 
     try:
         files = expand(traces)
         if diff or journal:
-            difference = _compare(files, journal, socket)
+            difference = _compare(files, journal, socket, jobs)
             for line in render(difference, as_json=as_json):
                 click.echo(line)
             context.exit(DIFFERS if difference.changes else SAME)
-        done = _print_events(files)
-    except (UnknownDialectError, OSError) as error:
+        done = _print_events(files, jobs)
+    except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise
-        reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
-        raise _ReplayError(reason) from None
+        raise _unreadable(error) from None
     print_statistics(done, stats=stats, stats_json=stats_json)
 
 
-def _print_events(files: list[Path]) -> list[Statistics]:
+class _End(NamedTuple):
+    """What a share of the trace gave in all."""
+
+    done: list[tuple[Place, Statistics]]
+    damaged: list[tuple[Path, int]]
+    """How many records of a file are damaged. All shares find the same."""
+    found: bool
+    """Whether there was any record."""
+
+
+def _print_events(files: list[Path], jobs: int) -> list[Statistics]:
     """Print the events of all streams, and return the streams' statistics."""
     from tooltap.normalizers.core.items import Limits
-    from tooltap.traces.replay.replay import Replay
 
-    replay = Replay(Limits())
-    for record in _records(files):
-        _write(replay.feed(record))
-    _write(replay.finish())
-    return replay.done
-
-
-def _write(outputs: list[Any]) -> None:
-    from tooltap.normalizers.core.items import Produced
-
-    for output in outputs:
-        if isinstance(output, Produced):
-            sys.stdout.buffer.write(output.body + b"\n")
+    ends: list[_End] = []
+    with _replaying(files, Limits(), None, jobs) as replayed:
+        for one in replayed:
+            if isinstance(one, _End):
+                ends.append(one)
+            else:
+                sys.stdout.buffer.write(one + b"\n")
+    _check(files, ends[0])
+    return [statistics for _, statistics in sorted((one for end in ends for one in end.done), key=itemgetter(0))]
 
 
-def _records(files: list[Path]) -> Iterator[TraceRecord]:
-    """The records of all files in order; after the last one, warn about damaged records."""
-    from tooltap.traces.recording.reader import TraceReader
-
-    found = False
-    damaged: list[TraceReader] = []
-    for path in files:
-        reader = TraceReader(path)
-        for record in reader.records():
-            found = True
-            yield record
-        damaged += [reader] * (reader.damaged > 0)
-    if not found:
+def _check(files: list[Path], end: _End) -> None:
+    """Warn about damaged records."""
+    if not end.found:
         raise _ReplayError(f"{files[0]} is not a trace of tooltap; `tooltap normalize` reads recorded streams")
-    for reader in damaged:
-        click.echo(f"tooltap: {reader.path}: {reader.damaged} damaged record(s) skipped", err=True)
+    for path, number in end.damaged:
+        click.echo(f"tooltap: {path}: {number} damaged record(s) skipped", err=True)
 
 
-def _compare(files: list[Path], journal: Path | None, socket: Path | None) -> EventDiff:
+@contextmanager
+def _replaying(
+    files: list[Path], limits: Limits, covered: dict[str, Covered] | None, jobs: int
+) -> Iterator[Iterator[bytes | _End]]:
+    """The event lines of all streams in the order of the trace, and then the end of each share of it."""
+    from tooltap.daemon.system.workers import WORTH, Workers
+    from tooltap.traces.replay.replay import Share
+
+    size = sum(input_size(str(path)) for path in files)
+    count = jobs if size >= WORTH else 1
+    shares = [Share(number, count) for number in range(count)]
+    work = partial(_replay, files, limits, covered)
+    with worker_errors(), Workers(work, shares, jobs=jobs, weigh=lambda share: size) as workers:
+        yield _merged(map(workers.pieces, range(count)))
+
+
+def _merged(shares: Iterable[Iterator[_Piece]]) -> Iterator[bytes | _End]:
+    for _, found in merge(*shares, key=itemgetter(0)):
+        if isinstance(found, _ReplayError):
+            raise found
+        if isinstance(found, _End):
+            yield found
+        else:
+            yield from found
+
+
+_Piece: TypeAlias = "tuple[Place, list[bytes] | _End | _ReplayError]"
+
+
+def _replay(files: list[Path], limits: Limits, covered: dict[str, Covered] | None, share: Share) -> Iterator[_Piece]:
+    """Replay a share of the trace. An error has its place too, so that what is before it is printed."""
+    from tooltap.normalizers.catalog.registry import UnknownDialectError
+    from tooltap.traces.replay.replay import END, Replay
+
+    records = _Records(files)
+    replay = Replay(limits, share, covered)
+    try:
+        yield from replay.lines(records)
+    except UnknownDialectError as error:
+        yield replay.place, _ReplayError(str(error))
+    except OSError as error:
+        yield END, _unreadable(error)
+    else:
+        yield END, _End(replay.done, records.damaged, records.found)
+
+
+def _unreadable(error: OSError) -> _ReplayError:
+    return _ReplayError(f"{error.filename}: {error.strerror}")
+
+
+class _Records:
+    """The records of all files in order."""
+
+    def __init__(self, files: list[Path]) -> None:
+        self._files = files
+        self.found = False
+        self.damaged: list[tuple[Path, int]] = []
+
+    def __iter__(self) -> Iterator[TraceRecord]:
+        from tooltap.traces.recording.reader import TraceReader
+
+        for path in self._files:
+            reader = TraceReader(path)
+            for record in reader.records():
+                self.found = True
+                yield record
+            if reader.damaged:
+                self.damaged.append((path, reader.damaged))
+
+
+def _compare(files: list[Path], journal: Path | None, socket: Path | None, jobs: int) -> EventDiff:
     """Compare the replayed events with those in the journal file if there is one, else with the daemon's."""
     from tooltap.normalizers.core.items import Limits
-    from tooltap.traces.recording.reader import TraceReader
     from tooltap.traces.replay.event_diff import EventDiff
-    from tooltap.traces.replay.replay import replay_covered, survey
+    from tooltap.traces.replay.replay import survey
 
-    covered = survey(_records(files))
+    records = _Records(files)
+    covered = survey(records)
+    _check(files, _End([], records.damaged, records.found))
     limits = Limits() if journal is not None else _daemon_limits(socket)
-    records = (record for path in files for record in TraceReader(path).records())
-    difference = EventDiff(covered, replay_covered(records, covered, limits))
-    if journal is not None:
-        _take_from_file(difference, journal)
-    else:
-        _take_from_daemon(difference, socket)
-    if not difference.seen:
-        raise _ReplayError("the journal holds no event of the trace's streams")
-    difference.finish()
+    with _replaying(files, limits, covered, jobs) as replayed:
+        difference = EventDiff(covered, (one for one in replayed if isinstance(one, bytes)))
+        if journal is not None:
+            _take_from_file(difference, journal)
+        else:
+            _take_from_daemon(difference, socket)
+        if not difference.seen:
+            raise _ReplayError("the journal holds no event of the trace's streams")
+        difference.finish()
     return difference
 
 

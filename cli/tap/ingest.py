@@ -11,6 +11,7 @@ from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import daemon_errors, publisher_options, request, socket_option
 from tooltap.cli.common.inputs import STDIN, UnreadableError, input_size, read_chunks
 from tooltap.cli.common.progress import progress
+from tooltap.cli.common.recordings import files_argument, input_files
 from tooltap.cli.common.statistics import print_statistics, statistics_options
 
 __all__ = ["command"]
@@ -20,12 +21,12 @@ __all__ = ["command"]
     "ingest",
     cls=Command,
     examples=(
-        "tooltap ingest recordings/*.jsonl",
+        "tooltap ingest recordings/",
         "cat claude.jsonl | tooltap ingest --dialect claude-stream",
         "tooltap ingest --stream nightly --stats claude.jsonl",
     ),
 )
-@click.argument("files", nargs=-1, type=click.Path(allow_dash=True), metavar="[FILE]...")
+@files_argument
 @click.option("--stream", metavar="ID", help="The id of the stream; only for a single input.")
 @publisher_options
 @socket_option
@@ -33,7 +34,7 @@ __all__ = ["command"]
 @click.pass_context
 def command(
     context: click.Context,
-    files: tuple[str, ...],
+    paths: tuple[str, ...],
     stream: str | None,
     dialect: str,
     provider: str | None,
@@ -45,8 +46,9 @@ def command(
 ) -> None:
     """Send recorded or piped lines to the daemon, each file as its own stream.
 
-    A FILE that was sent before is resumed after the last line the daemon has. Standard input (if there is no FILE, or
-    for "-") is a new stream each time. Recordings of tapped lines are unwrapped.
+    Each PATH is a file, a folder of .jsonl files, or "-" for standard input, which is also read if there is no PATH. A
+    file that was sent before is resumed after the last line the daemon has. Standard input is a new stream each time.
+    Recordings of tapped lines are unwrapped.
     """
     import secrets
 
@@ -57,13 +59,13 @@ def command(
     from tooltap.daemon.taps.stream_ids import recording_id
     from tooltap.protocol.stats import Statistics
 
-    paths = files or (STDIN,)
-    if stream is not None and len(paths) > 1:
+    files = input_files(paths)
+    if stream is not None and len(files) > 1:
         raise click.UsageError("--stream names one stream, but there are several files: send them one by one")
     request(socket, "ping")  # fail at once, before waiting for input, if there is no daemon
     done: list[Statistics] = []
-    with progress(sum(map(input_size, paths)), data_on_stdout=False) as advance:
-        for path in paths:
+    with progress(sum(map(input_size, files)), data_on_stdout=False) as advance:
+        for path in files:
             stream_id = stream or (f"stdin-{secrets.token_hex(8)}" if path == STDIN else recording_id(path))
             options = StreamOptions(stream_id, dialect, provider, session, mcp_servers)
             try:
@@ -74,7 +76,7 @@ def command(
             else:
                 done.append(Statistics(**msgspec.structs.asdict(end)))
     print_statistics(done, stats=stats, stats_json=stats_json)
-    context.exit(0 if len(done) == len(paths) else 1)
+    context.exit(0 if len(done) == len(files) else 1)
 
 
 def _chunks(path: str, advance: Callable[[int], None]) -> Callable[[], Iterator[bytes]]:

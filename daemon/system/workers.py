@@ -59,9 +59,17 @@ class WorkerDiedError(Exception):
 
 
 class _Failed(NamedTuple):
-    """What `work` raised."""
+    """What `work` raised: its class, arguments and attributes. To unpickle it would call `__init__` with them."""
 
-    error: Exception
+    kind: type[Exception]
+    arguments: tuple[Any, ...]
+    attributes: dict[str, Any]
+
+    @property
+    def error(self) -> Exception:
+        error = self.kind.__new__(self.kind, *self.arguments)
+        error.__dict__.update(self.attributes)
+        return error
 
 
 class _End:
@@ -342,7 +350,7 @@ def _do(link: Connection, work: Callable[[Any], Iterable[Any]], batch: Batch) ->
                     _send(link, message)
                     size = 0
         except Exception as error:
-            end = _Failed(_portable(error))
+            end = _failed(error)
         message.append((number, end))
     _send(link, message)
     link.send_bytes(b"")
@@ -356,10 +364,11 @@ def _send(link: Connection, message: list[tuple[int, Any]]) -> None:
     message.clear()
 
 
-def _portable(error: Exception) -> Exception:
-    """The error, or one with the same message if it cannot be pickled."""
+def _failed(error: Exception) -> _Failed:
+    reduced: tuple[Any, ...] = tuple(error.__reduce__())
+    failed = _Failed(type(error), reduced[1], error.__dict__)
     try:
-        pickle.loads(pickle.dumps(error))
+        pickle.dumps(failed)
     except Exception:
-        return RuntimeError(f"{type(error).__name__}: {error}")
-    return error
+        return _Failed(RuntimeError, (f"{type(error).__name__}: {error}",), {})
+    return failed

@@ -6,8 +6,11 @@ the dialect `tooltap-trace` reads a whole trace as one stream instead.)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import sys
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tooltap.normalizers.core.items import Context, Limits, Produced
 from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer
@@ -16,7 +19,7 @@ from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol.stats import Statistics
 from tooltap.traces.recording.record import Declared, TraceRecord
 
-__all__ = ["Covered", "Replay", "replay_covered", "survey"]
+__all__ = ["END", "Covered", "Place", "Replay", "Share", "survey"]
 
 
 @dataclass
@@ -50,43 +53,74 @@ def survey(records: Iterable[TraceRecord]) -> dict[str, Covered]:
     return streams
 
 
-def replay_covered(records: Iterable[TraceRecord], covered: dict[str, Covered], limits: Limits) -> Iterator[bytes]:
-    """The event lines of the streams that `survey` found, without those of earlier streams of the same names.
+class Share(NamedTuple):
+    """Some of a trace's streams, all shares about as many: each process that replays it has one."""
 
-    Raises `UnknownDialectError`.
-    """
-    replay = Replay(limits)
-    for position, record in enumerate(records):
-        if position >= covered[record.stream].start:
-            yield from (output.body for output in replay.feed(record) if isinstance(output, Produced))
+    number: int
+    of: int
+
+    def has(self, stream: str) -> bool:
+        return self.of == 1 or zlib.crc32(stream.encode()) % self.of == self.number
+
+
+class Place(NamedTuple):
+    """Orders what several shares give."""
+
+    position: int
+    """Of the record in the trace; `sys.maxsize` at its end."""
+    began: int = 0
+    """At the end of the trace, the position of the first record of the stream that ends with it."""
+
+
+END = Place(sys.maxsize, sys.maxsize)
+"""After everything else."""
 
 
 @dataclass
 class _Stream:
     normalizer: StreamNormalizer
+    began: int
     last: int = 0
 
 
 class Replay:
-    """`limits`: the limits of the daemon that wrote the trace, which decide where long texts are truncated."""
+    """`limits`: the limits of the daemon that wrote the trace, which decide where long texts are truncated.
 
-    def __init__(self, limits: Limits) -> None:
-        self.done: list[Statistics] = []
-        """Statistics of the streams that have ended; after `finish`, of all streams."""
+    `covered`: only the streams that `survey` found, without earlier streams of the same names, and without what the end
+    of the trace gives.
+    """
+
+    def __init__(self, limits: Limits, share: Share, covered: Mapping[str, Covered] | None = None) -> None:
+        self.done: list[tuple[Place, Statistics]] = []
+        """Statistics of the streams that have ended, and where."""
         self._limits = limits
+        self._share = share
+        self._covered = covered
         self._streams: dict[str, _Stream] = {}
+        self.place = Place(0)
+        """Of the record that is being replayed."""
 
-    def feed(self, record: TraceRecord) -> list[Output]:
-        """Return what the record's line gives. Raises `UnknownDialectError`."""
+    def lines(self, records: Iterable[TraceRecord]) -> Iterator[tuple[Place, list[bytes]]]:
+        """The event lines of each record. Raises `UnknownDialectError`."""
+        for position, record in enumerate(records):
+            if self._share.has(record.stream) and (
+                self._covered is None or position >= self._covered[record.stream].start
+            ):
+                self.place = Place(position)
+                if lines := _bodies(self._feed_record(record)):
+                    yield self.place, lines
+        for name in list(self._streams) if self._covered is None else ():
+            self.place = Place(sys.maxsize, self._streams[name].began)
+            if lines := _bodies(self._end(name)):
+                yield self.place, lines
+
+    def _feed_record(self, record: TraceRecord) -> list[Output]:
+        """What the record's line gives."""
         stream = self._streams.get(record.stream)
         if stream is not None and _is_first_line(record) and stream.last > 1:
             outputs = self._end(record.stream)
             return outputs + self._feed(self._begin(record), record)
         return self._feed(stream or self._begin(record), record)
-
-    def finish(self) -> list[Output]:
-        """End every stream that has not ended, because the trace ends."""
-        return [output for name in list(self._streams) for output in self._end(name)]
 
     def _begin(self, record: TraceRecord) -> _Stream:
         declared = record.declared or Declared()
@@ -99,7 +133,7 @@ class Replay:
             mcp_servers=declared.mcp_servers,
             limits=self._limits,
         )
-        stream = _Stream(StreamNormalizer(context, record.dialect or AUTO))
+        stream = _Stream(StreamNormalizer(context, record.dialect or AUTO), self.place.position)
         before = record.n - (record.lines or 0 if record.op == "lost" else record.op is None)
         if before > 0:  # earlier lines were rotated away, or came before tracing was switched on
             stream.normalizer.restart(before, stream.normalizer.statistics, LeftOpen(), record.t)
@@ -126,8 +160,12 @@ class Replay:
     def _end(self, name: str) -> list[Output]:
         normalizer = self._streams.pop(name).normalizer
         outputs = normalizer.close("end")
-        self.done.append(normalizer.statistics)
+        self.done.append((self.place, normalizer.statistics))
         return outputs
+
+
+def _bodies(outputs: list[Output]) -> list[bytes]:
+    return [output.body for output in outputs if isinstance(output, Produced)]
 
 
 def _is_first_line(record: TraceRecord) -> bool:

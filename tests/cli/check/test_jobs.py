@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
@@ -62,6 +64,45 @@ def test_fixtures_are_the_same(tmp_path: Path) -> None:
         assert tooltap("fixtures", "extract", RECORDINGS / "claude-stream", *options).returncode == 0
         folders.append({path.name: path.read_bytes() for path in folder.rglob("*.json")})
     assert folders[0] == folders[1] != {}
+
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The recordings as a trace of two files, line by line in turn; some streams go on in the second. One begins again
+    and one record is torn."""
+    folder = tmp_path_factory.mktemp("traces")
+    streams = []
+    for number, path in enumerate(sorted(RECORDINGS.glob("*/*/*.jsonl"))):
+        name = f"{path.stem}-{number}"
+        records = [
+            json.dumps({"v": 1, "t": 1_795_293_555_000 + n, "stream": name, "n": n, "line": line.decode()})
+            for n, line in enumerate(path.read_bytes().splitlines(), 1)
+        ]
+        streams.append([*records, *records[:3]] if number == 7 else records)
+    lines = [line for turn in zip_longest(*streams) for line in turn if line is not None]
+    lines.insert(1000, lines[1000][:50])
+    half = len(lines) // 2
+    for name, part in (("a.jsonl", lines[:half]), ("b.jsonl", lines[half:])):
+        (folder / name).write_text("\n".join([*part, ""]))
+    return folder
+
+
+def test_replay_prints_the_same(traces: Path) -> None:
+    finished = same_for_any_jobs("replay", "--stats-json", traces)
+    assert (finished.returncode, finished.stderr.splitlines()[0]) == (
+        0,
+        f"tooltap: {traces / 'a.jsonl'}: 1 damaged record(s) skipped".encode(),
+    )
+
+
+def test_replay_stops_at_the_same_line(traces: Path, tmp_path: Path) -> None:
+    lines = (traces / "a.jsonl").read_bytes().splitlines(keepends=True)
+    lines.insert(len(lines) - 300, b'{"v":1,"stream":"odd","dialect":"babel","n":1,"line":"x"}\n')
+    (tmp_path / "odd.jsonl").write_bytes(b"".join(lines))
+    finished = same_for_any_jobs("replay", tmp_path)
+
+    assert (finished.returncode, finished.stderr[:39]) == (2, b"tooltap: there is no dialect 'babel'; k")
+    assert finished.stdout
 
 
 # -- how it ends ------------------------------------------------------------------------------------------------------

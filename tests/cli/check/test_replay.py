@@ -79,6 +79,15 @@ def test_replay_gives_the_journals_events(daemon: Running, trace: Path, tmp_path
     assert (from_file.returncode, from_file.stdout) == (0, compared.stdout)
 
 
+def test_comparison_is_the_same_for_any_number_of_jobs(daemon: Running, trace: Path, tmp_path: Path) -> None:
+    ingest(daemon, FIXTURES)
+    traced(daemon, sum(one["lines"] for one in daemon.stats()["perStream"]))
+
+    for place in (("--diff", "--socket", daemon.path), ("--journal", tmp_path / "journal.db")):
+        one, three = (tooltap("replay", *place, trace, "--jobs", jobs) for jobs in (1, 3))
+        assert (three.returncode, three.stdout, three.stderr) == (0, one.stdout, b"")
+
+
 def test_replay_of_interrupted_stream_gives_the_same_events(daemon: Running, trace: Path) -> None:
     """The stream is suspended and resumed, loses lines, contains a secret, ends, is opened again, and is still open."""
     lines = CLAUDE.read_bytes().splitlines()

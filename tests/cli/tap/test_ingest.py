@@ -46,6 +46,17 @@ def test_ingest_gives_the_events_of_normalize(daemon: Running) -> None:
     assert {one["state"] for one in streams_of(daemon).values()} == {"ended"}
 
 
+def test_folder_is_the_recordings_below_it(daemon: Running, tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    for recording in (CLAUDE, CODEX):
+        (tmp_path / "deep" / recording.name).write_bytes(recording.read_bytes())
+    finished = here("ingest", "--socket", daemon.path, "--stats-json", tmp_path)
+
+    assert finished.returncode == 0
+    found = [json.loads(line).get("stream") for line in finished.stderr.splitlines()]
+    assert found == [*(recording_id(str(tmp_path / "deep" / one.name)) for one in (CLAUDE, CODEX)), None]
+
+
 def test_ingesting_again_changes_nothing(daemon: Running) -> None:
     once = here("ingest", "--socket", daemon.path, "--stats-json", CODEX)
     again = here("ingest", "--socket", daemon.path, "--stats-json", CODEX)

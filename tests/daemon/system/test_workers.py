@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -17,10 +18,11 @@ KIB = 1024
 
 
 class OddError(Exception):
-    """Cannot be pickled."""
+    """Cannot be unpickled."""
 
-    def __init__(self, one: str, two: str) -> None:
+    def __init__(self, one: str, two: object) -> None:
         super().__init__(f"{one} {two}")
+        self.two = two
 
 
 def many_pieces(item: int) -> Iterator[bytes | tuple[int, int]]:
@@ -34,7 +36,9 @@ def failing(item: int) -> Iterator[int]:
     if item == 7:
         raise FileNotFoundError(2, "No such file", "seven")
     if item == 9:
-        raise OddError("not", "portable")
+        raise OddError("an", "oddity")
+    if item == 11:
+        raise OddError("an", threading.Lock())
 
 
 def dying(item: int) -> Iterator[int]:
@@ -114,9 +118,12 @@ def test_error_is_raised_when_it_is_the_items_turn() -> None:
             list(pool.pieces(7))
         assert raised.value.filename == "seven"
         assert list(pool.pieces(8)) == [8]
-        with pytest.raises(RuntimeError, match=r"^OddError: not portable$"):
+        with pytest.raises(OddError, match=r"^an oddity$") as odd:
             list(pool.pieces(9))
+        assert odd.value.two == "oddity"
         assert list(pool.pieces(10)) == [10]
+        with pytest.raises(RuntimeError, match=r"^OddError: an <unlocked"):
+            list(pool.pieces(11))
 
 
 def test_killed_worker_is_an_error() -> None:
