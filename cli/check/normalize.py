@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterator
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,7 +16,7 @@ from tooltap.cli.common.inputs import STDIN, UnreadableError, input_size, read_c
 from tooltap.cli.common.jobs import jobs_option, worker_errors
 from tooltap.cli.common.options import dialect_option, provider_option
 from tooltap.cli.common.progress import progress
-from tooltap.cli.common.recordings import files_argument, input_files
+from tooltap.cli.common.recordings import files_argument, input_files, unique
 from tooltap.cli.common.statistics import print_statistics, statistics_options
 from tooltap.normalizers.catalog.registry import builtin
 
@@ -75,7 +74,7 @@ def command(
         outputs.mkdir(parents=True, exist_ok=True)
     files = input_files(paths)
     taken: set[str] = set()
-    recordings = [_Recording(file, _unique(stream_name(file), taken)) for file in files]
+    recordings = [_Recording(file, unique(stream_name(file), taken)) for file in files]
     work = partial(
         _normalize,
         dialect=dialect,
@@ -115,13 +114,6 @@ class _Recording(NamedTuple):
 
 def _size(recording: _Recording) -> int:
     return input_size(recording.path)
-
-
-def _unique(name: str, taken: set[str]) -> str:
-    """Number the name if it is taken: two files with the same name are two streams."""
-    stream = next(one for n in count(1) if (one := name if n == 1 else f"{name}~{n}") not in taken)
-    taken.add(stream)
-    return stream
 
 
 def _normalize(

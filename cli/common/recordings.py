@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -21,6 +22,7 @@ __all__ = [
     "recorded_stream_options",
     "recordings",
     "recordings_argument",
+    "unique",
     "usage_errors",
 ]
 
@@ -90,6 +92,13 @@ def input_files(paths: tuple[str, ...]) -> list[str]:
 
 def _recordings_below(folder: Path) -> list[str]:
     return [str(one) for one in sorted(folder.rglob("*.jsonl"))] if folder.is_dir() else []
+
+
+def unique(name: str, taken: set[str]) -> str:
+    """Number the name if it is taken: two files with the same name are two streams."""
+    one = next(one for n in count(1) if (one := name if n == 1 else f"{name}~{n}") not in taken)
+    taken.add(one)
+    return one
 
 
 @contextmanager

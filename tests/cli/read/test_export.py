@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import CLAUDE, here, sentence
+from tests.cli.command import CLAUDE, here, sentence, tooltap
 from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.running import Running, running
 from tests.daemon.web.parsed import Element, parse
@@ -171,3 +171,49 @@ def test_unwritable_output_and_empty_input_are_one_sentence(tmp_path: Path) -> N
     empty.touch()
     assert sentence(here("export", "--html", empty, "-o", tmp_path / "page.html")) == f"{empty} has no events"
     assert not (tmp_path / "page.html").exists()
+
+
+def test_several_recordings_and_sessions_become_pages_in_a_folder(daemon: Running, tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    for name in ("a.jsonl", "one/a.jsonl", "one/empty.jsonl"):
+        (tmp_path / name).write_bytes(CLAUDE.read_bytes() if "empty" not in name else b"")
+    sources = (tmp_path / "a.jsonl", tmp_path / "one", "session-1", "nothing", "-")
+    folder = tmp_path / "new" / "pages"
+    finished = here("export", "--html", *sources, "-o", folder, "--socket", daemon.path, stdin=CLAUDE.read_bytes())
+
+    assert (finished.returncode, finished.stdout) == (1, b"")
+    assert finished.stderr.decode().splitlines() == [
+        f"tooltap: {tmp_path / 'one' / 'empty.jsonl'} has no events",
+        "tooltap: the journal has no session 'nothing'; list them with `tooltap sessions`",
+    ]
+    assert sorted(path.name for path in folder.iterdir()) == ["a.html", "a~2.html", "session-1.html", "stdin.html"]
+    assert page_of((folder / "session-1.html").read_bytes()).one("h1").text == "Fix <b>the</b> greeting"
+    assert titles(page_of((folder / "a~2.html").read_bytes())) == titles(export(CLAUDE))
+
+
+def test_single_page_can_be_written_to_an_existing_folder(tmp_path: Path) -> None:
+    assert here("export", "--html", CLAUDE, "-o", tmp_path).returncode == 0
+    assert [path.name for path in tmp_path.iterdir()] == [f"{CLAUDE.stem}.html"]
+
+
+def test_pages_are_the_same_for_any_number_of_jobs(daemon: Running, tmp_path: Path) -> None:
+    """Sessions of a daemon too: each process has its own connection."""
+    folders = []
+    for jobs in (1, 2):
+        folder = tmp_path / str(jobs)
+        sources = (FIXTURES / "claude-stream", "session-1", "session-22")
+        finished = tooltap("export", "--html", *sources, "-o", folder, "--jobs", jobs, "--socket", daemon.path)
+        assert (finished.returncode, finished.stdout, finished.stderr) == (0, b"", b"")
+        folders.append({path.name: path.read_bytes() for path in folder.iterdir()})
+    assert folders[0] == folders[1]
+    assert len(folders[0]) > 30
+
+
+@pytest.mark.parametrize("folder", [None, "file"])
+def test_several_pages_need_a_folder(tmp_path: Path, folder: str | None) -> None:
+    (tmp_path / "file").touch()
+    options = () if folder is None else ("-o", tmp_path / folder)
+    finished = here("export", "--html", CLAUDE, PICTURE, *options)
+
+    assert finished.returncode == 2
+    assert sentence(finished).startswith("several pages need a folder: name it with -o FOLDER")
