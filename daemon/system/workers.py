@@ -41,6 +41,8 @@ SHARES = 4
 """… but each worker is to get at least this many batches, so that all end at about the same time."""
 MESSAGE = 1 << 18
 """Pieces are sent together until they have this many bytes."""
+SMALL = 1 << 6
+"""What a piece that is neither bytes nor a list of them counts as."""
 MAX_MEMORY = 1 << 26
 MAX_FILE = 1 << 32
 """Bytes that are held of pieces whose turn has not come, in memory and on disk."""
@@ -121,7 +123,7 @@ class Workers(Generic[I, P]):
             try:
                 self._start()
             except BaseException:
-                self._stop()
+                self.__exit__(None, None, None)
                 raise
         return self
 
@@ -205,11 +207,13 @@ class Workers(Generic[I, P]):
     # -- beginning and end ----------------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        from multiprocessing import Pipe, get_context
+        from multiprocessing import Pipe, get_context, resource_tracker
 
         # To fork a process is quick, and safe as long as it has one thread. macOS's own libraries start threads.
         is_safe = sys.platform == "linux" and threading.active_count() == 1
         context: Any = get_context("fork" if is_safe else "spawn")
+        if not is_safe:
+            resource_tracker.ensure_running()  # `start` would do it, and unblock the signals
         # A worker that Ctrl-C reached before it ignores it would print a traceback.
         usual = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
         try:
@@ -345,7 +349,7 @@ def _do(link: Connection, work: Callable[[Any], Iterable[Any]], batch: Batch) ->
         try:
             for piece in work(item):
                 message.append((number, piece))
-                size += len(piece) if isinstance(piece, bytes) else 1
+                size += _size(piece)
                 if size >= MESSAGE:
                     _send(link, message)
                     size = 0
@@ -354,6 +358,13 @@ def _do(link: Connection, work: Callable[[Any], Iterable[Any]], batch: Batch) ->
         message.append((number, end))
     _send(link, message)
     link.send_bytes(b"")
+
+
+def _size(piece: Any) -> int:
+    """About how many bytes the piece has."""
+    if isinstance(piece, bytes):
+        return len(piece) + SMALL
+    return sum(map(_size, piece)) if isinstance(piece, list | tuple) else SMALL
 
 
 def _send(link: Connection, message: list[tuple[int, Any]]) -> None:

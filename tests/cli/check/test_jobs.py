@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 
 from tests.cli.command import COMMAND, Child, environment, here, start, tooltap
 from tests.cli.screen import started
+from tooltap.daemon.system import workers
 
 RECORDINGS = Path(__file__).parents[2] / "fixtures"
 """Enough of them that the work is shared."""
@@ -198,3 +200,16 @@ def test_default_is_the_usable_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("jobs", ["0", "-1", "many"])
 def test_wrong_number_is_a_usage_error(jobs: str) -> None:
     assert here("normalize", "--jobs", jobs, RECORDINGS).returncode == 2
+
+
+def test_the_documented_limits() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "commands.md").read_text()
+    section = " ".join(page[page.index("## Many recordings") : page.index("## Exit codes")].split())
+    assert f"Less than {workers.WORTH >> 20} MiB of recordings" in section
+    assert f"in memory up to {workers.MAX_MEMORY >> 20} MiB" in section
+    assert f"a temporary file up to {workers.MAX_FILE >> 30} GiB" in section
+    [sharing] = re.findall("((?:`[^`]+`,? (?:and )?)+)share", section)
+    names = re.findall("`([^`]+)`", sharing)
+    assert len(names) == 6
+    for name in names:
+        assert "--jobs" in here(*name.split(), "--help").stdout.decode()

@@ -53,7 +53,8 @@ def leaving(item: int, *, folder: Path) -> Iterator[int]:
     here.touch()
     try:
         yield item
-        signal.pause()
+        while True:
+            pass
     finally:
         here.unlink()
 
@@ -109,6 +110,27 @@ def test_what_is_ahead_of_its_turn_is_held_in_memory_then_in_a_file_then_not_at_
         assert [one for one in pool.pieces(59) if isinstance(one, bytes)] == [
             b"59.%d " % part * KIB for part in range(4)
         ]
+
+
+def nested(item: int) -> Iterator[tuple[int, list[bytes]]]:
+    for part in range(100):
+        yield part, [b"x" * KIB] * 10
+
+
+def test_messages_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    longest = 0
+    receive = Workers._receive
+
+    def watched(pool: Workers[int, object], wanted: int) -> None:
+        nonlocal longest
+        receive(pool, wanted)
+        received = (message for batch in pool._received for message in batch if isinstance(message, bytes))
+        longest = max(longest, *map(len, received), 0)
+
+    monkeypatch.setattr(Workers, "_receive", watched)
+    with Workers(nested, range(4), jobs=2, weigh=heavy) as pool:
+        assert sum(len(lines) for _, lines in pool) == 4_000
+    assert 0 < longest <= workers.MESSAGE + 11 * KIB
 
 
 def test_error_is_raised_when_it_is_the_items_turn() -> None:
