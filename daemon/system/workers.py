@@ -48,6 +48,8 @@ MAX_FILE = 1 << 32
 """Bytes that are held of pieces whose turn has not come, in memory and on disk."""
 PATIENCE = 3.0
 """Seconds that a worker has to clean up when it is told to end, before it is killed."""
+CHECK = 1.0
+"""Seconds after which waiting is interrupted: a signal that comes right before it is noticed only then."""
 STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 I = TypeVar("I")  # noqa: E741
@@ -173,7 +175,7 @@ class Workers(Generic[I, P]):
         listening: dict[object, _Worker] = {
             one.link: one for one in self._workers if one.batch is not None and (everyone or one.batch == wanted)
         }
-        for ready in wait(one.link for one in listening.values()):
+        for ready in wait((one.link for one in listening.values()), CHECK):
             worker = listening[ready]
             assert worker.batch is not None
             try:
