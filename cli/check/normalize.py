@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -74,7 +75,7 @@ def command(
         outputs.mkdir(parents=True, exist_ok=True)
     files = input_files(paths)
     taken: set[str] = set()
-    recordings = [_Recording(file, unique(stream_name(file), taken)) for file in files]
+    recordings = [_Recording(file, unique(stream_name(file), taken), input_size(file)) for file in files]
     work = partial(
         _normalize,
         dialect=dialect,
@@ -88,9 +89,9 @@ def command(
     if STDIN in files:  # it belongs to this process, and is read as it arrives
         jobs = 1
     with (
-        progress(sum(map(input_size, files)), data_on_stdout=True) as advance,
+        progress(sum(one.size for one in recordings), data_on_stdout=True) as advance,
         worker_errors(),
-        Workers(work, recordings, jobs=jobs, weigh=_size) as workers,
+        Workers(work, recordings, jobs=jobs, weigh=attrgetter("size")) as workers,
     ):
         for piece in workers:
             if isinstance(piece, bytes):
@@ -110,10 +111,7 @@ def command(
 class _Recording(NamedTuple):
     path: str
     stream: str
-
-
-def _size(recording: _Recording) -> int:
-    return input_size(recording.path)
+    size: int
 
 
 def _normalize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -86,12 +87,9 @@ def input_files(paths: tuple[str, ...]) -> list[str]:
     """
     found: list[str] = []
     for path in paths or (STDIN,):
-        found += _recordings_below(Path(path)) or [path] if path != STDIN else [path]
+        below = sorted(Path(path).rglob("*.jsonl")) if path != STDIN and os.path.isdir(path) else []
+        found += map(str, below) if below else [path]
     return found
-
-
-def _recordings_below(folder: Path) -> list[str]:
-    return [str(one) for one in sorted(folder.rglob("*.jsonl"))] if folder.is_dir() else []
 
 
 def unique(name: str, taken: set[str]) -> str:
