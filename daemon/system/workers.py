@@ -353,13 +353,13 @@ def _do(link: Connection, work: Callable[[Any], Iterable[Any]], batch: Batch) ->
                 message.append((number, piece))
                 size += _size(piece)
                 if size >= MESSAGE:
-                    _send(link, message)
-                    size = 0
+                    _send(link, pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
+                    message, size = [], 0
         except Exception as error:
             end = _failed(error)
         message.append((number, end))
-    _send(link, message)
-    link.send_bytes(b"")
+    _send(link, pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
+    _send(link, b"")
 
 
 def _size(piece: Any) -> int:
@@ -369,18 +369,17 @@ def _size(piece: Any) -> int:
     return sum(map(_size, piece)) if isinstance(piece, list | tuple) else SMALL
 
 
-def _send(link: Connection, message: list[tuple[int, Any]]) -> None:
+def _send(link: Connection, message: bytes) -> None:
     try:
-        link.send_bytes(pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
+        link.send_bytes(message)
     except OSError:  # nobody listens any more
         sys.exit(1)
-    message.clear()
 
 
 def _failed(error: Exception) -> _Failed:
-    reduced: tuple[Any, ...] = tuple(error.__reduce__())
-    failed = _Failed(type(error), reduced[1], error.__dict__)
     try:
+        reduced: tuple[Any, ...] = tuple(error.__reduce__())
+        failed = _Failed(type(error), reduced[1], error.__dict__)
         pickle.dumps(failed)
     except Exception:
         return _Failed(RuntimeError, (f"{type(error).__name__}: {error}",), {})
