@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import cache, partial
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,9 +82,7 @@ def command(
     if paths and socket is not None:
         raise click.UsageError("PATH and --socket exclude each other: name files or a daemon")
     if paths:
-        watch = partial(
-            _watch, folder=folder, silent_lines=silent_lines, dialect=dialect, provider=provider, version=version
-        )
+        watch = _Watch(folder, silent_lines, dialect, provider, version)
         report = _watch_recordings(paths, watch, jobs)
     else:
         report = msgspec.convert(request(socket, "stats")["drift"], Report)
@@ -96,7 +94,7 @@ def command(
     context.exit(1 if any(finding.severity in failing for finding in report.findings) else 0)
 
 
-def _watch_recordings(paths: tuple[Path, ...], watch: Callable[[Source], Iterator[bytes]], jobs: int) -> Report:
+def _watch_recordings(paths: tuple[Path, ...], watch: _Watch, jobs: int) -> Report:
     from tooltap.daemon.system.workers import Workers
     from tooltap.traces.drift.drift import Drift, Found
     from tooltap.traces.recording.streams import size_of, sources
@@ -117,24 +115,31 @@ def _watch_recordings(paths: tuple[Path, ...], watch: Callable[[Source], Iterato
     return drift.report()
 
 
-def _watch(
-    source: Source, *, folder: Path | None, silent_lines: int, dialect: str, provider: str | None, version: str | None
-) -> Iterator[bytes]:
-    from tooltap.traces.drift.watch import watch_stream
-    from tooltap.traces.recording.streams import read_stream
+class _Watch:
+    """Watches one stream after the other, and yields what was found in each."""
 
-    drift = _drift(folder, silent_lines)
-    watch_stream(drift, read_stream(source, dialect), provider=provider, version=version)
-    yield msgspec.msgpack.encode(drift.take())
+    def __init__(
+        self, folder: Path | None, silent_lines: int, dialect: str, provider: str | None, version: str | None
+    ) -> None:
+        self._folder = folder
+        self._silent_lines = silent_lines
+        self._dialect = dialect
+        self._provider = provider
+        self._version = version
+        self._drift: Drift | None = None
+        """One for all streams, because to prepare the baselines takes longer than to read a short stream."""
 
+    def __call__(self, source: Source) -> Iterator[bytes]:
+        from tooltap.traces.drift.baselines import PACKAGED, load
+        from tooltap.traces.drift.drift import Drift
+        from tooltap.traces.drift.watch import watch_stream
+        from tooltap.traces.recording.streams import read_stream
 
-@cache
-def _drift(folder: Path | None, silent_lines: int) -> Drift:
-    """One for all streams, because to prepare the baselines takes longer than to read a short stream."""
-    from tooltap.traces.drift.baselines import PACKAGED, load
-    from tooltap.traces.drift.drift import Drift
-
-    return Drift(partial(load, folder or PACKAGED), silent_lines=silent_lines)
+        if self._drift is None:
+            self._drift = Drift(partial(load, self._folder or PACKAGED), silent_lines=self._silent_lines)
+        stream = read_stream(source, self._dialect)
+        watch_stream(self._drift, stream, provider=self._provider, version=self._version)
+        yield msgspec.msgpack.encode(self._drift.take())
 
 
 def _print_report(report: Report) -> None:

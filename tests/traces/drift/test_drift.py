@@ -7,12 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
 from tests.cli.command import here
 from tests.traces.drift.altering import FIXTURES, altered, objects, pascal, rename, replaced
-from tooltap.traces.drift.baselines import Agent
-from tooltap.traces.drift.drift import MAX_AGENTS, MAX_FINDINGS, Drift
+from tooltap.traces.drift.baselines import PACKAGED, Agent, load
+from tooltap.traces.drift.drift import MAX_AGENTS, MAX_FINDINGS, Drift, Found, Report
+from tooltap.traces.drift.watch import watch_stream
+from tooltap.traces.recording.streams import read_stream
+from tooltap.traces.recording.streams import sources as sources_of
 
 RECORDED = sorted(
     folder
@@ -272,3 +276,31 @@ def test_findings_and_agents_are_bounded() -> None:
     report = known.report()
     assert (len(report.findings), report.omitted) == (MAX_FINDINGS, 5)
     assert len(report.agents) == MAX_AGENTS + 1
+
+
+def test_merged_parts_report_what_one_reports() -> None:
+    sources = sources_of(path for folder in RECORDED for path in sorted(folder.glob("*.jsonl")))
+    one, merged, part = (Drift(lambda dialect: load(PACKAGED, dialect)) for _ in range(3))
+    for source in sources:
+        for watching in (one, part):
+            watch_stream(watching, read_stream(source), version="99.0")
+        merged.merge(msgspec.msgpack.decode(msgspec.msgpack.encode(part.take()), type=Found))
+
+    assert len(one.report().findings) > 20
+    assert merged.report() == one.report()
+
+
+def test_merged_findings_and_agents_are_bounded() -> None:
+    merged = Drift(lambda dialect: [])
+    for number in range(MAX_FINDINGS + 5):
+        part = Drift(lambda dialect: [])
+        for _ in range(2):
+            part.add(Agent("acp", "mine", "1"), "notice", "new-key", f"$.key{number}", "new", "{}", "s:1")
+        part.totals(Agent("acp", "mine", str(number))).streams += 1
+        merged.merge(part.take())
+        assert part.report() == Report([], [])
+
+    report = merged.report()
+    assert (len(report.findings), report.omitted) == (MAX_FINDINGS, 10)
+    assert {finding.count for finding in report.findings} == {2}
+    assert (len(report.agents), sum(agent.streams for agent in report.agents)) == (MAX_AGENTS + 1, MAX_FINDINGS + 5)
