@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from heapq import merge
@@ -17,6 +17,7 @@ from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import request, run_client, socket_option
 from tooltap.cli.common.inputs import input_size
 from tooltap.cli.common.jobs import jobs_option, worker_errors
+from tooltap.cli.common.progress import progress
 from tooltap.cli.common.statistics import print_statistics, statistics_options
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ __all__ = ["command"]
 MAX_NAMES = 200
 """Streams that a filter names; if there are more, all events are read."""
 
+STEP = 1 << 18
+"""Bytes after which the progress is reported."""
 SAME, DIFFERS = 0, 1
 
 
@@ -142,37 +145,51 @@ def _replaying(
     count = jobs if size >= WORTH else 1
     shares = [Share(number, count) for number in range(count)]
     work = partial(_replay, files, limits, covered)
-    with worker_errors(), Workers(work, shares, jobs=jobs, weigh=lambda share: size) as workers:
-        yield _merged(map(workers.pieces, range(count)))
+    with (
+        progress(size, data_on_stdout=covered is None) as advance,
+        worker_errors(),
+        Workers(work, shares, jobs=jobs, weigh=lambda share: size) as workers,
+    ):
+        yield _merged(map(workers.pieces, range(count)), advance)
 
 
-def _merged(shares: Iterable[Iterator[_Piece]]) -> Iterator[bytes | _End]:
+def _merged(shares: Iterable[Iterator[_Piece]], advance: Callable[[int], None]) -> Iterator[bytes | _End]:
     for _, found in merge(*shares, key=itemgetter(0)):
         if isinstance(found, _ReplayError):
             raise found
-        if isinstance(found, _End):
+        if isinstance(found, int):
+            advance(found)
+        elif isinstance(found, _End):
             yield found
         else:
             yield from found
 
 
-_Piece: TypeAlias = "tuple[Place, list[bytes] | _End | _ReplayError]"
+_Piece: TypeAlias = "tuple[Place, list[bytes] | int | _End | _ReplayError]"
 
 
 def _replay(files: list[Path], limits: Limits, covered: dict[str, Covered] | None, share: Share) -> Iterator[_Piece]:
-    """Replay a share of the trace. An error has its place too, so that what is before it is printed."""
+    """Replay a share of the trace. An error has its place too, so that what is before it is printed. The first share
+    also says how many bytes it has read."""
     from tooltap.normalizers.catalog.registry import UnknownDialectError
     from tooltap.traces.replay.replay import END, Replay
 
     records = _Records(files)
     replay = Replay(limits, share, covered)
+    reported = 0
     try:
-        yield from replay.lines(records)
+        for place, lines in replay.lines(records):
+            yield place, lines
+            if share.number == 0 and records.read - reported >= STEP:
+                yield place, records.read - reported
+                reported = records.read
     except UnknownDialectError as error:
         yield replay.place, _ReplayError(str(error))
     except OSError as error:
         yield END, _unreadable(error)
     else:
+        if share.number == 0:
+            yield END, records.read - reported
         yield END, _End(replay.done, records.damaged, records.found)
 
 
@@ -187,14 +204,18 @@ class _Records:
         self._files = files
         self.found = False
         self.damaged: list[tuple[Path, int]] = []
+        self.read = 0
+        """Bytes."""
 
     def __iter__(self) -> Iterator[TraceRecord]:
         from tooltap.traces.recording.reader import TraceReader
 
         for path in self._files:
             reader = TraceReader(path)
+            before = self.read
             for record in reader.records():
                 self.found = True
+                self.read = before + reader.read
                 yield record
             if reader.damaged:
                 self.damaged.append((path, reader.damaged))

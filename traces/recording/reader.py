@@ -20,6 +20,8 @@ class TraceReader:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.damaged = 0
+        self.read = 0
+        """Bytes."""
 
     def __iter__(self) -> Iterator[TraceRecord]:
         return (record for record in self.records() if record.op is None)
@@ -28,6 +30,7 @@ class TraceReader:
         """Yield the lines and the marks. Raises `OSError`."""
         with open(self.path, "rb") as file:
             for line in file:
+                self.read += len(line)
                 try:
                     yield _decoder.decode(line)
                 except msgspec.DecodeError:
