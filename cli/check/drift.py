@@ -109,7 +109,7 @@ def _watch_recordings(paths: tuple[Path, ...], watch: _Watch, jobs: int) -> Repo
             Workers(watch, streams, jobs=jobs, weigh=size_of) as workers,
         ):
             for number, size in enumerate(sizes):
-                for found in workers.pieces(number):
+                for found in workers.values(number):
                     drift.merge(decoder.decode(found))
                 advance(size)
     return drift.report()

@@ -93,16 +93,16 @@ def command(
         worker_errors(),
         Workers(work, recordings, jobs=jobs, weigh=attrgetter("size")) as workers,
     ):
-        for piece in workers:
-            if isinstance(piece, bytes):
-                sys.stdout.buffer.write(piece)
+        for value in workers:
+            if isinstance(value, bytes):
+                sys.stdout.buffer.write(value)
                 sys.stdout.buffer.flush()
-            elif isinstance(piece, int):
-                advance(piece)
-            elif isinstance(piece, Statistics):
-                done.append(piece)
-            elif piece is not None:
-                click.echo(f"tooltap: {piece}", err=True)
+            elif isinstance(value, int):
+                advance(value)
+            elif isinstance(value, Statistics):
+                done.append(value)
+            elif value is not None:
+                click.echo(f"tooltap: {value}", err=True)
                 code = 1
     print_statistics(done, stats=stats, stats_json=stats_json)
     context.exit(code)

@@ -150,10 +150,10 @@ def _replaying(
         worker_errors(),
         Workers(work, shares, jobs=jobs, weigh=lambda share: size) as workers,
     ):
-        yield _merged(map(workers.pieces, range(count)), advance)
+        yield _merged(map(workers.values, range(count)), advance)
 
 
-def _merged(shares: Iterable[Iterator[_Piece]], advance: Callable[[int], None]) -> Iterator[bytes | _End]:
+def _merged(shares: Iterable[Iterator[_Placed]], advance: Callable[[int], None]) -> Iterator[bytes | _End]:
     for _, found in merge(*shares, key=itemgetter(0)):
         if isinstance(found, _ReplayError):
             raise found
@@ -165,10 +165,10 @@ def _merged(shares: Iterable[Iterator[_Piece]], advance: Callable[[int], None]) 
             yield from found
 
 
-_Piece: TypeAlias = "tuple[Place, list[bytes] | int | _End | _ReplayError]"
+_Placed: TypeAlias = "tuple[Place, list[bytes] | int | _End | _ReplayError]"
 
 
-def _replay(files: list[Path], limits: Limits, covered: dict[str, Covered] | None, share: Share) -> Iterator[_Piece]:
+def _replay(files: list[Path], limits: Limits, covered: dict[str, Covered] | None, share: Share) -> Iterator[_Placed]:
     """Replay a share of the trace. An error has its place too, so that what is before it is printed. The first share
     also says how many bytes it has read."""
     from tooltap.normalizers.catalog.registry import UnknownDialectError

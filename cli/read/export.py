@@ -169,7 +169,7 @@ def _write_all(pages: list[_Page], folder: Path, write: Callable[[_Page], None],
         Workers(partial(_try, write), placed, jobs=jobs, weigh=_weigh) as workers,
     ):
         for number, weight in enumerate(weights):
-            for problem in workers.pieces(number):
+            for problem in workers.values(number):
                 click.echo(f"tooltap: {problem}", err=True)
                 code = 1
             advance(weight)

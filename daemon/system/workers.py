@@ -2,10 +2,10 @@
 
     with Workers(work, items, jobs=4, weigh=size) as workers:
         for number in range(len(items)):
-            for piece in workers.pieces(number):
+            for value in workers.values(number):
                 ...
 
-`work` is a function that a process can import, or a partial of one; it yields pieces that can be pickled. Items are
+`work` is a function that a process can import, or a partial of one; it yields values that can be pickled. Items are
 given out in small batches. What is ahead of its turn is held: in memory up to `MAX_MEMORY`, then in a temporary file up
 to `MAX_FILE`; after that, workers wait. With one job, or little work, everything happens in this process.
 
@@ -40,20 +40,20 @@ BATCH = 1 << 18
 SHARES = 4
 """… but each worker is to get at least this many batches, so that all end at about the same time."""
 MESSAGE = 1 << 18
-"""Pieces are sent together until they have this many bytes."""
+"""Values are sent together until they have this many bytes."""
 SMALL = 1 << 6
-"""What a piece that is neither bytes nor a list of them counts as."""
+"""What a value that is neither bytes nor a list of them counts as."""
 MAX_MEMORY = 1 << 26
 MAX_FILE = 1 << 32
-"""Bytes that are held of pieces whose turn has not come, in memory and on disk."""
+"""Bytes that are held of values whose turn has not come, in memory and on disk."""
 PATIENCE = 3.0
 """Seconds that a worker has to clean up when it is told to end, before it is killed."""
 CHECK = 1.0
 """Seconds after which waiting is interrupted: a signal that comes right before it is noticed only then."""
 STOPPING = (signal.SIGINT, signal.SIGTERM)
 
-I = TypeVar("I")  # noqa: E741
-P = TypeVar("P")
+Item = TypeVar("Item")
+Value = TypeVar("Value")
 Batch: TypeAlias = list[tuple[int, Any]]
 """Items with their numbers."""
 
@@ -77,7 +77,7 @@ class _Failed(NamedTuple):
 
 
 class _End:
-    """After the last piece of an item."""
+    """After the last value of an item."""
 
 
 class _InFile(NamedTuple):
@@ -95,11 +95,11 @@ class _Worker:
         """The batch it is working on."""
 
 
-class Workers(Generic[I, P]):
+class Workers(Generic[Item, Value]):
     """`weigh`: about how much work an item is, in bytes. Errors of `work` are raised where the item's turn is."""
 
     def __init__(
-        self, work: Callable[[I], Iterable[P]], items: Sequence[I], *, jobs: int, weigh: Callable[[I], int]
+        self, work: Callable[[Item], Iterable[Value]], items: Sequence[Item], *, jobs: int, weigh: Callable[[Item], int]
     ) -> None:
         self._work = work
         self._items = items
@@ -137,13 +137,13 @@ class Workers(Generic[I, P]):
         if self._usual is not None:
             signal.signal(signal.SIGTERM, self._usual)
 
-    def __iter__(self) -> Iterator[P]:
-        """The pieces of all items."""
+    def __iter__(self) -> Iterator[Value]:
+        """The values of all items."""
         for number in range(len(self._items)):
-            yield from self.pieces(number)
+            yield from self.values(number)
 
-    def pieces(self, number: int) -> Iterator[P]:
-        """The pieces of an item. Raises `WorkerDiedError`, `OSError`, and what `work` raises."""
+    def values(self, number: int) -> Iterator[Value]:
+        """The values of an item. Raises `WorkerDiedError`, `OSError`, and what `work` raises."""
         if not self._jobs:
             yield from self._work(self._items[number])
             return
@@ -152,14 +152,14 @@ class Workers(Generic[I, P]):
         while True:
             while not unpacked:
                 unpacked.extend(pickle.loads(self._next_message(at)))
-            of, piece = unpacked.popleft()
+            of, value = unpacked.popleft()
             if of < number:  # the rest of an item that nobody wanted to its end
                 continue
-            if isinstance(piece, _End):
+            if isinstance(value, _End):
                 return
-            if isinstance(piece, _Failed):
-                raise piece.error
-            yield piece
+            if isinstance(value, _Failed):
+                raise value.error
+            yield value
 
     def _next_message(self, wanted: int) -> bytes:
         received = self._received[wanted]
@@ -349,9 +349,9 @@ def _do(link: Connection, work: Callable[[Any], Iterable[Any]], batch: Batch) ->
     for number, item in batch:
         end: _End | _Failed = _End()
         try:
-            for piece in work(item):
-                message.append((number, piece))
-                size += _size(piece)
+            for value in work(item):
+                message.append((number, value))
+                size += _size(value)
                 if size >= MESSAGE:
                     _send(link, pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
                     message, size = [], 0
@@ -362,11 +362,11 @@ def _do(link: Connection, work: Callable[[Any], Iterable[Any]], batch: Batch) ->
     _send(link, b"")
 
 
-def _size(piece: Any) -> int:
-    """About how many bytes the piece has."""
-    if isinstance(piece, bytes):
-        return len(piece) + SMALL
-    return sum(map(_size, piece)) if isinstance(piece, list | tuple) else SMALL
+def _size(value: Any) -> int:
+    """About how many bytes the value has."""
+    if isinstance(value, bytes):
+        return len(value) + SMALL
+    return sum(map(_size, value)) if isinstance(value, list | tuple) else SMALL
 
 
 def _send(link: Connection, message: bytes) -> None:

@@ -25,7 +25,7 @@ class OddError(Exception):
         self.two = two
 
 
-def many_pieces(item: int) -> Iterator[bytes | tuple[int, int]]:
+def many_values(item: int) -> Iterator[bytes | tuple[int, int]]:
     for part in range(item % 5):
         yield b"%d.%d " % (item, part) * KIB
     yield item, os.getpid()
@@ -48,7 +48,7 @@ def dying(item: int) -> Iterator[int]:
 
 
 def leaving(item: int, *, folder: Path) -> Iterator[int]:
-    """Wait for ever after the first piece; say that it was cleaned up."""
+    """Wait for ever after the first value; say that it was cleaned up."""
     here = folder / str(os.getpid())
     here.touch()
     try:
@@ -67,10 +67,10 @@ def light(item: int) -> int:
     return 1
 
 
-def test_pieces_come_in_order_from_several_processes() -> None:
-    with Workers(many_pieces, range(60), jobs=3, weigh=heavy) as pool:
+def test_values_come_in_order_from_several_processes() -> None:
+    with Workers(many_values, range(60), jobs=3, weigh=heavy) as pool:
         found = list(pool)
-    wanted = [piece for item in range(60) for piece in many_pieces(item)]
+    wanted = [value for item in range(60) for value in many_values(item)]
 
     assert [one for one in found if isinstance(one, bytes)] == [one for one in wanted if isinstance(one, bytes)]
     ends = [one for one in found if isinstance(one, tuple)]
@@ -80,17 +80,17 @@ def test_pieces_come_in_order_from_several_processes() -> None:
 
 @pytest.mark.parametrize(("items", "jobs", "weigh"), [(60, 1, heavy), (60, 3, light), (1, 3, heavy), (0, 3, heavy)])
 def test_little_work_and_one_job_need_no_other_process(items: int, jobs: int, weigh: object) -> None:
-    with Workers(many_pieces, range(items), jobs=jobs, weigh=weigh) as pool:  # type: ignore[arg-type]
+    with Workers(many_values, range(items), jobs=jobs, weigh=weigh) as pool:  # type: ignore[arg-type]
         assert {one[1] for one in pool if isinstance(one, tuple)} <= {os.getpid()}
 
 
 def test_items_can_be_read_side_by_side_and_in_part() -> None:
-    with Workers(many_pieces, range(4), jobs=4, weigh=heavy) as pool:
-        last, first = pool.pieces(3), pool.pieces(0)
+    with Workers(many_values, range(4), jobs=4, weigh=heavy) as pool:
+        last, first = pool.values(3), pool.values(0)
         assert next(last) == b"3.0 " * KIB
         assert next(first)[0] == 0
         assert next(last) == b"3.1 " * KIB
-        assert next(pool.pieces(2)) == b"2.0 " * KIB
+        assert next(pool.values(2)) == b"2.0 " * KIB
 
 
 def test_what_is_ahead_of_its_turn_is_held_in_memory_then_in_a_file_then_not_at_all(
@@ -98,16 +98,13 @@ def test_what_is_ahead_of_its_turn_is_held_in_memory_then_in_a_file_then_not_at_
 ) -> None:
     monkeypatch.setattr(workers, "MAX_MEMORY", 20 * KIB)
     monkeypatch.setattr(workers, "MAX_FILE", 60 * KIB)
-    with Workers(many_pieces, range(60), jobs=2, weigh=heavy) as pool:
-        last = pool._batch_of[59]
+    with Workers(many_values, range(60), jobs=2, weigh=heavy) as pool:
         for item in range(59):
-            for piece in pool.pieces(item):
+            for _ in pool.values(item):
                 assert pool._held._in_memory <= 20 * KIB + workers.MESSAGE
                 assert pool._held._written <= 60 * KIB + 2 * workers.MESSAGE
-                assert pool._batch_of[item] <= last
-                del piece
         assert pool._held._file is not None, "nothing was ahead of its turn"
-        assert [one for one in pool.pieces(59) if isinstance(one, bytes)] == [
+        assert [one for one in pool.values(59) if isinstance(one, bytes)] == [
             b"59.%d " % part * KIB for part in range(4)
         ]
 
@@ -135,17 +132,17 @@ def test_messages_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_error_is_raised_when_it_is_the_items_turn() -> None:
     with Workers(failing, range(20), jobs=2, weigh=heavy) as pool:
-        assert [piece for item in range(7) for piece in pool.pieces(item)] == list(range(7))
+        assert [value for item in range(7) for value in pool.values(item)] == list(range(7))
         with pytest.raises(FileNotFoundError) as raised:
-            list(pool.pieces(7))
+            list(pool.values(7))
         assert raised.value.filename == "seven"
-        assert list(pool.pieces(8)) == [8]
+        assert list(pool.values(8)) == [8]
         with pytest.raises(OddError, match=r"^an oddity$") as odd:
-            list(pool.pieces(9))
+            list(pool.values(9))
         assert odd.value.two == "oddity"
-        assert list(pool.pieces(10)) == [10]
+        assert list(pool.values(10)) == [10]
         with pytest.raises(RuntimeError, match=r"^OddError: an <unlocked"):
-            list(pool.pieces(11))
+            list(pool.values(11))
 
 
 def test_killed_worker_is_an_error() -> None:
