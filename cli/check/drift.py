@@ -77,6 +77,9 @@ def command(
     results never arrive, a stream gives no events. A notice means something new: a field, a message type or a tool that
     no baseline has. Exit code 0: no alarm, 1: at least one alarm, 2: wrong usage.
     """
+    import msgspec
+    import orjson
+
     from tooltap.traces.drift.drift import Report
 
     if paths and socket is not None:
@@ -95,6 +98,8 @@ def command(
 
 
 def _watch_recordings(paths: tuple[Path, ...], watch: _Watch, jobs: int) -> Report:
+    import msgspec
+
     from tooltap.daemon.system.workers import Workers
     from tooltap.traces.drift.drift import Drift, Found
     from tooltap.traces.recording.streams import size_of, sources
@@ -130,6 +135,8 @@ class _Watch:
         """One for all streams, because to prepare the baselines takes longer than to read a short stream."""
 
     def __call__(self, source: Source) -> Iterator[bytes]:
+        import msgspec
+
         from tooltap.traces.drift.baselines import PACKAGED, load
         from tooltap.traces.drift.drift import Drift
         from tooltap.traces.drift.watch import watch_stream
