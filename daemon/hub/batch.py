@@ -85,6 +85,8 @@ class Batch:
         return list(_join([(seq, body) for seq, body in selected if seq is not None and seq > cursor], cursor))
 
     def _join(self, selection: Selection) -> list[Chunk]:
+        if not self._events:
+            return []
         if selection.is_selective or self.bytes >= CHUNK_BYTES or None in self._seqs:
             return list(_join(self._selected(selection), self.before))
         # Nearly every batch: one chunk of all events.

@@ -52,6 +52,11 @@ def test_events_are_joined_into_one_chunk() -> None:
     assert (seqs_of(chunk), chunk.upto) == ([5, 6], 6)
 
 
+def test_batch_without_events_has_no_chunk() -> None:
+    """An empty one would be the end of what an HTTP client is sent."""
+    assert batch(before=4).chunks(ALL) == []
+
+
 def test_long_batch_is_cut_into_chunks() -> None:
     chunks = batch(*[message("x" * 40_000) for _ in range(5)], before=0).chunks(ALL)
 
