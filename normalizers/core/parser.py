@@ -16,12 +16,13 @@ from functools import cache
 from typing import Any, ClassVar, Self, TypeAlias
 
 import msgspec
+import orjson
 
 from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.items import Context, Item
 from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
 from tooltap.normalizers.core.state import State
-from tooltap.normalizers.wire.decode import FRAMING, UNCLEAN, decode_clean, decode_line
+from tooltap.normalizers.wire.decode import FRAMING, decode_line, is_clean
 from tooltap.normalizers.wire.documents import OPENING_BYTES, Documents
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol.events import Notice
@@ -52,6 +53,8 @@ class Parser(Emitter, ABC):
     """Reasons for which this dialect's methods skip a line, beside those of its tables: a closed set."""
     line: ClassVar[Lines] = Lines()
     """Which method reads which kind of line."""
+    GLANCES: ClassVar[bool] = False
+    """Whether `glance` is asked about each line."""
     DOCUMENTS: ClassVar[bool] = False
     """Whether an object may be printed over many lines, as in files that are JSON documents."""
     ARRAYS: ClassVar[bool] = True
@@ -77,15 +80,37 @@ class Parser(Emitter, ABC):
         return class_of(outcome), self._take()
 
     def take_line(self, line: bytes, t: int | None, direction: Direction | None) -> Skip:
-        """As `feed`, but returns what the line's reader did, and leaves the items in `items`."""
+        """As `feed`, but returns what the line's reader returned, and leaves the items in `items`.
+
+        Each line of each stream comes this way, so there is a call for nothing that can be here."""
         state, context = self.state, self.context
         state.line += 1
-        # As in `_begin`, but without calls: each line of each stream comes this way.
+        # As `_begin`.
         self.session = state.session or self._publishers_name
         self.agent, self.parent, self.replay, self.ts, self.origin = context.agent, context.parent, False, t, None
         self.direction = direction
         self.repaired = False
-        return self.read_line(line, t)
+        if self.GLANCES and (reason := self.glance(line)) is not None:
+            return reason
+        documents: Documents = state.documents
+        if (len(line) < OPENING_BYTES or documents.lines or documents.in_array) and self.ARRAYS:
+            whole = self._collect(line)
+            if whole is None:
+                return None
+            line = whole
+        try:
+            value = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            return self._read_unclean(line, t)
+        size, depth = len(line), context.limits.depth
+        if (size > 2 * depth or size != len(orjson.dumps(value))) and not is_clean(line, value, depth):
+            return self._read_unclean(line, t)
+        if self.watch is not None or type(value) is not dict:
+            return self._read(value, line, t)
+        try:
+            return self.read(value)
+        except Exception as error:  # as in `_read`
+            return self._failed(error, line)
 
     def feed_long(self, line: LongLine, t: int | None = None) -> tuple[str, list[Item]]:
         """Read the head of a line that is longer than the limit."""
@@ -124,6 +149,10 @@ class Parser(Emitter, ABC):
 
     # -- for dialects to override -------------------------------------------------------------------------------
 
+    def glance(self, line: bytes) -> str | None:
+        """The reason to skip a line that need not be decoded; None for all others."""
+        return None
+
     def enter(self, value: Line) -> None:
         """Set the scope of a line before it is read: its time, session, agent."""
 
@@ -131,36 +160,6 @@ class Parser(Emitter, ABC):
         """Read one object of the line."""
         self.enter(value)
         return self.line.read(self, value)
-
-    def read_line(self, line: bytes, t: int | None) -> Skip:
-        """Decode a line and read it. For dialects that recognise some lines without decoding them."""
-        documents: Documents = self.state.documents
-        if (len(line) < OPENING_BYTES or documents.lines or documents.in_array) and self.ARRAYS:
-            whole = self._collect(line)
-            if whole is None:
-                return None
-            line = whole
-        value = decode_clean(line, self.context.limits.depth)
-        if value is not UNCLEAN:
-            if self.watch is not None or type(value) is not dict:
-                return self._read(value, line, t)
-            try:
-                return self.read(value)
-            except Exception as error:  # as in `_read`
-                return self._failed(error, line)
-        decoded = decode_line(line, self.context.limits.depth)
-        self.repaired = decoded.repaired
-        if len(decoded.values) == 1:
-            return self._read(decoded.values[0], line, t)
-        if decoded.values:
-            return self._read_all(decoded.values, line, t)
-        reason = decoded.reason
-        if reason == "blank":
-            return "blank"
-        if reason == FRAMING and FRAMING in self.SKIPS:
-            self.read_framing(line)
-            return FRAMING
-        return self.unreadable("not-json" if reason in (None, FRAMING) else reason, line, len(line))
 
     def read_other(self, value: Any, line: bytes, t: int | None) -> Skip:
         """Read a value that is not an object: the objects of an array, else nothing that a dialect has."""
@@ -180,6 +179,22 @@ class Parser(Emitter, ABC):
         self.state.line += 1
         self._reset_scope(t)
         self.repaired = False
+
+    def _read_unclean(self, line: bytes, t: int | None) -> Skip:
+        """Read a line that is not just one JSON value with unique keys."""
+        decoded = decode_line(line, self.context.limits.depth)
+        self.repaired = decoded.repaired
+        if len(decoded.values) == 1:
+            return self._read(decoded.values[0], line, t)
+        if decoded.values:
+            return self._read_all(decoded.values, line, t)
+        reason = decoded.reason
+        if reason == "blank":
+            return "blank"
+        if reason == FRAMING and FRAMING in self.SKIPS:
+            self.read_framing(line)
+            return FRAMING
+        return self.unreadable("not-json" if reason in (None, FRAMING) else reason, line, len(line))
 
     def _read_all(self, values: list[Any], line: bytes, t: int | None) -> Skip:
         """Read objects torn onto one line, or those of an array. The line's class is the best of theirs."""

@@ -216,6 +216,7 @@ class StreamNormalizer:
         leave_out: Callable[[Sequence[Item]], bool] | None = None,
     ) -> list[Output]:
         parser, statistics, on_line = self._parser, self.statistics, self.on_line
+        skipped = statistics.skipped
         outputs: list[Output] = []
         for line in lines:
             if isinstance(line, LongLine):
@@ -235,6 +236,8 @@ class StreamNormalizer:
             statistics.bytes += size
             if skip is None:
                 statistics.with_events += 1
+            elif skip in skipped:
+                skipped[skip] += 1
             else:
                 statistics.count_skip(skip)
             if items:

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import orjson
 
-__all__ = ["FRAMING", "UNCLEAN", "Decoded", "decode_clean", "decode_line"]
+__all__ = ["FRAMING", "Decoded", "decode_line", "is_clean"]
 
 FRAMING = "framing"
 """The reason for the lines of server-sent events without data, and for the final `[DONE]`."""
@@ -29,10 +29,6 @@ _FIELD = re.compile(rb"event:|id:|retry:|: ")
 """Fields of a server-sent event other than `data`, and comments that keep the connection open."""
 
 
-UNCLEAN: Any = object()
-"""What `decode_clean` returns for a line that `decode_line` must look at."""
-
-
 class Decoded(msgspec.Struct, frozen=True):
     """If `values` is empty, `reason` is one of blank, framing, not-json, truncated, torn, too-deep."""
 
@@ -41,34 +37,29 @@ class Decoded(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
-def decode_clean(line: bytes, max_depth: int) -> Any:
-    """The value of a line that is valid JSON with unique keys, as nearly every line is; else `UNCLEAN`."""
-    try:
-        value = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return UNCLEAN
+def is_clean(line: bytes, value: Any, max_depth: int) -> bool:
+    """Whether `value`, which a JSON parser read in the line, has at most `max_depth` nested containers, and no object
+    had a key twice."""
     if len(line) > 2 * max_depth and _openings(line) > max_depth and _depth(value) > max_depth:
-        return UNCLEAN
+        return False
     # If the compact form is as long as the line, no key is there twice. Else each colon must be in it: one that is
     # missing came after a key that another one replaced, or is escaped.
     compact = orjson.dumps(value)
-    if len(line) != len(compact) and line.count(b":") != compact.count(b":") and _has_duplicate_keys(line):
-        return UNCLEAN
-    return value
+    return len(line) == len(compact) or line.count(b":") == compact.count(b":") or not _has_duplicate_keys(line)
 
 
 def decode_line(line: bytes, max_depth: int) -> Decoded:
     """Decode a line with at most `max_depth` nested containers. Never raises."""
     line = line.removeprefix(b"data:")
-    if (clean := decode_clean(line, max_depth)) is not UNCLEAN:
-        return Decoded([clean])
     try:
         value = orjson.loads(line)
     except orjson.JSONDecodeError:
         return _decode_leniently(line, max_depth)
-    if len(line) > 2 * max_depth and _openings(line) > max_depth and _depth(value) > max_depth:
+    if is_clean(line, value, max_depth):
+        return Decoded([value])
+    if _depth(value) > max_depth:
         return Decoded([], reason="too-deep")
-    return Decoded([value], _has_duplicate_keys(line))
+    return Decoded([value], repaired=True)
 
 
 def _decode_leniently(line: bytes, max_depth: int) -> Decoded:

@@ -74,11 +74,12 @@ class ClaudeTranscript(ClaudeParser):
     system = Lines("subtype", _reports=Reports.transcript)
     state_type = TranscriptState
     state: TranscriptState
+    GLANCES = True
     _sidechain = False
     """Whether the line is a subagent's."""
 
-    def read_line(self, line: bytes, t: int | None) -> Skip:
-        return glance(line) or super().read_line(line, t)
+    def glance(self, line: bytes) -> str | None:
+        return glance(line)
 
     def read(self, value: Line) -> Skip:
         if (reason := bookkeeping(value)) is not None:
