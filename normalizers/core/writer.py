@@ -139,10 +139,13 @@ class Writer:
     def emit(self, kind: type[Event], /, **fields: Any) -> Produced:
         """Append an event of the line being read. `fields`: those of its kind. Those of the envelope are the line's,
         unless given by name."""
+        session, agent, parent, turn = self.session, self.agent, self.parent, self.turn
+        if parent is not None:
+            parent = self.call_ids.of(parent)
+        protocol, provider = self.origin or (self.protocol, self.provider)
         if _ENVELOPE_FIELDS.isdisjoint(fields):
-            return self.emit_in(kind, fields, self.scope_of_line(), self.ts, self.replay)
+            return self.emit_in(kind, fields, (session, agent, parent, turn, protocol, provider), self.ts, self.replay)
         take = fields.pop
-        session, agent, parent, turn, protocol, provider = self.scope_of_line()
         protocol, provider = take("protocol", protocol), take("provider", provider)
         return self.emit_in(
             kind,
@@ -165,14 +168,6 @@ class Writer:
         """Emit a partial event. It uses no event index, so that ids are the same whether partials are wanted or not."""
         if self.partials:
             self.emit(kind, **fields, partial=True)
-
-    def scope_of_line(self) -> Scope:
-        """Where the events of the line belong."""
-        protocol, provider = self.origin or (self.protocol, self.provider)
-        parent = self.parent
-        if parent is not None:
-            parent = self.call_ids.of(parent)
-        return self.session, self.agent, parent, self.turn, protocol, provider
 
     def emit_in(
         self,
