@@ -131,14 +131,14 @@ def _normalize(
     splitter = Splitter(normalizer.context.limits.line_bytes)
     try:
         for chunk in read_chunks(recording.path):
-            if lines := _lines([output for line in splitter.feed(chunk) for output in feed(line)], outputs):
+            if lines := _lines(feed(splitter.feed(chunk)), outputs):
                 yield lines
             yield len(chunk)
     except UnreadableError as error:
         yield str(error)
         return
     last = splitter.finish()
-    if lines := _lines(([] if last is None else feed(last)) + normalizer.close("end"), outputs):
+    if lines := _lines(([] if last is None else feed([last])) + normalizer.close("end"), outputs):
         yield lines
     yield normalizer.statistics if statistics else None
 

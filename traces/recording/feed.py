@@ -1,11 +1,13 @@
-"""Feeds a recording to a normalizer line by line."""
+"""Feeds a recording to a normalizer, chunk by chunk."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.normalizers.wire.recording import Recording
-from tooltap.protocol.tapped import Lost
+from tooltap.protocol.tapped import Direction, Lost
 
 __all__ = ["RecordingFeed"]
 
@@ -17,8 +19,23 @@ class RecordingFeed:
         self._normalizer = normalizer
         self._recording = Recording()
 
-    def feed(self, line: bytes | LongLine) -> list[Output]:
-        read = self._recording.read(line)
-        if isinstance(read, Lost):
-            return self._normalizer.lost(read.lines, read.bytes, read.reason)
-        return [] if read is None else self._normalizer.feed(*read)
+    def feed(self, lines: Iterable[bytes | LongLine]) -> list[Output]:
+        """Feed lines that follow each other. Those with one time and direction are a block for the normalizer."""
+        normalizer = self._normalizer
+        outputs: list[Output] = []
+        block: list[bytes | LongLine] = []
+        stamp: tuple[int | None, Direction | None] = None, None
+        for line in lines:
+            read = self._recording.read(line)
+            if read is None:
+                continue
+            if isinstance(read, Lost):
+                outputs += normalizer.feed_block(block, *stamp)
+                outputs += normalizer.lost(read.lines, read.bytes, read.reason)
+                block = []
+                continue
+            if (read.t, read.direction) != stamp:
+                outputs += normalizer.feed_block(block, *stamp)
+                block, stamp = [], (read.t, read.direction)
+            block.append(read.data)
+        return outputs + normalizer.feed_block(block, *stamp)

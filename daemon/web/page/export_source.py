@@ -58,9 +58,9 @@ class FileSource:
             yield event
             yield from (event for line in lines if (event := _event(line)) is not None)
             return
-        yield from self._store_bodies(self._feed.feed(first))
+        yield from self._store_bodies(self._feed.feed([first]))
         for line in lines:
-            yield from self._store_bodies(self._feed.feed(line))
+            yield from self._store_bodies(self._feed.feed([line]))
         yield from self._store_bodies(self._normalizer.close("end"))
 
     def _lines(self, splitter: Splitter) -> Iterator[bytes | LongLine]:

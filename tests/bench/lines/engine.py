@@ -9,8 +9,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from itertools import count
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import count, groupby
 from pathlib import Path
 
 from tests.bench.harness import CPU_TICK, Options, alternate, program
@@ -18,12 +18,16 @@ from tests.bench.lines.cost import Cost, bare, total
 from tests.bench.lines.recorded import Recorded
 from tooltap.normalizers.core.items import Context, OutputChunk
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
-from tooltap.protocol.tapped import write_tapped
+from tooltap.normalizers.wire.framing import LongLine
+from tooltap.normalizers.wire.recording import Line
+from tooltap.protocol.tapped import Direction, write_tapped
 
 __all__ = ["Group", "costs", "enough_lines", "normalized", "recorded_file"]
 
 COMMAND_LINES = 5
 """Factor for the lines of a command, whose start must not dominate."""
+BLOCK = 64
+"""Lines that come together at most: about what one read of a pipe returns."""
 Group = Callable[[], Sequence[Recorded]]
 """Makes the streams of one run, with ids of their own."""
 
@@ -57,19 +61,25 @@ def normalized(recorded: Sequence[Recorded]) -> Cost:
     return total([_normalized(one) for one in recorded])
 
 
+def _blocks(lines: Iterable[Line]) -> Iterator[tuple[list[bytes | LongLine], int | None, Direction | None]]:
+    """Lines as they come: with one time and direction, in chunks of a pipe."""
+    for stamp, group in groupby(lines, lambda line: (line.t, line.direction)):
+        same = [line.data for line in group]
+        for first in range(0, len(same), BLOCK):
+            yield same[first : first + BLOCK], *stamp
+
+
 def _normalized(recorded: Recorded) -> Cost:
+    before, blocks = list(_blocks(recorded.before)), list(_blocks(recorded.lines))
     start = time.thread_time()
     normalizer = StreamNormalizer(Context(stream="bench", provider=recorded.provider), recorded.dialect)
     bodies: list[bytes] = []
-    if recorded.before:
-        for line in recorded.before:
-            for output in normalizer.feed(line.data, line.t, line.direction):
-                if not isinstance(output, OutputChunk):
-                    bodies.append(output.body)
-        bodies.clear()
+    if before:
+        for block in before:
+            normalizer.feed_block(*block)
         start = time.thread_time()
-    for line in recorded.lines:
-        for output in normalizer.feed(line.data, line.t, line.direction):
+    for block in blocks:
+        for output in normalizer.feed_block(*block):
             if not isinstance(output, OutputChunk):
                 bodies.append(output.body)
     if not recorded.before:
