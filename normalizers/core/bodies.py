@@ -90,5 +90,7 @@ def _may_hold(value: Any) -> bool:
 
 def take_bodies(writer: Writer, value: Any) -> tuple[Any, list[Attachment] | None]:
     """The value with `outputId` in place of base64 data, and the attachments that this data became."""
+    if not _may_hold(value):
+        return value, None
     bodies = Bodies(writer)
     return bodies.take(value), bodies.attachments

@@ -128,28 +128,30 @@ class Calls(KnownCalls):
         If the result came first, this is an update of the synthetic call that was opened for it."""
         writer = self._writer
         state = self._state
-        new_id = self.id_of(call_id)
+        new_id = self._ids.of(call_id) if state.renamed else call_id
         tomb = state.done.get(new_id)
         if new_id in state.open or (tomb is not None and not tomb.made_up):
             new_id, tomb = self._ids.another(call_id), None
         name = name or canonical_name(raw_name, value, call_id)
         payload = tool_input(name, value, raw_name)
         digest, told = digests(payload)
+        parent = writer.parent
+        shown = preview(name, payload, writer.state.cwd)
         call = Call(
+            raw_name,
+            name,
+            writer.session,
+            writer.agent,
+            None if parent is None else self.id_of(parent),
+            writer.turn,
+            writer.origin,
+            None if call_id == new_id else call_id,
+            source,
+            (told,),
             id=new_id,
-            raw_name=raw_name,
-            name=name,
-            session=writer.session,
             status=status,
-            agent=writer.agent,
-            parent=self.id_of(writer.parent) if writer.parent is not None else None,
-            turn=writer.turn,
-            origin=writer.origin,
             title=title,
-            preview=preview(name, payload, writer.state.cwd),
-            wire_id=call_id if call_id != new_id else None,
-            source=source,
-            told=(told,),
+            preview=shown,
             digest=digest,
         )
         if tomb is not None:
@@ -158,23 +160,21 @@ class Calls(KnownCalls):
         self._add(call)
         if memory:
             self.remember(call, memory)
-        payload = self._with_meta("input", payload, call, raw, synthetic=synthetic)
-        fields = {
-            "call_id": new_id,
-            "name": call.name,
-            "input": payload,
-            "status": status,
-            "title": title,
-            "preview": call.preview,
-        }
-        self._emit_of(call, ToolCall, fields, synthetic=synthetic, outputs=outputs)
+        payload = self._with_meta("input", payload, call, raw, synthetic)
+        fields = {"call_id": new_id, "name": call.name, "input": payload, "status": status}
+        if title is not None:
+            fields["title"] = title
+        if shown is not None:
+            fields["preview"] = shown
+        self._emit_of(call, ToolCall, fields, synthetic, outputs)
         return call
 
     def _add(self, call: Call) -> None:
         state = self._state
-        while len(state.open) >= self._writer.context.limits.open_calls:
-            self._close(next(iter(state.open.values())), "interrupted")
-        state.open[call.id] = call
+        opened = state.open
+        while len(opened) >= self._writer.context.limits.open_calls:
+            self._close(next(iter(opened.values())), "interrupted")
+        opened[call.id] = call
         if call.parent is not None:
             state.children.setdefault(call.parent, {})[call.id] = None
 
@@ -286,11 +286,14 @@ class Calls(KnownCalls):
             output["errorMessage"] = answer.error
             if output.get("stdout") == answer.error:
                 del output["stdout"]
-        if not answer.is_async:
-            self._state.open.pop(call.id, None)  # before its children: calls may name each other as parent
-            self._close_children(call.id)
-        output = self._with_meta("output", output, call, raw, synthetic=synthetic)
-        fields = {
+        is_async = answer.is_async
+        state = self._state
+        if not is_async:
+            state.open.pop(call.id, None)  # before its children: calls may name each other as parent
+            if state.children:
+                self._close_children(call.id)
+        output = self._with_meta("output", output, call, raw, synthetic)
+        fields: dict[str, Any] = {
             "call_id": call.id,
             "name": call.name,
             "output": output,
@@ -300,25 +303,29 @@ class Calls(KnownCalls):
             "attachments": answer.attachments,
             "display": answer.display or shown,
             "assistant_view": answer.assistant_view,
-            "async_": answer.is_async,
-            "final": final or (call.acknowledged and not answer.is_async),
-            "replaces": replaces,
         }
-        event = self._emit_of(call, ToolResult, fields, synthetic=synthetic, outputs=answer.outputs)
-        if answer.is_async:
+        if is_async:
+            fields["async_"] = True
+        if final or (call.acknowledged and not is_async):
+            fields["final"] = True
+        if replaces is not None:
+            fields["replaces"] = replaces
+        event = self._emit_of(call, ToolResult, fields, synthetic, answer.outputs)
+        if is_async:
             call.acknowledged = True
-            if self._state.done.pop(call.id, None) is not None:  # the acknowledgement came after the call was closed
+            if state.done.pop(call.id, None) is not None:  # the acknowledgement came after the call was closed
                 self._add(call)
         else:
             self._bury(call, event.id if synthetic else None)
         return None
 
     def _of_result(self, wire_id: str, raw_name: str) -> tuple[Call | None, str | None]:
-        call_id = self.id_of(wire_id)
-        call = self._state.open.get(call_id)
+        state = self._state
+        call_id = self._ids.of(wire_id) if state.renamed else wire_id
+        call = state.open.get(call_id)
         if call is not None:
             return call, None
-        tomb = self._state.done.get(call_id)
+        tomb = state.done.get(call_id)
         if tomb is None:
             name = "Unknown" if raw_name == UNKNOWN_TOOL else None
             call = self.open(wire_id, raw_name, {}, raw=None, name=name, synthetic=True)
@@ -333,15 +340,18 @@ class Calls(KnownCalls):
     def _status(call: Call, output: dict[str, Any], status: str) -> str:
         if call.denied and status in ("failed", "cancelled", "interrupted"):
             return "denied"
-        exit_code = output.get("exit_code")
-        if status == "completed" and call.name == "Bash" and isinstance(exit_code, int) and exit_code != 0:
-            return "failed"
+        if status == "completed" and call.name == "Bash":
+            exit_code = output.get("exit_code")
+            if isinstance(exit_code, int) and exit_code != 0:
+                return "failed"
         return status
 
     # -- ends ---------------------------------------------------------------------------------------------------
 
     def close_turn(self, session: str, turn_id: str | None, agent: str | None, status: str) -> None:
         """Close the open calls of a turn (None: of no turn); background calls and subagents' calls stay open."""
+        if not self._state.open:
+            return
         for call in list(self._state.open.values()):
             if (call.session, call.turn, call.agent) == (session, turn_id, agent) and not call.acknowledged:
                 self._close(call, status)
@@ -365,18 +375,22 @@ class Calls(KnownCalls):
 
     def _bury(self, call: Call, synthetic_result: str | None) -> None:
         state = self._state
+        call_id = call.id
         state.memory_bytes -= call.memory_bytes
-        state.remembered.pop(call.id, None)
+        if call_id in state.remembered:
+            del state.remembered[call_id]
         if call.parent is not None:
             siblings = state.children.get(call.parent, {})
-            siblings.pop(call.id, None)
+            siblings.pop(call_id, None)
             if not siblings:
                 state.children.pop(call.parent, None)
-        state.done.pop(call.id, None)
-        state.done[call.id] = Tombstone(*call.shared(), synthetic_result=synthetic_result)
-        while len(state.done) > self._writer.context.limits.tombstones:
-            oldest = next(iter(state.done))
-            self._ids.forget(oldest, state.done.pop(oldest))
+        done = state.done
+        if call_id in done:
+            del done[call_id]  # the newest tombstone is the last
+        done[call_id] = Tombstone(*call.shared(), synthetic_result=synthetic_result)
+        while len(done) > self._writer.context.limits.tombstones:
+            oldest = next(iter(done))
+            self._ids.forget(oldest, done.pop(oldest))
 
     # -- payloads -----------------------------------------------------------------------------------------------
 
@@ -385,7 +399,6 @@ class Calls(KnownCalls):
         call: Call,
         kind: type[Event],
         fields: dict[str, Any],
-        *,
         synthetic: bool = False,
         outputs: dict[str, OutputRef] | None = None,
     ) -> Produced:
@@ -396,9 +409,10 @@ class Calls(KnownCalls):
         return writer.emit_in(kind, fields, scope, writer.ts, writer.replay, synthetic, outputs)
 
     def _with_meta(
-        self, field: str, payload: dict[str, Any], call: Call, raw: Any, *, synthetic: bool = False
+        self, field: str, payload: dict[str, Any], call: Call, raw: Any, synthetic: bool = False
     ) -> dict[str, Any]:
-        protocol, provider = call.origin or self._writer.origin_of_line()
+        writer = self._writer
+        protocol, provider = call.origin or writer.origin or (writer.protocol, writer.provider)
         payload["_happy"] = {
             "v": 2,
             "protocol": protocol,

@@ -110,6 +110,8 @@ class Permissions:
 
     def expire_turn(self, session: str, turn_id: str) -> None:
         """Expire the requests that are open when their turn ends."""
+        if not self._state.pending:
+            return
         for permission_id, pending in list(self._state.pending.items()):
             if (pending.session, pending.turn) == (session, turn_id):
                 self._expire(permission_id)

@@ -32,22 +32,23 @@ class TextBuffer(msgspec.Struct, omit_defaults=True):
     output_id: str | None = None
 
     def append(self, text: str, sink: _Sink, mime_type: str) -> None:
-        data = text.encode()
-        limit = sink.context.limits.string_bytes
-        if self.output_id is None and self.bytes + len(data) > limit:
+        chars = len(text)
+        size = chars if text.isascii() else len(text.encode())
+        if self.output_id is not None:
+            sink.items.append(OutputChunk(self.output_id, self.bytes, text.encode(), mime_type))
+        elif self.bytes + size > (limit := sink.context.limits.string_bytes):
             self.output_id = sink.new_output_id()
-            whole = self.head.encode() + data
+            whole = self.head.encode() + text.encode()
             sink.items.append(OutputChunk(self.output_id, 0, whole, mime_type))
             self.head = whole[:limit].decode("utf-8", "ignore")
-        elif self.output_id is not None:
-            sink.items.append(OutputChunk(self.output_id, self.bytes, data, mime_type))
         else:
             self.head += text
-        self.chars += len(text)
-        self.bytes += len(data)
-        self.newlines += text.count("\n")
+        self.chars += chars
+        self.bytes += size
         if text:
-            self.ends_in_newline = text.endswith("\n")
+            if "\n" in text:
+                self.newlines += text.count("\n")
+            self.ends_in_newline = text[-1] == "\n"
 
     def ref(self, mime_type: str) -> OutputRef | None:
         """Where the whole text is, if the head is not all of it."""

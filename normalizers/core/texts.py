@@ -37,24 +37,24 @@ class Texts:
         writer = self._writer
         full_key = f"{writer.session}\n{writer.agent or ''}\n{key}"
         current = self._open.get(full_key)
-        if current is not None and (current.role, current.message_id, current.block) != (role, message_id, block):
+        if current is not None and (current.role != role or current.message_id != message_id or current.block != block):
             self._emit(full_key)
             current = None
         if current is None:
             while len(self._open) >= writer.context.limits.open_texts:
                 self._emit(next(iter(self._open)))
             current = OpenText(
-                role=role,
-                session=writer.session,
-                buffer=TextBuffer(),
-                agent=writer.agent,
-                parent=writer.parent,
-                turn=writer.turn,
-                ts=writer.ts,
-                message_id=message_id,
-                block=block,
-                replay=writer.replay,
-                preview=preview,
+                role,
+                writer.session,
+                TextBuffer(),
+                writer.agent,
+                writer.parent,
+                writer.turn,
+                writer.ts,
+                message_id,
+                block,
+                writer.replay,
+                preview,
             )
             self._open[full_key] = current
         if writer.partials:
@@ -64,6 +64,8 @@ class Texts:
 
     def flush(self, key: str = "", *, complete: bool = False) -> None:
         """End the block of this session and agent. `complete`: it is whole, though a later line repeats it."""
+        if not self._open:
+            return
         full_key = f"{self._writer.session}\n{self._writer.agent or ''}\n{key}"
         if complete and full_key in self._open:
             self._open[full_key].preview = False
@@ -71,10 +73,14 @@ class Texts:
 
     def drop(self, key: str = "") -> bool:
         """Drop the block, because another line has the whole of it. Returns whether there was one."""
+        if not self._open:
+            return False
         return self._open.pop(f"{self._writer.session}\n{self._writer.agent or ''}\n{key}", None) is not None
 
     def flush_turn(self, session: str, turn_id: str) -> None:
         """End the blocks of a turn, and those of no turn; a turn that overlaps continues."""
+        if not self._open:
+            return
         for key in [key for key, text in self._open.items() if text.session == session]:
             if self._open[key].turn in (turn_id, None):
                 self._emit(key)

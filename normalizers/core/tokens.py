@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from tooltap.normalizers.wire.values import whole
-
 __all__ = ["token_counts", "token_fields"]
 
-_FIELDS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
 
-
-def token_counts(*stated: Any) -> dict[str, int | None]:
+def token_counts(prompt: Any, output: Any, read: Any, write: Any, reasoning: Any) -> dict[str, int | None]:
     """The fields of a usage event that count tokens, where the wire states them as they are: the prompt, the output,
     what was read from the cache, what was written to it, the reasoning. Anything but an integer counts as absent."""
-    return dict(zip(_FIELDS, map(whole, stated), strict=True))
+    return {
+        "input_tokens": prompt if type(prompt) is int else None,
+        "output_tokens": output if type(output) is int else None,
+        "cache_read_tokens": read if type(read) is int else None,
+        "cache_write_tokens": write if type(write) is int else None,
+        "reasoning_tokens": reasoning if type(reasoning) is int else None,
+    }
 
 
 def token_fields(
@@ -32,6 +34,20 @@ def token_fields(
     Agents differ in whether the prompt includes what was cached, and the output the reasoning. The stated total shows
     which sum is meant; without one, the prompt excludes the cache. `apart`: then the output excludes the reasoning."""
     prompt, output, cached, thought = prompt or 0, output or 0, (read or 0) + (write or 0), reasoning or 0
-    sums = [(prompt + more, output + other) for more in (cached, 0) for other in (0, thought)]
-    counts = next((one for one in sums if sum(one) == total), sums[1 if apart else 0])
-    return dict(zip(_FIELDS, (*counts, read, write, reasoning), strict=True))
+    of_prompt, of_output = prompt + cached, output + thought if apart else output
+    for with_cache, with_thought in (
+        (prompt + cached, output),
+        (prompt + cached, output + thought),
+        (prompt, output),
+        (prompt, output + thought),
+    ):
+        if with_cache + with_thought == total:
+            of_prompt, of_output = with_cache, with_thought
+            break
+    return {
+        "input_tokens": of_prompt,
+        "output_tokens": of_output,
+        "cache_read_tokens": read,
+        "cache_write_tokens": write,
+        "reasoning_tokens": reasoning,
+    }

@@ -11,6 +11,7 @@ from typing import Any
 
 from tooltap.normalizers.tools import dialogs, edits, files, mcp, patches, search, shell, tasks, todos, web
 from tooltap.normalizers.tools.payload import (
+    OF_ERRORS,
     PayloadRules,
     decode_json,
     error_message,
@@ -40,21 +41,23 @@ OTHER = PayloadRules(keep_input, keep_output)
 
 def tool_input(name: str, value: Any, raw_name: str) -> dict[str, Any]:
     """Make the canonical input of tool `name`, called as `raw_name` with `value`. Unknown keys are retained."""
-    rules = _rules(name)
-    return without_nulls(rules.input(input_payload(value, rules), raw_name))
+    rules = PAYLOAD_RULES.get(name) or _other_rules(name)
+    payload = rules.input(input_payload(value, rules), raw_name)
+    return without_nulls(payload) if None in payload.values() else payload
 
 
 def tool_output(name: str, value: Any, raw_name: str) -> dict[str, Any]:
     """Make the canonical result of tool `name`. Unknown keys are retained. A `value` of None means no stated result."""
     if value is None:
         return {}
-    rules = _rules(name)
+    rules = PAYLOAD_RULES.get(name) or _other_rules(name)
     payload = rules.output(decode_json(value) if rules.json_result else value, raw_name)
-    message = error_message(payload)
-    if message is not None:
-        payload["errorMessage"] = message
-    return without_nulls(payload)
+    if not OF_ERRORS.isdisjoint(payload):
+        message = error_message(payload)
+        if message is not None:
+            payload["errorMessage"] = message
+    return without_nulls(payload) if None in payload.values() else payload
 
 
-def _rules(name: str) -> PayloadRules:
-    return mcp.rules(name) if name.startswith(mcp.PREFIX) else PAYLOAD_RULES.get(name, OTHER)
+def _other_rules(name: str) -> PayloadRules:
+    return mcp.rules(name) if name.startswith(mcp.PREFIX) else OTHER

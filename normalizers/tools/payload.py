@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeGuard
 import msgspec
 
 __all__ = [
+    "OF_ERRORS",
     "PREVIEW_PATHS",
     "TEXT_KEYS",
     "PayloadRules",
@@ -64,7 +65,9 @@ class PayloadRules(NamedTuple):
 def input_payload(value: Any, rules: PayloadRules) -> Payload:
     """The input as an object, whatever its type."""
     if isinstance(value, dict):
-        return without_nulls(dict(value))
+        if None in value.values():
+            return {key: item for key, item in value.items() if item is not None}
+        return value.copy()
     if isinstance(value, str):
         return {rules.string_key: value}
     if isinstance(value, list):
@@ -91,8 +94,8 @@ def keys_and_text(value: Any, other_keys: Iterable[str] = ()) -> tuple[Payload, 
         return ({"content": rest} if rest else {}), text
     if not isinstance(value, dict):
         return {"value": value}, None
-    payload = dict(value)
-    text = blocks_text(payload.get("content"))
+    payload = value.copy()
+    text = blocks_text(payload["content"]) if "content" in payload else None
     if text is not None:
         content = payload.pop("content")
         rest = _other_blocks(content) if isinstance(content, list) else []
@@ -100,7 +103,7 @@ def keys_and_text(value: Any, other_keys: Iterable[str] = ()) -> tuple[Payload, 
             payload["content"] = rest
         return payload, text
     for key in other_keys:
-        if isinstance(text := payload.get(key), str):
+        if key in payload and isinstance(text := payload[key], str):
             return payload, text
     return payload, None
 
@@ -111,7 +114,11 @@ def blocks_text(content: Any) -> str | None:
         return content
     if not isinstance(content, list):
         return None
-    texts = [text for text in map(_block_text, content) if text is not None]
+    texts = []
+    for block in content:
+        text = _block_text(block)
+        if text is not None:
+            texts.append(text)
     return "\n".join(texts) if texts else None
 
 
@@ -148,9 +155,10 @@ def nonblank(value: Any) -> TypeGuard[str]:
 def first_text(payload: Payload, keys: Iterable[str]) -> str | None:
     """The first value under `keys` that is a non-blank string, unstripped."""
     for key in keys:
-        value = payload.get(key)
-        if isinstance(value, str) and value and not value.isspace():
-            return value
+        if key in payload:
+            value = payload[key]
+            if isinstance(value, str) and value and not value.isspace():
+                return value
     return None
 
 
@@ -169,29 +177,41 @@ def objects(value: Any) -> list[Payload]:
 
 def add_text(payload: Payload, key: str, *aliases: str) -> None:
     """Set `key` to the first non-blank text under `key` or an alias."""
-    found = first_text(payload, (key, *aliases))
-    if found is not None:
-        payload[key] = found
+    found = payload.get(key)
+    if isinstance(found, str) and found and not found.isspace():
+        return
+    for name in aliases:
+        if name in payload:
+            found = payload[name]
+            if isinstance(found, str) and found and not found.isspace():
+                payload[key] = found
+                return
 
 
 def add_alias(payload: Payload, key: str, *aliases: str) -> None:
     """Set `key` to the first string under `key` or an alias, even an empty one."""
-    for name in (key, *aliases):
-        if isinstance(value := payload.get(name), str):
+    if isinstance(payload.get(key), str):
+        return
+    for name in aliases:
+        if name in payload and isinstance(value := payload[name], str):
             payload[key] = value
             return
 
 
 def add_flag(payload: Payload, key: str, *aliases: str) -> None:
-    for name in (key, *aliases):
-        if isinstance(value := payload.get(name), bool):
+    if isinstance(payload.get(key), bool):
+        return
+    for name in aliases:
+        if name in payload and isinstance(value := payload[name], bool):
             payload[key] = value
             return
 
 
 def add_number(payload: Payload, key: str, *aliases: str) -> None:
-    for name in (key, *aliases):
-        if is_integer(value := payload.get(name)):
+    if type(payload.get(key)) is int:
+        return
+    for name in aliases:
+        if name in payload and type(value := payload[name]) is int:
             payload[key] = value
             return
 
@@ -211,21 +231,20 @@ def without_nulls(payload: Payload) -> Payload:
 
 _FAILED_STATUSES = ("failed", "error", "cancelled")
 _MARKS = ("isError", "is_error", "ok", "success", "applied", "deleted", "status", "exit_code")
-_OF_ERRORS = frozenset({"errorMessage", "error", *_MARKS})
+OF_ERRORS = frozenset({"errorMessage", "error", *_MARKS})
 """Keys without which a result has no error."""
 
 
 def error_message(payload: Payload) -> str | None:
     """The error message of a result: `error`; or, if the result is marked as failed, `stderr`, `message` or `text`."""
-    if _OF_ERRORS.isdisjoint(payload):
-        return None
-    if nonblank(payload.get("errorMessage")):
+    if "errorMessage" in payload and nonblank(payload["errorMessage"]):
         return str(payload["errorMessage"])
-    error = payload.get("error")
-    if isinstance(error, dict):
-        error = first_text(error, ("message", "text", "error")) or msgspec.json.encode(error).decode()
-    if nonblank(error):
-        return error.strip()
+    if "error" in payload:
+        error = payload["error"]
+        if isinstance(error, dict):
+            error = first_text(error, ("message", "text", "error")) or msgspec.json.encode(error).decode()
+        if nonblank(error):
+            return error.strip()
     if not _is_marked_failed(payload):
         return None
     message = first_text(payload, ("stderr", "message", "text"))
@@ -254,4 +273,4 @@ def keep_input(payload: Payload, raw_name: str) -> Payload:
 
 
 def keep_output(value: Any, raw_name: str) -> Payload:
-    return dict(value) if isinstance(value, dict) else {"value": value}
+    return value.copy() if isinstance(value, dict) else {"value": value}
