@@ -32,7 +32,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from tooltap.normalizers.core.answer import Answer
-from tooltap.normalizers.core.calls_state import Call, CallsState, Tombstone
+from tooltap.normalizers.core.calls_state import Call, CallsState, Tombstone, tombstone_of
 from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.core.known_calls import KnownCalls, digests
 from tooltap.normalizers.core.lines import Skip
@@ -47,6 +47,7 @@ from tooltap.protocol.events import Display, Event, OutputRef, ToolCall, ToolRes
 __all__ = ["DUPLICATE_RESULT", "UNKNOWN_TOOL", "Calls"]
 
 DUPLICATE_RESULT = "duplicate-result"
+_encode = msgspec.msgpack.Encoder().encode
 UNKNOWN_TOOL = "unknown"
 """Raw name of a call whose line was not seen, only its result; canonical `Unknown`."""
 
@@ -207,36 +208,37 @@ class Calls(KnownCalls):
         display: Display | None = None,
     ) -> bool:
         """Emit what changed of a call; returns whether anything did. `value`: the new input (UNSET: unchanged)."""
-        changes: dict[str, Any] = {}
+        fields: dict[str, Any] = {"call_id": call.id, "name": call.name}
+        renamed = False
         if raw_name is not None and raw_name != call.raw_name:
             call.raw_name = raw_name
         if value is not msgspec.UNSET:
             name = name or canonical_name(call.raw_name, value, call.id)
         if name is not None and name != call.name:
-            call.name = name
-            changes["name"] = name
+            call.name = fields["name"] = name
+            renamed = True
         if value is not msgspec.UNSET:
             payload = tool_input(call.name, value, call.raw_name)
             digest, told = digests(payload)
-            if digest != call.digest or "name" in changes:
+            if renamed or digest != call.digest:
                 call.digest = digest
                 call.told = (*call.told[:1], told)
-                changes["input"] = self._with_meta("input", payload, call, raw)
+                fields["input"] = self._with_meta("input", payload, call, raw)
                 shown = preview(call.name, payload, self._writer.state.cwd)
                 if shown is not None and shown != call.preview:
-                    call.preview = changes["preview"] = shown
+                    call.preview = fields["preview"] = shown
         if title is not None and title != call.title:
-            call.title = changes["title"] = title
+            call.title = fields["title"] = title
         if status is not None and status != call.status:
-            call.status = changes["status"] = status
+            call.status = fields["status"] = status
         if progress is not None:
-            changes["progress"] = progress
+            fields["progress"] = progress
         if display is not None:
-            changes["display"] = display
-        if not changes:
+            fields["display"] = display
+        if len(fields) == 2 and not renamed:
             return False
-        changes["name"] = call.name
-        self._emit_of(call, ToolUpdate, {"call_id": call.id, **changes})
+        fields["name"] = call.name  # `restore` may have renamed it
+        self._emit_of(call, ToolUpdate, fields)
         return True
 
     def set_status(self, call: Call, status: str) -> bool:
@@ -245,7 +247,7 @@ class Calls(KnownCalls):
     def remember(self, call: Call, memory: dict[str, Any]) -> None:
         """Replace what the dialect remembers of a call."""
         state = self._state
-        size = len(msgspec.msgpack.encode(memory)) if memory else 0
+        size = len(_encode(memory)) if memory else 0
         state.memory_bytes += size - call.memory_bytes
         call.memory, call.memory_bytes = memory, size
         if memory:
@@ -387,7 +389,7 @@ class Calls(KnownCalls):
         done = state.done
         if call_id in done:
             del done[call_id]  # the newest tombstone is the last
-        done[call_id] = Tombstone(*call.shared(), synthetic_result=synthetic_result)
+        done[call_id] = tombstone_of(call, synthetic_result)
         while len(done) > self._writer.context.limits.tombstones:
             oldest = next(iter(done))
             self._ids.forget(oldest, done.pop(oldest))

@@ -94,8 +94,10 @@ class KnownCalls:
 
 def digests(payload: dict[str, Any]) -> tuple[int, int]:
     """The digests of an input: of all of it, and of what was called, without our notes."""
-    digest = crc32(_encode(payload))
-    for key in payload:
-        if key[:1] == "_":
-            return digest, crc32(_encode({key: item for key, item in payload.items() if key[:1] != "_"}))
+    encoded = _encode(payload)
+    digest = crc32(encoded)
+    if b'"_' in encoded:  # else no key is a note of ours
+        for key in payload:
+            if key[:1] == "_":
+                return digest, crc32(_encode({key: item for key, item in payload.items() if key[:1] != "_"}))
     return digest, digest

@@ -18,6 +18,7 @@ __all__ = ["RULES", "NEW_TEXT_KEYS", "OLD_TEXT_KEYS"]
 OLD_TEXT_KEYS = ("old_string", "oldText", "oldString", "old_str", "old_text")
 NEW_TEXT_KEYS = ("new_string", "newText", "newString", "new_str", "new_text")
 _REPLACE_ALL_KEYS = ("replace_all", "replaceAll", "allow_multiple")
+_INNER_KEYS = frozenset({"edit", "items"})
 _EDIT_LIST_KEYS = ("edits", "edit", "changes", "replacements")
 
 
@@ -26,6 +27,8 @@ def _edit_input(payload: Payload, raw_name: str) -> Payload:
         payload.setdefault("items", payload["content"])
     add_file_path(payload)
     _add_texts(payload)
+    if _INNER_KEYS.isdisjoint(payload):
+        return payload
     inner = [payload["edit"]] if isinstance(payload.get("edit"), dict) else objects(payload.get("items"))[:1]
     for edit in map(_canonical_edit, inner):
         for key in ("old_string", "new_string", "replace_all"):

@@ -43,6 +43,10 @@ def file_paths(payload: Payload) -> list[str]:
 
 def add_file_path(payload: Payload) -> None:
     """Set `file_path` for one file, `file_paths` for several."""
+    single = first_text(payload, PATH_KEYS)
+    if single is not None:
+        payload["file_path"] = single
+        return
     paths = file_paths(payload)
     if len(paths) == 1:
         payload["file_path"] = paths[0]
@@ -53,8 +57,13 @@ def add_file_path(payload: Payload) -> None:
 # -- Read ---------------------------------------------------------------------------------------------------------
 
 
+_RANGE_KEYS = frozenset({"offset", "line_offset", "limit", "n_lines", "start_line", "end_line", "view_range"})
+
+
 def _read_input(payload: Payload, raw_name: str) -> Payload:
     add_file_path(payload)
+    if _RANGE_KEYS.isdisjoint(payload):
+        return payload
     add_number(payload, "offset", "line_offset", "start_line")
     add_number(payload, "limit", "n_lines")
     first, last = _line_range(payload)
@@ -83,7 +92,7 @@ def _read_output(value: Any, raw_name: str) -> Payload:
     if path is not None:
         file["filePath"] = path
     for key in ("startLine", "numLines", "totalLines"):
-        if is_integer(payload.get(key)):
+        if key in payload and is_integer(payload[key]):
             file[key] = payload[key]
     payload["file"] = file
     return payload
@@ -96,10 +105,12 @@ _CAT_LINE = re.compile(r" *(\d+)[\t→](.*)", re.ASCII | re.DOTALL)
 
 
 def _numbered_file(text: str) -> Payload | None:
-    lines = [_CAT_LINE.fullmatch(line) for line in text.removesuffix("\n").split("\n")]
-    numbered = [line for line in lines if line]
-    if len(numbered) < len(lines):
-        return None
+    numbered: list[re.Match[str]] = []
+    for line in text.removesuffix("\n").split("\n"):
+        match = _CAT_LINE.fullmatch(line)
+        if match is None:
+            return None
+        numbered.append(match)
     content = "\n".join(line[2] for line in numbered) + ("\n" if text.endswith("\n") else "")
     return {"content": content, "startLine": int(numbered[0][1]), "numLines": len(numbered)}
 
@@ -112,6 +123,8 @@ _FOOTER = re.compile(r"\(End of file.* total (\d+) lines", re.ASCII)
 
 def _wrapped_file(text: str) -> Payload | None:
     """Read OpenCode's format: numbered lines in `<file>` (`00001| text`) or, since 1.x, in `<content>` (`1: text`)."""
+    if "</file>" not in text and "</content>" not in text:
+        return None
     text = text.replace("\r\n", "\n")
     wrapper = _WRAPPER.search(text)
     if wrapper is None:
@@ -139,8 +152,7 @@ def _write_input(payload: Payload, raw_name: str) -> Payload:
         payload.setdefault("items", payload["content"])
     add_file_path(payload)
     add_alias(payload, "content", *CONTENT_KEYS)
-    items = objects(payload.get("items"))
-    if not isinstance(payload.get("content"), str) and items:
+    if not isinstance(payload.get("content"), str) and (items := objects(payload.get("items"))):
         content = first_text(items[0], ("newText", "new_string", "newString", "text", "data"))
         if content is not None:
             payload["content"] = content
@@ -170,9 +182,10 @@ def _outcome(value: Any, flag: str) -> Payload:
     if nonblank(text):
         payload.setdefault("message", text)
     add_flag(payload, flag, "success", "ok")
-    error = payload.get("error")
-    if flag not in payload and (nonblank(error) or (isinstance(error, dict) and error)):
-        payload[flag] = False
+    if "error" in payload and flag not in payload:
+        error = payload["error"]
+        if nonblank(error) or (isinstance(error, dict) and error):
+            payload[flag] = False
     return payload
 
 

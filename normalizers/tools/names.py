@@ -7,7 +7,8 @@ set: an unknown name, and every `mcp__<server>__<tool>`, stays unchanged.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import lru_cache
+from typing import Any, TypeAlias
 
 from tooltap.normalizers.tools.edits import NEW_TEXT_KEYS, OLD_TEXT_KEYS
 from tooltap.normalizers.tools.tool_names import SPELLED_NAMES, TOOL_NAMES, TOOLSETS, name_key
@@ -17,16 +18,31 @@ __all__ = ["canonical_name"]
 
 def canonical_name(raw_name: str, value: Any, call_id: str) -> str:
     """The canonical name for a call of `raw_name` with input `value`; `raw_name` itself if there is none."""
-    if raw_name in SPELLED_NAMES:
-        return SPELLED_NAMES[raw_name]
+    found = SPELLED_NAMES.get(raw_name)
+    if found is not None:
+        return found
+    found, by_input = _looked_up(raw_name) if len(raw_name) <= _SHORT else _look_up(raw_name)
+    if by_input is not None:
+        found = by_input(value if isinstance(value, dict) else {}, call_id)
+    return found or raw_name
+
+
+_SHORT = 128
+"""Characters of a raw name that is remembered."""
+_ByInput: TypeAlias = Callable[[Mapping[str, Any], str], str | None]
+
+
+def _look_up(raw_name: str) -> tuple[str | None, _ByInput | None]:
+    """The canonical name, if the name alone decides, or the rule that decides."""
     name = raw_name
     for toolset in TOOLSETS:
         name = name.removeprefix(toolset)
     key = name_key(name)
     found = TOOL_NAMES.get(key)
-    if found is None and key in BY_INPUT:
-        found = BY_INPUT[key](value if isinstance(value, dict) else {}, call_id)
-    return found or raw_name
+    return found, BY_INPUT.get(key) if found is None else None
+
+
+_looked_up = lru_cache(maxsize=1_024)(_look_up)
 
 
 def _unknown_tool(value: Mapping[str, Any], call_id: str) -> str | None:
@@ -107,7 +123,7 @@ def _filled(value: Any, kind: type) -> bool:
     return isinstance(value, kind) and bool(value)
 
 
-_RULES: dict[Callable[[Mapping[str, Any], str], str | None], str] = {
+_RULES: dict[_ByInput, str] = {
     _unknown_tool: "unknown_tool",
     _delete: "delete remove delete_file remove_file remove_files",
     _write: "write write_file write_to_file create create_file save_file",

@@ -23,6 +23,8 @@ _OTHER_TOOLS = {
 }
 """Tools without payload rules -> keys of the input, the most informative first."""
 
+_PATHS = frozenset({*PREVIEW_PATHS, "changes"})
+
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 
 
@@ -34,15 +36,16 @@ def preview(name: str, payload: dict[str, Any], cwd: str | None) -> str | None:
     if keys is None:
         return _only_argument(payload)
     for key in keys:
-        value = payload.get(key)
-        shown = _path(value, cwd) if key in PREVIEW_PATHS or key == "changes" else _beginning(value)
-        if shown:
-            return shown
+        if key in payload:
+            value = payload[key]
+            shown = _path(value, cwd) if key in _PATHS else _beginning(value)
+            if shown:
+                return shown
     return None
 
 
 def _only_argument(payload: dict[str, Any]) -> str | None:
-    shown = [value for key, value in payload.items() if not key.startswith("_")]
+    shown = [value for key, value in payload.items() if key[:1] != "_"]
     if len(shown) != 1 or not isinstance(shown[0], str | int | float):
         return None
     text = _one_line(str(shown[0]))
@@ -51,19 +54,24 @@ def _only_argument(payload: dict[str, Any]) -> str | None:
 
 def _path(value: Any, cwd: str | None) -> str:
     """The path, or the first of several and the number of the others."""
-    named = [value] if isinstance(value, str) else value if isinstance(value, list | dict) else []
-    paths = [path for path in named if isinstance(path, str)]
-    if not paths:
-        return ""
-    text = _one_line(paths[0])
+    if isinstance(value, str):
+        first, others = value, 0
+    else:
+        paths = [path for path in value if isinstance(path, str)] if isinstance(value, list | dict) else []
+        if not paths:
+            return ""
+        first, others = paths[0], len(paths) - 1
+    text = _one_line(first)
     if cwd:
         text = text.removeprefix(cwd.rstrip("/") + "/")
-    if len(paths) > 1:
-        text = f"{text} +{len(paths) - 1}"
+    if others:
+        text = f"{text} +{others}"
     return text if len(text) <= LENGTH else f"…{text[1 - LENGTH :]}"
 
 
 def _beginning(value: Any) -> str:
+    if isinstance(value, str):
+        return shortened(value)
     if isinstance(value, list) and value:
         # A to-do list shows the entry in progress, else the first; questions show the first.
         entries = [entry for entry in value if isinstance(entry, dict)] or [{}]
@@ -79,6 +87,8 @@ def shortened(text: str) -> str:
 
 def _one_line(text: str) -> str:
     """Remove terminal escapes, control and direction characters, and collapse whitespace."""
+    if " " not in text and text.isprintable():  # most paths
+        return text
     joined = " ".join(text.split())
     if joined.isprintable():  # nearly always: nothing but spaces and line ends had to go
         return joined

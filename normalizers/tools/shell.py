@@ -28,11 +28,15 @@ _QUOTED = re.compile(r"""'([^']*+)'|"((?:[^"\\]++|\\.)*+)"|\\(.)""", re.DOTALL)
 _ESCAPE = re.compile(r'\\([$`"\\\n])')
 _RETURN_CODE = re.compile(r"<return-code>\s*(\d+)\s*</return-code>", re.IGNORECASE | re.ASCII)
 _OUTPUT = re.compile(r"<output>\s*(.*?)\s*</output>", re.IGNORECASE | re.DOTALL)
+_MERGED_KEYS = ("formatted_output", "aggregated_output", "output", "text")
+_COMMAND_KEYS = ("command", "cmd", "argv", "items")
+_CWD_ALIASES = ("workdir", "working_dir", "working_directory", "dir_path", "directory")
+_ANY_CWD_ALIAS = frozenset(_CWD_ALIASES)
 
 
 def _unwrap_command(command: str) -> str:
     """`/bin/bash -lc "ls src"` -> `ls src`; any other command unchanged."""
-    match = _WRAPPED.match(command)
+    match = _WRAPPED.match(command) if "sh" in command else None  # every shell's name has it
     return _unquote(match[1]) if match else command
 
 
@@ -58,7 +62,10 @@ def _unquote_part(match: re.Match[str]) -> str:
 
 
 def _bash_input(payload: Payload, raw_name: str) -> Payload:
-    command = next((payload[key] for key in ("command", "cmd", "argv", "items") if payload.get(key) is not None), None)
+    command = None
+    for key in _COMMAND_KEYS:
+        if (command := payload.get(key)) is not None:
+            break
     if nonblank(command):
         payload["command"] = _unwrap_command(command)
     elif _all_strings(command):
@@ -68,7 +75,8 @@ def _bash_input(payload: Payload, raw_name: str) -> Payload:
         if _all_strings(commands):
             payload["commands"] = [_unwrap_command(one) for one in commands]
             payload["command"] = "\n".join(payload["commands"])
-    add_text(payload, "cwd", "workdir", "working_dir", "working_directory", "dir_path", "directory")
+    if not _ANY_CWD_ALIAS.isdisjoint(payload):
+        add_text(payload, "cwd", *_CWD_ALIASES)
     return payload
 
 
@@ -81,12 +89,11 @@ def _bash_output(value: Any, raw_name: str) -> Payload:
     stdout = payload.get("stdout")
     if not isinstance(stdout, str) or (not stdout and not nonblank(payload.get("stderr"))):
         # A provider that merges the streams may have an empty `stdout` next to the merged text.
-        merged = (payload.get(key) for key in ("formatted_output", "aggregated_output", "output", "text"))
-        printed = [one for one in (text, stdout, *merged) if isinstance(one, str)]
-        stdout = next((one for one in printed if one), printed[0] if printed else None)
+        stdout = _first_output(text, stdout, payload)
     if isinstance(stdout, str):
         payload["stdout"] = stdout
-        _read_tags(payload, stdout)
+        if "</" in stdout:
+            _read_tags(payload, stdout)
     metadata = payload.get("metadata")
     if isinstance(metadata, dict):  # OpenCode: {output, metadata: {exit}}; Codex before 0.63: {metadata: {exit_code}}
         codes = (metadata.get(key) for key in ("exit", "exit_code", "exitCode"))
@@ -95,6 +102,17 @@ def _bash_output(value: Any, raw_name: str) -> Payload:
             payload.setdefault("exit_code", stated)
     add_number(payload, "exit_code", "exitCode", "returncode")
     return payload
+
+
+def _first_output(text: str | None, stdout: Any, payload: Payload) -> str | None:
+    """The first of the texts that is not empty; an empty one if there is no other."""
+    found = None
+    for one in (text, stdout, *map(payload.get, _MERGED_KEYS)):
+        if isinstance(one, str):
+            if one:
+                return one
+            found = one
+    return found
 
 
 def _read_tags(payload: Payload, stdout: str) -> None:

@@ -24,7 +24,7 @@ def by_view(value: Any) -> tuple[Any, Display | None]:
     `value` is a list of content blocks, or an object with one under `content`. A block without an audience is for both.
     """
     content = value.get("content") if isinstance(value, dict) else value
-    if not isinstance(content, list) or not any(map(_audience, content)):
+    if not isinstance(content, list) or not _states_audience(content):
         return value, None
     for_model, for_user = ([block for block in content if _is_for(role, block)] for role in (MODEL, USER))
     answer = {**value, "content": for_model} if isinstance(value, dict) else for_model
@@ -61,6 +61,13 @@ def diff_of(changed: dict[str, Any]) -> Display | None:
         text = hunk.get("lines")
         lines += [f"@@ -{old} +{new} @@", *(line for line in text if isinstance(line, str))] if text else []
     return Display(origin="provider", text="\n".join(lines) + "\n", mime_type="text/x-diff") if lines[2:] else None
+
+
+def _states_audience(content: list[Any]) -> bool:
+    for block in content:
+        if type(block) is dict and ("annotations" in block or type(block.get("content")) is dict) and _audience(block):
+            return True
+    return False
 
 
 def _audience(block: Any) -> list[Any]:
