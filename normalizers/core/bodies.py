@@ -79,7 +79,8 @@ def _may_hold(value: Any) -> bool:
         if not _ANY_BODY_KEY.isdisjoint(value):
             return True
         for item in value.values():  # a loop without calls for the values that are no containers: most are none
-            if (type(item) is dict or type(item) is list) and _may_hold(item):
+            kind = type(item)
+            if kind is not str and (kind is dict or kind is list) and _may_hold(item):
                 return True
     elif type(value) is list:
         for item in value:

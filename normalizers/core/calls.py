@@ -283,7 +283,8 @@ class Calls(KnownCalls):
         output = tool_output(call.name, value, call.raw_name)
         status = self._status(call, output, answer.status)
         if status == "completed":
-            output.pop("errorMessage", None)
+            if "errorMessage" in output:
+                del output["errorMessage"]
         elif answer.error:
             output["errorMessage"] = answer.error
             if output.get("stdout") == answer.error:
@@ -301,11 +302,15 @@ class Calls(KnownCalls):
             "output": output,
             "status": status,
             "is_error": status == "failed",
-            "duration_ms": answer.duration_ms,
-            "attachments": answer.attachments,
-            "display": answer.display or shown,
-            "assistant_view": answer.assistant_view,
         }
+        if answer.duration_ms is not None:
+            fields["duration_ms"] = answer.duration_ms
+        if answer.attachments is not None:
+            fields["attachments"] = answer.attachments
+        if answer.display is not None or shown is not None:
+            fields["display"] = answer.display or shown
+        if answer.assistant_view is not None:
+            fields["assistant_view"] = answer.assistant_view
         if is_async:
             fields["async_"] = True
         if final or (call.acknowledged and not is_async):

@@ -49,21 +49,21 @@ class Running:
         if output is None:
             make_room(self._calls, MANY_CALLS)
             output = self._calls[call.id] = RunningOutput()
-        decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        decoder.setstate((output.tails.get(stream, b""), 0))
-        text = decoder.decode(data)
-        output.tails[stream] = decoder.getstate()[0]
+        data = output.tails.get(stream, b"") + data
+        text, read = codecs.utf_8_decode(data, "replace", False)
+        output.tails[stream] = data[read:]
         buffer = output.buffers.setdefault(stream, TextBuffer())
-        self._writer.emit_partial(
-            ToolUpdate,
-            session=call.session,
-            agent=call.agent,
-            parent=call.parent,
-            turn=call.turn,
-            call_id=call.id,
-            name=call.name,
-            chunk=Chunk(stream=stream, text=text, offset=buffer.chars),
-        )
+        if self._writer.partials:
+            self._writer.emit_partial(
+                ToolUpdate,
+                session=call.session,
+                agent=call.agent,
+                parent=call.parent,
+                turn=call.turn,
+                call_id=call.id,
+                name=call.name,
+                chunk=Chunk(stream=stream, text=text, offset=buffer.chars),
+            )
         buffer.append(text, self._writer, "text/plain")
 
     def catch_up(self, call: Call, stream: str, whole: str) -> None:

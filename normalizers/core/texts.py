@@ -97,26 +97,17 @@ class Texts:
             self._emit(key)
 
     def _kind(self, text: OpenText) -> tuple[Any, dict[str, Any]]:
-        fields: dict[str, Any] = {"message_id": text.message_id, "block": text.block}
         if text.role == "reasoning":
-            return Reasoning, fields
-        return Message, {**fields, "role": text.role}
+            return Reasoning, {"message_id": text.message_id, "block": text.block}
+        return Message, {"role": text.role, "message_id": text.message_id, "block": text.block}
 
     def _emit(self, key: str) -> None:
         text = self._open.pop(key, None)
         if text is None or not text.buffer.chars:
             return
         kind, fields = self._kind(text)
-        self._writer.emit(
-            kind,
-            text=text.buffer.head,
-            session=text.session,
-            agent=text.agent,
-            parent=text.parent,
-            turn=text.turn,
-            ts=text.ts,
-            replay=text.replay,
-            synthetic=text.preview,
-            outputs=text.buffer.outputs("/text", "text/plain"),
-            **fields,
-        )
+        fields["text"] = text.buffer.head
+        protocol, provider = self._writer.origin_of_line()
+        scope = text.session, text.agent, text.parent, text.turn, protocol, provider
+        outputs = text.buffer.outputs("/text", "text/plain")
+        self._writer.emit_in(kind, fields, scope, text.ts, text.replay, text.preview, outputs)

@@ -28,6 +28,10 @@ def parse_patch(text: str) -> dict[str, dict[str, Any]] | None:
     moves: dict[str, str] = {}
     path = None
     for line in lines[start + 1 :]:
+        if not line.startswith(_MARK):
+            if path is not None:
+                bodies[path].append(line)
+            continue
         mark = line.rstrip()
         if mark == _END:
             break
@@ -36,12 +40,9 @@ def parse_patch(text: str) -> dict[str, dict[str, Any]] | None:
             path = mark.partition(": ")[2]
             if kinds.get(path) != kind:  # the hunks of a file that is updated twice form one change
                 kinds[path], bodies[path] = kind, []
-        elif path is None:
-            continue
-        elif mark.startswith(_MOVE):
+        elif path is not None and mark.startswith(_MOVE):
             moves[path] = mark.removeprefix(_MOVE)
-        elif not line.startswith(_MARK):  # `*** End of File` locates a hunk, and changes nothing
-            bodies[path].append(line)
+        # `*** End of File` locates a hunk, and changes nothing
     return {path: _change(kind, bodies[path], moves.get(path)) for path, kind in kinds.items()}
 
 

@@ -123,7 +123,7 @@ _FOOTER = re.compile(r"\(End of file.* total (\d+) lines", re.ASCII)
 
 def _wrapped_file(text: str) -> Payload | None:
     """Read OpenCode's format: numbered lines in `<file>` (`00001| text`) or, since 1.x, in `<content>` (`1: text`)."""
-    if "</file>" not in text and "</content>" not in text:
+    if "<" not in text or ("</file>" not in text and "</content>" not in text):
         return None
     text = text.replace("\r\n", "\n")
     wrapper = _WRAPPER.search(text)

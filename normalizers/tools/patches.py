@@ -89,7 +89,8 @@ def _canonical_change(change: Any) -> Payload:
     if change.get("type") == "diff":  # ACP: a file without an old text is new
         change["type"] = "add" if old is None else "modify"
     change["type"] = _type(change)
-    if diff is not None and hunks(diff):
+    parts = [] if diff is None else hunks(diff)
+    if parts:
         change["unified_diff"] = diff
     elif diff is not None:
         change.setdefault("content", diff)
@@ -101,7 +102,7 @@ def _canonical_change(change: Any) -> Payload:
         change["delete"] = without_nulls({"content": change.get("content", old)})
     elif old is not None and new is not None:
         change["modify"] = {"old_content": old, "new_content": new}
-    elif diff is not None and (parts := hunks(diff)):
+    elif parts:
         change["modify"] = _modify(parts)
     elif edits := objects(change.get("edits")):  # ACP: several diffs of one file
         change["modify"] = _modify(

@@ -82,6 +82,9 @@ def _beginning(value: Any) -> str:
 
 def shortened(text: str) -> str:
     """The beginning of a text on one line."""
+    head = text[:LENGTH]
+    if head.isprintable() and head[:1] != " " and "  " not in head:  # nothing to remove, nor to collapse
+        return head.rstrip()
     return _one_line(text[: 20 * LENGTH])[:LENGTH].rstrip()
 
 

@@ -92,7 +92,7 @@ def _bash_output(value: Any, raw_name: str) -> Payload:
         stdout = _first_output(text, stdout, payload)
     if isinstance(stdout, str):
         payload["stdout"] = stdout
-        if "</" in stdout:
+        if "<" in stdout and "</" in stdout:  # one character is found much faster than two
             _read_tags(payload, stdout)
     metadata = payload.get("metadata")
     if isinstance(metadata, dict):  # OpenCode: {output, metadata: {exit}}; Codex before 0.63: {metadata: {exit_code}}

@@ -39,18 +39,19 @@ def hunks(diff: str) -> list[Hunk]:
     lines = diff.removesuffix("\n").split("\n")
     at = 0
     while at < len(lines):
+        if not lines[at].startswith("@@"):
+            at += 1
+            continue
         header = _HUNK.match(lines[at])
         if header:
             at, hunk = _counted_hunk(header, lines, at + 1)
             found.append(hunk)
-        elif lines[at].startswith("@@"):
+        else:
             end = next((n for n in range(at + 1, len(lines)) if lines[n].startswith("@@")), len(lines))
             hunk = _hunk(lines[at + 1 : end])
             if hunk.old != hunk.new:  # several `@@ class …` in a row only locate the next hunk
                 found.append(hunk)
             at = end
-        else:
-            at += 1
     return found
 
 
@@ -80,8 +81,7 @@ def split_files(diff: str) -> list[FileDiff]:
     inside = 0  # remaining lines of the current hunk, old and new
     seen_hunk = False
     for line in lines:
-        header = _HUNK.match(line)
-        if header and inside <= 0:
+        if inside <= 0 and line.startswith("@@") and (header := _HUNK.match(line)):
             inside = sum(1 if header[group] is None else int(header[group]) for group in (2, 4))
             seen_hunk = True
         elif inside > 0:
@@ -98,8 +98,7 @@ def _file_diff(lines: list[str]) -> FileDiff | None:
     old = new = None
     kind = "modify"
     for line in lines:
-        git = _GIT_HEADER.match(line)
-        if git:
+        if line.startswith("diff --git ") and (git := _GIT_HEADER.match(line)):
             old, new = git[1], git[2]
         elif line.startswith("--- "):
             old = _path(line[4:], "a/")
