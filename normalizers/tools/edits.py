@@ -18,6 +18,7 @@ __all__ = ["RULES", "NEW_TEXT_KEYS", "OLD_TEXT_KEYS"]
 OLD_TEXT_KEYS = ("old_string", "oldText", "oldString", "old_str", "old_text")
 NEW_TEXT_KEYS = ("new_string", "newText", "newString", "new_str", "new_text")
 _REPLACE_ALL_KEYS = ("replace_all", "replaceAll", "allow_multiple")
+_ANY_REPLACE_ALL_KEY = frozenset(_REPLACE_ALL_KEYS)
 _INNER_KEYS = frozenset({"edit", "items"})
 _EDIT_LIST_KEYS = ("edits", "edit", "changes", "replacements")
 
@@ -58,7 +59,8 @@ def _canonical_edit(edit: Payload) -> Payload:
 def _add_texts(edit: Payload) -> None:
     add_alias(edit, *OLD_TEXT_KEYS)
     add_alias(edit, *NEW_TEXT_KEYS)
-    add_flag(edit, *_REPLACE_ALL_KEYS)
+    if not _ANY_REPLACE_ALL_KEY.isdisjoint(edit):
+        add_flag(edit, *_REPLACE_ALL_KEYS)
 
 
 RULES = {

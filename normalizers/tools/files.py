@@ -88,12 +88,13 @@ def _read_output(value: Any, raw_name: str) -> Payload:
     if isinstance(payload.get("file"), dict) or not text:
         return payload
     file = _wrapped_file(text) or (_numbered_file(text) if raw_name in NUMBERING_TOOLS else None) or {"content": text}
-    path = first_text(payload, ("filePath", "path", "file_path"))
-    if path is not None:
-        file["filePath"] = path
-    for key in ("startLine", "numLines", "totalLines"):
-        if key in payload and is_integer(payload[key]):
-            file[key] = payload[key]
+    if payload:
+        path = first_text(payload, ("filePath", "path", "file_path"))
+        if path is not None:
+            file["filePath"] = path
+        for key in ("startLine", "numLines", "totalLines"):
+            if key in payload and is_integer(payload[key]):
+                file[key] = payload[key]
     payload["file"] = file
     return payload
 
@@ -148,8 +149,12 @@ def _wrapped_file(text: str) -> Payload | None:
 
 
 def _write_input(payload: Payload, raw_name: str) -> Payload:
-    if isinstance(payload.get("content"), list):  # ACP: the diff shown for the file
-        payload.setdefault("items", payload["content"])
+    content = payload.get("content")
+    if isinstance(content, str):
+        add_file_path(payload)
+        return payload
+    if isinstance(content, list):  # ACP: the diff shown for the file
+        payload.setdefault("items", content)
     add_file_path(payload)
     add_alias(payload, "content", *CONTENT_KEYS)
     if not isinstance(payload.get("content"), str) and (items := objects(payload.get("items"))):

@@ -27,6 +27,9 @@ def canonical_name(raw_name: str, value: Any, call_id: str) -> str:
     return found or raw_name
 
 
+_CHANGES_KEYS = ("edits", "edit", "changes")
+_ANY_CHANGES = frozenset(_CHANGES_KEYS)
+_CONTENT_KEYS = ("file_content", "content", "text")
 _SHORT = 128
 """Characters of a raw name that is remembered."""
 _ByInput: TypeAlias = Callable[[Mapping[str, Any], str], str | None]
@@ -67,13 +70,15 @@ def _write(value: Mapping[str, Any], call_id: str) -> str:
 
 def _edit(value: Mapping[str, Any], call_id: str) -> str:
     """ACP's kind `edit` covers patches and new files. Pi, Kimi and Vibe make several edits with one tool."""
-    if _filled(value.get("changes"), dict):
-        return "Patch"
-    if any(_filled(value.get(key), list) for key in ("edits", "edit", "changes")):
-        return "MultiEdit"
+    if not _ANY_CHANGES.isdisjoint(value):
+        if _filled(value.get("changes"), dict):
+            return "Patch"
+        if any(_filled(value.get(key), list) for key in _CHANGES_KEYS):
+            return "MultiEdit"
+    if not any(key in value and _nonblank(value[key]) for key in _CONTENT_KEYS):
+        return "Edit"
     replaces = any(isinstance(value.get(key), str) for key in (*OLD_TEXT_KEYS, *NEW_TEXT_KEYS))
-    has_content = any(_nonblank(value.get(key)) for key in ("file_content", "content", "text"))
-    return "Write" if has_content and not replaces else "Edit"
+    return "Edit" if replaces else "Write"
 
 
 def _editor(value: Mapping[str, Any], call_id: str) -> str:

@@ -87,21 +87,21 @@ def keys_and_text(value: Any, other_keys: Iterable[str] = ()) -> tuple[Payload, 
     if isinstance(value, str):
         return {}, value
     if isinstance(value, list):
-        text = blocks_text(value)
+        text, rest = _text_and_rest(value)
         if text is None:
             return {"value": value}, None
-        rest = _other_blocks(value)
         return ({"content": rest} if rest else {}), text
     if not isinstance(value, dict):
         return {"value": value}, None
     payload = value.copy()
-    text = blocks_text(payload["content"]) if "content" in payload else None
-    if text is not None:
-        content = payload.pop("content")
-        rest = _other_blocks(content) if isinstance(content, list) else []
-        if rest:
-            payload["content"] = rest
-        return payload, text
+    if "content" in payload:
+        content = payload["content"]
+        text, rest = _text_and_rest(content) if isinstance(content, list) else (content, [])
+        if isinstance(text, str):
+            del payload["content"]
+            if rest:
+                payload["content"] = rest
+            return payload, text
     for key in other_keys:
         if key in payload and isinstance(text := payload[key], str):
             return payload, text
@@ -114,12 +114,19 @@ def blocks_text(content: Any) -> str | None:
         return content
     if not isinstance(content, list):
         return None
-    texts = []
+    return _text_and_rest(content)[0]
+
+
+def _text_and_rest(content: list[Any]) -> tuple[str | None, list[Any]]:
+    """The text of a list of content blocks, and the blocks that have none."""
+    texts, rest = [], []
     for block in content:
         text = _block_text(block)
-        if text is not None:
+        if text is None:
+            rest.append(block)
+        else:
             texts.append(text)
-    return "\n".join(texts) if texts else None
+    return "\n".join(texts) if texts else None, rest
 
 
 def _block_text(block: Any) -> str | None:
@@ -129,10 +136,6 @@ def _block_text(block: Any) -> str | None:
     if text is None and isinstance(block.get("content"), dict):  # ACP: {type: content, content: {type: text, …}}
         text = block["content"].get("text")
     return text if isinstance(text, str) else None
-
-
-def _other_blocks(content: list[Any]) -> list[Any]:
-    return [block for block in content if _block_text(block) is None]
 
 
 def decode_json(value: Any) -> Any:

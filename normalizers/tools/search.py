@@ -25,6 +25,9 @@ __all__ = ["RULES"]
 _HEADING = re.compile(r"Found \d+ |Directory listing for |-{2,}$", re.ASCII)
 _NOTHING = re.compile(r"(?:No (?:files|matches|results)|0 matches|Found 0 )", re.IGNORECASE)
 _NOTE = re.compile(r"\([^()]*\s[^()]*\)$")
+_NO_NAME = frozenset("FfD-Nn0(")
+"""First characters of the lines that these match."""
+_FOUND_FILES = re.compile(r"Found \d+ files?\b")
 
 _GREP_LINE = re.compile(r"(.+?):(\d+):(.*)", re.ASCII | re.DOTALL)
 _FILE_LINE = re.compile(r"File: (.+)|(\S.*/.*):$")
@@ -42,9 +45,19 @@ class Found(NamedTuple):
 
 def _found_lines(text: str) -> Found:
     """Read a list of names, one per line."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    names = [line for line in lines if not (_HEADING.match(line) or _NOTHING.match(line) or _NOTE.match(line))]
-    return Found(names, not any(_NOTE.match(line) for line in lines))
+    names: list[Any] = []
+    is_all = True
+    for line in text.splitlines():
+        if not line or line.isspace():
+            continue
+        if line[0] in _NO_NAME:
+            if _NOTE.match(line):
+                is_all = False
+                continue
+            if _HEADING.match(line) or _NOTHING.match(line):
+                continue
+        names.append(line)
+    return Found(names, is_all)
 
 
 def _found_matches(text: str) -> Found:
@@ -53,7 +66,7 @@ def _found_matches(text: str) -> Found:
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines or _NOTHING.match(lines[0]):
         return Found([], len(lines) <= 1)
-    if re.match(r"Found \d+ files?\b", lines[0]):  # Claude's Grep in mode files_with_matches
+    if _FOUND_FILES.match(lines[0]):  # Claude's Grep in mode files_with_matches
         names = _found_lines(text)
         return Found([{"filePath": name} for name in names.matches], names.is_all)
     matches: list[Payload] = []
@@ -136,11 +149,12 @@ def _names_output(value: Any, key: str, list_keys: tuple[str, ...]) -> Payload:
 # -- inputs -------------------------------------------------------------------------------------------------------
 
 _PATH_ALIASES = ("dir_path", "dir", "directory", "folder", "cwd", "target_directory", "relative_workspace_path")
+_ANY_PATH_ALIAS = frozenset(_PATH_ALIASES)
 
 
 def _grep_input(payload: Payload, raw_name: str) -> Payload:
     add_text(payload, "pattern", "query", "regex")
-    add_text(payload, "path", *_PATH_ALIASES)
+    _add_path(payload)
     add_text(payload, "glob", "include", "include_pattern", "file_pattern")
     _join_queries(payload, "pattern")
     return payload
@@ -148,13 +162,18 @@ def _grep_input(payload: Payload, raw_name: str) -> Payload:
 
 def _glob_input(payload: Payload, raw_name: str) -> Payload:
     add_text(payload, "pattern", "glob", "glob_pattern", "query")
-    add_text(payload, "path", *_PATH_ALIASES)
+    _add_path(payload)
     return payload
 
 
 def _ls_input(payload: Payload, raw_name: str) -> Payload:
-    add_text(payload, "path", *_PATH_ALIASES)
+    _add_path(payload)
     return payload
+
+
+def _add_path(payload: Payload) -> None:
+    if not _ANY_PATH_ALIAS.isdisjoint(payload):
+        add_text(payload, "path", *_PATH_ALIASES)
 
 
 def _code_search_input(payload: Payload, raw_name: str) -> Payload:
@@ -165,7 +184,9 @@ def _code_search_input(payload: Payload, raw_name: str) -> Payload:
 
 def _join_queries(payload: Payload, key: str) -> None:
     """Join the patterns of Cline, which searches for several in one call."""
-    queries = strings(payload.get("queries"))
+    if "queries" not in payload:
+        return
+    queries = strings(payload["queries"])
     if queries and not nonblank(payload.get(key)):
         payload[key] = "\n".join(queries)
 

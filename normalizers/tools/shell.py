@@ -85,6 +85,10 @@ def _all_strings(value: Any) -> TypeGuard[list[str]]:
 
 
 def _bash_output(value: Any, raw_name: str) -> Payload:
+    if isinstance(value, str):
+        payload = {"stdout": value}
+        _read_tags(payload, value)
+        return payload
     payload, text = keys_and_text(value)
     stdout = payload.get("stdout")
     if not isinstance(stdout, str) or (not stdout and not nonblank(payload.get("stderr"))):
@@ -92,8 +96,7 @@ def _bash_output(value: Any, raw_name: str) -> Payload:
         stdout = _first_output(text, stdout, payload)
     if isinstance(stdout, str):
         payload["stdout"] = stdout
-        if "<" in stdout and "</" in stdout:  # one character is found much faster than two
-            _read_tags(payload, stdout)
+        _read_tags(payload, stdout)
     metadata = payload.get("metadata")
     if isinstance(metadata, dict):  # OpenCode: {output, metadata: {exit}}; Codex before 0.63: {metadata: {exit_code}}
         codes = (metadata.get(key) for key in ("exit", "exit_code", "exitCode"))
@@ -117,6 +120,8 @@ def _first_output(text: str | None, stdout: Any, payload: Payload) -> str | None
 
 def _read_tags(payload: Payload, stdout: str) -> None:
     """Read the tags in the output of Auggie's shell tool: `<return-code>0</return-code><output>…</output>`."""
+    if "<" not in stdout or "</" not in stdout:  # one character is found much faster than two
+        return
     code = _RETURN_CODE.search(stdout)
     output = _OUTPUT.search(stdout)
     if code and not is_integer(payload.get("exit_code")):

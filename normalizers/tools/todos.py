@@ -37,6 +37,9 @@ _STATUS = {
 """A provider's status without case, `-` and `_` -> canonical status."""
 
 
+_STATUSES = frozenset(_STATUS.values())
+
+
 def _canonical_todos(items: list[Any]) -> list[Payload]:
     return [todo for todo in map(_todo, items) if todo is not None]
 
@@ -54,6 +57,8 @@ def _status(item: Payload) -> str:
     if isinstance(item.get("completed"), bool):  # Codex exec: {text, completed}
         return "completed" if item["completed"] else "pending"
     word = first_text(item, ("status", "state")) or "pending"
+    if word in _STATUSES:
+        return word
     return _STATUS.get(word.strip().lower().replace("_", "").replace("-", ""), word.strip())
 
 
