@@ -11,7 +11,7 @@ from tooltap.protocol.events import Attachment, Display, OutputRef
 __all__ = ["Answer"]
 
 
-class Answer(msgspec.Struct, frozen=True):
+class Answer(msgspec.Struct, frozen=True, gc=False):
     """One result. `Calls.answer` makes the canonical output of it."""
 
     value: Any = None

@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+# Calls and tombstones are many and hold strings and JSON, so no cycle leads through them: `gc=False`.
+
 __all__ = ["Call", "CallsState", "Tombstone", "tombstone_of"]
 
 
@@ -39,7 +41,7 @@ class Known(msgspec.Struct, omit_defaults=True):
 _shared: Callable[[Known], tuple[Any, ...]] = attrgetter(*Known.__struct_fields__)
 
 
-class Call(Known, kw_only=True, omit_defaults=True):
+class Call(Known, kw_only=True, omit_defaults=True, gc=False):
     """An open call."""
 
     id: str
@@ -57,7 +59,7 @@ class Call(Known, kw_only=True, omit_defaults=True):
     """It runs in the background: its first result only stated that."""
 
 
-class Tombstone(Known, kw_only=True, omit_defaults=True):
+class Tombstone(Known, kw_only=True, omit_defaults=True, gc=False):
     """A finished call."""
 
     synthetic_result: str | None = None
