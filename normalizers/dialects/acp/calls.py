@@ -51,29 +51,44 @@ class ToolCalls(Terminals):
     @Sessions.update("tool_call", "tool_call_update")
     def _tool_call(self, update: Line) -> Skip:
         call_id = update.get("toolCallId")
-        if not isinstance(call_id, str) or not self.calls.is_known(call_id):
+        if type(call_id) is str:
+            call = self.calls.get(call_id)
+            if call is None and not self.calls.is_known(call_id):
+                self.ensure_turn()
+            skip = self._report(call_id, call, update, self.info.stopping)
+        else:
             self.ensure_turn()
-        skip = self._report(call_id, update, self.info.stopping)
-        self._review(update)
+            skip = self.unparsed("unknown-type", update)
+        stated = update.get("rawOutput") or update.get("rawInput")
+        if type(stated) is dict and "reviewId" in stated:
+            self._review(update, stated)
         return skip
 
-    def _report(self, call_id: Any, update: Line, stopping: bool) -> Skip:
-        """Read what an update states of its call. `stopping`: the client asked to stop the turn."""
-        if not isinstance(call_id, str):
-            return self.unparsed("unknown-type", update)
+    def _report(self, call_id: str, call: Call | None, update: Line, stopping: bool) -> Skip:
+        """Read what an update states of its call, which may be open. `stopping`: the client asked to stop the turn."""
         self.texts.flush()
-        bodies = Bodies(self)
-        if _response_in(update) is None:  # else it stays as it is until the result, which has the same bodies
+        bodies, response = Bodies(self), _response_in(update)
+        if response is None:  # else it stays as it is until the result, which has the same bodies
             update = bodies.take(update)
-        call, ended, skip = self.calls.get(call_id), update.get("status") in _ENDED, None
-        if (call is None and not self.calls.is_done(call_id)) or self._begins_another(call_id, update):
+        ended, skip = update.get("status") in _ENDED, None
+        if (call is None and not self.calls.is_done(call_id)) or (
+            update["sessionUpdate"] == "tool_call" and self._begins_another(call_id, update)
+        ):
             opens = update["sessionUpdate"] == "tool_call" or self.state.protocol_version >= 2
-            call = self._open_call(call_id, update, synthetic=not opens)
+            use = ToolUse()
+            call = self._open_call(call_id, use, update, response, synthetic=not opens)
         elif call is not None:
-            skip = self._update_call(call, update)
-        elif not ended:
+            use = _use_of(call)
+            skip = self._update_call(call, use, update, response)
+        elif ended:
+            use = ToolUse()
+        else:
             return "late-update"
-        return self._end_call(call_id, call, update, bodies, stopping) if ended else skip
+        if not ended:
+            return skip
+        if call is not None and not call.memory:  # dropped, for lack of room
+            use = ToolUse()
+        return self._end_call(call_id, use, update, bodies, stopping)
 
     @Sessions.update("tool_call_content_chunk")
     def _add_content(self, chunk: Line) -> Skip:
@@ -90,7 +105,7 @@ class ToolCalls(Terminals):
             use.running = (use.running or "") + text
         else:
             use.content = [*use.content, *items]
-        self.calls.remember(call, msgspec.to_builtins(use))
+        self.calls.remember(call, use.memory())
         return None
 
     def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
@@ -183,10 +198,13 @@ class ToolCalls(Terminals):
             return None
         call = self.calls.get(call_id)
         if call is not None:
-            if not _use_of(call).has_input:
-                self._update_call(call, {key: item for key, item in tool_call.items() if key != "status"})
+            use = _use_of(call)
+            if not use.has_input:
+                stated = {key: item for key, item in tool_call.items() if key != "status"}
+                self._update_call(call, use, stated, _response_in(stated))
         elif not self.calls.is_done(call_id):
-            self._open_call(call_id, tool_call, synthetic=False, status="awaiting-permission")
+            response = _response_in(tool_call)
+            self._open_call(call_id, ToolUse(), tool_call, response, synthetic=False, status="awaiting-permission")
         return call_id
 
     def _type(self, call_id: str | None, default: str) -> str:
@@ -194,10 +212,9 @@ class ToolCalls(Terminals):
         is_question = call_id is not None and self.calls.name_of(call_id) == "AskUserQuestion"
         return "question" if is_question else default
 
-    def _review(self, update: Line) -> None:
+    def _review(self, update: Line, stated: Line) -> None:
         """codex-acp 2.6.0: a second model decides about risky calls. Its review is a call of its own that names the
         other one, which fails if it is denied."""
-        stated = record(update.get("rawOutput") or update.get("rawInput"))
         review, permissions = record(stated.get("review")), self.permissions
         permission_id, call_id = string(stated.get("reviewId")), string(stated.get("targetItemId"))
         if permission_id is None or call_id is None:
@@ -211,8 +228,8 @@ class ToolCalls(Terminals):
     # -- calls --------------------------------------------------------------------------------------------------
 
     def _begins_another(self, call_id: str, update: Line) -> bool:
-        """Whether a line opens a new call under the id of one that has ended, or that another session has."""
-        if update.get("sessionUpdate") != "tool_call" or self.replay:
+        """Whether a `tool_call` opens a new call under the id of one that has ended, or that another session has."""
+        if self.replay:
             return False
         if self.calls.session_of(call_id) != self.session:
             return True
@@ -225,11 +242,12 @@ class ToolCalls(Terminals):
         value, canonical = self._read_input(use, name)
         return not self.calls.repeats(call_id, name, value, name=canonical)
 
-    def _open_call(self, call_id: str, update: Line, *, synthetic: bool, status: str | None = None) -> Call:
-        use = ToolUse()
-        self._learn(use, call_id, update, runs=False)
+    def _open_call(
+        self, call_id: str, use: ToolUse, update: Line, response: Any, *, synthetic: bool, status: str | None = None
+    ) -> Call:
+        self._learn(use, call_id, update, response, runs=False)
         # An update of a call that was not seen may state nothing of its tool.
-        is_named = not synthetic or stated_name(update) is not None or use.kind is not None
+        is_named = not synthetic or use.kind is not None or stated_name(update) is not None
         name = raw_name(update, call_id) if is_named else UNKNOWN_TOOL
         value, canonical = self._read_input(use, name)
         canonical = canonical if is_named else "Unknown"
@@ -238,72 +256,83 @@ class ToolCalls(Terminals):
             call_id, name, value, raw=update, name=canonical, status=status, title=use.title, synthetic=synthetic
         )
         self._note_todos(call, value)
-        self.read_terminal_meta(use, call_id, update)
-        self.calls.remember(call, msgspec.to_builtins(use))
+        if "_meta" in update:
+            self.read_terminal_meta(use, call_id, update["_meta"])
+        self.calls.remember(call, use.memory())
         return call
 
-    def _update_call(self, call: Call, update: Line) -> Skip:
-        use = _use_of(call)
-        was_known, before = bool(call.memory), use.running or ""
+    def _update_call(self, call: Call, use: ToolUse, update: Line, response: Any) -> Skip:
+        was_known, before, terminals = bool(call.memory), use.running or "", use.terminals
         runs = update.get("status") in _RUNNING
-        carries = self._learn(use, call.id, update, runs=runs or call.status == "running")
+        learned, carries = self._learn(use, call.id, update, response, runs=runs or call.status == "running")
         name = stated_name(update) or (use.kind if call.raw_name == UNKNOWN_TOOL else None) or call.raw_name
         value: Any = msgspec.UNSET
         canonical = None
         # If the memory was dropped, there is nothing to merge with.
-        if update.keys() & _INPUT_FIELDS and (was_known or isinstance(update.get("rawInput"), dict)):
+        if not _INPUT_FIELDS.isdisjoint(update) and (was_known or isinstance(update.get("rawInput"), dict)):
             value, canonical = self._read_input(use, name)
             self._note_todos(call, value)
-        stated: dict[str, Any] = {"status": "running" if runs else None, "title": use.title}
-        changed = self.calls.update(call, value, raw=update, raw_name=name, name=canonical, **stated)
+        status = "running" if runs else None
+        changed = self.calls.update(
+            call, value, raw=update, raw_name=name, name=canonical, status=status, title=use.title
+        )
         running = use.running or ""
         if running != before and running.startswith(before):
             self.emit_output(call, running[len(before) :], len(before))
-        carries = self.read_terminal_meta(use, call.id, update) or carries
-        self.calls.remember(call, msgspec.to_builtins(use))
+        if "_meta" in update:
+            carries = self.read_terminal_meta(use, call.id, update["_meta"]) or carries
+        if learned or use.terminals is not terminals:
+            self.calls.remember(call, use.memory())
         if changed or carries:
             return None
         return "partial" if running != before else "unchanged"
 
-    def _learn(self, use: ToolUse, call_id: str, update: Line, *, runs: bool) -> bool:
-        """Merge an update into what is known; returns whether it holds something that only a later event will show.
+    def _learn(self, use: ToolUse, call_id: str, update: Line, response: Any, *, runs: bool) -> tuple[bool, bool]:
+        """Merge an update into what is known. Returns whether anything was learned, terminals aside, and whether it
+        holds something that only a later event will show.
 
         Text is what the call is about until it runs, and its output from then on; that of the last update belongs to
         the result.
         """
-        _merge(use, update)
+        learned = _merge(use, update)
         content, ended = update.get("content"), update.get("status") in _ENDED
-        if use.kind is None and use.raw_input is None and not ended:
-            arguments = text_of(content) or ""
-            if arguments.startswith("{"):  # Kimi streams the arguments as content, and has neither kind nor raw input
-                use.raw_input = json_object(arguments) or None
-                return use.raw_input is not None
-        if isinstance(content, list) and content:
+        if content and type(content) is list:
+            if use.kind is None and use.raw_input is None and not ended:
+                arguments = text_of(content) or ""
+                if arguments.startswith("{"):  # Kimi streams the arguments so, and has neither kind nor raw input
+                    use.raw_input = json_object(arguments) or None
+                    return True, use.raw_input is not None
             self.embed_terminals(use, call_id, content)
-            if diffs(content) or not (runs or ended):
-                use.content = content
+            if not (runs or ended) or diffs(content):
+                use.content, learned = content, True
             elif not ended:
-                use.running = text_of(content) or use.running
-        response = _response_in(update)
-        use.response = use.response if response is None else response
-        return response is not None
+                use.running, learned = text_of(content) or use.running, True
+        if response is None:
+            return learned, False
+        use.response = response
+        return True, True
 
     def _read_input(self, use: ToolUse, name: str) -> tuple[Any, str | None]:
         servers = (*self.context.mcp_servers, *self.state.servers)
         return read_input(use, name, mcp_name(name, use.title or "", use.raw_input, servers))
 
-    def _end_call(self, call_id: str, call: Call | None, update: Line, bodies: Bodies, stopping: bool) -> Skip:
+    def _end_call(self, call_id: str, use: ToolUse, update: Line, bodies: Bodies, stopping: bool) -> Skip:
         """Emit the result. If the call ended before, the result may replace a synthetic one."""
-        use = _use_of(call) if call is not None else ToolUse()
-        terminal = self.terminal_of(use)
-        use.response = bodies.take(use.response)
+        terminal = self.terminal_of(use) if use.terminals else None
+        if use.response is not None:
+            use.response = bodies.take(use.response)
         name = self.calls.name_of(call_id) or ""
         answer = read_result(name, use, update, terminal, provider=self.provider, stopping=stopping)
-        links = [one for block in blocks(update.get("content")) for one in linked(block)]
+        attachments = bodies.attachments or []
+        if type(content := update.get("content")) is list:
+            for block in blocks(content):
+                if "uri" in block:
+                    attachments += linked(block)
         outputs = terminal.printed.outputs("/output/stdout") if terminal else None
-        answer = answer.replace(attachments=[*(bodies.attachments or ()), *links] or None, outputs=outputs)
+        if attachments or outputs or answer.attachments:
+            answer = answer.replace(attachments=attachments or None, outputs=outputs)
         skip = self.calls.answer(call_id, answer, raw=update)
-        if not answer.is_async:
+        if use.terminals and not answer.is_async:
             self.release_terminals(use)
         return skip
 
@@ -317,17 +346,26 @@ def _use_of(call: Call) -> ToolUse:
     return msgspec.convert(call.memory, ToolUse)
 
 
-def _merge(use: ToolUse, update: Line) -> None:
-    if isinstance(update.get("kind"), str):
-        use.kind = update["kind"]
-    if isinstance(update.get("title"), str):
-        use.title = update["title"]
-    if update.get("rawInput") or (use.raw_input is None and "rawInput" in update):
-        use.raw_input = update["rawInput"]
-    if isinstance(update.get("locations"), list) and update["locations"]:
-        use.locations = update["locations"]
+def _merge(use: ToolUse, update: Line) -> bool:
+    """Take over what an update states; returns whether it states anything new."""
+    learned = False
+    kind, title, locations = update.get("kind"), update.get("title"), update.get("locations")
+    if type(kind) is str and kind != use.kind:
+        use.kind, learned = kind, True
+    if type(title) is str and title != use.title:
+        use.title, learned = title, True
+    raw_input = update.get("rawInput")
+    if raw_input or (use.raw_input is None and raw_input is not None):
+        use.raw_input, learned = raw_input, True
+    if locations and type(locations) is list:
+        use.locations, learned = locations, True
+    return learned
 
 
 def _response_in(update: Line) -> Any:
     """claude-agent-acp: the tool's own result object."""
-    return record(record(update.get("_meta")).get("claudeCode")).get("toolResponse")
+    meta = update.get("_meta")
+    if type(meta) is not dict:
+        return None
+    claude = meta.get("claudeCode")
+    return claude.get("toolResponse") if type(claude) is dict else None

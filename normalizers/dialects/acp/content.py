@@ -55,19 +55,31 @@ def linked(block: Line) -> list[Attachment]:
 
 def blocks(content: Any) -> list[Line]:
     """The content blocks among the items of a tool call."""
-    found = [record(item.get("content")) if item.get("type") == "content" else item for item in records(content)]
-    return [block for block in found if is_block(block)]
+    found: list[Line] = []
+    if type(content) is list:
+        for item in content:
+            if type(item) is dict:
+                kind = item.get("type")
+                if kind == "content":
+                    item = item.get("content")
+                    kind = item.get("type") if type(item) is dict else None
+                if kind in _BLOCK_TYPES:
+                    found.append(item)
+    return found
 
 
 def text_of(content: Any) -> str | None:
     """The text of a tool call's content, one line per block; None if there is none."""
-    found = [(record(block.get("resource")) or block).get("text") for block in blocks(content)]
-    texts = [text for text in found if isinstance(text, str)]
+    texts = []
+    for block in blocks(content):
+        text = (record(block["resource"]) or block if "resource" in block else block).get("text")
+        if type(text) is str:
+            texts.append(text)
     return "\n".join(texts) if texts else None
 
 
-def diffs(content: Any) -> list[Line]:
-    return [item for item in records(content) if item.get("type") == "diff"]
+def diffs(content: list[Any]) -> list[Line]:
+    return [item for item in content if type(item) is dict and item.get("type") == "diff"]
 
 
 # -- forms ----------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ agent sends one. Gemini CLI and others do not: then it is what the title, the di
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import msgspec
@@ -37,11 +37,32 @@ class ToolUse(msgspec.Struct, omit_defaults=True):
     response: Any = None
     """claude-agent-acp: the tool's own result object, which arrives before the result."""
 
+    def memory(self) -> dict[str, Any]:
+        """What was stated, as `Call.memory` holds it: in the order of the fields."""
+        memory: dict[str, Any] = {}
+        if self.kind is not None:
+            memory["kind"] = self.kind
+        if self.title is not None:
+            memory["title"] = self.title
+        if self.raw_input is not None:
+            memory["raw_input"] = self.raw_input
+        if self.content:
+            memory["content"] = self.content
+        if self.locations:
+            memory["locations"] = self.locations
+        if self.running is not None:
+            memory["running"] = self.running
+        if self.terminals:
+            memory["terminals"] = self.terminals
+        if self.response is not None:
+            memory["response"] = self.response
+        return memory
+
     @property
     def has_input(self) -> bool:
         """Whether the agent has stated the input; `{}`, or a directory alone, means that it will."""
         raw = self.raw_input
-        return bool(raw.keys() - {"cwd"} if isinstance(raw, dict) else raw) or bool(diffs(self.content))
+        return (_says_more(raw) if type(raw) is dict else bool(raw)) or bool(diffs(self.content))
 
 
 def read_input(use: ToolUse, name: str, mcp: str | None) -> tuple[Any, str | None]:
@@ -49,18 +70,24 @@ def read_input(use: ToolUse, name: str, mcp: str | None) -> tuple[Any, str | Non
 
     `mcp`: its canonical name, if it is a tool of an MCP server."""
     raw = decoded(use.raw_input)
-    if isinstance(raw, dict):
+    if type(raw) is dict:
         if mcp is not None and isinstance(raw.get("invocation"), dict):
             raw = raw["invocation"]
-        if (arguments := _arguments(raw, name, mcp)) is not None:
+        if ("arguments" in raw or "args" in raw) and (arguments := _arguments(raw, name, mcp)) is not None:
             return arguments, mcp
-    is_stated = bool(raw.keys() - {"cwd"}) if isinstance(raw, dict) else raw is not None
-    if is_stated:
+        if _says_more(raw):
+            return raw, mcp
+    elif raw is not None:
         return raw, mcp
     if mcp is not None:
         return {**(raw or {}), **json_object(text_of(use.content))}, mcp
     value, canonical = _read_shown(use, name, raw is None)
     return {**(raw or {}), **value}, canonical
+
+
+def _says_more(raw: dict[str, Any]) -> bool:
+    """Whether a raw input has more than the directory."""
+    return len(raw) > ("cwd" in raw)
 
 
 def json_object(text: str | None) -> dict[str, Any]:
@@ -239,9 +266,9 @@ _ID_NAMES = (
     # Gemini CLI: `read_file__read_file_1795293973564_0`, a tool's name, `__`, and the model's id or a synthetic one.
     re.compile(r"(?P<name>.+?)__(?P=name)_\d"),
     re.compile(r"(?P<name>[a-z][a-z0-9]*(?:_[a-z0-9]+)*)__"),
-    # Before 0.50: `run_shell_command-1769335045695`.
-    re.compile(r"(?P<name>[A-Za-z][\w.]*)-\d{12,}"),
 )
+# Before 0.50: `run_shell_command-1769335045695`.
+_STAMPED_ID = re.compile(r"(?P<name>[A-Za-z][\w.]*)-\d{12,}")
 _WORD = re.compile(r"[A-Za-z_][\w-]*")
 # Kimi `Shell: ls`, Hermes `patch (replace): a.py`.
 _NAMED_TITLE = re.compile(r"(?P<name>[A-Za-z_]\w*)(?: \([^)]*\))?: .")
@@ -255,22 +282,39 @@ _MCP_TITLES = {
 _ANNOUNCED_TITLE = re.compile(r"(?P<server>.+?) - (?P<tool>[\w.-]+)")
 
 
+_NAMES_IN_RAW = frozenset({"_toolName", "arguments"})
+
+
 def stated_name(update: dict[str, Any]) -> str | None:
     """The name in an update: its own field, else one in a vendor's `_meta` or beside the arguments in the raw input."""
-    return next((name for owner, key in _name_places(update) if (name := first_string(owner, key))), None)
+    name: Any = update.get("name")
+    if name and type(name) is str:
+        return name
+    meta = update.get("_meta")
+    if meta and type(meta) is dict and (name := _name_in_meta(meta)) is not None:
+        return name
+    raw = update.get("rawInput")
+    if type(raw) is not dict or _NAMES_IN_RAW.isdisjoint(raw):
+        return None
+    if name := first_string(raw, "_toolName"):  # Cursor
+        return name
+    is_named = isinstance(raw.get("arguments"), dict) and "server" not in raw
+    return first_string(raw, "tool") if is_named else None  # Hermes, in permission requests
 
 
-def _name_places(update: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
-    yield update, "name"
-    if meta := record(update.get("_meta")):
-        owners = [meta, *records(list(meta.values()))]
-        owners += [record(owner.get("toolCall")) for owner in owners]  # goose
-        yield from ((owner, key) for owner in owners for key in ("toolName", "tool_name"))
-        yield record(meta.get("x.ai/tool")), "name"  # Grok
-    raw = record(update.get("rawInput"))
-    yield raw, "_toolName"  # Cursor
-    if isinstance(raw.get("arguments"), dict) and "server" not in raw:
-        yield raw, "tool"  # Hermes, in permission requests
+def _name_in_meta(meta: dict[str, Any]) -> str | None:
+    """The name in a vendor's object, or in the `toolCall` of one."""
+    owners = [meta]
+    for owner in meta.values():
+        if type(owner) is dict:
+            owners.append(owner)
+    for owner in owners:
+        if name := first_string(owner, "toolName", "tool_name"):
+            return name
+    for owner in owners:  # goose
+        if "toolCall" in owner and (name := first_string(record(owner["toolCall"]), "toolName", "tool_name")):
+            return name
+    return first_string(record(meta["x.ai/tool"]), "name") if "x.ai/tool" in meta else None  # Grok
 
 
 def raw_name(update: dict[str, Any], call_id: str) -> str:
@@ -281,7 +325,12 @@ def raw_name(update: dict[str, Any], call_id: str) -> str:
 
 
 def _name_in_id(call_id: str) -> str | None:
-    return next((found["name"] for pattern in _ID_NAMES if (found := pattern.match(call_id))), None)
+    if "__" in call_id:
+        for pattern in _ID_NAMES:
+            if found := pattern.match(call_id):
+                return found["name"]
+    found = _STAMPED_ID.match(call_id) if "-" in call_id else None
+    return found["name"] if found else None
 
 
 def _name_in_title(title: str, kind: str, update: dict[str, Any]) -> str | None:
@@ -292,28 +341,31 @@ def _name_in_title(title: str, kind: str, update: dict[str, Any]) -> str | None:
     """
     if _match_mcp_title(title) is not None:
         return title
-    named = _NAMED_TITLE.match(title)
+    named = _NAMED_TITLE.match(title) if ": " in title else None
     if named and canonical_name(named["name"], {}, "") in CANONICAL_TOOLS:
         return named["name"]
     raw_input = update.get("rawInput")
-    not_yet = isinstance(raw_input, dict) and not raw_input.keys() - {"cwd"}
+    not_yet = type(raw_input) is dict and not _says_more(raw_input)
     return title if _WORD.fullmatch(title) and (not_yet or kind == DEFAULT_KIND) else None
 
 
 def mcp_name(name: str, title: str, raw_input: Any, servers: Collection[str]) -> str | None:
     """`mcp__<server>__<tool>`, if the wire or the name of an announced server shows where to split."""
-    raw = record(raw_input)
-    owner = record(raw.get("invocation")) or raw
-    for server_key, tool_key in (("server", "tool"), ("providerIdentifier", "toolName")):  # Codex; Cursor
-        server, tool = owner.get(server_key), owner.get(tool_key)
-        if isinstance(server, str) and isinstance(tool, str):
-            return _joined(server, tool)
+    if type(raw_input) is dict:
+        owner = record(raw_input.get("invocation")) or raw_input
+        for server_key, tool_key in (("server", "tool"), ("providerIdentifier", "toolName")):  # Codex; Cursor
+            server, tool = owner.get(server_key), owner.get(tool_key)
+            if isinstance(server, str) and isinstance(tool, str):
+                return _joined(server, tool)
     if found := _match_mcp_title(name, title):
         return _joined(found["server"], found["tool"])
+    if not servers:
+        return None
     announced = _ANNOUNCED_TITLE.fullmatch(title) if name in _KINDS else None
     if announced and announced["server"] in servers:
         return _joined(announced["server"], announced["tool"])
-    if name.startswith("mcp__") or canonical_name(name, {}, "") != name:
+    # Without a character between them, there are no server and tool in it.
+    if name.isalnum() or name.startswith("mcp__") or canonical_name(name, {}, "") != name:
         return None
     splits = split_mcp_name(name.removeprefix("mcp_"), servers)
     return next((_joined(server, tool.removeprefix("_")) for server, tool in splits if tool != "_"), None)

@@ -125,8 +125,9 @@ class Sessions(Emitter):
 
     def emit_output(self, call: Call, text: str, offset: int) -> None:
         """Emit a partial event with what a call printed or showed while it runs."""
-        chunk = Chunk(stream="output", text=text, offset=offset)
-        self.emit_partial(ToolUpdate, call_id=call.id, name=call.name, chunk=chunk)
+        if self.partials:
+            chunk = Chunk(stream="output", text=text, offset=offset)
+            self.emit_partial(ToolUpdate, call_id=call.id, name=call.name, chunk=chunk)
 
     # -- turns --------------------------------------------------------------------------------------------------
 

@@ -16,22 +16,23 @@ from tooltap.normalizers.core.text_buffer import TextBuffer
 from tooltap.normalizers.dialects.acp.inputs import ToolUse
 from tooltap.normalizers.dialects.acp.sessions import Sessions
 from tooltap.normalizers.dialects.acp.state import Asked, Terminal
-from tooltap.normalizers.wire.values import record, records, string, whole
+from tooltap.normalizers.wire.values import record, string, whole
 
 __all__ = ["Terminals"]
 
 TERMINALS = 16
 """Each stores the head of its output."""
 _SKIP = "client-terminal"
+_TERMINAL_META = frozenset({"terminal_info", "terminal_output", "terminal_output_delta", "terminal_exit"})
 
 
 class Terminals(Sessions):
     # -- for calls ----------------------------------------------------------------------------------------------
 
-    def embed_terminals(self, use: ToolUse, call_id: str, content: Any) -> None:
+    def embed_terminals(self, use: ToolUse, call_id: str, content: list[Any]) -> None:
         """Note the terminals in a call's content."""
-        for item in records(content):
-            if item.get("type") == "terminal" and isinstance(item.get("terminalId"), str):
+        for item in content:
+            if type(item) is dict and item.get("type") == "terminal" and isinstance(item.get("terminalId"), str):
                 self._embed_terminal(use, call_id, item["terminalId"])
 
     def terminal_of(self, use: ToolUse) -> Terminal | None:
@@ -43,9 +44,10 @@ class Terminals(Sessions):
         for terminal_id in use.terminals:
             self.state.terminals.pop(terminal_id, None)
 
-    def read_terminal_meta(self, use: ToolUse, call_id: str, update: Line) -> bool:
+    def read_terminal_meta(self, use: ToolUse, call_id: str, meta: Any) -> bool:
         """Read what an adapter put into `_meta`; returns whether the terminal printed or ended."""
-        meta = record(update.get("_meta"))
+        if type(meta) is not dict or _TERMINAL_META.isdisjoint(meta):
+            return False
         has_news = False
         for key in ("terminal_info", "terminal_output", "terminal_output_delta", "terminal_exit"):
             entry = meta.get(key)

@@ -1,12 +1,14 @@
 """Names and inputs of the tools in ACP calls."""
 
+import itertools
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.normalizers.dialects.acp.helpers import CODEX, events, named, only, read, tool, tool_update, whole_input
 from tests.normalizers.reading import answer, of
-from tooltap.normalizers.dialects.acp.inputs import mcp_name, raw_name
+from tooltap.normalizers.dialects.acp.inputs import ToolUse, mcp_name, raw_name
 from tooltap.protocol.events import ToolCall, ToolResult
 
 # -- names -------------------------------------------------------------------------------------------------------------
@@ -175,3 +177,27 @@ def test_codex_event_as_raw_input_and_output() -> None:
     assert whole_input(found, "c1")["command"] == "ls"
     result = only(ToolResult, found)
     assert (result.output["stdout"], result.output["exit_code"], result.duration_ms) == ("a\n", 2, 1005)
+
+
+# -- memory ------------------------------------------------------------------------------------------------------------
+
+_STATED = {
+    "kind": ("", "edit"),
+    "title": ("a.py",),
+    "raw_input": ({}, "", 0, {"b": 1, "a": [2]}),
+    "content": ([], [{"type": "diff"}]),
+    "locations": ([{"path": "/a"}],),
+    "running": ("", "so far"),
+    "terminals": (["t1"],),
+    "response": (False, {"stdout": "x"}),
+}
+
+
+def test_memory_is_the_struct_without_defaults() -> None:
+    """A dump has the memory as it is: each field in its place, unless it has its default."""
+    assert tuple(_STATED) == ToolUse.__struct_fields__
+    for values in itertools.product(*((msgspec.UNSET, *some) for some in _STATED.values())):
+        use = ToolUse(**{name: one for name, one in zip(_STATED, values, strict=True) if one is not msgspec.UNSET})
+        expected = msgspec.to_builtins(use)
+        assert list(use.memory().items()) == list(expected.items())
+        assert msgspec.convert(use.memory(), ToolUse) == use
