@@ -45,6 +45,19 @@ _SHAPES = (
     ("configOptions", AGENT, "session/load"),
 )
 """Key of an answer -> who answers, and the method, if the request is not on the wire."""
+_BY_AGENT: tuple[str, ...] = (AGENT,)
+_BY_CLIENT: tuple[str, ...] = (CLIENT,)
+_BY_BOTH: tuple[str, ...] = (CLIENT, AGENT)
+"""Who asked, where several are possible in the order in which they are looked for."""
+
+_ROLES = {
+    "user_message_chunk": "user",
+    "agent_message_chunk": "assistant",
+    "agent_thought_chunk": "reasoning",
+    "user_message": "user",
+    "agent_message": "assistant",
+    "agent_thought": "reasoning",
+}
 
 
 class Acp(ToolCalls, Parser):
@@ -54,7 +67,7 @@ class Acp(ToolCalls, Parser):
 
     def read(self, value: Line) -> Skip:
         method = value.get("method")
-        if isinstance(method, str):
+        if type(method) is str:
             return self._read_request(value, method, record(value.get("params")))
         if "id" in value and ("result" in value or "error" in value):
             return self._read_answer(value)
@@ -63,21 +76,26 @@ class Acp(ToolCalls, Parser):
     # -- requests and notifications -----------------------------------------------------------------------------
 
     def _read_request(self, value: Line, method: str, params: Line) -> Skip:
-        is_agents = self.direction == AGENT if self.direction is not None else method.startswith(_FROM_AGENT)
-        side = AGENT if is_agents else CLIENT
-        self.state.hears_client = self.state.hears_client or side == CLIENT
+        direction, state = self.direction, self.state
+        is_agents = direction == AGENT if direction is not None else method.startswith(_FROM_AGENT)
+        if not is_agents:
+            state.hears_client = True
         self.enter_session(params.get("sessionId"))
         if method == "session/update":
             update = record(params.get("update"))
-            if parent := string(record(record(update.get("_meta")).get("claudeCode")).get("parentToolUseId")):
-                self.agent = self.parent = parent
+            if "_meta" in update:
+                claude = record(update["_meta"]).get("claudeCode")
+                if type(claude) is dict and (parent := string(claude.get("parentToolUseId"))):
+                    self.agent = self.parent = parent
             return self.update.read(self, update, line=value)
         key = ""
         if "id" in value:
-            key = f"{side}:{_id_of(value['id'])}"
-            self.state.asked.pop(key, None)
-            self.state.asked[key] = Asked(method, self.session)
-            keep_newest(self.state.asked, ASKED)
+            key = f"{AGENT if is_agents else CLIENT}:{_id_of(value['id'])}"
+            asked = state.asked
+            asked.pop(key, None)
+            asked[key] = Asked(method, self.session)
+            if len(asked) > ASKED:
+                keep_newest(asked, ASKED)
         return self.request.read(self, params, key, kind=method, line=value)
 
     @Sessions.request("session/prompt")
@@ -123,17 +141,20 @@ class Acp(ToolCalls, Parser):
 
     def _asked(self, answer_id: str, result: Line) -> tuple[str, Asked | None]:
         """The request that an answer belongs to. Both sides number theirs from zero."""
-        shape = next(((side, method) for name, side, method in _SHAPES if name in result), None)
-        answerer = self.direction or (shape[0] if shape is not None else None)
-        if answerer is not None:
-            askers = [AGENT if answerer == CLIENT else CLIENT]
-        else:
-            askers = [CLIENT, AGENT] if self.state.hears_client else [CLIENT]
+        shape, asked = None, self.state.asked
+        for one in _SHAPES:
+            if one[0] in result:
+                shape = one
+                break
+        answerer = self.direction or (shape[1] if shape is not None else None)
+        askers = _BY_AGENT if answerer == CLIENT else _BY_CLIENT
+        if answerer is None and self.state.hears_client:
+            askers = _BY_BOTH
         for asker in askers:
             key = f"{asker}:{answer_id}"
-            if key in self.state.asked:
-                return key, self.state.asked.pop(key)
-        return f"{askers[0]}:{answer_id}", Asked(shape[1]) if shape is not None else None
+            if key in asked:
+                return key, asked.pop(key)
+        return f"{askers[0]}:{answer_id}", Asked(shape[2]) if shape is not None else None
 
     def _error(self, asked: Asked, key: str, error: Line) -> Skip:
         text = string(error.get("message"))
@@ -164,15 +185,16 @@ class Acp(ToolCalls, Parser):
 
     @Sessions.update("user_message_chunk", "agent_message_chunk", "agent_thought_chunk")
     def _message_chunk(self, update: Line) -> Skip:
-        role, block = _role_of(update), record(update.get("content"))
-        if not is_block(block):
+        role, block = _ROLES[update["sessionUpdate"]], update.get("content")
+        if type(block) is not dict or not is_block(block):
             return self.unparsed("unknown-type", update)
         if role == "user" and self.is_prompted:
             return "echo"
         self.ensure_turn()
         message_id = self.info.last_message = string(update.get("messageId"))
-        if isinstance(block.get("text"), str):
-            self.texts.append(role, block["text"], message_id=message_id)
+        text = block.get("text")
+        if type(text) is str:
+            self.texts.append(role, text, message_id=message_id)
             return None
         self.texts.flush()
         if not (attachments := attach(self, block)):
@@ -184,7 +206,7 @@ class Acp(ToolCalls, Parser):
     @Sessions.update("user_message", "agent_message", "agent_thought")
     def _whole_message(self, update: Line) -> Skip:
         """v2: a message as a whole, perhaps after its chunks."""
-        role, message_id = _role_of(update), string(update.get("messageId"))
+        role, message_id = _ROLES[update["sessionUpdate"]], string(update.get("messageId"))
         if role == "user" and self.is_prompted:
             return "echo"
         if not isinstance(update.get("content"), list):
@@ -249,11 +271,6 @@ class Acp(ToolCalls, Parser):
 def _id_of(request_id: Any) -> str:
     """A JSON-RPC id as a string."""
     return request_id if isinstance(request_id, str) else msgspec.json.encode(request_id).decode()
-
-
-def _role_of(update: Line) -> str:
-    kind: str = update["sessionUpdate"]
-    return "user" if kind.startswith("user") else "reasoning" if "thought" in kind else "assistant"
 
 
 def _words(update: Line, *keys: str) -> str:

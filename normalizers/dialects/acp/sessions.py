@@ -100,22 +100,29 @@ class Sessions(Emitter):
     @property
     def info(self) -> SessionInfo:
         """The session that the line belongs to."""
-        sessions = self.state.sessions
-        if self.session not in sessions:
+        sessions, session = self.state.sessions, self.session
+        try:
+            info: SessionInfo = sessions[session]
+        except KeyError:
             make_room(sessions, SESSIONS)
-            sessions[self.session] = SessionInfo()
-        return sessions[self.session]
+            info = sessions[session] = SessionInfo()
+        return info
 
     def enter_session(self, session_id: Any) -> None:
         """Set the line's scope. A subagent's session is part of its root session."""
         if not isinstance(session_id, str) or not session_id:
             return
-        root = self.state.children.get(session_id)
-        self.set_session(root or session_id)
+        state = self.state
+        root = state.children.get(session_id)
         if root is not None:
+            self.set_session(root or session_id)
             self.agent = session_id
+        elif session_id != state.session:
+            self.set_session(session_id)
+        else:
+            self.session = session_id
         info = self.info
-        self.state.cwd = info.cwd
+        state.cwd = info.cwd
         self.replay = info.loading
 
     def expect(self, key: str, **params: Any) -> None:
@@ -243,26 +250,33 @@ class Sessions(Emitter):
     def _described(self, update: Line) -> Skip:
         """The title, and codex-acp's reports about the thread."""
         changes = learn(self.info, title=update.get("title"))
-        has_reported = self._report_codex(record(record(update.get("_meta")).get("codex")))
+        codex = record(update["_meta"]).get("codex") if "_meta" in update else None
+        has_reported = type(codex) is dict and self._report_codex(codex)
         skip = self.update_session(changes)
         return None if has_reported else skip
 
     def _configured(self, result: Line) -> dict[str, Any]:
         """What is new of the modes, models, options or commands in an update or an answer."""
         mode = (record(result.get("modes")) or result).get("currentModeId")
-        model = record(result.get("models")).get("currentModelId")
+        model = record(result["models"]).get("currentModelId") if "models" in result else None
         # The options are the newer way to state the same, and what later updates repeat.
         for option in records(result.get("configOptions")):
-            if option.get("category") == "mode":
+            category = option.get("category")
+            if category == "mode":
                 mode = option.get("currentValue")
-            elif option.get("category") == "model":
+            elif category == "model":
                 model = option.get("currentValue")
-        new = learn(self.info, mode=mode, model=model)
-        if isinstance(result.get("availableCommands"), list):
-            names = [name for one in records(result["availableCommands"]) if (name := string(one.get("name")))]
+        info = self.info
+        new = {} if mode is None and model is None else learn(info, mode=mode, model=model)
+        commands = result.get("availableCommands")
+        if type(commands) is list:
+            names = []
+            for one in commands:
+                if type(one) is dict and type(name := one.get("name")) is str and name:
+                    names.append(name)
             digest = crc32(msgspec.json.encode(names))
-            if digest != self.info.commands:
-                self.info.commands = digest
+            if digest != info.commands:
+                info.commands = digest
                 new["commands"] = names
         return new
 
@@ -302,5 +316,13 @@ def _read_usage(result: Line) -> dict[str, Any] | None:
     output. Without a total that shows which, the protocol's rule holds: the total is the sum of all kinds.
     """
     stated = record(result.get("usage") or record(record(result.get("_meta")).get("quota")).get("token_count"))
-    tokens = [next((n for key in keys if (n := whole(stated.get(key))) is not None), None) for keys in _TOKENS]
+    if not stated:
+        return None
+    tokens: list[int | None] = []
+    for keys in _TOKENS:
+        count = None
+        for key in keys:
+            if key in stated and (count := whole(stated[key])) is not None:
+                break
+        tokens.append(count)
     return None if tokens[0] is None and tokens[1] is None else {"scope": "turn", **token_fields(*tokens)}

@@ -181,7 +181,7 @@ def test_codex_event_as_raw_input_and_output() -> None:
 
 # -- memory ------------------------------------------------------------------------------------------------------------
 
-_STATED = {
+_STATED: dict[str, tuple[Any, ...]] = {
     "kind": ("", "edit"),
     "title": ("a.py",),
     "raw_input": ({}, "", 0, {"b": 1, "a": [2]}),
