@@ -33,11 +33,12 @@ def read_result(raw_name: str, name: str, state: Line) -> Answer:
     metadata, time = record(state.get("metadata")), record(state.get("time"))
     answer = (_failed if state["status"] == "error" else _completed)(raw_name, name, state, metadata)
     start, end = whole(time.get("start")), whole(time.get("end"))
+    lasted = end - start if start is not None and end is not None and end >= start else None
     diff = first_string(metadata, "diff")  # the change a file tool made, which the model is not shown
-    return answer.replace(
-        duration_ms=end - start if start is not None and end is not None and end >= start else None,
-        display=Display(origin="provider", text=diff, mime_type="text/x-diff") if diff else None,
-    )
+    if lasted is None and diff is None:
+        return answer
+    display = Display(origin="provider", text=diff, mime_type="text/x-diff") if diff else None
+    return answer.replace(duration_ms=lasted, display=display)
 
 
 def _completed(raw_name: str, name: str, state: Line, metadata: Line) -> Answer:
@@ -95,6 +96,8 @@ def answers_by_question(questions: list[str], answers: Any) -> dict[str, str]:
 
 def attachments_of(files: Any, bodies: list[Attachment] | None) -> list[Attachment] | None:
     """The bodies that were taken out of file parts, and links to the files without a body."""
+    if not files:
+        return bodies or None
     links = [
         Attachment(
             mime_type=first_string(file, "mime") or "application/octet-stream",
@@ -109,9 +112,11 @@ def attachments_of(files: Any, bodies: list[Attachment] | None) -> list[Attachme
 
 def mcp_name(name: str, emitter: Emitter) -> str | None:
     """`<server>_<tool>` -> `mcp__<server>__<tool>`, if the publisher or the stream named the server."""
-    if canonical_name(name, {}, "") != name:
+    servers = (*emitter.context.mcp_servers, *emitter.state.servers)
+    # Without a character between them, there are no server and tool in it.
+    if not servers or name.isalnum() or canonical_name(name, {}, "") != name:
         return None
-    splits = split_mcp_name(name, (*emitter.context.mcp_servers, *emitter.state.servers))
+    splits = split_mcp_name(name, servers)
     return next((f"mcp__{server}__{tool}" for server, tool in splits), None)
 
 

@@ -58,18 +58,20 @@ class OpencodeBus(Client):
     # -- lines ----------------------------------------------------------------------------------------------------
 
     def read(self, value: Line) -> Skip:
-        if self.direction == "reply":
+        direction = self.direction
+        if direction == "reply":
             return self.read_reply(value)
-        if self.direction == "in" or (self.direction is None and method_and_path(value) is not None):
+        if direction == "in" or (direction is None and method_and_path(value) is not None):
             return self.read_request(value)
-        event = _unwrapped(value)
+        event = _unwrapped(value) if "payload" in value or "syncEvent" in value else value
         kind, properties = str(event.get("type")), record(event.get("properties"))
         if not self.line.knows(kind):
             subject, dot, _ = kind.partition(".")
             return _SKIPPED.get(subject if dot else "") or self.unparsed("unknown-type", value)
         info = record(properties.get("info"))
         self.ts = _time(properties, info) or self.ts
-        self.adopt(info)
+        if "parentID" in info:
+            self.adopt(info)
         self.enter_session(_session(kind, properties, info))
         return self.line.read(self, properties, kind=kind)
 
@@ -153,11 +155,14 @@ class OpencodeBus(Client):
             return self.unparsed("unknown-type", properties)
         self.message(message_id).role = role
         info = self.info
-        info.cwd = self.state.cwd = first_string(record(message.get("path")), "cwd") or info.cwd
+        if "path" in message:
+            info.cwd = first_string(record(message["path"]), "cwd") or info.cwd
+        self.state.cwd = info.cwd
         if isinstance(message.get("error"), dict) and self.turn is not None:
             return self._error(message)
-        diffs = record(message.get("summary")).get("diffs")
-        return self.show_diff(diffs) if isinstance(diffs, list) else "message"
+        summary = message.get("summary")
+        diffs = summary.get("diffs") if type(summary) is dict else None
+        return self.show_diff(diffs) if type(diffs) is list else "message"
 
     @line("message.removed", "message.part.removed")
     def _removed(self, properties: Line) -> Skip:
@@ -296,10 +301,10 @@ class OpencodeBus(Client):
         if call_id is not None and not calls.is_known(call_id):
             self._end_blocks()
         skip = self.read_tool(part)
-        child = first_string(record(state.get("metadata")), "sessionId")
         name = calls.name_of(call_id) if call_id is not None else None
-        if call_id is not None and child is not None and name == "Task":
-            self.spawned(call_id, child)
+        if call_id is not None and name == "Task":
+            if child := first_string(record(state.get("metadata")), "sessionId"):
+                self.spawned(call_id, child)
         elif name == "TodoWrite":
             self.info.todos = todos_digest(record(state.get("input")).get("todos"))
         return skip
@@ -337,8 +342,13 @@ def _session(kind: str, properties: Line, info: Line) -> str | None:
 
 def _time(properties: Line, info: Line) -> int | None:
     """The event's own time: a part's, else the latest that a session or message states of itself."""
-    stated = [moment for moment in record(info.get("time")).values() if whole(moment) is not None]
-    return whole(properties.get("time")) or max(stated, default=None)
+    latest = whole(properties.get("time"))
+    if not latest and type(times := info.get("time")) is dict:
+        latest = None
+        for moment in times.values():
+            if type(moment) is int and (latest is None or moment > latest):
+                latest = moment
+    return latest
 
 
 def _is_context(part: Line) -> bool:

@@ -21,6 +21,7 @@ from tooltap.protocol.events import Message
 __all__ = ["Client", "method_and_path"]
 
 METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")
+_OF_REQUESTS = frozenset({*METHODS, "method"})
 ASKED = 64
 """Questions that are remembered."""
 SHORT = 1_000
@@ -38,6 +39,8 @@ _SUBJECT = ("action", "always", "metadata", "pattern", "patterns", "permission",
 
 def method_and_path(value: Line) -> tuple[str, str] | None:
     """The method and path of a request; None if the object is not a request."""
+    if _OF_REQUESTS.isdisjoint(value):
+        return None
     method = next((method for method in METHODS if isinstance(value.get(method), str)), None)
     if method is not None:
         return method, _path(value[method])

@@ -41,8 +41,11 @@ class OpencodeParser(RunningCalls, Parser):
     # -- text, reasoning and files ------------------------------------------------------------------------------
 
     def message(self, message_id: str) -> MessageInfo:
-        info = self.state.messages.setdefault(message_id, MessageInfo())
-        keep_newest(self.state.messages, MESSAGES)
+        messages = self.state.messages
+        info = messages.get(message_id)
+        if info is None:
+            info = messages[message_id] = MessageInfo()
+            keep_newest(messages, MESSAGES)
         return info
 
     def read_whole(self, part: Line, role: str) -> Skip:
@@ -81,10 +84,11 @@ class OpencodeParser(RunningCalls, Parser):
     def open_part(self, part_id: str, message_id: str | None) -> PartInfo | None:
         """The part; None if it was emitted whole."""
         parts = self.state.parts
-        if part_id not in parts:
-            parts[part_id] = PartInfo(block=self._next_block(message_id) or 0)
+        info = parts.get(part_id)
+        if info is None:
+            info = parts[part_id] = PartInfo(block=self._next_block(message_id) or 0)
             keep_newest(parts, MESSAGES)
-        return None if parts[part_id].done else parts[part_id]
+        return None if info.done else info
 
     def _next_block(self, message_id: str | None) -> int | None:
         """The index of a new block of the message."""
@@ -119,13 +123,14 @@ class OpencodeParser(RunningCalls, Parser):
         calls, ended = self.calls, status in _ENDED
         if self._repeats(call_id, part) and (calls.is_over(call_id) or not ended):
             return DUPLICATE_RESULT if ended else "repeated"
-        part, attachments = take_bodies(self, part)
+        part, bodies = take_bodies(self, part)
         state = record(part.get("state"))
         changed = self._show(call_id, raw_name, state, part)
         if ended:
             self.running.take(call_id)
             answer = read_result(raw_name, calls.tool_of(call_id, raw_name), state)
-            answer = answer.replace(attachments=attachments_of(state.get("attachments"), attachments))
+            if attachments := attachments_of(state.get("attachments"), bodies):
+                answer = answer.replace(attachments=attachments)
             return calls.answer(call_id, answer, raw=part, raw_name=raw_name)
         if self._print(calls.get(call_id), record(state.get("metadata"))) and not changed:
             return "partial"
@@ -189,10 +194,10 @@ def read_usage(stated: Line, *, apart: bool = False) -> dict[str, Any] | None:
     included the reasoning. `apart`: the output excludes it even without a total.
     """
     tokens = record(stated.get("tokens"))
-    cache = record(tokens.get("cache"))
-    prompt, output, reasoning, total = (whole(tokens.get(key)) for key in ("input", "output", "reasoning", "total"))
+    prompt, output = whole(tokens.get("input")), whole(tokens.get("output"))
     if not prompt and not output:
         return None
+    cache, reasoning, total = record(tokens.get("cache")), whole(tokens.get("reasoning")), whole(tokens.get("total"))
     apart = apart or (reasoning or 0) > (output or 0)
     read, write = whole(cache.get("read")), whole(cache.get("write"))
     fields = token_fields(prompt, output, read, write, reasoning, total, apart=apart)

@@ -31,9 +31,13 @@ class BusSessions(OpencodeParser):
 
     def _info(self, session_id: str) -> SessionInfo:
         sessions = self.state.sessions
-        sessions[session_id] = sessions.pop(session_id) if session_id in sessions else SessionInfo()
-        keep_newest(sessions, SESSIONS)
-        return sessions[session_id]
+        info: SessionInfo | None = sessions.pop(session_id, None)
+        if info is None:
+            info = SessionInfo()
+        sessions[session_id] = info
+        if len(sessions) > SESSIONS:
+            keep_newest(sessions, SESSIONS)
+        return info
 
     def enter_session(self, session_id: str | None) -> None:
         """Set the line's scope."""
@@ -74,14 +78,16 @@ class BusSessions(OpencodeParser):
 
     def describe(self, session: Line, *, starts: bool) -> Skip:
         """Emit what is new of a session, which is sent whole."""
-        info, model = self.info, record(session.get("model"))
-        names = first_string(model, "providerID"), first_string(model, "id", "modelID")
+        info, names = self.info, ""
+        if model := record(session.get("model")):
+            provider, name = first_string(model, "providerID"), first_string(model, "id", "modelID")
+            names = f"{provider}/{name}" if provider and name else provider or name or ""
         new = learn(
             info,
             cwd=first_string(session, "directory"),
             title=first_string(session, "title"),
             mode=first_string(session, "agent"),
-            model="/".join(filter(None, names)) or None,  # as in OpenCode's own options
+            model=names or None,  # as in OpenCode's own options
             agent_version=first_string(session, "version"),
         )
         self.state.cwd = info.cwd
