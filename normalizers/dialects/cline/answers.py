@@ -26,12 +26,17 @@ def read_result(name: str, event: dict[str, Any]) -> Answer:
     """The answer in a `content_end` without its output bodies."""
     output = event.get("output")
     parts = records(output)
-    is_batch = bool(parts) and all("success" in part or "result" in part for part in parts)
-    if not is_batch and isinstance(output, dict) and "success" in output:
+    is_batch, failed, errors = bool(parts), False, []
+    if not is_batch and type(output) is dict and "success" in output:
         parts, is_batch = [output], True
+    for part in parts:
+        if "success" not in part:
+            is_batch = is_batch and "result" in part
+        elif part["success"] is False:
+            failed = True
+            if words := string(part.get("error")):
+                errors.append(words)
     value = _batch(name, parts) if is_batch else output
-    errors = [words for part in parts if part.get("success") is False and (words := string(part.get("error")))]
-    failed = bool(errors) or any(part.get("success") is False for part in parts)
     words = "\n".join(errors) or None
     stated = string(record(output).get("error")) or string(event.get("error"))
     if not is_batch and stated is not None:

@@ -53,13 +53,16 @@ class ClineJson(RunningCalls, Parser):
     state_type = ClineState
     state: ClineState
 
-    def enter(self, value: Line) -> None:
-        self.ts = milliseconds(value.get("ts")) or self.ts
+    def read(self, value: Line) -> Skip:
+        if "ts" in value:
+            self.ts = milliseconds(value["ts"]) or self.ts
+        return self.line.read(self, value)
 
     @line("agent_event")
     def _agent_event(self, value: Line) -> Skip:
         event = record(value.get("event"))
-        self._enter_agent(event)
+        if "parentAgentId" in event:
+            self._enter_agent(event)
         return self.event.read(self, event, line=value)
 
     def _enter_agent(self, value: Line) -> None:
@@ -162,12 +165,12 @@ class ClineJson(RunningCalls, Parser):
             return self._tool_start(event)
         if (role := _TEXTS.get(kind)) is None:
             return self.unparsed("unknown-type", event)
-        text = string(event.get(kind))
-        if not text:
+        text, state = event.get(kind), self.state
+        if not text or type(text) is not str:
             return "partial"
         self.ensure_turn()
-        emitted = self.state.writing != kind and self._flush_text()
-        self.state.writing = kind
+        emitted = state.writing != kind and self._flush_text()
+        state.writing = kind
         self.texts.append(role, text)
         return None if emitted else "partial"
 
@@ -234,18 +237,21 @@ class ClineJson(RunningCalls, Parser):
         raw_name = string(event.get("toolName")) or UNKNOWN_TOOL
         if not self.calls.is_known(call_id) and raw_name != UNKNOWN_TOOL:
             self.calls.open(call_id, raw_name, {}, raw=None, synthetic=True)
-        answer = read_result(self.calls.name_of(call_id) or "", raw).replace(
-            duration_ms=whole(event.get("durationMs")), attachments=bodies.attachments
-        )
+        answer = read_result(self.calls.name_of(call_id) or "", raw)
+        answer = answer.replace(duration_ms=whole(event.get("durationMs")), attachments=bodies.attachments)
         return self.calls.answer(call_id, answer, raw=raw)
 
 
 def _tokens(usage: dict[str, Any], cost_key: str) -> dict[str, Any]:
     """Cline's `inputTokens` includes cached tokens. Empty where nothing was used."""
-    fields = {
-        "input_tokens": whole(usage.get("inputTokens")),
-        "output_tokens": whole(usage.get("outputTokens")),
-        "cache_read_tokens": whole(usage.get("cacheReadTokens")),
-        "cache_write_tokens": whole(usage.get("cacheWriteTokens")),
+    prompt, output = whole(usage.get("inputTokens")), whole(usage.get("outputTokens"))
+    read, write = whole(usage.get("cacheReadTokens")), whole(usage.get("cacheWriteTokens"))
+    if not (prompt or output or read or write):
+        return {}
+    return {
+        "input_tokens": prompt,
+        "output_tokens": output,
+        "cache_read_tokens": read,
+        "cache_write_tokens": write,
+        "cost_usd": number(usage.get(cost_key)),
     }
-    return {**fields, "cost_usd": number(usage.get(cost_key))} if any(fields.values()) else {}
