@@ -72,8 +72,10 @@ class _Stated(NamedTuple):
 
 
 def _read_plain(name: str, use: ToolUse, update: Line, terminal: Terminal | None, provider: str) -> Answer:
-    content, display = by_view(blocks(update.get("content")))
-    text = use.running if update.get("content") is None else text_of(content)
+    content, display, text, shown = None, None, use.running, update.get("content")
+    if shown is not None:
+        content, display = by_view(blocks(shown))
+        text = text_of(content)
     raw = decoded(update.get("rawOutput")) if provider == "vibe" else update.get("rawOutput")
     if provider == "codex" and isinstance(raw, dict):
         raw, display = _read_codex(raw, display)
@@ -81,7 +83,7 @@ def _read_plain(name: str, use: ToolUse, update: Line, terminal: Terminal | None
     stated, note, status = _take_off_notes(stated, str(update.get("status")))
     if provider == "opencode" and update.get("title") == _OPENCODE_INVALID:
         return Answer(None, "failed", string(record(use.raw_input).get("error")) or _error(stated))
-    duration = _duration(stated.raw)
+    duration = _duration(stated.raw["duration"]) if type(stated.raw) is dict and "duration" in stated.raw else None
     if status == "completed":
         is_shown = stated.raw is None and terminal is None and display is None
         value = _value(name, stated)
@@ -148,9 +150,9 @@ def _error(stated: _Stated) -> str | None:
     return text or text_of(record(fields.get("result")).get("content")) or stated.text or None
 
 
-def _duration(raw: Any) -> int | None:
+def _duration(stated: Any) -> int | None:
     """codex-acp before 1.0 sends Codex's own event, with a duration in seconds and nanoseconds."""
-    duration = record(record(raw).get("duration"))
+    duration = record(stated)
     seconds, nanoseconds = whole(duration.get("secs")), whole(duration.get("nanos"))
     return None if seconds is None or nanoseconds is None else seconds * 1_000 + nanoseconds // 1_000_000
 
@@ -184,7 +186,7 @@ def _shell(stated: _Stated) -> dict[str, Any]:
 
 def _unfence(text: str) -> str:
     """Text without a code fence around the whole of it (claude-agent-acp, codex-acp)."""
-    fenced = _FENCE.fullmatch(text)
+    fenced = _FENCE.fullmatch(text) if text.startswith("```") else None
     return fenced["text"] if fenced else text
 
 
@@ -201,8 +203,8 @@ def _take_off_notes(stated: _Stated, status: str) -> tuple[_Stated, str | None, 
     if stated.text is not None and (found := _GEMINI_STOPPED.fullmatch(stated.text)):
         return stated._replace(text=found["rest"]), found["note"], "cancelled"
     raw = stated.raw
-    output = string(record(raw).get("output"))
-    if output is not None and (found := _OPENCODE_NOTE.search(output)):
+    output = raw.get("output") if type(raw) is dict else None
+    if type(output) is str and "<shell_metadata>" in output and (found := _OPENCODE_NOTE.search(output)):
         status = "cancelled" if found["note"] == "User aborted the command" else status
         return stated._replace(raw={**raw, "output": output[: found.start()]}), found["note"], status
     return stated, None, status

@@ -115,14 +115,15 @@ def _arguments(raw: dict[str, Any], name: str, mcp: str | None) -> dict[str, Any
 
 def _read_shown(use: ToolUse, name: str, never_sent: bool) -> tuple[dict[str, Any], str | None]:
     """The input as the diffs and locations state it; if the agent sends no raw input at all, also the title."""
-    if changes := [change for diff in diffs(use.content) for change in _changes(diff)]:
+    if use.content and (changes := [change for diff in diffs(use.content) for change in _changes(diff)]):
         shown, suggested = _read_changes(changes, name)
         return shown, suggested if name in _NAMELESS else None
     canonical = canonical_name(name, {}, "")
-    paths = [path for item in records(use.locations) if (path := string(item.get("path")))]
     value: dict[str, Any] = {}
-    if paths and canonical != "Bash":
-        value = {"file_paths": paths} if len(paths) > 1 else {"file_path": paths[0]}
+    if use.locations and canonical != "Bash":
+        paths = [path for item in records(use.locations) if (path := string(item.get("path")))]
+        if paths:
+            value = {"file_paths": paths} if len(paths) > 1 else {"file_path": paths[0]}
     title = (use.title or "").removeprefix(f"{name}: ")
     is_command = canonical == "Bash" and _BACKTICKS.fullmatch(title)
     if (never_sent or is_command) and title not in ("", name):
@@ -279,6 +280,8 @@ _MCP_TITLES = {
     " (MCP)": re.compile(r"(?P<server>.+) - (?P<tool>\S+) \(MCP\)"),  # Claude Code
 }
 """A part of a title -> the form of the whole title."""
+_SERVER_KEYS = (("server", "tool"), ("providerIdentifier", "toolName"))
+"""Where a raw input has an MCP server and its tool: Codex; Cursor."""
 _ANNOUNCED_TITLE = re.compile(r"(?P<server>.+?) - (?P<tool>[\w.-]+)")
 
 
@@ -353,15 +356,16 @@ def mcp_name(name: str, title: str, raw_input: Any, servers: Collection[str]) ->
     """`mcp__<server>__<tool>`, if the wire or the name of an announced server shows where to split."""
     if type(raw_input) is dict:
         owner = record(raw_input.get("invocation")) or raw_input
-        for server_key, tool_key in (("server", "tool"), ("providerIdentifier", "toolName")):  # Codex; Cursor
-            server, tool = owner.get(server_key), owner.get(tool_key)
-            if isinstance(server, str) and isinstance(tool, str):
-                return _joined(server, tool)
+        for server_key, tool_key in _SERVER_KEYS:
+            if server_key in owner and tool_key in owner:
+                server, tool = owner[server_key], owner[tool_key]
+                if type(server) is str and type(tool) is str:
+                    return _joined(server, tool)
     if found := _match_mcp_title(name, title):
         return _joined(found["server"], found["tool"])
     if not servers:
         return None
-    announced = _ANNOUNCED_TITLE.fullmatch(title) if name in _KINDS else None
+    announced = _ANNOUNCED_TITLE.fullmatch(title) if " - " in title and name in _KINDS else None
     if announced and announced["server"] in servers:
         return _joined(announced["server"], announced["tool"])
     # Without a character between them, there are no server and tool in it.

@@ -67,19 +67,15 @@ class Acp(ToolCalls, Parser):
 
     def read(self, value: Line) -> Skip:
         method = value.get("method")
-        if type(method) is str:
-            return self._read_request(value, method, record(value.get("params")))
-        if "id" in value and ("result" in value or "error" in value):
-            return self._read_answer(value)
-        return self.unparsed("unknown-type", value)
-
-    # -- requests and notifications -----------------------------------------------------------------------------
-
-    def _read_request(self, value: Line, method: str, params: Line) -> Skip:
+        if type(method) is not str:
+            if "id" in value and ("result" in value or "error" in value):
+                return self._read_answer(value)
+            return self.unparsed("unknown-type", value)
         direction, state = self.direction, self.state
         is_agents = direction == AGENT if direction is not None else method.startswith(_FROM_AGENT)
         if not is_agents:
             state.hears_client = True
+        params = record(value.get("params"))
         self.enter_session(params.get("sessionId"))
         if method == "session/update":
             update = record(params.get("update"))
@@ -97,6 +93,8 @@ class Acp(ToolCalls, Parser):
             if len(asked) > ASKED:
                 keep_newest(asked, ASKED)
         return self.request.read(self, params, key, kind=method, line=value)
+
+    # -- requests -----------------------------------------------------------------------------------------------
 
     @Sessions.request("session/prompt")
     def _prompt(self, params: Line, key: str) -> None:
@@ -270,7 +268,9 @@ class Acp(ToolCalls, Parser):
 
 def _id_of(request_id: Any) -> str:
     """A JSON-RPC id as a string."""
-    return request_id if isinstance(request_id, str) else msgspec.json.encode(request_id).decode()
+    if type(request_id) is int:
+        return str(request_id)
+    return request_id if type(request_id) is str else msgspec.json.encode(request_id).decode()
 
 
 def _words(update: Line, *keys: str) -> str:

@@ -299,8 +299,9 @@ class Sessions(Emitter):
     @update("usage_update")
     def _used(self, update: Line) -> Skip:
         """The context window, and the session's cost so far."""
-        info, cost = self.info, record(update.get("cost"))
-        dollars = number(cost.get("amount")) if cost.get("currency") == "USD" else None
+        info, cost, dollars = self.info, update.get("cost"), None
+        if type(cost) is dict and cost.get("currency") == "USD":
+            dollars = number(cost.get("amount"))
         usage = (whole(update.get("used")), whole(update.get("size")), info.usage[2] if dollars is None else dollars)
         if usage == info.usage:
             return "unchanged"
