@@ -72,7 +72,8 @@ class OpencodeBus(Client):
         self.ts = _time(properties, info) or self.ts
         if "parentID" in info:
             self.adopt(info)
-        self.enter_session(_session(kind, properties, info))
+        session = properties.get("sessionID")
+        self.enter_session(session if session and type(session) is str else _session(kind, properties, info))
         return self.line.read(self, properties, kind=kind)
 
     def read_other(self, value: Any, line: bytes, t: int | None) -> Skip:
@@ -150,8 +151,8 @@ class OpencodeBus(Client):
     @line("message.updated")
     def _message(self, properties: Line) -> Skip:
         message = record(properties.get("info"))
-        message_id, role = first_string(message, "id"), first_string(message, "role")
-        if message_id is None or role is None:
+        message_id, role = message.get("id"), message.get("role")
+        if not message_id or not role or type(message_id) is not str or type(role) is not str:
             return self.unparsed("unknown-type", properties)
         self.message(message_id).role = role
         info = self.info
@@ -335,8 +336,8 @@ def _unwrapped(value: Line) -> Line:
 
 
 def _session(kind: str, properties: Line, info: Line) -> str | None:
-    session = first_string(properties, "sessionID") or first_string(info, "sessionID")
-    session = session or first_string(record(properties.get("part")), "sessionID")
+    """The session of an event whose properties do not state it."""
+    session = first_string(info, "sessionID") or first_string(record(properties.get("part")), "sessionID")
     return session or (first_string(info, "id") if kind.startswith("session.") else None)
 
 

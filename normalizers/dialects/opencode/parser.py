@@ -117,7 +117,7 @@ class OpencodeParser(RunningCalls, Parser):
     def read_tool(self, part: Line) -> Skip:
         """Read a call as it is now."""
         call_id, raw_name, state = first_string(part, "callID"), first_string(part, "tool"), record(part.get("state"))
-        status = first_string(state, "status")
+        status = state.get("status")
         if call_id is None or raw_name is None or status not in _STATUSES:
             return self.unparsed("unknown-type", part)
         calls, ended = self.calls, status in _ENDED
@@ -132,7 +132,7 @@ class OpencodeParser(RunningCalls, Parser):
             if attachments := attachments_of(state.get("attachments"), bodies):
                 answer = answer.replace(attachments=attachments)
             return calls.answer(call_id, answer, raw=part, raw_name=raw_name)
-        if self._print(calls.get(call_id), record(state.get("metadata"))) and not changed:
+        if "metadata" in state and self._print(calls.get(call_id), record(state["metadata"])) and not changed:
             return "partial"
         return None if changed else "unchanged"
 

@@ -43,11 +43,15 @@ class BusSessions(OpencodeParser):
         """Set the line's scope."""
         if session_id is None:
             return
-        info = self._info(session_id)
-        self.set_session(info.root or session_id)
+        info, state = self._info(session_id), self.state
         if info.root is not None:
+            self.set_session(info.root or session_id)
             self.agent, self.parent = session_id, info.call
-        self.state.cwd = info.cwd
+        elif session_id != state.session:
+            self.set_session(session_id)
+        else:
+            self.session = session_id
+        state.cwd = info.cwd
 
     def adopt(self, described: Line) -> None:
         """Remember that a session belongs to another one, if it states so."""
@@ -97,9 +101,9 @@ class BusSessions(OpencodeParser):
         if starts or new:
             self.emit(SessionEvent, state="started" if starts else "updated", **new)
         used = read_usage(session, apart=self.state.reasoning_apart)  # like the steps, it may exclude the reasoning
-        if used is None or list(used.values()) == info.usage:
+        if used is None or (usage := list(used.values())) == info.usage:
             return None if starts or new else "unchanged"
-        info.usage = list(used.values())
+        info.usage = usage
         self.emit(Usage, scope="session", **used)
         return None
 
