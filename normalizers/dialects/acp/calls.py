@@ -51,21 +51,19 @@ class ToolCalls(Terminals):
     @Sessions.update("tool_call", "tool_call_update")
     def _tool_call(self, update: Line) -> Skip:
         call_id = update.get("toolCallId")
-        if type(call_id) is str:
-            call = self.calls.get(call_id)
-            if call is None and not self.calls.is_known(call_id):
-                self.ensure_turn()
-            skip = self._report(call_id, call, update, self.info.stopping)
-        else:
+        call = self.calls.get(call_id) if type(call_id) is str else None
+        if call is None and (type(call_id) is not str or not self.calls.is_known(call_id)):
             self.ensure_turn()
-            skip = self.unparsed("unknown-type", update)
+        skip = self._report(call_id, call, update, self.info.stopping)
         stated = update.get("rawOutput") or update.get("rawInput")
         if type(stated) is dict and "reviewId" in stated:
             self._review(update, stated)
         return skip
 
-    def _report(self, call_id: str, call: Call | None, update: Line, stopping: bool) -> Skip:
+    def _report(self, call_id: Any, call: Call | None, update: Line, stopping: bool) -> Skip:
         """Read what an update states of its call, which may be open. `stopping`: the client asked to stop the turn."""
+        if type(call_id) is not str:
+            return self.unparsed("unknown-type", update)
         self.texts.flush()
         bodies, response = Bodies(self), _response_in(update)
         if response is None:  # else it stays as it is until the result, which has the same bodies
@@ -147,7 +145,7 @@ class ToolCalls(Terminals):
         self.texts.flush()
         tool_call = record(params.get("toolCall") or subject.get("toolCall"))
         call_id = self._before_permission(tool_call) or string(subject.get("toolCallId"))
-        command = {name: subject[name] for name in ("command", "cwd") if isinstance(subject.get(name), str)}
+        command = subject and {name: subject[name] for name in ("command", "cwd") if type(subject.get(name)) is str}
         self.permissions.ask(
             id_in(key),
             call_id=call_id,

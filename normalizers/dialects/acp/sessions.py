@@ -249,7 +249,8 @@ class Sessions(Emitter):
     @update("session_info_update")
     def _described(self, update: Line) -> Skip:
         """The title, and codex-acp's reports about the thread."""
-        changes = learn(self.info, title=update.get("title"))
+        info = self.info
+        changes = learn(info, title=update["title"]) if "title" in update else {}
         codex = record(update["_meta"]).get("codex") if "_meta" in update else None
         has_reported = type(codex) is dict and self._report_codex(codex)
         skip = self.update_session(changes)
