@@ -123,6 +123,9 @@ class CodexEmitter(Emitter):
     def thread(self) -> Thread:
         """What is remembered of the thread the line belongs to: a session's, or a subagent's own."""
         threads, key = self.state.threads, self.agent or self.session
+        if next(reversed(threads), None) == key:  # nearly always
+            newest: Thread = threads[key]
+            return newest
         thread = threads.pop(key, None) or Thread()
         make_room(threads, MANY_THREADS)
         threads[key] = thread
@@ -153,7 +156,8 @@ class CodexEmitter(Emitter):
 
     def before_turn_end(self) -> None:
         """Emit the turn's diff."""
-        diff, self.thread.diff = self.thread.diff, None
+        thread = self.thread
+        diff, thread.diff = thread.diff, None
         if diff is not None and diff.chars:
             outputs = diff.outputs("/input/unified_diff", "text/x-diff")
             self.add_synthetic_call("diff", "turn_diff", {"unified_diff": diff.head}, outputs=outputs)
@@ -195,9 +199,10 @@ class CodexEmitter(Emitter):
     ) -> Skip:
         """Read an object that has a call's result."""
         call_id = call_id or call_id_of(value)
-        is_question = self.calls.name_of(call_id) == "AskUserQuestion" and isinstance(answer.value, dict)
-        self.settle(call_id, answer.status, answer.value.get("answers") if is_question else None)
-        if not answer.is_async:
+        if self.state.permissions.pending:
+            is_question = self.calls.name_of(call_id) == "AskUserQuestion" and isinstance(answer.value, dict)
+            self.settle(call_id, answer.status, answer.value.get("answers") if is_question else None)
+        if not answer.is_async and self.state.running.calls:
             printed, outputs = self.running.take(call_id)
             if answer.value is None and printed:  # stopped: what it printed before is its output
                 answer = answer.replace(value=printed, outputs=outputs)
@@ -215,9 +220,9 @@ class CodexEmitter(Emitter):
         """Answer the pending requests about a call that runs, or ended with this status; returns whether any were.
 
         A client that only listens to the agent does not see the answer itself."""
-        if status == "cancelled":  # nobody answered; the end of the turn emits that
-            return False
         pending = self.state.permissions.pending
+        if status == "cancelled" or not pending:  # nobody answered; the end of the turn emits that
+            return False
         asked = [permission_id for permission_id, one in pending.items() if one.call_id == call_id]
         outcome = "answered" if answers is not None else "denied" if status == "denied" else "allowed"
         for permission_id in asked:
@@ -233,12 +238,18 @@ class CodexEmitter(Emitter):
         A raw item may still hold what was taken out of the message (citations): it then repeats the oldest text of its
         role that has not come raw."""
         digest, said = zlib.crc32(text.encode()), self.thread.said
-        waiting = [one for one in said if one.role == role and form not in one.forms]
-        oldest = waiting[0] if form == "raw" and waiting else None
-        repeated = next((one for one in waiting if one.digest == digest), oldest)
-        if repeated is not None:
-            repeated.forms.append(form)
+        oldest = None
+        for one in said:
+            if one.role == role and form not in one.forms:
+                if one.digest == digest:
+                    one.forms.append(form)
+                    return False
+                if oldest is None and form == "raw":
+                    oldest = one
+        if oldest is not None:
+            oldest.forms.append(form)
             return False
         said.append(Said(role, digest, [form]))
-        del said[:-MANY_TEXTS]
+        if len(said) > MANY_TEXTS:
+            del said[:-MANY_TEXTS]
         return True

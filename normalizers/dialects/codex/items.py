@@ -13,8 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from tooltap.normalizers.core.lines import Line
-from tooltap.normalizers.core.tokens import token_counts
-from tooltap.normalizers.wire.values import first_string, record, whole
+from tooltap.normalizers.wire.values import first_string
 
 __all__ = [
     "CALL_ITEMS",
@@ -67,8 +66,6 @@ CALL_ITEMS = {
 }
 """Type of a turn item that is a call -> the older events, without `_begin` or `_end`."""
 
-_COUNTS = ("input", "output", "cached_input", "cache_write_input", "reasoning_output")
-
 _PART_TYPES = {"image": "image", "localImage": "local_image", "local_image": "local_image"}
 
 
@@ -88,18 +85,21 @@ def _snake(word: str) -> str:
 
 def snake_keys(value: Any) -> Any:
     """An object of the app-server with the core's keys, at every depth."""
-    if isinstance(value, list):
+    if type(value) is list:
         return [snake_keys(one) for one in value]
-    if not isinstance(value, dict):
+    if type(value) is not dict:
         return value
-    return {snake(key): snake_keys(one) for key, one in value.items()}
+    return {
+        key if key.islower() else snake(key): snake_keys(one) if type(one) is dict or type(one) is list else one
+        for key, one in value.items()
+    }
 
 
 def core_item(item: Line) -> Line:
     """A turn item in the core's words."""
     word = snake(first_string(item, "item_type", "type") or "")
     kind = _TYPES.get(word) or word.title().replace("_", "")
-    core: Line = {_KEYS.get(name := snake(key), name): value for key, value in item.items()}
+    core: Line = {_KEYS.get(name := key if key.islower() else snake(key), name): one for key, one in item.items()}
     if kind == "AgentMessage":
         core["content"] = [core.get("text")]
     elif kind == "Reasoning":
@@ -107,7 +107,9 @@ def core_item(item: Line) -> Line:
         core["raw_content"] = core.get("content")
     elif kind == "UserMessage":
         core["content"] = [_part(part) for part in core["content"]] if isinstance(core.get("content"), list) else []
-    return {**core, "type": kind, OWN: item}
+    core["type"] = kind
+    core[OWN] = item
+    return core
 
 
 def _part(part: Any) -> Any:
@@ -120,9 +122,13 @@ def _part(part: Any) -> Any:
 
 def as_event(item: Line, phase: str) -> Line:
     """The turn item of a call as the older event of its `begin` or `end`: with `call_id`, and paths instead of URLs."""
-    paths = {key: item[key].removeprefix("file://") for key in ("cwd", "path") if isinstance(item.get(key), str)}
-    kind = f"{CALL_ITEMS[item['type']]}_{phase}"
-    return {OWN: own_object(item), **item, **paths, "type": kind, "call_id": item.get("id")}
+    event = {OWN: item.get(OWN, item), **item}
+    for key in ("cwd", "path"):
+        if type(path := item.get(key)) is str:
+            event[key] = path.removeprefix("file://")
+    event["type"] = f"{CALL_ITEMS[item['type']]}_{phase}"
+    event["call_id"] = item.get("id")
+    return event
 
 
 def own_object(value: Line) -> Any:
@@ -135,26 +141,30 @@ def own_object(value: Line) -> Any:
 
 def call_id_of(value: Line) -> str:
     """The id of the call an object is about; `unknown` where the object has none."""
-    return first_string(value, "call_id", "callId", "id") or "unknown"
+    stated = value.get("call_id")
+    return stated if stated and type(stated) is str else first_string(value, "callId", "id") or "unknown"
 
 
 def raw_name_of(value: Line, event_name: str) -> str:
     """A raw name for a tool that has none on the wire: the type of the item, or `event_name` in an event."""
-    return first_string(record(value.get(OWN)), "type", "item_type") or event_name
+    own = value.get(OWN)
+    return event_name if type(own) is not dict else first_string(own, "type", "item_type") or event_name
 
 
 def duration_of(value: Line) -> int | None:
     """Milliseconds: a number of them, or Rust's `Duration`, `{secs, nanos}`."""
-    if (stated := whole(value.get("duration_ms"))) is not None:
+    stated, duration = value.get("duration_ms"), value.get("duration")
+    if type(stated) is int:
         return stated
-    duration = record(value.get("duration"))
-    secs, nanos = whole(duration.get("secs")), whole(duration.get("nanos"))
-    return None if secs is None or nanos is None else round(secs * 1000 + nanos / 1e6)
+    if type(duration) is not dict:
+        return None
+    secs, nanos = duration.get("secs"), duration.get("nanos")
+    return round(secs * 1000 + nanos / 1e6) if type(secs) is int and type(nanos) is int else None
 
 
 def nonempty(value: Line, *keys: str) -> Line:
     """The members under these keys, without null and what is empty."""
-    return {key: value[key] for key in keys if value.get(key) not in (None, "", [], {})}
+    return {key: one for key in keys if (one := value.get(key)) or one == 0}
 
 
 def mode_of(msg: Line) -> str | None:
@@ -162,8 +172,20 @@ def mode_of(msg: Line) -> str | None:
     policy, sandbox = msg.get("approval_policy"), msg.get("sandbox_policy")
     policy = next(iter(policy), None) if isinstance(policy, dict) else policy
     sandbox = sandbox.get("type") if isinstance(sandbox, dict) else sandbox
-    return "/".join(word for word in (policy, sandbox) if isinstance(word, str)) or None
+    if type(policy) is not str:
+        return sandbox if sandbox and type(sandbox) is str else None
+    return f"{policy}/{sandbox}" if type(sandbox) is str else policy or None
 
 
 def counts_of(usage: Line) -> dict[str, int | None]:
-    return token_counts(*(usage.get(f"{name}_tokens") for name in _COUNTS))
+    counts = {
+        "input_tokens": usage.get("input_tokens"),
+        "output_tokens": usage.get("output_tokens"),
+        "cache_read_tokens": usage.get("cached_input_tokens"),
+        "cache_write_tokens": usage.get("cache_write_input_tokens"),
+        "reasoning_tokens": usage.get("reasoning_output_tokens"),
+    }
+    for name, count in counts.items():
+        if type(count) is not int:
+            counts[name] = None
+    return counts

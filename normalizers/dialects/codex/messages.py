@@ -47,7 +47,10 @@ class CodexMessages(CodexEmitter):
     @raw_items("reasoning")
     def _text(self, value: Line) -> Skip:
         role, form, keys = _FORMS[value["type"]]
-        blocks = [text for key in keys for text in _texts([value.get(key)] if key in _STRINGS else value.get(key))]
+        blocks: list[str] = []
+        for key in keys:
+            content = value.get(key)
+            blocks += _texts([content] if key in _STRINGS else content)
         return self._say(role, blocks, form, {} if form == "event" else value)
 
     @raw_items("message")
@@ -60,15 +63,20 @@ class CodexMessages(CodexEmitter):
     def last_message(self, msg: Line) -> None:
         """The end of a turn repeats the last message; it counts only if no message of the turn was seen."""
         text = first_string(msg, "last_agent_message")
-        if text is not None and not any(said.role == "assistant" for said in self.thread.said):
-            self._say("assistant", [text], "event", {})
+        if text is None:
+            return
+        for said in self.thread.said:
+            if said.role == "assistant":
+                return
+        self._say("assistant", [text], "event", {})
 
     def _say(self, role: str, blocks: list[str], form: str, item: Line) -> Skip:
-        message_id = first_string(item, "id")
         if not any(blocks):
             return "empty"
+        message_id = first_string(item, "id")
         new = [(index, text) for index, text in enumerate(blocks) if text and self.is_new(role, text, form)]
-        self._drop_deltas(role, message_id, new=bool(new))
+        if self.thread.receiving:
+            self._drop_deltas(role, message_id, new=bool(new))
         if not new:
             return "duplicate"
         self.before_content()
@@ -146,6 +154,9 @@ class CodexMessages(CodexEmitter):
 
 def _texts(content: Any) -> list[str]:
     """The texts of a list of strings or content parts."""
-    parts = content if isinstance(content, list) else []
-    texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
-    return [text for text in texts if isinstance(text, str)]
+    texts: list[str] = []
+    for part in content if type(content) is list else ():
+        text = part.get("text") if type(part) is dict else part
+        if type(text) is str:
+            texts.append(text)
+    return texts

@@ -68,18 +68,23 @@ class CodexParser(CodexApprovals, CodexMessages, Parser):
 
     def read_event(self, msg: Line, line: Line) -> Skip:
         """Read one event of a line."""
-        self.event_turn = first_string(msg, "turn_id") or self.event_turn
-        kind, item = str(msg.get("type")), record(msg.get("item"))
-        self.begins = "item" if kind == "item_started" else "event" if kind.endswith("_begin") else ""
+        kind, turn = msg.get("type"), msg.get("turn_id")
+        if turn and type(turn) is str:
+            self.event_turn = turn
+        if kind == "item_completed":
+            self.begins = ""
+            return self._turn_item(record(msg.get("item")), True, line)
         if kind == "raw_response_item":
-            return self.read_raw_item(item, line)
-        if kind in ("item_started", "item_completed"):
-            return self._turn_item(item, kind == "item_completed", line)
+            return self.read_raw_item(record(msg.get("item")), line)
+        if kind == "item_started":
+            self.begins = "item"
+            return self._turn_item(record(msg.get("item")), False, line)
+        self.begins = "event" if type(kind) is str and kind.endswith("_begin") else ""
         return self.events.read(self, msg, line=line)
 
     def _turn_item(self, item: Line, is_complete: bool, line: Line) -> Skip:
         kind = item.get("type")
-        if str(kind) in CALL_ITEMS:
+        if type(kind) is str and kind in CALL_ITEMS:
             return self.events.read(self, as_event(item, "end" if is_complete else "begin"))
         if not is_complete and self.completed_items.knows(kind):
             return "started"
@@ -100,8 +105,9 @@ class CodexParser(CodexApprovals, CodexMessages, Parser):
 
     @events("task_started", "turn_started")
     def _turn_started(self, msg: Line) -> Skip:
-        if any(turn.id == self.event_turn and turn.session == self.session for turn in self.state.turns):
-            return "started"
+        for turn in self.state.turns:
+            if turn.id == self.event_turn and turn.session == self.session:
+                return "started"
         thread = self.thread
         if thread.failed is not None and self.turn is not None:
             # An error is the last event of its turn for `codex mcp-server`, which then stops listening.
@@ -175,23 +181,22 @@ class CodexParser(CodexApprovals, CodexMessages, Parser):
     @events("token_count")
     def _token_count(self, msg: Line) -> Skip:
         """Sent with the session's total, and again when nothing but the rate limits may have changed."""
-        thread, info, limits = self.thread, record(msg.get("info")), record(msg.get("rate_limits"))
+        thread, info, limits = self.thread, msg.get("info"), record(msg.get("rate_limits"))
         reached, known = first_string(limits, "rate_limit_reached_type"), thread.rate_limit
         thread.rate_limit = reached
         is_news = reached is not None and reached != known
         if is_news:
             self.notice("rate-limit", reached, "warning", limits)
-        if not info:
+        if not info or type(info) is not dict:
             return None if is_news else "no-usage"
-        figures = {
-            **counts_of(record(info.get("total_token_usage"))),
-            # Codex's own measure of what the context holds: all tokens of the last request.
-            "context_used": whole(record(info.get("last_token_usage")).get("total_tokens")),
-            "context_size": whole(info.get("model_context_window")),
-        }
-        if thread.usage == list(figures.values()):
+        figures = counts_of(record(info.get("total_token_usage")))
+        # Codex's own measure of what the context holds: all tokens of the last request.
+        figures["context_used"] = whole(record(info.get("last_token_usage")).get("total_tokens"))
+        figures["context_size"] = whole(info.get("model_context_window"))
+        usage = list(figures.values())
+        if thread.usage == usage:
             return None if is_news else "unchanged"
-        thread.usage = list(figures.values())
+        thread.usage = usage
         self.emit(Usage, scope="session", **figures)
         return None
 

@@ -49,12 +49,13 @@ class CodexRollout(CodexParser):
     state: CodexRolloutState
 
     def enter(self, value: Line) -> None:
-        super().enter(value)
-        state = self.state
+        self.event_turn, state = None, self.state
         self.ts = milliseconds(value.get("timestamp")) or self.ts
-        ordinal = whole(value.get("ordinal"))
-        self.replay = ordinal is not None and 0 < ordinal < state.own_from
-        self.agent = state.subagent if state.subagent is not None and not self.replay else self.context.agent
+        if state.own_from:
+            ordinal = value.get("ordinal")
+            self.replay = type(ordinal) is int and 0 < ordinal < state.own_from
+        if state.subagent is not None and not self.replay:
+            self.agent = state.subagent
 
     @line.otherwise
     def _older(self, value: Line) -> Skip:
@@ -70,15 +71,17 @@ class CodexRollout(CodexParser):
     @line("response_item")
     def _response_item(self, value: Line) -> Skip:
         item = record(value.get("payload"))
-        self.event_turn = first_string(record(item.get("internal_chat_message_metadata_passthrough")), "turn_id")
+        if (metadata := item.get("internal_chat_message_metadata_passthrough")) is not None:
+            self.event_turn = first_string(record(metadata), "turn_id")
         return self.read_raw_item(item, value)
 
     @line("event_msg")
     def _event(self, value: Line) -> Skip:
         msg = record(value.get("payload"))
-        if msg.get("type") in ("task_started", "turn_started"):
+        kind = msg.get("type")
+        if kind in ("task_started", "turn_started"):
             self.state.tells_turns = True
-        if msg.get("type") == "thread_settings_applied":
+        if kind == "thread_settings_applied":
             return self.change_settings(model=first_string(record(msg.get("thread_settings")), "model"))
         return self.read_event(msg, value)
 
