@@ -24,7 +24,7 @@ from tooltap.normalizers.dialects.claude.answers import read_answer, text_of
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.tools.payload import blocks_text, error_message
 from tooltap.normalizers.tools.tool_names import CANONICAL_TOOLS
-from tooltap.normalizers.wire.values import first_string, record, records, string, whole
+from tooltap.normalizers.wire.values import first_string, record, records, string
 
 __all__ = ["HappierTrace", "PayloadParser", "PayloadsState"]
 
@@ -43,6 +43,8 @@ _NOTES = frozenset({"_acp", "locations", "description"})
 """What the ancestor adds to an ACP input; one with nothing else is empty."""
 _NAME_IN_ID = re.compile(r"([A-Za-z]\w*?)(?:__|-\d)", re.ASCII)
 _STATUS = {"failed": "failed", "error": "failed", "cancelled": "cancelled", "canceled": "cancelled"}
+_STATING = frozenset({"status", "error", "ok", "success", "applied", "isError", "is_error"})
+"""Keys of an output that may state how the call ended."""
 _TAGGED_ERROR = "<tool_use_error>"
 
 
@@ -61,11 +63,13 @@ class PayloadParser(RunningCalls, Parser):
     state: PayloadsState
 
     def _read_payload(self, kind: str, payload: Line) -> Skip:
-        id_keys = _ID_KEYS.get(kind)
-        wire_id = first_string(payload, *id_keys or ())
-        if id_keys and wire_id is None:
+        id_keys = _ID_KEYS.get(kind, ())
+        for key in id_keys:
+            if (wire_id := payload.get(key)) and type(wire_id) is str:
+                return self.payloads.read(self, payload, wire_id, kind=kind)
+        if id_keys:
             return self.unparsed("no-permission-id" if "permissionId" in id_keys else "no-call-id", payload)
-        return self.payloads.read(self, payload, wire_id, kind=kind)
+        return self.payloads.read(self, payload, None, kind=kind)
 
     # -- calls --------------------------------------------------------------------------------------------------
 
@@ -74,17 +78,22 @@ class PayloadParser(RunningCalls, Parser):
         value, raw, name = _as_sent(payload.get("input"), string(payload.get("name")) or "")
         raw_name = _tool_name(name, value, call_id)
         call = self.calls.get(call_id)
-        title = first_string(record(record(value).get("_acp")), "title")
+        title = None
+        if type(value) is dict and type(acp := value.get("_acp")) is dict:
+            title = first_string(acp, "title")
         if call is None:
+            if self.calls.repeats(call_id, raw_name, value):
+                return "duplicate-call"
             memory = {"bare": True} if _is_bare(value) else None
-            repeated = "duplicate-call"
-            return self.calls.show(call_id, raw_name, value, raw=raw, title=title, memory=memory, repeated=repeated)
+            self.calls.open(call_id, raw_name, value, raw=raw, title=title, memory=memory)
+            return None
         hint = call.memory.get("hint")
         if isinstance(hint, dict) and isinstance(value, dict):
             value = {**hint, **value}
         better_name = None if raw_name.lower() in _NAMELESS else raw_name
         changed = self.calls.update(call, value, raw=raw, raw_name=better_name, title=title)
-        self.calls.remember(call, {**call.memory, "bare": _is_bare(value)})
+        if (is_bare := _is_bare(value)) is not call.memory.get("bare"):
+            self.calls.remember(call, {**call.memory, "bare": is_bare})
         return None if changed else "unchanged"
 
     @payloads("tool-result", "tool-call-result")
@@ -95,11 +104,11 @@ class PayloadParser(RunningCalls, Parser):
         if isinstance(value, dict) and value.get("_stream") is True:
             return self._append(call_id, {"stdout": value.get("stdoutChunk"), "stderr": value.get("stderrChunk")})
         status, error = _status(payload, value), None
-        printed, outputs = self.running.take(call_id)
-        if value in (None, "", {}) and printed:
-            value = printed
-        else:
-            outputs = None
+        outputs = None
+        if self.state.running.calls:
+            printed, refs = self.running.take(call_id)
+            if printed and value in (None, "", {}):
+                value, outputs = printed, refs
         if status != "completed":
             error = error_message({**value, "isError": True}) if isinstance(value, dict) else blocks_text(value)
             value = value if isinstance(value, dict) else None
@@ -149,11 +158,11 @@ class PayloadParser(RunningCalls, Parser):
         tool_call = record(request.get("toolCall"))
         call_id = first_string(request, "toolCallId") or first_string(tool_call, "toolCallId") or permission_id
         value = request.get("input") or _hint(tool_call) or {}
-        if not self.calls.is_known(call_id):
-            name = _tool_name(string(payload.get("toolName")) or "", value, call_id)
-            self.calls.open(call_id, name, value, raw=tool_call or value, memory={"hint": value})
         call = self.calls.get(call_id)
-        if call is not None and call.memory.get("bare") and isinstance(value, dict):
+        if call is None and not self.calls.is_known(call_id):
+            name = _tool_name(string(payload.get("toolName")) or "", value, call_id)
+            call = self.calls.open(call_id, name, value, raw=tool_call or value, memory={"hint": value})
+        elif call is not None and call.memory.get("bare") and isinstance(value, dict):
             self.calls.update(call, value, raw=tool_call or value)
         is_question = call is not None and call.name == "AskUserQuestion" and isinstance(value, dict)
         keys: tuple[str, ...] = ("id", "name", "kind")
@@ -165,7 +174,7 @@ class PayloadParser(RunningCalls, Parser):
             options=options or None,
             questions=records(value.get("questions")) or None if is_question else None,
             title=first_string(tool_call, "title") or first_string(payload, "description"),
-            name=self.calls.name_of(call_id),
+            name=call.name if call is not None else self.calls.name_of(call_id),
         )
 
     @payloads("permission-response")
@@ -187,19 +196,20 @@ class HappierTrace(PayloadParser):
     dialect = "happier-trace"
 
     def read(self, value: Line) -> Skip:
-        payload, kind, is_v1 = value.get("payload"), value.get("kind"), value.get("v") == 1
-        is_known = is_v1 and self.payloads.knows(kind) and isinstance(value.get("protocol"), str)
-        if not is_known or not isinstance(payload, dict):
+        payload, kind, protocol = value.get("payload"), value.get("kind"), value.get("protocol")
+        if type(payload) is not dict or type(protocol) is not str or type(kind) is not str:
             return self.unparsed("unknown-type", value)
-        protocol, provider = value["protocol"], string(value.get("provider"))
-        self.origin = protocol, self.context.provider or (protocol if provider is None else provider)
-        if whole(value.get("ts")) is not None:
-            self.ts = value["ts"]
-        if session := first_string(value, "sessionId"):
+        if value.get("v") != 1 or not self.payloads.knows(kind):
+            return self.unparsed("unknown-type", value)
+        provider, ts, session = value.get("provider"), value.get("ts"), value.get("sessionId")
+        self.origin = protocol, self.context.provider or (provider if type(provider) is str else protocol)
+        if type(ts) is int:
+            self.ts = ts
+        if session and type(session) is str:
             if self.state.session is None:
                 self.set_session(session)
             self.session = session
-        return self._read_payload(str(kind), payload)
+        return self._read_payload(kind, payload)
 
 
 # -- payloads ---------------------------------------------------------------------------------------------------------
@@ -207,8 +217,8 @@ class HappierTrace(PayloadParser):
 
 def _as_sent(payload: Any, name: str) -> tuple[Any, Any, str]:
     """(what the tool family reads, the provider's own object, the name on the wire) of a payload, normalized or not."""
-    happy = record(payload).get("_happy")
-    if not isinstance(happy, dict):
+    happy = payload.get("_happy") if type(payload) is dict else None
+    if type(happy) is not dict:
         return payload, payload, name
     raw_name = first_string(happy, "rawToolName") or UNKNOWN_TOOL
     value = {key: item for key, item in payload.items() if key not in ("_happy", "_raw")}
@@ -227,27 +237,29 @@ def _tool_name(name: str, value: Any, call_id: str) -> str:
     fields = record(value)
     acp, permission = record(fields.get("_acp")), record(fields.get("permission"))
     in_id = _NAME_IN_ID.match(call_id)
-    beside = [acp.get("kind"), acp.get("title"), fields.get("toolName"), permission.get("toolName")]
+    beside = (acp.get("kind"), acp.get("title"), fields.get("toolName"), permission.get("toolName"))
     for one in (*beside, in_id and in_id[1], fields.get("description")):
-        if isinstance(one, str) and canonical_name(one, value, call_id) in CANONICAL_TOOLS:
+        if type(one) is str and canonical_name(one, value, call_id) in CANONICAL_TOOLS:
             return one
     return name or UNKNOWN_TOOL
 
 
 def _status(payload: Line, value: Any) -> str:
-    fields, is_error = record(value), payload.get("isError")
-    status = _STATUS.get(string(fields.get("status")) or "")
+    is_error = payload.get("isError")
+    if type(value) is not dict or _STATING.isdisjoint(value):
+        return "failed" if is_error is True else "completed"
+    status = _STATUS.get(string(value.get("status")) or "")
     if status is not None or is_error is False:
         return status or "completed"
-    has_error = bool(fields.get("error")) and isinstance(fields["error"], str | dict)
-    refused = any(fields.get(key) is False for key in ("ok", "success", "applied"))
-    flagged = any(fields.get(key) is True for key in ("isError", "is_error"))
+    has_error = bool(value.get("error")) and isinstance(value["error"], str | dict)
+    refused = any(value.get(key) is False for key in ("ok", "success", "applied"))
+    flagged = any(value.get(key) is True for key in ("isError", "is_error"))
     return "failed" if is_error is True or has_error or refused or flagged else "completed"
 
 
 def _request(payload: Line) -> Line:
     """What a permission is requested for: in `options`, or in `options` of that, or (Claude) in the payload itself."""
-    request: Line = {key: payload.get(key) for key in ("input", "toolCallId")}
+    request: Line = {"input": payload.get("input"), "toolCallId": payload.get("toolCallId")}
     options = payload.get("options")
     while isinstance(options, dict):
         request |= options
