@@ -19,7 +19,7 @@ from tooltap.normalizers.dialects.codex.emitter import CodexState
 from tooltap.normalizers.dialects.codex.items import core_item, mode_of, nonempty, snake, snake_keys
 from tooltap.normalizers.dialects.codex.parser import CodexParser
 from tooltap.normalizers.tools.payload import strings
-from tooltap.normalizers.wire.values import first_string, record, whole
+from tooltap.normalizers.wire.values import first_string, record
 from tooltap.protocol.events import SessionEvent
 
 __all__ = ["CodexAppServer"]
@@ -110,8 +110,8 @@ class CodexAppServer(CodexParser):
     state: CodexAppServerState
 
     def enter(self, value: Line) -> None:
-        super().enter(value)
-        if (emitted := whole(value.get("emittedAtMs"))) is not None:
+        self.event_turn, emitted = None, value.get("emittedAtMs")
+        if type(emitted) is int:
             self.ts = emitted
 
     def read(self, value: Line) -> Skip:
@@ -163,7 +163,9 @@ class CodexAppServer(CodexParser):
 
     def _find_spawned(self, item: Line) -> None:
         """Recognise the threads that a call spawned."""
-        spawned = strings(item.get("receiverThreadIds")) if snake(str(item.get("tool"))) == "spawn_agent" else []
+        spawned: list[str] = []
+        if "receiverThreadIds" in item and snake(str(item.get("tool"))) == "spawn_agent":
+            spawned = strings(item["receiverThreadIds"])
         if item.get("type") == "subAgentActivity" and item.get("kind") == "started":
             spawned = strings([item.get("agentThreadId")])
         for child in spawned:
@@ -175,15 +177,19 @@ class CodexAppServer(CodexParser):
         if method in ("thread/started", "turn/started"):
             self._find_child(params)
         self._scope(params)
+        if method in ("item/started", "item/completed"):
+            item = record(params.get("item"))
+            skip = self.read_turn_item(core_item(item), method == "item/completed", value)
+            self._find_spawned(item)
+            return skip
         if method.startswith("codex/event"):  # older versions send everything as the core's events, too
             self.event_turn = first_string(params, "id")
             return self.read_event(record(params.get("msg")), value)
         if self.line.knows(method):
-            return self.line.read(self, {**params, "method": method})
+            return self.line.read(self, params, kind=method)
         if (event := _core_event(method, params)) is None:
             return _skip_by_prefix(method) or self.unparsed("unknown-type", value)
         skip = self.read_event(event, value)
-        self._find_spawned(record(params.get("item")))
         return "rate-limits" if skip == "no-usage" and method == "account/rateLimits/updated" else skip
 
     @line("thread/started")
@@ -285,8 +291,6 @@ def _skip_by_prefix(method: str) -> str | None:
 
 def _core_event(method: str, params: Line) -> Line | None:
     """The event that a notification stands for; None where the core has none."""
-    if method in ("item/started", "item/completed"):
-        return {"type": method.replace("/", "_"), "item": core_item(record(params.get("item")))}
     if method in _RENAMED:
         return {**snake_keys(params), "type": _RENAMED[method]}
     return _TRANSLATED[method](params) if method in _TRANSLATED else None

@@ -80,12 +80,15 @@ class CodexCalls(CodexEmitter):
     def _output(self, item: Line) -> Skip:
         call_id = call_id_of(item)
         call = self.calls.get(call_id)
-        if self.calls.is_over(call_id) or (call is not None and call.acknowledged):
+        has_result = self.calls.is_over(call_id) if call is None else call.acknowledged
+        if has_result:
             return DUPLICATE_RESULT
         raw, attachments = take_bodies(self, item)
-        answer = read_answer(raw.get("output")).replace(attachments=attachments)
-        if call is None or call.name != "Bash":  # the result of `write_stdin` is final, whatever runs on
-            answer = answer.replace(is_async=False)
+        answer = read_answer(raw.get("output"))
+        if attachments is not None:
+            answer = answer.replace(attachments=attachments)
+        if answer.is_async and (call is None or call.name != "Bash"):
+            answer = answer.replace(is_async=False)  # the result of `write_stdin` is final, whatever runs on
         if call is not None and call.name == "Patch":
             answer = _patch_answer(answer)
         return self.answer_call(raw, answer, raw_name=first_string(item, "name") or UNKNOWN_TOOL)
@@ -101,7 +104,11 @@ class CodexCalls(CodexEmitter):
         """Merge the model's arguments with where and how the command is run."""
         call_id = call_id_of(msg)
         call = self.calls.get(call_id)
-        value = {**(call.memory if call is not None else {}), **nonempty(msg, *_EXEC_KEYS)}
+        value = nonempty(msg, *_EXEC_KEYS)
+        if call is not None and (known := call.memory):
+            value = {**known, **value}
+            if value == known and len(call.told) == 1:  # what the call was opened with
+                return "duplicate-call"
         skip = self.show_call(msg, raw_name_of(msg, "exec_command"), value)
         if (call := self.calls.get(call_id)) is not None:
             self.calls.remember(call, value)

@@ -124,22 +124,24 @@ class CodexExec(CodexParser):
     @line("item.started", "item.updated", "item.completed")
     def _item(self, value: Line) -> Skip:
         kind, item = value["type"], record(value.get("item"))
-        known = self.calls.is_known(self._unique(first_string(item, "id") or ""))
-        if self.turn is None and (kind == "item.started" or not known):
+        if self.turn is None and (
+            kind == "item.started" or not self.calls.is_known(self._unique(first_string(item, "id") or ""))
+        ):
             self._start(None, synthetic=True)
         core = core_item(item)
-        if (item_id := first_string(core, "id")) is not None:
+        if self.state.id_prefix and (item_id := first_string(core, "id")) is not None:
             core["id"] = self._unique(item_id)
         if core["type"] == "TodoList":
             return self._todo_list(kind, core)
         if core["type"] == "Error":
             self.notice("warning", first_string(item, "message") or "error", "warning")
             return None
-        event = "item_completed" if kind == "item.completed" else "item_started"
-        skip = self.read_event({"type": event, "item": core}, value)
+        skip = self.read_turn_item(core, kind == "item.completed", value)
+        if kind != "item.updated" or skip == UNPARSED:
+            return skip
         call = self.calls.get(first_string(core, "id") or "")
         printed = first_string(core, "aggregated_output")
-        if skip == UNPARSED or kind != "item.updated" or call is None or printed is None:
+        if call is None or printed is None:
             return skip
         self.running.catch_up(call, "stdout", printed)
         return "partial"

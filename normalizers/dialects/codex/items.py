@@ -9,7 +9,7 @@ reads all of them.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from collections.abc import Callable
 from typing import Any
 
 from tooltap.normalizers.core.lines import Line
@@ -35,7 +35,9 @@ OWN = "<item>"
 """The key under which a translated object holds the provider's own."""
 
 LONGEST_NAME = 64
-"""How long a name that is cached may be. Codex's have 40 characters at most, and come with every line."""
+"""How long a name may be whose translation is kept. Codex's have 40 characters at most, and come with every line."""
+MANY_NAMES = 1_024
+"""How many names are kept of each translation."""
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -72,15 +74,41 @@ _PART_TYPES = {"image": "image", "localImage": "local_image", "local_image": "lo
 # -- translations -------------------------------------------------------------------------------------------------
 
 
-def snake(word: str) -> str:
-    if word.islower():
+class Translated(dict[str, str]):
+    """Names in other words, each translated once: `names[name]`."""
+
+    def __init__(self, translate: Callable[[str], str]) -> None:
+        super().__init__()
+        self._translate = translate
+
+    def __missing__(self, name: str) -> str:
+        word = self._translate(name)
+        if len(name) <= LONGEST_NAME:
+            if len(self) >= MANY_NAMES:
+                self.clear()
+            self[name] = word
         return word
-    return _snake(word) if len(word) <= LONGEST_NAME else _snake.__wrapped__(word)
 
 
-@lru_cache(1_024)
-def _snake(word: str) -> str:
-    return _HUMP.sub("_", word).lower()
+def _in_snake_case(name: str) -> str:
+    return name if name.islower() else _HUMP.sub("_", name).lower()
+
+
+def _core_key(name: str) -> str:
+    word = _in_snake_case(name)
+    return _KEYS.get(word, word)
+
+
+def _core_type(name: str) -> str:
+    word = _in_snake_case(name)
+    return _TYPES.get(word) or word.title().replace("_", "")
+
+
+_snake_case, _core_keys, _core_types = Translated(_in_snake_case), Translated(_core_key), Translated(_core_type)
+
+
+def snake(word: str) -> str:
+    return _snake_case[word]
 
 
 def snake_keys(value: Any) -> Any:
@@ -90,16 +118,15 @@ def snake_keys(value: Any) -> Any:
     if type(value) is not dict:
         return value
     return {
-        key if key.islower() else snake(key): snake_keys(one) if type(one) is dict or type(one) is list else one
+        _snake_case[key]: snake_keys(one) if type(one) is dict or type(one) is list else one
         for key, one in value.items()
     }
 
 
 def core_item(item: Line) -> Line:
     """A turn item in the core's words."""
-    word = snake(first_string(item, "item_type", "type") or "")
-    kind = _TYPES.get(word) or word.title().replace("_", "")
-    core: Line = {_KEYS.get(name := key if key.islower() else snake(key), name): one for key, one in item.items()}
+    kind = _core_types[first_string(item, "item_type", "type") or ""]
+    core: Line = {_core_keys[key]: value for key, value in item.items()}
     if kind == "AgentMessage":
         core["content"] = [core.get("text")]
     elif kind == "Reasoning":

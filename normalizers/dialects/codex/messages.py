@@ -132,8 +132,10 @@ class CodexMessages(CodexEmitter):
             item_id = first_string(msg, "item_id")
             index = whole(msg.get("content_index" if "content_index" in msg else "summary_index")) or 0
             key = f"{item_id} {msg['type']} {index}"
-        elif any(other != role and receiving == role for other, receiving in thread.receiving.items()):
-            return "partial"
+        else:
+            for other, receiving in thread.receiving.items():
+                if receiving == role and other != role:
+                    return "partial"
         if delta is not None and (self.event_turn is None or self.event_turn != thread.ended):
             self.before_content()
             if key not in thread.receiving:

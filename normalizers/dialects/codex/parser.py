@@ -71,19 +71,16 @@ class CodexParser(CodexApprovals, CodexMessages, Parser):
         kind, turn = msg.get("type"), msg.get("turn_id")
         if turn and type(turn) is str:
             self.event_turn = turn
-        if kind == "item_completed":
-            self.begins = ""
-            return self._turn_item(record(msg.get("item")), True, line)
+        if kind in ("item_started", "item_completed"):
+            return self.read_turn_item(record(msg.get("item")), kind == "item_completed", line)
         if kind == "raw_response_item":
             return self.read_raw_item(record(msg.get("item")), line)
-        if kind == "item_started":
-            self.begins = "item"
-            return self._turn_item(record(msg.get("item")), False, line)
         self.begins = "event" if type(kind) is str and kind.endswith("_begin") else ""
         return self.events.read(self, msg, line=line)
 
-    def _turn_item(self, item: Line, is_complete: bool, line: Line) -> Skip:
-        kind = item.get("type")
+    def read_turn_item(self, item: Line, is_complete: bool, line: Line) -> Skip:
+        """Read one item of a turn, in the core's words."""
+        self.begins, kind = "" if is_complete else "item", item.get("type")
         if type(kind) is str and kind in CALL_ITEMS:
             return self.events.read(self, as_event(item, "end" if is_complete else "begin"))
         if not is_complete and self.completed_items.knows(kind):
