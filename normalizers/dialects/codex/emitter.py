@@ -21,7 +21,7 @@ from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.running import Running, RunningState
 from tooltap.normalizers.core.state import State
 from tooltap.normalizers.core.text_buffer import TextBuffer
-from tooltap.normalizers.dialects.codex.items import call_id_of, own_object
+from tooltap.normalizers.dialects.codex.items import OWN, call_id_of
 from tooltap.protocol.events import OutputRef
 
 __all__ = ["CodexEmitter", "CodexState"]
@@ -68,6 +68,28 @@ class Thread(msgspec.Struct, omit_defaults=True):
     diff: TextBuffer | None = None
     """The running turn's accumulated diff."""
     diff_digest: int = 0
+
+    def is_new(self, role: str, text: str, form: str) -> bool:
+        """Whether no other form of this text was emitted; remembers that it has arrived in this one.
+
+        A raw item may still hold what was taken out of the message (citations): it then repeats the oldest text of its
+        role that has not come raw."""
+        digest, said = zlib.crc32(text.encode()), self.said
+        oldest = None
+        for one in said:
+            if one.role == role and form not in one.forms:
+                if one.digest == digest:
+                    one.forms.append(form)
+                    return False
+                if oldest is None and form == "raw":
+                    oldest = one
+        if oldest is not None:
+            oldest.forms.append(form)
+            return False
+        said.append(Said(role, digest, [form]))
+        if len(said) > MANY_TEXTS:
+            del said[:-MANY_TEXTS]
+        return True
 
 
 class CodexState(State, kw_only=True):
@@ -178,7 +200,7 @@ class CodexEmitter(Emitter):
 
         `call_id`: where the object's own does not name it; `by_model`: the model itself makes the call, not its script.
         """
-        calls, begins, raw = self.calls, self.begins, own_object(value)
+        calls, begins, raw = self.calls, self.begins, value.get(OWN, value)
         call_id = call_id or call_id_of(value)
         call = calls.get(call_id)
         if call is not None:
@@ -206,7 +228,7 @@ class CodexEmitter(Emitter):
             printed, outputs = self.running.take(call_id)
             if answer.value is None and printed:  # stopped: what it printed before is its output
                 answer = answer.replace(value=printed, outputs=outputs)
-        return self.calls.answer(call_id, answer, raw=own_object(value), raw_name=raw_name)
+        return self.calls.answer(call_id, answer, raw=value.get(OWN, value), raw_name=raw_name)
 
     def add_synthetic_call(
         self, kind: str, raw_name: str, value: Line, *, raw: Line | None = None, outputs: dict[str, Any] | None = None
@@ -231,25 +253,3 @@ class CodexEmitter(Emitter):
 
     def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
         return self.running.take(call.id)
-
-    def is_new(self, role: str, text: str, form: str) -> bool:
-        """Whether no other form of this text was emitted; remembers that it has arrived in this one.
-
-        A raw item may still hold what was taken out of the message (citations): it then repeats the oldest text of its
-        role that has not come raw."""
-        digest, said = zlib.crc32(text.encode()), self.thread.said
-        oldest = None
-        for one in said:
-            if one.role == role and form not in one.forms:
-                if one.digest == digest:
-                    one.forms.append(form)
-                    return False
-                if oldest is None and form == "raw":
-                    oldest = one
-        if oldest is not None:
-            oldest.forms.append(form)
-            return False
-        said.append(Said(role, digest, [form]))
-        if len(said) > MANY_TEXTS:
-            del said[:-MANY_TEXTS]
-        return True

@@ -111,7 +111,7 @@ class CodexExec(CodexParser):
     def _report(self, error: Line, form: str = "line") -> Skip:
         """Emit an error: it has a line of its own, and the turn that fails because of it repeats it."""
         text = first_string(error, "message") or "error"
-        if not self.is_new("error", text, form):
+        if not self.thread.is_new("error", text, form):
             return "duplicate"
         retries = text.startswith(_RETRY)
         harmless = retries or error.get("fatal") is False

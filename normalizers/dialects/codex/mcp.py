@@ -74,10 +74,17 @@ class CodexMcp(CodexParser):
 
     def _event(self, value: Line) -> Skip:
         params = record(value.get("params"))
-        msg, meta = record(params.get("msg")), record(params.get("_meta"))
-        request = self._request_of(meta.get("requestId")) if "requestId" in meta else None
-        stated = first_string(meta, "threadId") or first_string(params, "conversationId")
-        session = stated or first_string(msg, "thread_id", "session_id") or (request.session if request else None)
+        msg, meta = params.get("msg"), params.get("_meta")
+        if type(msg) is not dict:
+            msg = {}
+        request = session = None
+        if type(meta) is dict:
+            if "requestId" in meta:
+                request = self._request_of(meta["requestId"])
+            session = first_string(meta, "threadId")
+        session = session or first_string(params, "conversationId") or first_string(msg, "thread_id", "session_id")
+        if session is None and request is not None:
+            session = request.session
         if session is not None:
             self.set_session(session)
             if request is not None:

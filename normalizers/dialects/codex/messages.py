@@ -74,8 +74,9 @@ class CodexMessages(CodexEmitter):
         if not any(blocks):
             return "empty"
         message_id = first_string(item, "id")
-        new = [(index, text) for index, text in enumerate(blocks) if text and self.is_new(role, text, form)]
-        if self.thread.receiving:
+        thread = self.thread
+        new = [(index, text) for index, text in enumerate(blocks) if text and thread.is_new(role, text, form)]
+        if thread.receiving:
             self._drop_deltas(role, message_id, new=bool(new))
         if not new:
             return "duplicate"
@@ -104,7 +105,7 @@ class CodexMessages(CodexEmitter):
         return self._prompt(text, item.get("content"), "raw", item)
 
     def _prompt(self, text: str, parts: Any, form: str, item: Line) -> Skip:
-        if not self.is_new("user", text, form):
+        if not self.thread.is_new("user", text, form):
             return "duplicate"
         self.before_content(prompt=True)
         attachments = self._images(parts) or None

@@ -116,9 +116,10 @@ class CodexParser(CodexApprovals, CodexMessages, Parser):
     @events("task_complete", "turn_complete")
     def _turn_complete(self, msg: Line) -> Skip:
         self.last_message(msg)
-        if (error := record(msg.get("error"))) and self.thread.failed is None:  # rollouts since 0.169
+        thread = self.thread
+        if (error := record(msg.get("error"))) and thread.failed is None:  # rollouts since 0.169
             self._error(error)
-        failed, duration = self.thread.failed, whole(msg.get("duration_ms"))
+        failed, duration = thread.failed, whole(msg.get("duration_ms"))
         return self.end_codex_turn("completed" if failed is None else "failed", reason=failed, duration_ms=duration)
 
     @events("turn_aborted")
@@ -255,7 +256,7 @@ class CodexParser(CodexApprovals, CodexMessages, Parser):
     def compacted(self, value: Line) -> Skip:
         """Emit a compaction of the history, unless another form of it was read."""
         form = {"context_compacted": "event", "ContextCompaction": "item"}.get(value["type"], "line")
-        if not self.is_new("compaction", "", form):
+        if not self.thread.is_new("compaction", "", form):
             return "duplicate"
         self.notice("compaction", "context_compacted")
         return None

@@ -70,14 +70,18 @@ class CodexRollout(CodexParser):
 
     @line("response_item")
     def _response_item(self, value: Line) -> Skip:
-        item = record(value.get("payload"))
+        item = value.get("payload")
+        if type(item) is not dict:
+            item = {}
         if (metadata := item.get("internal_chat_message_metadata_passthrough")) is not None:
             self.event_turn = first_string(record(metadata), "turn_id")
         return self.read_raw_item(item, value)
 
     @line("event_msg")
     def _event(self, value: Line) -> Skip:
-        msg = record(value.get("payload"))
+        msg = value.get("payload")
+        if type(msg) is not dict:
+            msg = {}
         kind = msg.get("type")
         if kind in ("task_started", "turn_started"):
             self.state.tells_turns = True
