@@ -48,6 +48,17 @@ class CodexRollout(CodexParser):
     state_type = CodexRolloutState
     state: CodexRolloutState
 
+    def read(self, value: Line) -> Skip:
+        """Half of the lines emit nothing by their kind or role alone: nothing else of them is read."""
+        kind, payload = value.get("type"), value.get("payload")
+        if kind == "response_item":
+            if type(payload) is dict and payload.get("type") == "message" and payload.get("role") != "assistant":
+                return "prompt-context"
+        elif type(kind) is str and kind in self.line.skip:
+            return self.line.skip[kind]
+        self.enter(value)
+        return self.line.read(self, value)
+
     def enter(self, value: Line) -> None:
         self.event_turn, state = None, self.state
         self.ts = milliseconds(value.get("timestamp")) or self.ts

@@ -106,16 +106,19 @@ class CopilotJson(RunningCalls, Parser):
 
     def enter(self, value: Line) -> None:
         self.ts = milliseconds(value.get("timestamp")) or self.ts
-        agent = string(value.get("agentId"))
-        if agent is not None and value.get("type") != "result":
+        agent = value.get("agentId")
+        if type(agent) is str and value.get("type") != "result":
             self.agent = agent
             parent = record(value.get("data")).get("parentToolCallId")
             self.parent = string(parent) or self.state.agents.get(agent)
 
     def read(self, value: Line) -> Skip:
-        """Each method gets the line and its `data`."""
+        """Each method gets the line and its `data`. Of a line that carries no event, nothing but its type is read."""
+        kind, data = value.get("type"), value.get("data")
+        if type(kind) is str and kind in self.line.skip:
+            return self.line.skip[kind]
         self.enter(value)
-        return self.line.read(self, value, record(value.get("data")))
+        return self.line.read(self, value, data if type(data) is dict else {})
 
     # -- session and turns --------------------------------------------------------------------------------------
 
