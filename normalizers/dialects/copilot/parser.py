@@ -261,7 +261,8 @@ class CopilotJson(RunningCalls, Parser):
 
     def _block(self, role: str, text: Any, message_id: str | None) -> Skip:
         """Emit a whole block in place of what its deltas brought."""
-        self.texts.drop(f"{role}\n{message_id}")
+        if self.state.texts.open:
+            self.texts.drop(f"{role}\n{message_id}")
         if not isinstance(text, str) or not text:
             return "empty"
         self.emit_text(role, text, message_id=message_id)
@@ -293,6 +294,8 @@ class CopilotJson(RunningCalls, Parser):
         server, tool = string(data.get("mcpServerName")), string(data.get("mcpToolName"))
         if server and tool:
             return f"mcp__{server}__{tool}"
+        if "-" not in name:
+            return None
         servers = sorted([*self.state.servers, *self.context.mcp_servers], key=len, reverse=True)
         server = next((one for one in servers if name.startswith(f"{one}-")), None)
         return f"mcp__{server}__{name.removeprefix(f'{server}-')}" if server is not None else None
@@ -321,9 +324,12 @@ class CopilotJson(RunningCalls, Parser):
             return self.unparsed("unknown-type", data)
         self.ensure_turn()
         raw, attachments = take_bodies(self, data)
-        answer = read_result(self.calls.name_of(call_id) or "", raw, *self.running.take(call_id))
+        printed, outputs = self.running.take(call_id) if self.state.running.calls else (None, None)
+        answer = read_result(self.calls.name_of(call_id) or "", raw, printed, outputs)
+        if attachments is not None:
+            answer = answer.replace(attachments=attachments)
         raw_name = string(data.get("toolName")) or UNKNOWN_TOOL
-        outcome = self.calls.answer(call_id, answer.replace(attachments=attachments), raw=raw, raw_name=raw_name)
+        outcome = self.calls.answer(call_id, answer, raw=raw, raw_name=raw_name)
         metrics = record(record(data.get("toolTelemetry")).get("metrics"))
         self._context(value, metrics, "context_current_tokens", "context_token_limit")
         return outcome

@@ -39,11 +39,14 @@ def read_result(name: str, content: Any) -> Answer:
     message = "\n".join(notes)
     if failed:
         message = message.removeprefix("ERROR").lstrip(": \n")
-    text = blocks_text(output) or ""
-    value = _shell(message, text, failed) if name == "Bash" else _value(name, "" if failed else message, output)
+    if name == "Bash":
+        value: Any = _shell(message, blocks_text(output) or "", failed)
+    else:
+        value = _value(name, "" if failed else message, output)
     if not failed:
         return Answer(value)
-    return Answer(value, "denied" if message.startswith(_REJECTED) else "failed", message or text)
+    status = "denied" if message.startswith(_REJECTED) else "failed"
+    return Answer(value, status, message or blocks_text(output) or "")
 
 
 def output_text(content: Any) -> str:

@@ -77,7 +77,12 @@ class KimiJson(Parser):
     def _message(self, role: str, value: Line) -> Skip:
         """Emit the parts of a message, in order. A single part may be a bare string."""
         content = value.get("content")
-        parts = [{"type": "text", "text": content}] if isinstance(content, str) else records(content)
+        if type(content) is str:
+            if not content:
+                return "empty"
+            self.emit_text(role, content, block=None)
+            return None
+        parts = records(content)
         before = len(self.items)
         for index, part in enumerate(parts):
             block = index if len(parts) > 1 else None
@@ -126,13 +131,16 @@ class KimiJson(Parser):
         call = self.calls.get(call_id)
         bodies = Bodies(self)
         raw = bodies.take(value)
-        answer = read_result(self.calls.name_of(call_id) or "", raw.get("content"))
+        name = call.name if call is not None else self.calls.name_of(call_id) or ""
+        answer = read_result(name, raw.get("content"))
         background = call is not None and call.memory.get("background") and answer.status == "completed"
         if background and (task := _TASK_ID.search(output_text(raw.get("content")))) is not None:
             make_room(self.state.tasks, MANY_TASKS)
             self.state.tasks[task[1]] = self.calls.id_of(call_id)
             answer = answer.replace(is_async=True)
-        return self.calls.answer(call_id, answer.replace(attachments=bodies.attachments), raw=raw)
+        if attachments := bodies.attachments:
+            answer = answer.replace(attachments=attachments)
+        return self.calls.answer(call_id, answer, raw=raw)
 
     def _notification(self, value: Line) -> Skip:
         """A notification of Kimi, mostly that a background task ended: the final result of its call."""
