@@ -107,11 +107,16 @@ class OpenAIChat(Parser):
         messages before its last prompt are history."""
         messages = [one for one in messages if one.get("role") not in ("system", "developer")]
         digests = [digest_of(one) for one in messages]
-        pairs = enumerate(zip(self.state.history, digests, strict=False))
-        known = next((index for index, (old, new) in pairs if old != new), min(len(self.state.history), len(digests)))
+        known = 0
+        for old, new in zip(self.state.history, digests, strict=False):
+            if old != new:
+                break
+            known += 1
         is_new = known == 0
         self.state.history = digests[:HISTORY]
-        last_prompt = max((index for index, one in enumerate(messages) if one.get("role") == "user"), default=-1)
+        last_prompt = len(messages) - 1
+        while last_prompt >= 0 and messages[last_prompt].get("role") != "user":
+            last_prompt -= 1
         if known == len(messages) and self.state.answered and last_prompt >= 0:
             known = last_prompt  # requested once more, for another answer
         self.state.answered = False

@@ -69,24 +69,34 @@ class PendingCall(msgspec.Struct, omit_defaults=True):
 def text_of(message: Line) -> str:
     """The text of a message. Mistral sends parts; a refusal replaces the content."""
     content = message.get("content")
-    if isinstance(content, str) and content:
-        return content
-    texts = _texts([part for part in records(content) if part.get("type", "text") == "text"])
-    return "".join(texts) or first_string(message, "refusal") or ""
+    if content:
+        if type(content) is str:
+            return content
+        texts = _texts([part for part in records(content) if part.get("type", "text") == "text"])
+        if text := "".join(texts):
+            return text
+    return first_string(message, "refusal") or ""
 
 
 def texts_of(message: Line) -> list[tuple[str, str]]:
     """(role, text) of the reasoning and of the text, where the message has them."""
-    texts = (("reasoning", _reasoning_of(message)), ("assistant", text_of(message)))
-    return [(role, text) for role, text in texts if text]
+    texts: list[tuple[str, str]] = []
+    if reasoning := _reasoning_of(message):
+        texts.append(("reasoning", reasoning))
+    if text := text_of(message):
+        texts.append(("assistant", text))
+    return texts
 
 
 def _reasoning_of(message: Line) -> str:
     """The reasoning, which servers put in one of several places, or in two at once."""
     if stated := first_string(message, "reasoning_content", "reasoning"):
         return stated
-    thinking = [part for one in records(message.get("content")) for part in records(one.get("thinking"))]
-    return "".join(_texts(records(message.get("reasoning_details"))) or _texts(thinking))
+    content, details = message.get("content"), message.get("reasoning_details")
+    if type(content) is not list and not details:
+        return ""
+    thinking = [part for one in records(content) for part in records(one.get("thinking"))]
+    return "".join(_texts(records(details)) or _texts(thinking))
 
 
 def _texts(parts: list[Line]) -> list[str]:
@@ -95,7 +105,10 @@ def _texts(parts: list[Line]) -> list[str]:
 
 def uses_of(message: Line) -> list[ToolUse]:
     """The calls of a whole message, and the `function_call` of the API before it had `tool_calls`."""
-    entries, legacy = records(message.get("tool_calls")), record(message.get("function_call"))
+    called, calls = message.get("function_call"), message.get("tool_calls")
+    if not calls and not called:
+        return []
+    entries, legacy = records(calls), record(called)
     if not entries and nonblank(legacy.get("name")):
         entries = [{"type": "function", "function": legacy}]
     return [_use(entry) for entry in entries]
