@@ -86,12 +86,11 @@ def read_server_answer(block: dict[str, Any]) -> Answer:
 
 def text_of(content: Any) -> str:
     """The text of a message's or a block's content: a string, or blocks of which some are text."""
-    if isinstance(content, str):
+    if type(content) is str:
         return content
-    if not isinstance(content, list):
+    if type(content) is not list:
         return ""
-    texts = [item.get("text") for item in content if isinstance(item, dict)]
-    return "\n".join(text for text in texts if isinstance(text, str))
+    return "\n".join([text for item in content if type(item) is dict and type(text := item.get("text")) is str])
 
 
 def _display(name: str, text: str, twin: dict[str, Any]) -> Display | None:

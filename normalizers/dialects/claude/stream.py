@@ -37,6 +37,8 @@ STREAMED = 64
 _QUESTIONS = "AskUserQuestion"
 _ROLES = {"text": "assistant", "thinking": "reasoning"}
 """Type of a block whose deltas are emitted -> role."""
+_DELTAS = {f"{kind}_delta": kind for kind in _ROLES}
+"""Type of a delta of such a block -> type of the block, and key of the text."""
 _VAGUE = frozenset({"success", "error", "error_during_execution"})
 """Subtypes of results that state less than `terminal_reason` and `stop_reason` do."""
 
@@ -68,13 +70,14 @@ class ClaudeStream(ClaudeParser):
     """Of the `init` line."""
 
     def enter(self, value: Line) -> None:
-        session = string(value.get("session_id"))
-        if session and session != self.state.session and self.direction != "in":  # a client may send anything as it
-            self._enter_session(session)
-        parent = string(value.get("parent_tool_use_id"))
-        if parent is not None:
+        session = value.get("session_id")
+        if session != self.state.session and session and type(session) is str and self.direction != "in":
+            self._enter_session(session)  # a client may send anything as it
+        parent = value.get("parent_tool_use_id")
+        if type(parent) is str:
             self.parent, self.agent = parent, string(value.get("agent_id")) or parent  # no agent ids before 2.1
-        self.ts = milliseconds(value.get("timestamp")) or self.ts
+        if "timestamp" in value:
+            self.ts = milliseconds(value["timestamp"]) or self.ts
 
     # -- session ------------------------------------------------------------------------------------------------
 
@@ -149,29 +152,29 @@ class ClaudeStream(ClaudeParser):
         """Read a delta. Every block comes whole in a later `assistant` line, which replaces its deltas; a text that
         never comes whole is emitted from its deltas when its turn ends."""
         event = record(value.get("event"))
-        index = whole(event.get("index"))
-        match event.get("type"):
-            case "message_start":
-                self._start_message(string(record(event.get("message")).get("id")))
-            case "content_block_start" if index is not None:
-                self._streamed().block = index
-                block = record(event.get("content_block"))
-                self._append(block, str(block.get("type")), index)
-            case "content_block_delta" if index is not None:
-                delta = record(event.get("delta"))
-                kind, _, suffix = str(delta.get("type")).partition("_")
-                self._append(delta, kind if suffix == "delta" else "", index)
-            case "content_block_stop":
-                self._streamed().block = None
-            case "message_delta" | "message_stop" | "ping":
-                pass
-            case "error":
-                error = record(event.get("error"))
-                text = str(error.get("message") or error.get("type") or "error")
-                self.notice("provider-error", text, "error", error or None)
-                return None
-            case _:
-                return self.unparsed("unknown-type", value)
+        kind, index = event.get("type"), event.get("index")
+        if kind == "content_block_delta" and type(index) is int:
+            delta = record(event.get("delta"))
+            field = _DELTAS.get(str(delta.get("type")))
+            if field is not None:
+                self._append(delta, field, index)
+        elif kind == "content_block_start" and type(index) is int:
+            self._streamed().block = index
+            block = record(event.get("content_block"))
+            field = str(block.get("type"))
+            if field in _ROLES:
+                self._append(block, field, index)
+        elif kind == "content_block_stop":
+            self._streamed().block = None
+        elif kind == "message_start":
+            self._start_message(string(record(event.get("message")).get("id")))
+        elif kind == "error":
+            error = record(event.get("error"))
+            text = str(error.get("message") or error.get("type") or "error")
+            self.notice("provider-error", text, "error", error or None)
+            return None
+        elif kind not in ("message_delta", "message_stop", "ping"):
+            return self.unparsed("unknown-type", value)
         return "partial"
 
     def _start_message(self, message_id: str | None) -> Streamed:
@@ -185,8 +188,9 @@ class ClaudeStream(ClaudeParser):
         return self.state.deltas.messages.get(self.agent or "") or self._start_message(None)
 
     def _append(self, part: Line, kind: str, index: int) -> None:
+        """Append the text of a block of this kind."""
         text = string(part.get(kind))
-        if kind in _ROLES and text:
+        if text:
             message_id = self._streamed().message_id
             key = f"{message_id or ''}/{index}"
             self.texts.append(_ROLES[kind], text, message_id=message_id, block=index, key=key, preview=True)
