@@ -23,14 +23,13 @@ from tooltap.normalizers.core.state import State
 from tooltap.normalizers.dialects.claude.answers import read_answer, read_server_answer, text_of
 from tooltap.normalizers.dialects.claude.reports import Reports, TasksState
 from tooltap.normalizers.wire.values import record, string
-from tooltap.protocol.events import Attachment, Message, SessionEvent
+from tooltap.protocol.events import Attachment, Message, Reasoning, SessionEvent
 
 __all__ = ["ClaudeParser", "ClaudeState", "Streamed", "TurnNotes", "is_prompt", "message_of"]
 
 MESSAGES = 1_024
 
 _CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
-_SYNTHETIC = ("isSynthetic", "isMeta", "isCompactSummary")
 _INTERRUPTED = "[Request interrupted by user"
 _LOCAL_COMMAND = "<bash-input>"
 """A command that the user ran himself (`! ls`)."""
@@ -44,6 +43,7 @@ _ERROR_KEYS = {
     "apiErrorStatus": "status",
     "apiErrorType": "type",
 }
+_encode = msgspec.json.Encoder().encode
 
 
 class SeenMessage(msgspec.Struct):
@@ -94,6 +94,8 @@ class ClaudeParser(Parser):
     SKIPS = frozenset({"empty", "redacted-thinking", "repeated", "stale-task", "synthetic-prompt", "unchanged"})
     state_type = ClaudeState
     state: ClaudeState
+    _is_main = True
+    """Whether the line is the main agent's."""
 
     def __init__(self, context: Context, state: State | None = None) -> None:
         super().__init__(context, state)
@@ -116,11 +118,6 @@ class ClaudeParser(Parser):
         """Whether the line repeats a prompt that the client's own line has."""
         return False
 
-    @property
-    def _is_main(self) -> bool:
-        """Whether the line is the main agent's."""
-        return self.agent == self.context.agent
-
     # -- session and turns --------------------------------------------------------------------------------------
 
     def _enter_session(self, session: str) -> None:
@@ -139,10 +136,10 @@ class ClaudeParser(Parser):
     def _update_session(self, fields: dict[str, Any], state: str = "updated") -> Skip:
         """Emit the fields that differ from what was last emitted of the session."""
         news = {}
+        told = self.state.told
         for key, item in fields.items():
-            digest = zlib.crc32(msgspec.json.encode(item))
-            if item is not None and self.state.told.get(key) != digest:
-                self.state.told[key] = digest
+            if item is not None and told.get(key) != (digest := zlib.crc32(_encode(item))):
+                told[key] = digest
                 news[key] = item
         if not news and state == "updated":
             return "unchanged"
@@ -150,16 +147,18 @@ class ClaudeParser(Parser):
         return None
 
     def _ensure_main_turn(self) -> None:
-        if self._is_main:  # a background agent continues between turns
-            self.ensure_turn()
+        if self._is_main and self.turn is None:  # a background agent continues between turns
+            self.start_turn(synthetic=True)
 
     def _notes(self) -> TurnNotes:
         """The notes on the turn of this line."""
         state, turn = self.state, self.turn or ""
-        if not turn or turn not in state.notes or len(state.notes) > 1:
+        notes = state.notes.get(turn)
+        if not turn or notes is None or len(state.notes) > 1:
             open_turns = {turn.id for turn in state.turns}
             state.notes = {key: notes for key, notes in state.notes.items() if key in open_turns}
-        return state.notes.get(turn) or state.notes.setdefault(turn, TurnNotes())
+            notes = state.notes.get(turn) or state.notes.setdefault(turn, TurnNotes())
+        return notes
 
     def _interrupted(self, text: str) -> Skip:
         """Emit an interrupt once per turn: the client's request and the agent's mark in the conversation are one."""
@@ -183,29 +182,28 @@ class ClaudeParser(Parser):
         message = message_of(value)
         if message.get("model") == "<synthetic>":
             return self._harness_message(value, message)
+        state = self.state
         if self._is_main and text_of(message.get("content")):
             self._notes().answered = True
-        message_id, content = string(message.get("id")), _blocks(message)
-        is_new = None if message_id is None else message_id not in self.state.blocks.messages
-        seen = self._seen(message_id)
-        if len(content) == 1 and (index := self._claim(message_id)) is not None:
+        message_id, content, is_new = string(message.get("id")), _blocks(message), None
+        if message_id is None:
+            seen = SeenMessage(self.turn)
+        else:
+            known = state.blocks.messages.get(message_id)
+            is_new = known is None
+            if known is None:
+                known = SeenMessage(self.turn)
+                put(state.blocks.messages, message_id, known, MESSAGES)
+            seen = known
+        if state.deltas.messages and len(content) == 1 and (index := self._claim(message_id)) is not None:
             seen.blocks = index
         outcomes: list[Skip] = []
         for block in content:
-            self._drop_deltas(message_id, seen.blocks)
-            place = {"message_id": message_id, "block": seen.blocks}
-            outcomes.append(self._assistant_block(block, titles, is_new, place))
+            if state.texts.open:
+                self._drop_deltas(message_id, seen.blocks)
+            outcomes.append(self._assistant_block(block, titles, is_new, message_id, seen.blocks))
             seen.blocks += 1
-        return best(outcomes or ["empty"])
-
-    def _seen(self, message_id: str | None) -> SeenMessage:
-        """What is remembered of a message."""
-        messages = self.state.blocks.messages
-        if message_id is None:
-            return SeenMessage(self.turn)
-        if message_id not in messages:
-            put(messages, message_id, SeenMessage(self.turn), MESSAGES)
-        return messages[message_id]
+        return best(outcomes) if outcomes else "empty"
 
     def _claim(self, message_id: str | None) -> int | None:
         """Return the index of the block being streamed, if it is one of this message: it now came whole."""
@@ -231,33 +229,40 @@ class ClaudeParser(Parser):
         self.emit_text("system", text)
         return None
 
-    def _assistant_block(self, block: Line, titles: dict[str, str], is_new: bool | None, place: dict[str, Any]) -> Skip:
+    def _assistant_block(
+        self, block: Line, titles: dict[str, str], is_new: bool | None, message_id: str | None, index: int
+    ) -> Skip:
         kind = string(block.get("type")) or ""
-        if kind in ("text", "thinking"):
-            if not string(block.get(kind)):
+        if kind in _CALLS and type(block.get("id")) is str:
+            return self._call(block, titles.get(block["id"]), is_new)
+        if kind == "text" or kind == "thinking":
+            text = block.get(kind)
+            if not text or type(text) is not str:
                 return "empty"
-            self.emit_text("assistant" if kind == "text" else "reasoning", block[kind], **place)
+            if kind == "text":
+                self.emit(Message, role="assistant", text=text, message_id=message_id, block=index)
+            else:
+                self.emit(Reasoning, text=text, message_id=message_id, block=index)
             return None
         if kind == "redacted_thinking":
             return "redacted-thinking"
-        if kind in _CALLS and isinstance(block.get("id"), str):
-            return self._call(block, titles.get(block["id"]), is_new)
-        if kind.endswith("_tool_result") and isinstance(block.get("tool_use_id"), str):
+        if kind.endswith("_tool_result") and type(block.get("tool_use_id")) is str:
             return self._answer_call(block, block, read_server_answer(block))
-        return self._media(block, role="assistant", **place)
+        return self._media(block, role="assistant", message_id=message_id, block=index)
 
     def _call(self, block: Line, title: str | None, is_new: bool | None) -> Skip:
         """`is_new`: the message was never seen before; None where messages have no ids. Models of other vendors behind
         Claude Code reuse the ids of calls."""
-        call_id = block["id"]
+        call_id, calls = block["id"], self.calls
         raw_name, given = self._called(block)
-        call = self.calls.get(call_id)
+        call = calls.get(call_id)
         if call is not None:  # opened before by its permission request
-            return None if self.calls.update(call, given, raw=block, title=title) else "repeated"
-        seen = self.calls.repeats(call_id, raw_name, given) if is_new is None else self.calls.is_done(call_id)
-        if seen and not is_new:
-            return "repeated"
-        self.calls.open(call_id, raw_name, given, raw=block, title=title)
+            return None if calls.update(call, given, raw=block, title=title) else "repeated"
+        if not is_new:
+            seen = calls.repeats(call_id, raw_name, given) if is_new is None else calls.is_done(call_id)
+            if seen:
+                return "repeated"
+        calls.open(call_id, raw_name, given, raw=block, title=title)
         return None
 
     # -- user lines ---------------------------------------------------------------------------------------------
@@ -266,21 +271,22 @@ class ClaudeParser(Parser):
         """Emit the blocks of a user's message. `twin`: the structured result beside the message; `metas`: call id ->
         what the line states of its permission."""
         content = _blocks(message)
-        results = sum(block.get("type") == "tool_result" for block in content)
+        if len(content) > 1 and [block.get("type") for block in content].count("tool_result") > 1:
+            twin = None
         outcomes: list[Skip] = []
         for block in content:
-            if block.get("type") == "tool_result" and isinstance(block.get("tool_use_id"), str):
-                meta = metas.get(block["tool_use_id"], {})
-                outcomes.append(self._tool_result(block, twin if results == 1 else None, meta))
-            elif block.get("type") == "text" and isinstance(block.get("text"), str):
+            kind = block.get("type")
+            if kind == "tool_result" and type(block.get("tool_use_id")) is str:
+                outcomes.append(self._tool_result(block, twin, metas.get(block["tool_use_id"], {})))
+            elif kind == "text" and type(block.get("text")) is str:
                 outcomes.append(self._user_text(block["text"], value) if block["text"] else "empty")
             else:
                 outcomes.append(self._media(block, role="user"))
-        return best(outcomes or ["empty"])
+        return best(outcomes) if outcomes else "empty"
 
     def _user_text(self, text: str, value: Line) -> Skip:
         """Emit a text of a user line, which is not always the user's."""
-        if _LOCAL_OUTPUTS.fullmatch(text):
+        if text.startswith("<") and _LOCAL_OUTPUTS.fullmatch(text):
             printed = "".join(part for _, part in _LOCAL_OUTPUT.findall(text))
             if not printed:
                 return "empty"
@@ -298,20 +304,24 @@ class ClaudeParser(Parser):
     def _tool_result(self, block: Line, twin: Any, meta: Line) -> Skip:
         """`_raw` is the block, with the twin beside it under `tool_use_result`."""
         call_id = block["tool_use_id"]
-        call = self.calls.get(call_id)
-        name = self.calls.name_of(call_id) or ""
-        stopped = call is not None and call.memory.get("task") == "cancelled"
+        call, stopped = self.calls.get(call_id), False
+        if call is None:
+            name = self.calls.name_of(call_id) or ""
+        else:
+            name, stopped = call.name, call.memory.get("task") == "cancelled"
         raw = block if twin is None else {**block, "tool_use_result": twin}
         answer = self._answered(name, block, twin, meta, stopped=stopped)
         outcome = self._answer_call(block, raw, answer)
-        self._reports.learn_from(name, block, answer)
+        if answer.is_async or name == "KillShell":
+            self._reports.learn_from(name, block, answer)
         return outcome
 
     def _answer_call(self, block: Line, raw: Line, answer: Answer) -> Skip:
         bodies = Bodies(self)
         raw = bodies.take(raw)
         value = bodies.take(answer.value)
-        answer = answer.replace(value=value, attachments=bodies.attachments)
+        if (attachments := bodies.attachments) is not None or value is not answer.value:
+            answer = answer.replace(value=value, attachments=attachments)
         return self.calls.answer(block["tool_use_id"], answer, raw=raw)
 
     def _media(self, block: Line, /, **fields: Any) -> Skip:
@@ -332,22 +342,27 @@ class ClaudeParser(Parser):
 def is_prompt(value: Line) -> bool:
     """Whether a user line asks for something, and does not report an interrupt or a local command."""
     text = text_of(message_of(value).get("content"))
-    no_prompt = text.startswith((_INTERRUPTED, _LOCAL_COMMAND)) or _LOCAL_OUTPUTS.fullmatch(text)
-    return not no_prompt and not _is_synthetic(value)
+    if text.startswith((_INTERRUPTED, _LOCAL_COMMAND)) or _is_synthetic(value):
+        return False
+    return not text.startswith("<") or _LOCAL_OUTPUTS.fullmatch(text) is None
 
 
 def _is_synthetic(value: Line) -> bool:
     """Whether Claude Code wrote a user line for the model: reminders, what a command expands to, a summary."""
-    return any(value.get(key) is True for key in _SYNTHETIC)
+    get = value.get
+    return get("isMeta") is True or get("isSynthetic") is True or get("isCompactSummary") is True
 
 
 def message_of(value: Line) -> Line:
     message = value.get("message")
-    return message if isinstance(message, dict) else {"content": message}
+    return message if type(message) is dict else {"content": message}
 
 
 def _blocks(message: Line) -> list[Line]:
     """A message's blocks; a string is one block of text, and so is a string among blocks."""
     content = message.get("content")
-    items = content if isinstance(content, list) else [] if content is None else [content]
-    return [item if isinstance(item, dict) else {"type": "text", "text": item} for item in items]
+    items = content if type(content) is list else [] if content is None else [content]
+    for item in items:
+        if type(item) is not dict:
+            return [item if type(item) is dict else {"type": "text", "text": item} for item in items]
+    return items

@@ -76,6 +76,7 @@ class ClaudeStream(ClaudeParser):
         parent = value.get("parent_tool_use_id")
         if type(parent) is str:
             self.parent, self.agent = parent, string(value.get("agent_id")) or parent  # no agent ids before 2.1
+        self._is_main = self.agent == self.context.agent
         if "timestamp" in value:
             self.ts = milliseconds(value["timestamp"]) or self.ts
 
@@ -134,12 +135,13 @@ class ClaudeStream(ClaudeParser):
             if self.turn is None:
                 self.start_turn()
                 self.state.prompted = True
-        elif value.get("isReplay") is not True:
+        elif value.get("isReplay") is not True and self._is_main and self.turn is None:
             # Some harnesses put the prompt before what the agent printed.
-            is_first = self.turn is None and self.state.started is None
-            self.state.prompted |= is_first and self._is_main and bool(text_of(message.get("content")))
-            self._ensure_main_turn()
-        metas = {str(meta.get("id")): meta for meta in records(value.get("tool_result_meta"))}
+            self.state.prompted |= self.state.started is None and bool(text_of(message.get("content")))
+            self.start_turn(synthetic=True)
+        metas = {}
+        if "tool_result_meta" in value:
+            metas = {str(meta.get("id")): meta for meta in records(value["tool_result_meta"])}
         return self._user_message(value, message, value.get("tool_use_result"), metas)
 
     def _is_echo(self, value: Line) -> bool:
@@ -322,8 +324,11 @@ class ClaudeStream(ClaudeParser):
 
 def _titles(value: Line) -> dict[str, str]:
     """Call id -> what users are shown of it."""
-    metas = [meta for meta in records(value.get("tool_use_meta")) if isinstance(meta.get("display_name"), str)]
-    return {str(meta.get("id")): meta["display_name"] for meta in metas}
+    titles: dict[str, str] = {}
+    for meta in records(value.get("tool_use_meta")):
+        if type(title := meta.get("display_name")) is str:
+            titles[str(meta.get("id"))] = title
+    return titles
 
 
 def _strings(value: Any) -> list[str] | None:
@@ -336,7 +341,8 @@ def _digest(value: Any) -> int:
 
 def _outcome(value: Line, *, interrupted: bool) -> tuple[str, str | None]:
     """(state of the turn, the provider's reason). A failed request is subtype `success` with `is_error` (2.1.330)."""
-    subtype, terminal, stop = (string(value.get(key)) for key in ("subtype", "terminal_reason", "stop_reason"))
+    subtype, terminal = string(value.get("subtype")), string(value.get("terminal_reason"))
+    stop = string(value.get("stop_reason"))
     state = "completed" if subtype == "success" and value.get("is_error") is not True else "failed"
     if interrupted or str(terminal).startswith("aborted"):
         state = "cancelled"

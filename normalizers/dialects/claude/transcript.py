@@ -75,8 +75,6 @@ class ClaudeTranscript(ClaudeParser):
     state_type = TranscriptState
     state: TranscriptState
     GLANCES = True
-    _sidechain = False
-    """Whether the line is a subagent's."""
 
     def glance(self, line: bytes) -> str | None:
         return glance(line)
@@ -89,7 +87,7 @@ class ClaudeTranscript(ClaudeParser):
             if value["type"] in _CONVERSATION:
                 if self.state.lineage.seen(value):
                     return "repeated"
-                self.state.lineage.remember(value, self.agent or "" if self._sidechain else "")
+                self.state.lineage.remember(value, "" if self._is_main else self.agent or "")
                 self._describe_session(value)
         return self.line.read(self, value)
 
@@ -97,8 +95,8 @@ class ClaudeTranscript(ClaudeParser):
         if session := string(value.get("sessionId")):
             self._enter_session(session)
         self.ts = milliseconds(value.get("timestamp")) or self.ts
-        self._sidechain = value.get("isSidechain") is True
-        if self._sidechain:
+        self._is_main = value.get("isSidechain") is not True
+        if not self._is_main:
             self.agent, parent = self.state.lineage.place(value)
             self.parent = parent or self.parent
 
@@ -114,15 +112,11 @@ class ClaudeTranscript(ClaudeParser):
                 self._conclude(turn.id)
         self.before_turn_end()
 
-    @property
-    def _is_main(self) -> bool:
-        return not self._sidechain
-
     # -- session ------------------------------------------------------------------------------------------------
 
     def _describe_session(self, value: Line) -> None:
         """Every line of a conversation states where its session runs."""
-        if self._sidechain:
+        if not self._is_main:
             return
         keys = {"cwd": "cwd", "agent_version": "version", "mode": "permissionMode"}
         fields = {field: string(value.get(key)) for field, key in keys.items()}
@@ -255,7 +249,7 @@ class ClaudeTranscript(ClaudeParser):
             return self._reports.call_progress(value, data)
         if self.state.lineage.seen(nested):
             return "repeated"
-        self._sidechain = True
+        self._is_main = False
         self.agent, self.parent = string(data.get("agentId")) or parent, parent
         self.ts = milliseconds(nested.get("timestamp")) or self.ts
         self.state.lineage.spawned(self.agent, parent)
