@@ -53,6 +53,8 @@ _NOT_EXECUTED = frozenset({"user-rejected", "permission-rule"})
 _REPEATED = frozenset({"content", "oldString", "newString", "edits", "originalFile", "originalFileContents"})
 """What the twin of a written file repeats of its call, and the whole file before; `structuredPatch` has the change."""
 _CHANGING = frozenset({"Edit", "MultiEdit", "NotebookEdit", "Write"})
+_SHOWN = _CHANGING | {"Bash"}
+"""Tools of which users may see more than the model."""
 
 
 def read_answer(name: str, block: dict[str, Any], twin: Any, meta: dict[str, Any], *, stopped: bool) -> Answer:
@@ -61,14 +63,15 @@ def read_answer(name: str, block: dict[str, Any], twin: Any, meta: dict[str, Any
     `meta`: the line's notes on the call's permission; `stopped`: a task report stated that the call was stopped."""
     content = block.get("content")
     text = text_of(content)
-    twin = twin if isinstance(twin, dict) else None
-    if block.get("is_error") is True or record(twin).get("interrupted") is True:
-        return _failure(name, text, twin, meta, stopped)
-    if twin is None:
+    if type(twin) is not dict:
+        if block.get("is_error") is True:
+            return _failure(name, text, None, meta, stopped)
         is_async = name == "Bash" and _IN_BACKGROUND.match(text) is not None
         return Answer(_text_value(name, content, text), is_async=is_async)
+    if block.get("is_error") is True or twin.get("interrupted") is True:
+        return _failure(name, text, twin, meta, stopped)
     is_async = twin.get("isAsync") is True or twin.get("status") == "async_launched" or "backgroundTaskId" in twin
-    display = _display(name, text, twin)
+    display = _display(name, text, twin) if name in _SHOWN else None
     return Answer(_twin_value(name, text, twin), duration_ms=_duration(twin), display=display, is_async=is_async)
 
 
@@ -96,9 +99,10 @@ def text_of(content: Any) -> str:
 def _display(name: str, text: str, twin: dict[str, Any]) -> Display | None:
     """What the user sees where the twin has more than the block: a change as its diff, and the whole output where the
     model got only its beginning."""
-    if name == "Bash" and _PERSISTED.fullmatch(text) and (printed := string(twin.get("stdout"))):
-        return Display(origin="provider", text=printed)
-    return diff_of(twin) if name in _CHANGING else None
+    if name != "Bash":
+        return diff_of(twin)
+    printed = string(twin.get("stdout"))
+    return Display(origin="provider", text=printed) if printed and _PERSISTED.fullmatch(text) else None
 
 
 def _duration(twin: dict[str, Any]) -> int | None:
@@ -130,9 +134,9 @@ def _failure(name: str, text: str, twin: dict[str, Any] | None, meta: dict[str, 
 
 
 def _text_value(name: str, content: Any, text: str) -> Any:
-    if isinstance(content, list) and (name.startswith("mcp__") or not text):
+    if type(content) is list and (not text or name.startswith("mcp__")):
         return {"content": [item for item in content if record(item).get("type") not in ("image", "document")]}
-    return _FROM_TEXT.get(name, str)(text)
+    return _FROM_TEXT[name](text) if name in _FROM_TEXT else text
 
 
 # -- from the twin ----------------------------------------------------------------------------------------------------
@@ -272,7 +276,7 @@ _FROM_TEXT: dict[str, Callable[[str], Any]] = {
     "Grep": _grep_text,
     "KillShell": _object_text,
     "LS": _tree_text,
-    "Read": lambda text: _REMINDER.sub("", text),  # 1.0 puts a reminder behind a file's lines
+    "Read": lambda text: _REMINDER.sub("", text) if "<system-reminder>" in text else text,  # 1.0 puts one at the end
     "TaskStop": _object_text,
     "WebSearch": _search_text,
 }

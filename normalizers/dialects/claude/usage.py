@@ -14,7 +14,6 @@ __all__ = ["Usages", "message_tokens", "result_usage", "session_usage", "turn_us
 Usages: TypeAlias = tuple[tuple[type[Event], dict[str, Any]], ...]
 """Events that come before the end of a turn."""
 
-_API_KEYS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 _MODEL_KEYS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "thinkingTokens")
 
 
@@ -34,32 +33,36 @@ def result_usage(value: Line) -> Usages:
 
 def session_usage(value: Line, cost: float | None) -> dict[str, Any]:
     """The fields of an event about the whole session: the sum of all models of `modelUsage`."""
-    models = _models(value)
-    totals = (_sum(*(whole(model.get(key)) for model in models)) for key in _MODEL_KEYS)
-    return {"scope": "session", **_fields(*totals), "cost_usd": cost}
+    totals: dict[str, int | None] = dict.fromkeys(_MODEL_KEYS)
+    for model in _models(value):
+        for key in _MODEL_KEYS:
+            if type(count := model.get(key)) is int:
+                totals[key] = count + (totals[key] or 0)
+    return {"scope": "session", **_fields(*totals.values()), "cost_usd": cost}
 
 
 def message_tokens(usage: Line) -> dict[str, int | None]:
     """The fields of an event about a `usage` object of the API."""
-    thinking = whole(record(usage.get("output_tokens_details")).get("thinking_tokens"))
-    return _fields(*(whole(usage.get(key)) for key in _API_KEYS), thinking)
+    get = usage.get
+    details = get("output_tokens_details")
+    thinking = details.get("thinking_tokens") if type(details) is dict else None
+    read, written = get("cache_read_input_tokens"), get("cache_creation_input_tokens")
+    return _fields(get("input_tokens"), get("output_tokens"), read, written, thinking)
 
 
 def _models(value: Line) -> list[Line]:
     return records(list(record(value.get("modelUsage")).values()))
 
 
-def _fields(*counts: int | None) -> dict[str, int | None]:
-    fresh, output, read, written, thinking = counts
+def _fields(fresh: Any, output: Any, read: Any, written: Any, thinking: Any) -> dict[str, int | None]:
+    total = None
+    for count in (fresh, read, written):
+        if type(count) is int:
+            total = count + (total or 0)
     return {
-        "input_tokens": _sum(fresh, read, written),
-        "output_tokens": output,
-        "cache_read_tokens": read,
-        "cache_write_tokens": written,
-        "reasoning_tokens": thinking,
+        "input_tokens": total,
+        "output_tokens": whole(output),
+        "cache_read_tokens": whole(read),
+        "cache_write_tokens": whole(written),
+        "reasoning_tokens": whole(thinking),
     }
-
-
-def _sum(*counts: int | None) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
