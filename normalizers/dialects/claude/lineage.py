@@ -14,7 +14,7 @@ import msgspec
 from tooltap.normalizers.core.bounded import put
 from tooltap.normalizers.core.lines import Line
 from tooltap.normalizers.dialects.claude.answers import text_of
-from tooltap.normalizers.wire.values import record, records, string
+from tooltap.normalizers.wire.values import record, string
 
 __all__ = ["Lineage"]
 
@@ -44,7 +44,8 @@ class Lineage(msgspec.Struct):
         return str(value.get("uuid")) in self.lines
 
     def remember(self, value: Line, agent: str) -> None:
-        if uuid := string(value.get("uuid")):
+        uuid = value.get("uuid")
+        if uuid and type(uuid) is str:
             put(self.lines, uuid, agent, LINES)
 
     def spawned(self, agent: str, call_id: str) -> None:
@@ -56,9 +57,13 @@ class Lineage(msgspec.Struct):
 
     def expect(self, message: Line) -> None:
         """Remember the prompts that calls of this message give to subagents."""
-        for block in records(message.get("content")):
-            call_id, prompt = string(block.get("id")), string(record(block.get("input")).get("prompt"))
-            if block.get("type") == "tool_use" and call_id and prompt:
+        if type(content := message.get("content")) is not list:
+            return
+        for block in content:
+            if type(block) is not dict or block.get("type") != "tool_use" or "prompt" not in record(block.get("input")):
+                continue
+            call_id, prompt = string(block.get("id")), string(block["input"]["prompt"])
+            if call_id and prompt:
                 digest = zlib.crc32(prompt.encode())
                 asked = self.prompts.pop(digest, None) or Asked()
                 if call_id not in (*asked.waiting, asked.last):

@@ -20,8 +20,9 @@ from tooltap.normalizers.dialects.claude.bookkeeping import BOOKKEEPING, bookkee
 from tooltap.normalizers.dialects.claude.lineage import Lineage
 from tooltap.normalizers.dialects.claude.reports import Reports, read_notification
 from tooltap.normalizers.dialects.claude.usage import message_tokens, session_usage
+from tooltap.normalizers.tools.payload import without_nulls
 from tooltap.normalizers.wire.times import milliseconds
-from tooltap.normalizers.wire.values import number, record, records, string, whole
+from tooltap.normalizers.wire.values import number, record, string, whole
 from tooltap.protocol.events import Usage
 
 __all__ = ["ClaudeTranscript"]
@@ -39,7 +40,6 @@ _SESSION_KEYS = {
     "summary": ("title", "summary"),
 }
 """Line type -> (field of the session, key)."""
-_CONVERSATION = frozenset({"assistant", "system", "user"})
 
 
 class Step(msgspec.Struct):
@@ -80,21 +80,27 @@ class ClaudeTranscript(ClaudeParser):
         return glance(line)
 
     def read(self, value: Line) -> Skip:
-        if (reason := bookkeeping(value)) is not None:
-            return reason
-        if self.line.knows(value.get("type")):
+        kind = value.get("type")
+        if kind in ("assistant", "user", "system"):
             self.enter(value)
-            if value["type"] in _CONVERSATION:
-                if self.state.lineage.seen(value):
-                    return "repeated"
-                self.state.lineage.remember(value, "" if self._is_main else self.agent or "")
+            lineage = self.state.lineage
+            if lineage.seen(value):
+                return "repeated"
+            lineage.remember(value, "" if self._is_main else self.agent or "")
+            if self._is_main:
                 self._describe_session(value)
+        elif (reason := bookkeeping(value)) is not None:
+            return reason
+        elif self.line.knows(kind):
+            self.enter(value)
         return self.line.read(self, value)
 
     def enter(self, value: Line) -> None:
-        if session := string(value.get("sessionId")):
+        session = value.get("sessionId")
+        if session != self.state.session and session and type(session) is str:
             self._enter_session(session)
-        self.ts = milliseconds(value.get("timestamp")) or self.ts
+        if "timestamp" in value:
+            self.ts = milliseconds(value["timestamp"]) or self.ts
         self._is_main = value.get("isSidechain") is not True
         if not self._is_main:
             self.agent, parent = self.state.lineage.place(value)
@@ -116,10 +122,11 @@ class ClaudeTranscript(ClaudeParser):
 
     def _describe_session(self, value: Line) -> None:
         """Every line of a conversation states where its session runs."""
-        if not self._is_main:
-            return
-        keys = {"cwd": "cwd", "agent_version": "version", "mode": "permissionMode"}
-        fields = {field: string(value.get(key)) for field, key in keys.items()}
+        fields = {
+            "cwd": string(value.get("cwd")),
+            "agent_version": string(value.get("version")),
+            "mode": string(value.get("permissionMode")),
+        }
         if self.state.started not in (None, self.session):
             self.state.told = {}
         self._report_session(fields)
@@ -187,7 +194,7 @@ class ClaudeTranscript(ClaudeParser):
     def _count_step(self, message_id: str, usage: Line) -> None:
         agent, steps = self.agent or "", self.state.steps.open
         step = steps.get(agent)
-        counts = {name: count for name, count in message_tokens(usage).items() if count is not None}
+        counts = without_nulls(message_tokens(usage))
         if step is not None and step.message_id == message_id:
             step.counts |= {name: max(count, step.counts.get(name, 0)) for name, count in counts.items()}
             return
@@ -207,19 +214,25 @@ class ClaudeTranscript(ClaudeParser):
     @line("user")
     def _user(self, value: Line) -> Skip:
         message = message_of(value)
-        blocks = records(message.get("content"))
-        call_ids = [str(block.get("tool_use_id")) for block in blocks if block.get("type") == "tool_result"]
+        call_ids: list[str] = []
+        if type(content := message.get("content")) is list:
+            for block in content:
+                if type(block) is dict and block.get("type") == "tool_result":
+                    call_ids.append(str(block.get("tool_use_id")))
         if self._is_main:
             if call_ids:
                 self.ensure_turn()
             elif is_prompt(value):
                 self._prompted(value)
+        if not call_ids:
+            return self._user_message(value, message, None, {})
         decision: Any = value.get("permissionDecision")
-        for call_id in call_ids:
-            if record(decision).get("decision") == "reject" and not self.calls.is_over(call_id):
-                source = str(decision.get("source"))
-                by = next((who for who in ("user", "hook") if source.startswith(who)), "policy")
-                self.permissions.answer(call_id, "denied", call_id=call_id, by=by)
+        if type(decision) is dict and decision.get("decision") == "reject":
+            source = str(decision.get("source"))
+            by = next((who for who in ("user", "hook") if source.startswith(who)), "policy")
+            for call_id in call_ids:
+                if not self.calls.is_over(call_id):
+                    self.permissions.answer(call_id, "denied", call_id=call_id, by=by)
         meta = {"permission_decision": decision, "non_execution_kind": value.get("toolDenialKind")}
         return self._user_message(value, message, value.get("toolUseResult"), dict.fromkeys(call_ids, meta))
 
