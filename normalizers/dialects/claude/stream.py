@@ -156,9 +156,8 @@ class ClaudeStream(ClaudeParser):
         event = record(value.get("event"))
         kind, index = event.get("type"), event.get("index")
         if kind == "content_block_delta" and type(index) is int:
-            delta = record(event.get("delta"))
-            field = _DELTAS.get(str(delta.get("type")))
-            if field is not None:
+            delta = event.get("delta")
+            if type(delta) is dict and (field := _DELTAS.get(str(delta.get("type")))) is not None:
                 self._append(delta, field, index)
         elif kind == "content_block_start" and type(index) is int:
             self._streamed().block = index

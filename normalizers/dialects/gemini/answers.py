@@ -11,7 +11,7 @@ Learned from 0.61 and from saved chats of 2025; file names are of the CLI's sour
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from tooltap.normalizers.core.answer import Answer
@@ -38,14 +38,21 @@ _REFUSED = re.compile(
 
 def parts_of(content: Any) -> list[dict[str, Any]]:
     """The parts of a message (`PartListUnion`): a string, one part, or a list of both."""
-    parts = content if isinstance(content, list) else [content]
-    return [{"text": part} if isinstance(part, str) else part for part in parts if isinstance(part, str | dict)]
+    parts = content if type(content) is list else [content]
+    return [part if type(part) is dict else {"text": part} for part in parts if type(part) is dict or type(part) is str]
 
 
 def text_of(content: Any) -> str:
     """The text of the parts, without thoughts."""
-    texts = [part.get("text") for part in parts_of(content) if part.get("thought") is not True]
-    return "".join(text for text in texts if isinstance(text, str))
+    if type(content) is str:
+        return content
+    texts: list[str] = []
+    for part in content if type(content) is list else (content,):
+        if type(part) is str:
+            texts.append(part)
+        elif type(part) is dict and type(text := part.get("text")) is str and part.get("thought") is not True:
+            texts.append(text)
+    return "".join(texts)
 
 
 def name_in_id(call_id: str) -> str | None:
@@ -54,14 +61,16 @@ def name_in_id(call_id: str) -> str | None:
     return found["name"] if found else None
 
 
-def mcp_name(raw_name: str, title: str | None, servers: Iterable[str]) -> str | None:
+def mcp_name(raw_name: str, title: str | None, servers: Collection[str]) -> str | None:
     """`mcp__<server>__<tool>`, where the title names the server, or the raw name begins with a known one.
 
     The model calls the tool `mcp_<server>_<tool>` (0.61); before, by its bare name, or `<server>__<tool>` where two
     servers had one.
     """
-    if title is not None and (found := _TITLE.fullmatch(title)):
+    if title is not None and title.endswith(" MCP Server)") and (found := _TITLE.fullmatch(title)):
         return f"mcp__{found['server']}__{found['tool']}"
+    if not servers:
+        return None
     for server in sorted(servers, key=len, reverse=True):
         spelling = _NOT_IN_NAMES.sub("_", server)
         for prefix in (f"mcp_{spelling}_", f"{spelling}__"):
@@ -121,14 +130,14 @@ def read_response(name: str, result: Any, stated: Any = None, shown: Any = None)
         answer = answer.replace(status=status, error=error or answer.error or text)
     printed = record(answer.value).get("stdout")
     known = answer.error if answer.status != "completed" else printed if isinstance(printed, str) else text
-    return answer.replace(display=_display(shown, known or ""))
+    display = _display(shown, known or "")
+    return answer if display is None else answer.replace(display=display)
 
 
 def _response(result: Any) -> dict[str, Any]:
     """The response in a list of parts, one part, or bare text."""
-    for part in result if isinstance(result, list) else [result]:
-        response = record(record(part).get("functionResponse")).get("response")
-        if isinstance(response, dict):
+    for part in result if type(result) is list else [result]:
+        if type(part) is dict and type(response := record(part.get("functionResponse")).get("response")) is dict:
             return response
     return {"output": text_of(result)}
 
@@ -142,7 +151,9 @@ def _display(shown: Any, text: str) -> Display | None:
     """What the user saw, where it differs from `text`: a change is shown as its diff, a listing as a summary."""
     if isinstance(shown, str):
         return Display(origin="provider", text=shown) if shown.strip() not in ("", text.strip()) else None
-    diff, summary = string(record(shown).get("fileDiff")), string(record(shown).get("summary"))
+    if type(shown) is not dict:
+        return None
+    diff, summary = string(shown.get("fileDiff")), string(shown.get("summary"))
     if diff is not None:
         return Display(origin="provider", text=diff, mime_type="text/x-diff")
     return Display(origin="provider", text=summary) if summary is not None else None

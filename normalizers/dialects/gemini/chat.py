@@ -46,6 +46,9 @@ _FINISHED = ("success", "error", "cancelled")
 _BEFORE_IT_RUNS = {"awaiting_approval": "awaiting-permission", "scheduled": "pending", "validating": "pending"}
 
 
+_CONTENTS = frozenset({"messages", "model", "summary"})
+
+
 class Emitted(msgspec.Struct, omit_defaults=True):
     """What was emitted of a message."""
 
@@ -84,15 +87,16 @@ class GeminiChat(Parser):
     def read(self, value: Line) -> Skip:
         """Lines of a chat have no common key that says their kind."""
         self.agent = self.state.agent or self.agent
-        if isinstance(value.get("$rewindTo"), str):
+        get = value.get
+        if type(get("$rewindTo")) is str:
             return self._rewind(value["$rewindTo"])
-        if isinstance(value.get("$set"), dict):
+        if type(get("$set")) is dict:
             return self._set(value["$set"])
-        if isinstance(value.get("$patch"), dict):
+        if type(get("$patch")) is dict:
             return self._patch(value["$patch"])
-        if isinstance(value.get("id"), str):
+        if type(get("id")) is str:
             return self._message(value)
-        if isinstance(value.get("sessionId"), str):
+        if type(get("sessionId")) is str:
             return self._header(value)
         return self.unparsed("unknown-type", value)
 
@@ -128,6 +132,8 @@ class GeminiChat(Parser):
 
     def _contents(self, value: Line, outcome: Skip = "metadata") -> Skip:
         """Read what a header or a change of it states beside the session."""
+        if _CONTENTS.isdisjoint(value):
+            return outcome
         updated = self.update_session(self._news(value))
         return best([self._history(value), outcome, updated])
 
@@ -135,10 +141,11 @@ class GeminiChat(Parser):
         """What differs from the session's last events; a subagent's chat does not describe the session."""
         if self.state.agent is not None:
             return {}
-        stated = {"title": value.get("summary"), "model": value.get("model")}
-        facts = self.state.facts
-        news = {key: item for key, item in stated.items() if isinstance(item, str) and facts.get(key) != _crc(item)}
-        facts.update((key, _crc(item)) for key, item in news.items())
+        facts, news = self.state.facts, {}
+        for field, item in (("title", value.get("summary")), ("model", value.get("model"))):
+            if type(item) is str and facts.get(field) != (crc := _crc(item)):
+                facts[field] = crc
+                news[field] = item
         return news
 
     def _history(self, value: Line) -> Skip:
@@ -218,17 +225,21 @@ class GeminiChat(Parser):
     def _user(self, message: Line, emitted: Emitted) -> Skip:
         """A prompt; or results as the model got them, most of which their calls hold, too."""
         parts = parts_of(message.get("content"))
-        if any("functionResponse" in part for part in parts):
-            return self._responses(parts)
+        for part in parts:
+            if "functionResponse" in part:
+                return self._responses(parts)
         if emitted.blocks:
             return "unchanged"
-        if any(text_of(part).startswith(_SNAPSHOT) for part in parts):
-            emitted.blocks = 1
-            self.notice("compaction", "history summed up")
-            return None
+        texts = [text_of(part) for part in parts]
+        for text in texts:
+            if text.startswith(_SNAPSHOT):
+                emitted.blocks = 1
+                self.notice("compaction", "history summed up")
+                return None
         _, attachments = take_bodies(self, [part for part in parts if "text" not in part])
-        typed = parts_of(message.get("displayContent")) or parts
-        text = text_of([part for part in typed if not text_of(part).lstrip().startswith(_HARNESS)])
+        if "displayContent" in message and (typed := parts_of(message["displayContent"])):
+            texts = [text_of(part) for part in typed]
+        text = "".join([text for text in texts if not text.lstrip().startswith(_HARNESS)])
         if not text and attachments is None:
             return "prompt-context"
         self._end_turn(self.state.outcome)
@@ -240,7 +251,8 @@ class GeminiChat(Parser):
     @message("gemini")
     def _gemini(self, message: Line, emitted: Emitted) -> Skip:
         events = len(self.items)
-        self.update_session(self._news({"model": message.get("model")}))
+        if news := self._news({"model": message.get("model")}):
+            self.update_session(news)
         parts = parts_of(message.get("content"))
         thoughts = records(message.get("thoughts")) or [part for part in parts if part.get("thought") is True]
         for thought in thoughts[emitted.thoughts :]:
@@ -276,9 +288,12 @@ class GeminiChat(Parser):
         """Read the calls of one message. They ran side by side, so all begin before the first of them ends.
 
         The parts repeat them, or hold them alone where the CLI wrote the message from what the model remembers."""
-        listed = {call.get("id") for call in calls if isinstance(call.get("id"), str)}
-        called = records([part.get("functionCall") for part in parts])
-        calls = calls + [call for call in called if isinstance(call.get("id"), str) and call["id"] not in listed]
+        called = records([part["functionCall"] for part in parts if "functionCall" in part])
+        if called:
+            listed = {call.get("id") for call in calls if isinstance(call.get("id"), str)}
+            calls = calls + [call for call in called if isinstance(call.get("id"), str) and call["id"] not in listed]
+        if not calls:
+            return "unchanged"
         outcomes = [self._call(call) for call in calls]
         outcomes += [self._result(call) for call in calls if call.get("status") in _FINISHED or call.get("result")]
         return best([*reversed(outcomes), "unchanged"])
@@ -296,17 +311,20 @@ class GeminiChat(Parser):
             if isinstance(args, dict) and "agent_name" not in args:
                 args = {**args, "subagent_type": name}
         status = _BEFORE_IT_RUNS.get(str(call.get("status")), "running")
-        raw = {key: item for key, item in call.items() if key not in ("result", "resultDisplay")}
         known = self.calls.get(call_id)
-        if known is None and not self.calls.repeats(call_id, name, args, name=canonical, retold=True):
+        if known is None:
+            if self.calls.repeats(call_id, name, args, name=canonical, retold=True):
+                return "unchanged"
+        elif known.acknowledged:
+            return "unchanged"
+        raw = {key: item for key, item in call.items() if key != "result" and key != "resultDisplay"}
+        if known is None:
             self.ensure_turn()
             self.calls.open(call_id, name, args, raw=raw, name=canonical, status=status, title=title)
             return None
-        if known is not None and not known.acknowledged:
-            value = args if "args" in call else msgspec.UNSET
-            if self.calls.update(known, value, raw=raw, name=canonical, status=status, title=title):
-                return None
-        return "unchanged"
+        value = args if "args" in call else msgspec.UNSET
+        changed = self.calls.update(known, value, raw=raw, name=canonical, status=status, title=title)
+        return None if changed else "unchanged"
 
     def _result(self, call: Line) -> Skip:
         call_id = call.get("id")
@@ -343,9 +361,12 @@ class GeminiChat(Parser):
     ) -> Skip:
         raw, attachments = take_bodies(self, value)
         name = self.calls.tool_of(call_id, raw_name)
-        answer = read(name, raw).replace(attachments=attachments)
-        if name == "Read" and attachments and isinstance(answer.value, str):
-            answer = answer.replace(value={"message": answer.value})  # "Binary content provided (1 item(s))."
+        answer = read(name, raw)
+        if attachments is not None:
+            value = answer.value
+            if name == "Read" and isinstance(value, str):
+                value = {"message": value}  # "Binary content provided (1 item(s))."
+            answer = answer.replace(value=value, attachments=attachments)
         return self.calls.answer(call_id, answer, raw=raw, raw_name=raw_name)
 
 
@@ -366,7 +387,8 @@ def _crc(text: str) -> int:
 def _usage(tokens: Line) -> dict[str, int | None]:
     """What one request used. `input` is the prompt without what the API's own tools add to it (`tool`), `output` the
     answer without its thoughts; `total` is the sum of the four."""
-    prompt, tool, answer, thoughts = (whole(tokens.get(key)) for key in ("input", "tool", "output", "thoughts"))
+    prompt, tool = whole(tokens.get("input")), whole(tokens.get("tool"))
+    answer, thoughts = whole(tokens.get("output")), whole(tokens.get("thoughts"))
     return {
         "input_tokens": _sum(prompt, tool),
         "output_tokens": _sum(answer, thoughts),
@@ -375,5 +397,5 @@ def _usage(tokens: Line) -> dict[str, int | None]:
     }
 
 
-def _sum(*counts: int | None) -> int | None:
-    return sum(count or 0 for count in counts) if any(count is not None for count in counts) else None
+def _sum(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one if other is None else one + other

@@ -31,7 +31,8 @@ class GeminiStream(Parser):
     state_type = SessionState
 
     def enter(self, value: Line) -> None:
-        self.ts = milliseconds(value.get("timestamp")) or self.ts
+        if "timestamp" in value:
+            self.ts = milliseconds(value["timestamp"]) or self.ts
 
     @line("init")
     def _init(self, value: Line) -> None:
@@ -71,8 +72,11 @@ class GeminiStream(Parser):
         call_id = value["tool_id"]
         self.texts.flush()
         self.ensure_turn()
-        raw_name = name_in_id(call_id) or UNKNOWN_TOOL
-        answer = read_shown(self.calls.tool_of(call_id, raw_name), value)
+        name, raw_name = self.calls.name_of(call_id), UNKNOWN_TOOL
+        if not name:
+            raw_name = name_in_id(call_id) or UNKNOWN_TOOL
+            name = self.calls.tool_of(call_id, raw_name)
+        answer = read_shown(name, value)
         return self.calls.answer(call_id, answer, raw=value, raw_name=raw_name)
 
     @line("error")
@@ -103,7 +107,8 @@ class GeminiStream(Parser):
 def _usage(stats: dict[str, Any]) -> tuple[tuple[type[Usage], dict[str, Any]], ...]:
     """What this process used, which is the turn. `input_tokens` includes cached tokens (`input` does not);
     `output_tokens` excludes thoughts, which only the total includes."""
-    prompt, answer, total = (whole(stats.get(key)) for key in ("input_tokens", "output_tokens", "total_tokens"))
+    prompt, answer = whole(stats.get("input_tokens")), whole(stats.get("output_tokens"))
+    total = whole(stats.get("total_tokens"))
     if prompt is None and answer is None:
         return ()
     if prompt is not None and answer is not None and total is not None:
