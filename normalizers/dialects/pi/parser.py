@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.core.bodies import Bodies
+from tooltap.normalizers.core.bodies import Bodies, take_bodies
 from tooltap.normalizers.core.bounded import put
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL
 from tooltap.normalizers.core.calls_state import Call
@@ -50,7 +50,9 @@ _OUTCOMES = {"error": "failed", "aborted": "cancelled"}
 """Why the model stopped -> how the turn ended; every other reason completes it."""
 
 _ROLES = {"text": "assistant", "thinking": "reasoning"}
-"""Type of a block -> role; its deltas have the same type with `_delta` after it."""
+"""Type of a block -> role."""
+_DELTAS = {f"{kind}_delta": role for kind, role in _ROLES.items()}
+"""Type of a delta of such a block -> role."""
 
 
 class PiState(SessionState, kw_only=True):
@@ -123,8 +125,7 @@ class PiJson(Parser):
     @line("message_update")
     def _message_update(self, value: Line) -> Skip:
         update = record(value.get("assistantMessageEvent"))
-        kind, _, suffix = str(update.get("type")).partition("_")
-        role = _ROLES.get(kind) if suffix == "delta" else None
+        role = _DELTAS.get(str(update.get("type")))
         if role is not None and (text := string(update.get("delta"))):
             block = whole(update.get("contentIndex"))
             self.ensure_turn()
@@ -136,7 +137,7 @@ class PiJson(Parser):
         message = record(value.get("message"))
         role = message.get("role")
         self.ts = whole(message.get("timestamp")) or self.ts
-        if not isinstance(role, str) or self.message.knows(role):
+        if type(role) is not str or self.message.knows(role):
             return self.message.read(self, message, line=value)
         # Extensions, compaction and the user's shell commands add such messages to the history.
         text = string(message.get("summary")) or blocks_text(message.get("content")) or string(message.get("command"))
@@ -145,21 +146,21 @@ class PiJson(Parser):
 
     @message("user")
     def _user(self, message: Line) -> Skip:
-        bodies = Bodies(self)
-        text = blocks_text(bodies.take(message.get("content"))) or ""
-        if not text and not bodies.attachments:
+        content, attachments = take_bodies(self, message.get("content"))
+        text = blocks_text(content) or ""
+        if not text and attachments is None:
             return "empty"
         self.ensure_turn()
-        self.emit(Message, role="user", text=text, attachments=bodies.attachments)
+        self.emit(Message, role="user", text=text, attachments=attachments)
         return None
 
     @message("assistant")
     def _assistant(self, message: Line) -> Skip:
         self.ensure_turn()
         self.uses_model(string(message.get("model")))
-        stopped = string(message.get("stopReason"))
+        stopped, message_id = string(message.get("stopReason")), string(message.get("responseId"))
         for index, block in enumerate(records(message.get("content"))):
-            self._block(index, block, string(message.get("responseId")), stopped in _OUTCOMES)
+            self._block(index, block, message_id, stopped in _OUTCOMES)
         if stopped == "error":
             self.notice("provider-error", string(message.get("errorMessage")), "error")
         self._usage(record(message.get("usage")))
@@ -174,7 +175,8 @@ class PiJson(Parser):
 
     def _block(self, index: int, block: Line, message_id: str | None, stopped_early: bool) -> None:
         kind = str(block.get("type"))
-        self.texts.drop(str(index))
+        if self.state.texts.open:
+            self.texts.drop(str(index))
         if kind in _ROLES:
             if text := string(block.get(kind)):
                 self.emit_text(_ROLES[kind], text, message_id=message_id, block=index)
@@ -187,7 +189,7 @@ class PiJson(Parser):
         """`input` excludes tokens read from and written to the cache."""
         if not whole(usage.get("totalTokens")):
             return
-        fresh, read, written = (whole(usage.get(key)) for key in ("input", "cacheRead", "cacheWrite"))
+        fresh, read, written = whole(usage.get("input")), whole(usage.get("cacheRead")), whole(usage.get("cacheWrite"))
         self.emit(
             Usage,
             scope="step",
@@ -214,13 +216,15 @@ class PiJson(Parser):
     def _tool_update(self, value: Line) -> Skip:
         """The whole output so far, or its end once it is long; only the new part becomes a partial."""
         call = self.calls.get(str(value.get("toolCallId")))
-        text = blocks_text(record(value.get("partialResult")).get("content"))
+        text = None if call is None else blocks_text(record(value.get("partialResult")).get("content"))
         if call is None or not text:
             return "partial"
         shown = self.state.running.pop(call.id, None) or Shown()
         put(self.state.running, call.id, shown, MANY_RUNNING)
         offset = shown.sent
         if new := shown.show(text, self.context.limits.string_bytes):
+            if not self.partials:
+                return "partial"
             chunk = Chunk(stream="output", text=new, offset=offset)
             place = {"turn": call.turn, "session": call.session}
             self.emit_partial(ToolUpdate, call_id=call.id, name=call.name, chunk=chunk, **place)
@@ -241,8 +245,12 @@ class PiJson(Parser):
         raw_name = string(value.get("toolName")) or UNKNOWN_TOOL
         if not self.calls.is_known(call_id) and raw_name != UNKNOWN_TOOL:
             self.calls.open(call_id, raw_name, {}, raw=None, synthetic=True)
-        answer = read_result(self.calls.name_of(call_id) or "", bodies.take(result), bool(bodies.attachments))
-        return self.calls.answer(call_id, answer.replace(attachments=bodies.attachments), raw=raw)
+        result = bodies.take(result)
+        attachments = bodies.attachments
+        answer = read_result(self.calls.name_of(call_id) or "", result, attachments is not None)
+        if attachments is not None:
+            answer = answer.replace(attachments=attachments)
+        return self.calls.answer(call_id, answer, raw=raw)
 
     def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
         shown = self.state.running.pop(call.id, None)
