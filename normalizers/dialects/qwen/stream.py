@@ -41,9 +41,10 @@ class QwenStream(ClaudeStream):
 
     def _stream_event(self, value: Line) -> Skip:
         event = record(value.get("event"))
-        if event.get("type") in _GOALS:
+        kind = event.get("type")
+        if kind in _GOALS:
             return "goal-state"
-        if event.get("type") != "tool_progress":
+        if kind != "tool_progress":
             return super()._stream_event(value)
         call = self.calls.get(str(event.get("tool_use_id")))
         if call is None:
@@ -61,17 +62,25 @@ class QwenStream(ClaudeStream):
             outcome = self._failed_request(text)
         else:
             outcome = super()._assistant(value)
-        for index in range(len(content) if isinstance(content, list) else 0):  # whatever the message's id
-            self._drop_deltas(self._streamed().message_id, index)
+        if type(content) is list and content:
+            message_id = self._streamed().message_id
+            for index in range(len(content) if self.state.texts.open else 0):  # whatever the message's id
+                self._drop_deltas(message_id, index)
         return outcome
 
     def _called(self, block: Line) -> tuple[str, Any]:
-        given = record(block.get("input"))
-        inner = string(given.get("name"))
-        return (inner, given.get("arguments")) if block.get("name") == _PROXY and inner else super()._called(block)
+        if block.get("name") == _PROXY:
+            given = record(block.get("input"))
+            if inner := string(given.get("name")):
+                return inner, given.get("arguments")
+        return super()._called(block)
 
     def _answered(self, name: str, block: Line, twin: Any, meta: Line, *, stopped: bool) -> Answer:
         return read_qwen_answer(name, block)
 
     def _usages(self, value: Line) -> Usages:
-        return turn_usage(value, lambda usage: {name: whole(usage.get(key)) for name, key in _COUNTS.items()})
+        return turn_usage(value, _counts)
+
+
+def _counts(usage: Line) -> dict[str, int | None]:
+    return {name: whole(usage.get(key)) for name, key in _COUNTS.items()}
