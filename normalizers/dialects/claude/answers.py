@@ -102,7 +102,12 @@ def _display(name: str, text: str, twin: dict[str, Any]) -> Display | None:
     if name != "Bash":
         return diff_of(twin)
     printed = string(twin.get("stdout"))
-    return Display(origin="provider", text=printed) if printed and _PERSISTED.fullmatch(text) else None
+    return Display(origin="provider", text=printed) if printed and _is_persisted(text) else None
+
+
+def _is_persisted(text: str) -> bool:
+    """Whether the model got only a note on where the output is, and its beginning."""
+    return text.startswith("<persisted-output>") and _PERSISTED.fullmatch(text) is not None
 
 
 def _duration(twin: dict[str, Any]) -> int | None:
@@ -143,8 +148,8 @@ def _text_value(name: str, content: Any, text: str) -> Any:
 
 
 def _twin_value(name: str, text: str, twin: dict[str, Any]) -> Any:
-    if name in _FROM_TWIN:
-        return _FROM_TWIN[name](twin, text)
+    if (read := _FROM_TWIN.get(name)) is not None:
+        return read(twin, text)
     return twin if "content" in twin or not text else {**twin, "content": text}
 
 
@@ -152,7 +157,7 @@ def _shell_twin(twin: dict[str, Any], text: str) -> Any:
     answer = {key: item for key, item in twin.items() if item is not False}  # flags that do not apply
     if "isImage" in answer:
         del answer["stdout"]  # the picture, as a data URL
-    return {**answer, "message": text} if "backgroundTaskId" in answer or _PERSISTED.fullmatch(text) else answer
+    return {**answer, "message": text} if "backgroundTaskId" in answer or _is_persisted(text) else answer
 
 
 def _grep_twin(twin: dict[str, Any], text: str) -> Any:

@@ -74,9 +74,10 @@ class ClaudeStream(ClaudeParser):
         if session != self.state.session and session and type(session) is str and self.direction != "in":
             self._enter_session(session)  # a client may send anything as it
         parent = value.get("parent_tool_use_id")
+        self._is_main = True
         if type(parent) is str:
             self.parent, self.agent = parent, string(value.get("agent_id")) or parent  # no agent ids before 2.1
-        self._is_main = self.agent == self.context.agent
+            self._is_main = self.agent == self.context.agent
         if "timestamp" in value:
             self.ts = milliseconds(value["timestamp"]) or self.ts
 

@@ -25,16 +25,24 @@ def turn_usage(value: Line, counts: Callable[[Line], dict[str, Any]]) -> Usages:
 
 def result_usage(value: Line) -> Usages:
     """Read the usage of Claude's `result` line, whose cost and `modelUsage` are the session's."""
-    cost = number(value.get("total_cost_usd"))
-    cost_scope = None if cost is None else "session"
-    usages = turn_usage(value, lambda usage: {**message_tokens(usage), "cost_usd": cost, "cost_scope": cost_scope})
-    return (*usages, (Usage, session_usage(value, cost))) if _models(value) else usages
+    cost, usage = number(value.get("total_cost_usd")), record(value.get("usage"))
+    usages: list[tuple[type[Event], dict[str, Any]]] = []
+    if usage:
+        fields = {"cost_usd": cost, "cost_scope": None if cost is None else "session"}
+        usages.append((Usage, {"scope": "turn", **message_tokens(usage), **fields}))
+    if models := _models(value):
+        usages.append((Usage, _of_session(models, cost)))
+    return tuple(usages)
 
 
 def session_usage(value: Line, cost: float | None) -> dict[str, Any]:
     """The fields of an event about the whole session: the sum of all models of `modelUsage`."""
+    return _of_session(_models(value), cost)
+
+
+def _of_session(models: list[Line], cost: float | None) -> dict[str, Any]:
     totals: dict[str, int | None] = dict.fromkeys(_MODEL_KEYS)
-    for model in _models(value):
+    for model in models:
         for key in _MODEL_KEYS:
             if type(count := model.get(key)) is int:
                 totals[key] = count + (totals[key] or 0)
