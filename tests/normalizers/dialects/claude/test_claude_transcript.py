@@ -298,3 +298,15 @@ def test_system_line_of_1_0_names_its_call() -> None:
     (notice,) = of(Notice, read(said("assistant", call, uuid="u1"), notice_line))
 
     assert (notice.code, notice.text, notice.call_id) == ("informational", "Running PostToolUse", "toolu_1")
+
+
+def test_mode_is_told_again_when_another_line_changed_it() -> None:
+    hello = {"type": "text", "text": "Hello."}
+    changed = {"type": "permission-mode", "permissionMode": "plan", "sessionId": SESSION}
+    found = read(
+        said("user", hello, uuid="1", permissionMode="default"),
+        said("user", hello, uuid="2", permissionMode="default"),
+        changed,
+        said("user", hello, uuid="3", permissionMode="default"),
+    )
+    assert [event.mode for event in of(SessionEvent, found)] == ["default", "plan", "default"]
