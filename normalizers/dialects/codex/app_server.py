@@ -132,8 +132,11 @@ class CodexAppServer(CodexParser):
     # -- threads --------------------------------------------------------------------------------------------------
 
     def _scope(self, params: Line) -> None:
-        self.event_turn = first_string(params, "turnId")
-        if (thread_id := first_string(params, "threadId", "conversationId")) is None:
+        turn, thread_id = params.get("turnId"), params.get("threadId")
+        self.event_turn = turn if turn and type(turn) is str else None
+        if not thread_id or type(thread_id) is not str:
+            thread_id = first_string(params, "conversationId")
+        if thread_id is None:
             return
         child = self.state.children.get(thread_id)
         self.set_session(thread_id if child is None else child.session)
@@ -313,6 +316,15 @@ def _error(params: Line) -> Line:
     return {**event, "codex_error_info": snake(info)} if isinstance(info, str) else event
 
 
+def _rate_limits(params: Line) -> Line:
+    """How much is used is of no interest while no limit is reached."""
+    limits = record(params.get("rateLimits"))
+    for key, one in limits.items():
+        if type(one) is str and snake(key) == "rate_limit_reached_type":
+            return {"type": "token_count", "rate_limits": snake_keys(limits)}
+    return {"type": "token_count"}
+
+
 def _token_usage(params: Line) -> Line:
     usage = snake_keys(record(params.get("tokenUsage")))
     info = {
@@ -324,10 +336,7 @@ def _token_usage(params: Line) -> Line:
 
 
 _TRANSLATED: dict[str, Callable[[Line], Any]] = {
-    "account/rateLimits/updated": lambda params: {
-        "type": "token_count",
-        "rate_limits": snake_keys(params.get("rateLimits")),
-    },
+    "account/rateLimits/updated": _rate_limits,
     "error": _error,
     "item/commandExecution/terminalInteraction": lambda params: {
         **snake_keys(params),
