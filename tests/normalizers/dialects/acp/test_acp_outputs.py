@@ -21,7 +21,9 @@ from tests.normalizers.dialects.acp.helpers import (
     update,
 )
 from tests.normalizers.reading import answer, of
-from tooltap.normalizers.core.items import Context, OutputChunk
+from tooltap.normalizers.core.items import Context, Item, Limits, OutputChunk, Produced
+from tooltap.normalizers.dialects.acp.parser import Acp
+from tooltap.normalizers.stream.contract import Line
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import ToolCall, ToolResult, ToolUpdate
 
@@ -232,3 +234,48 @@ def test_long_terminal_output_goes_to_an_output_body() -> None:
     assert ref.lines == 20
     assert len(produced.event.output["stdout"]) == 65_536
     assert len(normalizer.dump()) < 10_000
+
+
+# -- what is remembered ------------------------------------------------------------------------------------------------
+
+
+def feed(parser: Acp, line: Line) -> tuple[str, list[Item]]:
+    assert isinstance(line.data, bytes)
+    return parser.feed(line.data)
+
+
+@pytest.mark.parametrize(
+    "repeated",
+    [
+        {"title": "make", "kind": "execute"},
+        {"rawInput": {}},
+        {"locations": [], "content": []},
+        {"status": "in_progress"},
+        {"status": "in_progress", "content": content("one\ntwo")},
+    ],
+)
+def test_update_that_states_nothing_new_changes_no_memory(repeated: dict[str, Any]) -> None:
+    parser = Acp(Context(stream="s"))
+    feed(parser, tool("c1", kind="execute", title="make", rawInput={"command": "make"}))
+    feed(parser, tool_update("c1", status="in_progress", content=content("one\ntwo")))
+    before = parser.dump()
+    parser.state.line -= 1
+    line_class, outputs = feed(parser, tool_update("c1", **repeated))
+
+    assert (line_class, outputs) == ("skipped.unchanged", [])
+    assert parser.dump() == before
+
+
+@pytest.mark.parametrize(("call_bytes", "printed"), [(50_000, "so far"), (10_000, None)])
+def test_result_of_a_call_whose_memory_was_dropped(call_bytes: int, printed: str | None) -> None:
+    """What it printed while it ran is its output, unless another call's memory took the room."""
+    parser = Acp(Context(stream="s", limits=Limits(call_bytes=call_bytes)))
+    feed(parser, tool("c1", kind="execute", title="make", rawInput={"command": "make"}))
+    feed(parser, tool_update("c1", status="in_progress", content=content("so far")))
+    feed(parser, tool("c2", kind="execute", title="cat", rawInput={"command": "x" * 9_990}))
+    _, (produced,) = feed(parser, tool_update("c1", status="completed"))
+
+    assert isinstance(produced, Produced)
+    assert isinstance(produced.event, ToolResult)
+    assert produced.event.output.get("stdout") == printed
+    assert parser.state.calls.memory_bytes <= call_bytes
