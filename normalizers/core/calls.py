@@ -26,13 +26,12 @@ shows a call under the id of one that is done either repeats that call or begins
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
 from tooltap.normalizers.core.answer import Answer
-from tooltap.normalizers.core.calls_state import Call, CallsState, Tombstone, tombstone_of
+from tooltap.normalizers.core.calls_state import Call, CallsState, Restore, Tombstone, Unfinished, tombstone_of
 from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.core.known_calls import KnownCalls, digests
 from tooltap.normalizers.core.lines import Skip
@@ -50,15 +49,6 @@ DUPLICATE_RESULT = "duplicate-result"
 _encode = msgspec.msgpack.Encoder().encode
 UNKNOWN_TOOL = "unknown"
 """Raw name of a call whose line was not seen, only its result; canonical `Unknown`."""
-
-
-Unfinished: TypeAlias = Callable[[Call], tuple[Any, dict[str, OutputRef] | None]]
-"""What is known of the output of a call that ends without a result: (value, output bodies by JSON pointer)."""
-
-
-Restore: TypeAlias = Callable[[str, dict[str, Any], Call], dict[str, Any]]
-"""Replaces a payload by the one that a store holds of it: ("input" or "output", the payload as it was made, its call).
-May rename the call."""
 
 
 class Calls(KnownCalls):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
+from tooltap.protocol.events import OutputRef
+
 # Calls and tombstones are many and hold strings and JSON, so no cycle leads through them: `gc=False`.
 
-__all__ = ["Call", "CallsState", "Tombstone", "tombstone_of"]
+__all__ = ["Call", "CallsState", "Restore", "Tombstone", "Unfinished", "tombstone_of"]
 
 
 class Known(msgspec.Struct, omit_defaults=True):
@@ -82,6 +84,14 @@ def tombstone_of(call: Call, synthetic_result: str | None) -> Tombstone:
         call.made_up,
         synthetic_result=synthetic_result,
     )
+
+
+Unfinished: TypeAlias = Callable[[Call], tuple[Any, dict[str, OutputRef] | None]]
+"""What is known of the output of a call that ends without a result: (value, output bodies by JSON pointer)."""
+
+Restore: TypeAlias = Callable[[str, dict[str, Any], Call], dict[str, Any]]
+"""Replaces a payload by the one that a store holds of it: ("input" or "output", the payload as it was made, its call).
+May rename the call."""
 
 
 class CallsState(msgspec.Struct, omit_defaults=True):
