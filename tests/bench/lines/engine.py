@@ -26,6 +26,11 @@ __all__ = ["Group", "costs", "enough_lines", "normalized", "recorded_file"]
 
 COMMAND_LINES = 5
 """Factor for the lines of a command, whose start must not dominate."""
+COMPILED = {
+    "PYTHONPYCACHEPREFIX": str(Path(tempfile.gettempdir()) / "tooltap-bench-modules"),
+    "PYTHONDONTWRITEBYTECODE": "",
+}
+"""Modules are compiled once for all commands, wherever the trees are."""
 BLOCK = 64
 """Lines that come together at most: about what one read of a pipe returns."""
 Group = Callable[[], Sequence[Recorded]]
@@ -118,12 +123,19 @@ def recorded_file(recorded: Recorded) -> bytes:
     )
 
 
+def _use_one_core() -> None:
+    """So that no tree shares the work among processes, which would be paid for as well."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+
 def _command(dialect: str, files: Sequence[Path], tree: Path) -> tuple[float, bytes]:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     events = subprocess.run(
         [sys.executable, "-m", "tooltap.cli", "normalize", "--dialect", dialect, *files],
         stdout=subprocess.PIPE,
-        env={**os.environ, **program(tree)},
+        env={**os.environ, **program(tree), **COMPILED},
+        preexec_fn=_use_one_core,
         check=True,
     ).stdout
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
