@@ -2,4 +2,5 @@
 
 from tooltap.cli.main import main
 
-main()
+if __name__ == "__main__":  # a process that the daemon starts imports this module, too
+    main()

@@ -39,6 +39,7 @@ from tooltap.daemon.system.open_files import allow_open_files
 from tooltap.daemon.system.paths import spool_path
 from tooltap.daemon.system.readiness import notify_ready
 from tooltap.daemon.system.tcp import listen, parse_address
+from tooltap.daemon.system.workers import usable_cores
 from tooltap.daemon.taps.drain import Drain
 from tooltap.daemon.taps.follow.follower import Follower
 from tooltap.daemon.views.results import Policy
@@ -232,6 +233,8 @@ class Daemon:
                 config.follow,
                 line_bytes=config.stream.line_bytes,
                 suspend_timeout_ms=int(config.suspend_timeout * 1000),
+                # A trace takes the lines from the commits.
+                jobs=config.follow.jobs or usable_cores() if self._trace is None else 1,
             )
             tasks.start_soon(self._run_follower, self._follower)
         tasks.start_soon(_repeat, config.drain_interval, self._drain.run)

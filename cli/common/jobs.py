@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,13 +11,9 @@ __all__ = ["jobs_option", "worker_errors"]
 
 
 def _jobs(context: click.Context, option: click.Parameter, jobs: int | None) -> int:
-    return _usable_cores() if jobs is None else jobs
+    from tooltap.daemon.system.workers import usable_cores
 
-
-def _usable_cores() -> int:
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return usable_cores() if jobs is None else jobs
 
 
 jobs_option = click.option(

@@ -34,18 +34,21 @@ import anyio
 import msgspec
 
 from tooltap.daemon.ingest.live_stream import RECORD_BYTES, LiveStream
+from tooltap.daemon.ingest.resume import load_normalizer
 from tooltap.daemon.ingest.tracing import StreamTrace
 from tooltap.daemon.journal.interface import Journal, JournalError, StreamConflictError
 from tooltap.daemon.system.clock import Clock
 from tooltap.daemon.system.failpoints import failpoint
 from tooltap.daemon.system.logs import get_logger
 from tooltap.daemon.views.results import Rewrite
-from tooltap.normalizers.core.items import Item
+from tooltap.normalizers.core.items import Item, OutputChunk
 from tooltap.normalizers.stream.normalizer import Output
 from tooltap.normalizers.wire.framing import HEAD_BYTES, LongLine, Splitter
 from tooltap.protocol.frames import Ack, DaemonFrame, Done, ErrorCode, ErrorFrame, Suspended
 from tooltap.protocol.stats import Statistics
 from tooltap.protocol.tapped import Direction, End, NotTappedError, TappedLine, read_tapped
+from tooltap.traces.drift.drift import Found
+from tooltap.traces.drift.watch import Watched
 from tooltap.traces.recording.writer import TraceWriter
 
 __all__ = ["IngestConnection", "Setting"]
@@ -132,6 +135,25 @@ class IngestConnection:
             if self._abandoned:
                 return
             self._feed_line(line, t, None, leave_out)
+        await self._wait_for_room()
+
+    async def adopt(
+        self,
+        state: bytes,
+        outputs: Sequence[Output],
+        t: int,
+        crc: tuple[int, int] | None,
+        found: Found,
+        watched: Watched,
+    ) -> None:
+        """Like `take`, for lines that another process has read and normalized. `state`: the dump of its normalizer.
+        Raises `msgspec.MsgspecError`."""
+        if self._abandoned:
+            return
+        live = self.live
+        normalizer = load_normalizer(state, live.normalizer.context)
+        live.adopt(normalizer, outputs, t, crc, found, watched)
+        self._waiting += sum(len(one.data if isinstance(one, OutputChunk) else one.body) for one in outputs)
         await self._wait_for_room()
 
     async def finish(self) -> None:

@@ -30,8 +30,8 @@ from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol.stats import Statistics
 from tooltap.protocol.tapped import Direction, Lost
-from tooltap.traces.drift.drift import Drift
-from tooltap.traces.drift.watch import StreamWatch
+from tooltap.traces.drift.drift import Drift, Found
+from tooltap.traces.drift.watch import StreamWatch, Watched
 
 __all__ = ["RECORD_BYTES", "LiveStream", "Snapshot", "context_of", "ids_of"]
 
@@ -104,6 +104,7 @@ class LiveStream:
         """The last whole line, whose `crc` is not in `info` yet."""
         self._outputs: list[Output] = []
         self._has_views = False
+        self._has_adopted = False
         self._views = views
         self._add(outputs)
         self._watch = None if drift is None else StreamWatch(drift, normalizer, info.agent_version)
@@ -113,7 +114,12 @@ class LiveStream:
     @property
     def dirty(self) -> bool:
         """There is something to commit."""
-        return bool(self._tail or self._block.block) or self._has_views or self.info.state != self._committed_state
+        return (
+            bool(self._tail or self._block.block)
+            or self._has_views
+            or self._has_adopted
+            or self.info.state != self._committed_state
+        )
 
     def feed(
         self,
@@ -143,6 +149,29 @@ class LiveStream:
             self.info.state = "open"
             self._record_lines(whole, t, direction)
             self._touch(t)
+
+    def adopt(
+        self,
+        normalizer: StreamNormalizer,
+        outputs: Sequence[Output],
+        t: int,
+        crc: tuple[int, int] | None,
+        found: Found,
+        watched: Watched,
+    ) -> None:
+        """Go on with a normalizer that another process has fed the next lines. They do not come here, so the next
+        commit has a snapshot. `crc`: number and CRC-32 of the last whole line."""
+        self.normalizer = normalizer
+        self._observe(lambda watch: watch.go_on(normalizer, found, watched))
+        if self._watch is not None:
+            normalizer.on_line = self._end_of_line
+        self._add(outputs)
+        self.info.state = "open"
+        if crc is not None:
+            self._last_line = None
+            self.info.crc_line, self.info.crc = crc
+        self._needs_snapshot = self._has_adopted = True
+        self._touch(t)
 
     def lost(self, lost: Lost, t: int) -> None:
         self._end_of_line(outputs := self.normalizer.lost(lost.lines, lost.bytes, lost.reason, t))
@@ -192,7 +221,7 @@ class LiveStream:
         # A copy: the writer encodes it in its own thread, while the next lines are counted here.
         frozen = msgspec.structs.replace(info, statistics=self.statistics)
         commit = Commit(frozen, base_lines, self._outputs, self._tail, snapshot)
-        self._outputs, self._tail, self._has_views = [], [], False
+        self._outputs, self._tail, self._has_views, self._has_adopted = [], [], False, False
         self._committed_state = info.state
         return commit
 

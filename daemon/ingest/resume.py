@@ -26,7 +26,7 @@ from tooltap.daemon.journal.interface import Journal, StoredStream, StreamInfo, 
 from tooltap.daemon.views.results import StreamViews
 from tooltap.normalizers.catalog.registry import UnknownDialectError
 from tooltap.normalizers.core.calls_state import Call
-from tooltap.normalizers.core.items import Limits
+from tooltap.normalizers.core.items import Context, Limits
 from tooltap.normalizers.core.state import PendingPermission
 from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer
 from tooltap.normalizers.stream.reset import LeftOpen
@@ -34,7 +34,7 @@ from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol.tapped import Direction
 from tooltap.traces.drift.drift import Drift
 
-__all__ = ["resume"]
+__all__ = ["load_normalizer", "resume"]
 
 _snapshot_decoder = msgspec.msgpack.Decoder(Snapshot)
 _loading = threading.Lock()
@@ -83,6 +83,12 @@ async def resume(
     )
 
 
+def load_normalizer(state: bytes, context: Context) -> StreamNormalizer:
+    """Raises like `StreamNormalizer.load`."""
+    with _loading:
+        return StreamNormalizer.load(state, context)
+
+
 def _rebuild(stored: StoredStream, limits: Limits) -> tuple[StreamNormalizer, list[Output]] | None:
     """The normalizer as it was, and its outputs that are not committed; None if it is not the same as before."""
     info = stored.info
@@ -95,8 +101,7 @@ def _rebuild(stored: StoredStream, limits: Limits) -> tuple[StreamNormalizer, li
             snapshot = _snapshot_decoder.decode(stored.snapshot)
             if snapshot.format != SNAPSHOT_FORMAT:
                 return None
-            with _loading:
-                normalizer = StreamNormalizer.load(snapshot.normalizer, context)
+            normalizer = load_normalizer(snapshot.normalizer, context)
             ids = snapshot.ids
     except (msgspec.MsgspecError, UnknownDialectError):
         return None

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from multiprocessing.process import BaseProcess
 
-__all__ = ["WorkerDiedError", "Workers"]
+__all__ = ["WorkerDiedError", "Workers", "usable_cores"]
 
 WORTH = 1 << 20
 """Less work than this, as `weigh` says, is done in this process: to start others would take longer."""
@@ -56,6 +56,13 @@ Item = TypeVar("Item")
 Value = TypeVar("Value")
 Batch: TypeAlias = list[tuple[int, Any]]
 """Items with their numbers."""
+
+
+def usable_cores() -> int:
+    """Return how many processor cores this process may use."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 class WorkerDiedError(Exception):

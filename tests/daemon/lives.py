@@ -88,6 +88,11 @@ class Lives:
             raise
         return wire
 
+    @property
+    def pid(self) -> int:
+        assert self._process.pid is not None
+        return self._process.pid
+
     def kill(self) -> None:
         self._process.kill()
 

@@ -171,6 +171,7 @@ class Drift:
                 known.severity = min(known.severity, finding.severity)
             elif len(self._findings) < MAX_FINDINGS:
                 self._findings[agent, finding.kind, finding.place] = finding
+                self._on_new(finding)
             else:
                 self._omitted += finding.count
         self._omitted += found.omitted

@@ -7,7 +7,7 @@ are compared only for the sampled lines, and totals are updated once per commit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import orjson
 
@@ -23,13 +23,13 @@ from tooltap.protocol.events import (
 )
 from tooltap.protocol.tapped import Direction
 from tooltap.traces.drift.baselines import UNKNOWN, Agent, normalizer_of
-from tooltap.traces.drift.drift import AgentTotals, Drift, Severity
+from tooltap.traces.drift.drift import AgentTotals, Drift, Found, Severity
 from tooltap.traces.drift.payloads import fields_of, key_of, misfits, payload_of, payload_shape
 from tooltap.traces.drift.shapes import Change, example, shape_of
 from tooltap.traces.fixtures.keys import RawNames
 from tooltap.traces.recording.streams import TracedStream
 
-__all__ = ["StreamWatch", "watch_stream"]
+__all__ = ["StreamWatch", "Watched", "watch_stream"]
 
 OPEN_FACTOR = 4
 """An open stream may be silent for this many times as many lines as one that has ended."""
@@ -54,6 +54,14 @@ def watch_stream(
         watch.add(normalizer.feed(line.data, line.t, line.direction))
     watch.add(normalizer.close("end"))
     watch.close()
+
+
+class Watched(NamedTuple):
+    """What a watch in another process has seen of a stream, beside its findings."""
+
+    version: str | None
+    has_yielded: bool
+    dropped: int
 
 
 class StreamWatch:
@@ -114,6 +122,20 @@ class StreamWatch:
         seen.dropped += self._dropped
         self._dropped = 0
         self._look_for_silence(OPEN_FACTOR * self._drift.silent_lines)
+
+    @property
+    def watched(self) -> Watched:
+        """For `go_on`."""
+        return Watched(self._version, self._has_yielded, self._dropped)
+
+    def go_on(self, normalizer: StreamNormalizer, found: Found, watched: Watched) -> None:
+        """Another process has watched the next lines, up to this normalizer's."""
+        self._normalizer = normalizer
+        self._drift.merge(found)
+        self._version = watched.version
+        self._has_yielded |= watched.has_yielded
+        self._dropped += watched.dropped
+        normalizer.watch(self._sample)
 
     def close(self) -> None:
         """Finish the stream."""

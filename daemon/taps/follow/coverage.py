@@ -19,14 +19,16 @@ names no session, the session is unknown, and nothing is left out.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from tooltap.daemon.journal.interface import StreamInfo
 from tooltap.daemon.taps.follow.places import FILE_DIALECTS
 from tooltap.daemon.taps.stream_ids import name_of_id
+from tooltap.normalizers.core.items import Item, Produced
+from tooltap.protocol.stats import Statistics
 
-__all__ = ["Span", "is_covered", "spans"]
+__all__ = ["Span", "is_covered", "leaves_out", "spans"]
 
 
 class Span(NamedTuple):
@@ -61,3 +63,17 @@ def spans(others: Iterable[StreamInfo], stream: str, first_t: int, grace: int) -
 def is_covered(ts: int, covered: Sequence[Span]) -> bool:
     """Say whether a time is in one of the spans."""
     return any(span.first <= ts <= span.last for span in covered)
+
+
+def leaves_out(statistics: Statistics, horizon: int, covered: Sequence[Span]) -> Callable[[Sequence[Item]], bool]:
+    """Return what decides whether a line is left out: another stream covers its time; or it is older than `horizon`,
+    and nothing before it was ingested. `statistics`: of the file's stream, as they change."""
+
+    def leave_out(items: Sequence[Item]) -> bool:
+        ts = next((item.ts for item in items if isinstance(item, Produced)), None)
+        if ts is None:
+            return False
+        too_old = ts < horizon and not statistics.events
+        return too_old or is_covered(ts, covered)
+
+    return leave_out

@@ -14,6 +14,7 @@ unless the user asked for backfill. They still count for the position.
 from __future__ import annotations
 
 import itertools
+import os
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,14 +26,16 @@ from tooltap.daemon.ingest.connection import IngestConnection
 from tooltap.daemon.ingest.streams import Streams
 from tooltap.daemon.journal.interface import Journal, StreamInfo
 from tooltap.daemon.system.clock import Clock
-from tooltap.daemon.taps.follow.coverage import Span, is_covered, spans
+from tooltap.daemon.taps.follow.coverage import Span, leaves_out, spans
 from tooltap.daemon.taps.follow.places import Root
+from tooltap.daemon.taps.follow.portions import Portion, Request
 from tooltap.daemon.taps.follow.reading import Position, ReplacedError, find_moved, position_after, read_from, read_head
 from tooltap.daemon.taps.follow.settings import Follow
 from tooltap.daemon.taps.stream_ids import real_path_id
-from tooltap.normalizers.core.items import Context, Item, Produced
+from tooltap.normalizers.core.items import Context, Item, OutputChunk, Produced
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.normalizers.wire.framing import HEAD_BYTES, LongLine, Splitter
+from tooltap.protocol.events import decode
 from tooltap.protocol.frames import DaemonFrame, ErrorFrame, Ingest
 
 __all__ = ["FollowedFile", "NotYetError", "Setting", "is_document", "open_file", "read_to"]
@@ -40,6 +43,9 @@ __all__ = ["FollowedFile", "NotYetError", "Setting", "is_document", "open_file",
 SESSION_BYTES = 1024 * 1024
 """Bytes at the beginning of a file that are searched for the session's id."""
 RETRY = 0.5
+PORTION_TURNS = 16
+"""Another process normalizes as many bytes at once as this many turns read. The results are in memory until they are
+committed. Less than one turn is read in this process, which takes about as long as to have it done."""
 
 
 class NotYetError(Exception):
@@ -104,7 +110,9 @@ async def open_file(
             failed(frame)
 
     ingest = await setting.streams.open(request, send)
-    return FollowedFile(path, ingest, session, first_t, position, mtime, setting)
+    file = FollowedFile(path, ingest, session, first_t, position, mtime, setting)
+    file.is_backfill = info is None and not is_document(path) and mtime < setting.started
+    return file
 
 
 async def _find_stream(path: str, first: bytes, setting: Setting) -> tuple[str, StreamInfo | None, Position]:
@@ -167,6 +175,8 @@ class FollowedFile:
         self._setting = setting
         self._splitter = Splitter(setting.line_bytes)
         self._horizon = setting.started if setting.follow.backfill_seconds == 0 else 0
+        self.is_backfill = False
+        """Whether the file is new to the journal and old by itself: others may normalize it."""
 
     @property
     def over(self) -> bool:
@@ -181,11 +191,40 @@ class FollowedFile:
     async def turn(self) -> bool:
         """Ingest the next part of what is new. Return whether there is more. Raises like `open_file`, and
         `ReplacedError`."""
-        stream = self._ingest.stream
-        session = self._ingest.live.info.last_session or self._session
-        covered = await _covered(self._setting, session, stream, self._first_t)
+        covered = await self._covered()
         read = self._read_document if is_document(self.path) else self._read_lines
         return await read(self._leave_out(covered))
+
+    async def request(self) -> Request | None:
+        """What another process is to normalize next; None if the rest is for `turn`. Raises like `open_file`."""
+        live = self._ingest.live
+        if not self.is_backfill or live.info.state == "ended":
+            return None
+        size = await to_thread.run_sync(os.path.getsize, self.path)
+        if size - self._position.offset < self._setting.follow.turn_bytes:
+            return None
+        return Request(
+            self.path,
+            self._position,
+            PORTION_TURNS * self._setting.follow.turn_bytes,
+            live.normalizer.context,
+            live.normalizer.dump(),
+            live.info.agent_version,
+            await self._covered(),
+            self._horizon,
+        )
+
+    async def adopt(self, request: Request, portion: Portion | None) -> None:
+        """Ingest what another process has made of the request. If it has failed, or something has changed since, this
+        and everything later is read by `turn`. Raises like `open_file`."""
+        live = self._ingest.live
+        is_current = live.info.state == "open" and self._position == request.position
+        if portion is None or not is_current or await self._covered() != request.covered:
+            self.is_backfill = False
+            return
+        outputs = [one if isinstance(one, OutputChunk) else Produced.of(decode(one), one) for one in portion.outputs]
+        await self._ingest.adopt(portion.state, outputs, portion.mtime, portion.crc, portion.found, portion.watched)
+        self._position, self._mtime = portion.after, portion.mtime
 
     async def finish_moved(self) -> None:
         """Read a replaced file to its end, if it was only renamed."""
@@ -206,6 +245,10 @@ class FollowedFile:
 
     # -- inner workings -----------------------------------------------------------------------------------------
 
+    async def _covered(self) -> list[Span]:
+        session = self._ingest.live.info.last_session or self._session
+        return await _covered(self._setting, session, self._ingest.stream, self._first_t)
+
     async def _read_lines(self, leave_out: Callable[[Sequence[Item]], bool]) -> bool:
         limit = self._setting.follow.turn_bytes
         data, self._position, self._mtime = await to_thread.run_sync(read_from, self.path, self._position, limit)
@@ -223,16 +266,7 @@ class FollowedFile:
         return False
 
     def _leave_out(self, covered: Sequence[Span]) -> Callable[[Sequence[Item]], bool]:
-        statistics = self._ingest.live.normalizer.statistics
-
-        def leave_out(items: Sequence[Item]) -> bool:
-            ts = next((item.ts for item in items if isinstance(item, Produced)), None)
-            if ts is None:
-                return False
-            too_old = ts < self._horizon and not statistics.events
-            return too_old or is_covered(ts, covered)
-
-        return leave_out
+        return leaves_out(self._ingest.live.normalizer.statistics, self._horizon, covered)
 
 
 def _is_object(data: bytes) -> bool:

@@ -24,7 +24,8 @@ from dataclasses import dataclass
 from functools import partial
 
 import anyio
-from anyio import to_thread
+from anyio import to_process, to_thread
+from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
 from tooltap.daemon.ingest.streams import Streams
@@ -33,6 +34,7 @@ from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.logs import get_logger
 from tooltap.daemon.taps.follow.file import FollowedFile, NotYetError, Setting, is_document, open_file, read_to
 from tooltap.daemon.taps.follow.places import FILE_DIALECTS, Found, Root, roots
+from tooltap.daemon.taps.follow.portions import Portion, Request, normalize
 from tooltap.daemon.taps.follow.reading import ReplacedError
 from tooltap.daemon.taps.follow.settings import Follow
 from tooltap.daemon.taps.follow.watch import watch_root
@@ -43,6 +45,8 @@ __all__ = ["Follower"]
 
 RETRY = 5.0
 """Seconds until a file is tried again whose lines could not be committed."""
+AHEAD = 3
+"""Files of a backfill that are read at once, for each process: some are normalized while others are committed."""
 CHUNK = 500
 """Most reported files that are handled at once."""
 
@@ -62,6 +66,8 @@ class Entry:
     settled: bool = False
     """Whether a new file has had its waiting time."""
     file: FollowedFile | None = None
+    result: tuple[Request, Portion | None] | None = None
+    """What another process has made of the open file."""
     touched: float = 0.0
     """When it was last read; monotonic seconds."""
 
@@ -77,6 +83,7 @@ class Follower:
         *,
         line_bytes: int,
         suspend_timeout_ms: int,
+        jobs: int,
         environment: Mapping[str, str] = os.environ,
         clock: Clock = wall_clock,
     ) -> None:
@@ -104,6 +111,11 @@ class Follower:
         """Files that had changed before the start."""
         self._turns: deque[str] = deque()
         """Files that are being read, in turns."""
+        self._away: set[str] = set()
+        """Files of which another process normalizes a portion."""
+        self._jobs = jobs
+        self._limiter = anyio.CapacityLimiter(jobs)
+        self._tasks: TaskGroup
         self._later: list[tuple[float, str]] = []
         """A heap of files and when to try them again."""
         self._open: OrderedDict[str, Entry] = OrderedDict()
@@ -125,9 +137,10 @@ class Follower:
         for thread in threads:
             thread.start()
         try:
-            while True:
-                await self._work()
-                await self._wait()
+            async with anyio.create_task_group() as self._tasks:
+                while True:
+                    await self._work()
+                    await self._wait()
         finally:
             stop.set()
             with anyio.CancelScope(shield=True):
@@ -207,7 +220,7 @@ class Follower:
             entry = self._entries[path]
             entry.changed = False
             more = await self._turn(path, entry)
-            if self._entries.get(path) is not entry:  # gone
+            if self._entries.get(path) is not entry or path in self._away:
                 continue
             entry.queued = more or entry.changed
             if entry.queued:
@@ -220,15 +233,19 @@ class Follower:
             _, path = heapq.heappop(self._later)
             if (entry := self._entries.get(path)) is not None:
                 self._queue(path, entry, self._fresh)
-        while self._fresh and len(self._turns) < self._follow.files:
+        while self._fresh and len(self._turns) + len(self._away) < self._follow.files:
             self._turns.append(self._fresh.popleft())
-        while self._backlog and len(self._turns) < max(1, self._follow.files // 2):
+        most = max(1, self._follow.files // 2)
+        if self._jobs > 1:
+            most = min(most, AHEAD * self._jobs)
+        while self._backlog and len(self._turns) + len(self._away) < most:
             self._turns.append(self._backlog.popleft())
 
     async def _wait(self) -> None:
         """Wait until there is something to do."""
         self._wake = anyio.Event()
-        if self._fresh or self._backlog:
+        self._fill()
+        if self._turns:
             return
         due = [self._later[0][0]] if self._later else []
         due += [next(iter(self._open.values())).touched + self._follow.idle] if self._open else []
@@ -273,6 +290,8 @@ class Follower:
         self._open[path] = entry
         self._open.move_to_end(path)
         try:
+            if self._jobs > 1 and await self._hand_out(path, entry, entry.file):
+                return True
             more = await entry.file.turn()
         except ReplacedError:
             await self._finish_moved(entry.file)
@@ -282,6 +301,35 @@ class Follower:
             await self._close(path)
         return more
 
+    async def _hand_out(self, path: str, entry: Entry, file: FollowedFile) -> bool:
+        """Let other processes normalize a backfilled file, portion after portion. Return whether they do."""
+        if entry.result is not None:
+            result, entry.result = entry.result, None
+            await file.adopt(*result)
+        request = await file.request()
+        if request is None:
+            return False
+        self._away.add(path)
+        self._tasks.start_soon(self._normalize, path, entry, file, request)
+        return True
+
+    async def _normalize(self, path: str, entry: Entry, file: FollowedFile, request: Request) -> None:
+        portion = None
+        try:
+            portion = await to_process.run_sync(normalize, request, cancellable=True, limiter=self._limiter)
+        except (anyio.BrokenWorkerProcess, KeyboardInterrupt) as error:
+            if self._jobs > 1:
+                self._jobs = 1
+                _log.warning("a process for the backfill has died; it continues in this process", error=str(error))
+        except Exception as error:  # this process reads the file, and says what is wrong with it
+            _log.debug("a portion was not normalized by another process", file=path, error=repr(error))
+        self._away.discard(path)
+        if self._entries.get(path) is entry:
+            if entry.file is file:
+                entry.result = request, portion
+            self._turns.appendleft(path)
+        self._wake.set()
+
     async def _finish_moved(self, file: FollowedFile) -> None:
         try:
             await file.finish_moved()
@@ -289,14 +337,14 @@ class Follower:
             pass
 
     async def _make_room(self) -> None:
-        busy = set(self._turns)  # without the file that needs the place
+        busy = self._away.union(self._turns)  # without the file that needs the place
         while len(self._open) >= self._follow.files:
             await self._close(next(path for path in self._open if path not in busy))
 
     async def _close(self, path: str) -> None:
         entry = self._open.pop(path, None)
         if entry is not None and entry.file is not None:
-            file, entry.file = entry.file, None
+            file, entry.file, entry.result = entry.file, None, None
             try:
                 await file.close()
             except Exception:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-__all__ = ["Chunk", "Position", "ReplacedError", "find_moved", "position_after", "read_head", "read_from"]
+__all__ = ["MARK_BYTES", "Chunk", "Position", "ReplacedError", "find_moved", "position_after", "read_head", "read_from"]
 
 MARK_BYTES = 4_096
 BLOCK = 65_536

@@ -38,6 +38,9 @@ class Follow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     grace: Annotated[float, msgspec.Meta(ge=0)] = 2.0
     """A new file waits this long for another stream of the same session. The timestamps of the two may differ by as
     much."""
+    jobs: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Processes that normalize what a backfill reads; 0: as many as there are processor cores; 1: only the daemon's
+    own."""
     rescan: Seconds = 60.0
     """How often the folders are scanned for changes that the file system did not report."""
 

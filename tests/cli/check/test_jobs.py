@@ -193,10 +193,10 @@ def test_progress_at_a_terminal(tmp_path: Path, traces: Path, command: str) -> N
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not bind processes to cores")
 def test_default_is_the_usable_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tooltap.cli.common import jobs
+    from tooltap.daemon.system.workers import usable_cores
 
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5, 8}, raising=False)
-    assert jobs._usable_cores() == 3
+    assert usable_cores() == 3
 
 
 @pytest.mark.parametrize("jobs", ["0", "-1", "many"])

@@ -101,7 +101,7 @@ def test_restart_resumes(follower: Follower, end: Callable[[Follower], None]) ->
 
 @pytest.mark.parametrize("point", ["before-commit", "after-commit"])
 def test_kill_during_commit_ingests_each_line_once(tmp_path: Path, point: str) -> None:
-    follower = Follower(tmp_path, turn_bytes=1_000)
+    follower = Follower(tmp_path, turn_bytes=1_000, jobs=1)
     append(follower.session, LINES)
     follower.start(f"{point}:3")
     follower.wait()
