@@ -39,7 +39,6 @@ from tooltap.daemon.system.open_files import allow_open_files
 from tooltap.daemon.system.paths import spool_path
 from tooltap.daemon.system.readiness import notify_ready
 from tooltap.daemon.system.tcp import listen, parse_address
-from tooltap.daemon.system.workers import usable_cores
 from tooltap.daemon.taps.drain import Drain
 from tooltap.daemon.taps.follow.follower import Follower
 from tooltap.daemon.views.results import Policy
@@ -234,7 +233,7 @@ class Daemon:
                 line_bytes=config.stream.line_bytes,
                 suspend_timeout_ms=int(config.suspend_timeout * 1000),
                 # A trace takes the lines from the commits.
-                jobs=config.follow.jobs or usable_cores() if self._trace is None else 1,
+                jobs=config.follow.processes if self._trace is None else 1,
             )
             tasks.start_soon(self._run_follower, self._follower)
         tasks.start_soon(_repeat, config.drain_interval, self._drain.run)

@@ -47,6 +47,8 @@ RETRY = 5.0
 """Seconds until a file is tried again whose lines could not be committed."""
 AHEAD = 3
 """Files of a backfill that are read at once, for each process: some are normalized while others are committed."""
+WORTH_TURNS = 160
+"""A backfill of fewer bytes than so many turns read is done in this process: to start others would take longer."""
 CHUNK = 500
 """Most reported files that are handled at once."""
 
@@ -114,6 +116,8 @@ class Follower:
         self._away: set[str] = set()
         """Files of which another process normalizes a portion."""
         self._jobs = jobs
+        self._backfill_bytes = 0
+        """Bytes of all files that were in the backlog."""
         self._limiter = anyio.CapacityLimiter(jobs)
         self._tasks: TaskGroup
         self._later: list[tuple[float, str]] = []
@@ -184,7 +188,9 @@ class Follower:
         elif found.mtime:
             entry = self._entries[found.path] = Entry(root, found)
             if self._is_wanted(found):
-                self._queue(found.path, entry, self._backlog if found.mtime_ms < self._setting.started else self._fresh)
+                is_old = found.mtime_ms < self._setting.started
+                self._backfill_bytes += found.size if is_old else 0
+                self._queue(found.path, entry, self._backlog if is_old else self._fresh)
 
     def _is_wanted(self, found: Found) -> bool:
         """Decide whether to read a file that is reported for the first time."""
@@ -227,6 +233,11 @@ class Follower:
                 self._turns.append(path)
             await checkpoint()
 
+    @property
+    def _is_shared(self) -> bool:
+        """Whether other processes take part in the backfill."""
+        return self._jobs > 1 and self._backfill_bytes >= WORTH_TURNS * self._follow.turn_bytes
+
     def _fill(self) -> None:
         now = time.monotonic()
         while self._later and self._later[0][0] <= now:
@@ -236,7 +247,7 @@ class Follower:
         while self._fresh and len(self._turns) + len(self._away) < self._follow.files:
             self._turns.append(self._fresh.popleft())
         most = max(1, self._follow.files // 2)
-        if self._jobs > 1:
+        if self._is_shared:
             most = min(most, AHEAD * self._jobs)
         while self._backlog and len(self._turns) + len(self._away) < most:
             self._turns.append(self._backlog.popleft())
@@ -290,7 +301,7 @@ class Follower:
         self._open[path] = entry
         self._open.move_to_end(path)
         try:
-            if self._jobs > 1 and await self._hand_out(path, entry, entry.file):
+            if self._is_shared and await self._hand_out(path, entry, entry.file):
                 return True
             more = await entry.file.turn()
         except ReplacedError:

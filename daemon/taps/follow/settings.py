@@ -8,12 +8,16 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
+from tooltap.daemon.system.workers import usable_cores
 from tooltap.daemon.taps.follow.places import AGENTS
 
 __all__ = ["Follow"]
 
 Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
+
+MOST_JOBS = 4
+"""More processes normalize faster than the daemon can commit."""
 
 _AGE = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
@@ -39,8 +43,8 @@ class Follow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """A new file waits this long for another stream of the same session. The timestamps of the two may differ by as
     much."""
     jobs: Annotated[int, msgspec.Meta(ge=0)] = 0
-    """Processes that normalize what a backfill reads; 0: as many as there are processor cores; 1: only the daemon's
-    own."""
+    """Processes that normalize what a backfill reads; 0: as many as there are processor cores, at most `MOST_JOBS`; 1:
+    only the daemon's own."""
     rescan: Seconds = 60.0
     """How often the folders are scanned for changes that the file system did not report."""
 
@@ -50,6 +54,10 @@ class Follow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 raise ValueError(f"no session files of {agent!r} are known; there are {', '.join(AGENTS)}")
         if self.backfill not in ("all", "none") and not _AGE.fullmatch(self.backfill):
             raise ValueError(f"backfill is all, none or an age like 36h or 7d, not {self.backfill!r}")
+
+    @property
+    def processes(self) -> int:
+        return self.jobs or min(usable_cores(), MOST_JOBS)
 
     @property
     def backfill_seconds(self) -> float:

@@ -34,12 +34,13 @@ from tests.daemon.taps.following import (
     publish,
     title_line,
 )
+from tooltap.daemon.taps.follow.settings import Follow
 from tooltap.daemon.taps.stream_ids import recording_id
 
 LINES = lines_of(CLAUDE)
 MCP = lines_of(CLAUDE.with_name("mcp.jsonl"))
-TURN = 4_096
-"""So that a portion is 64 kB."""
+TURN = 1_024
+"""So that a portion is 16 kB, and 160 kB are worth several processes."""
 _CLOSED = re.compile(rb'("id":"[^"]+:\d+c:\d+".*?)"ts":\d+,')
 """Up to when a stream was closed, in the events of its end."""
 _ID = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|toolu_\w+|msg_\w+")
@@ -221,22 +222,37 @@ def test_file_that_grows_during_its_backfill(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_covered_lines_are_left_out(tmp_path: Path, jobs: int) -> None:
-    follower = Follower(tmp_path, turn_bytes=1_024, jobs=jobs, grace=30.0)
+    follower = Follower(tmp_path, turn_bytes=TURN, jobs=jobs, grace=30.0)
     with follower, follower.connect() as wire:
         publish(wire, "run-1", lines_of(PRINTED))
         wire.send("end")
         wire.until("done")
         follower.stop()
         follower.wait()
-        lines = [*moved_to_now(LINES), *(prompt_line(f"Prompt {number}", 60) for number in range(20))]
+        lines = [*moved_to_now(LINES), *(prompt_line(f"Prompt {number}", 60) for number in range(400))]
         append(follower.session, lines)
         make_old(follower.session, 40)
         follower.start()
         read = follower.read(follower.session, len(lines))
         assert bool(workers_of(follower.pid)) == (jobs > 1)
-        events = follower.events_when(lambda events: any(event.get("text") == "Prompt 19" for event in events))
+        events = follower.events_when(lambda events: any(event.get("text") == "Prompt 399" for event in events))
 
     assert read["skipped"]["told-elsewhere"] == 4
     stream = recording_id(str(follower.session))
     told = [event["text"] for event in events if event["stream"] == stream and event.get("role") == "user"]
-    assert told == [f"Prompt {number}" for number in range(20)]
+    assert told == [f"Prompt {number}" for number in range(400)]
+
+
+def test_short_backfill_starts_no_process(tmp_path: Path) -> None:
+    follower = Follower(tmp_path, turn_bytes=TURN, jobs=2)
+    lines = long_session(follower, 2)
+    with follower:
+        follower.read(follower.session, len(lines))
+        assert workers_of(follower.pid) == []
+
+
+def test_default_is_the_usable_cores_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    for cores, processes in ((1, 1), (3, 3), (64, 4)):
+        monkeypatch.setattr("tooltap.daemon.taps.follow.settings.usable_cores", lambda cores=cores: cores)
+        assert Follow().processes == processes
+    assert Follow(jobs=9).processes == 9
