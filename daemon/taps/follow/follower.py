@@ -8,7 +8,8 @@ one does not delay others. Only a limited number of files is open at a time; of 
     later   ──▶ fresh
 
 `backlog` holds files that had changed before the start. It gets at most half of the turns, so that a backfill does not
-delay what agents write now.
+delay what agents write now. When a backfill is long, other processes normalize its files (`portions.py`); a file of
+which one is at work is in no queue, but in `_away`, until the result is there.
 """
 
 from __future__ import annotations
