@@ -34,6 +34,7 @@ from tests.daemon.taps.following import (
     publish,
     title_line,
 )
+from tooltap.daemon.journal.nats.place import NatsPlace
 from tooltap.daemon.taps.follow.settings import Follow
 from tooltap.daemon.taps.stream_ids import recording_id
 
@@ -163,6 +164,19 @@ def test_backfill_continues_after_daemon_was_killed(tmp_path: Path, failpoint: s
         events = follower.events_after_title(follower.session, "After")
 
     assert follower.hits() == [failpoint.partition(":")[0]]
+    assert ids(events) == expected(follower.session, "claude-transcript", lines)
+
+
+def test_backfill_into_nats_continues_after_daemon_was_killed(tmp_path: Path, nats_place: NatsPlace) -> None:
+    follower = Follower(tmp_path, turn_bytes=TURN, jobs=2)
+    follower.settings["journal"] = str(nats_place)
+    lines = long_session(follower, 40)
+    follower.start("before-ack:4")
+    follower.wait()
+    with follower:
+        events = follower.events_after_title(follower.session, "After")
+
+    assert follower.hits() == ["before-ack"]
     assert ids(events) == expected(follower.session, "claude-transcript", lines)
 
 
