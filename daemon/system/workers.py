@@ -31,7 +31,10 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from multiprocessing.process import BaseProcess
 
-__all__ = ["WorkerDiedError", "Workers", "usable_cores"]
+__all__ = ["WorkerDiedError", "Workers", "import_nothing_from_here", "usable_cores", "users_environment"]
+
+SAFE_PATH = "PYTHONSAFEPATH"
+_users_safe_path = os.environ.get(SAFE_PATH)
 
 WORTH = 1 << 20
 """Less work than this, as `weigh` says, is done in this process: to start others would take longer."""
@@ -63,6 +66,18 @@ def usable_cores() -> int:
     if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def import_nothing_from_here() -> None:
+    """Keep the Python processes that this one starts from importing modules of the current folder, which may be an
+    agent's: they are started with `-m` or `-c`."""
+    os.environ[SAFE_PATH] = "1"
+
+
+def users_environment() -> dict[str, str]:
+    """The environment for the user's own programs, as this process got it."""
+    environment = {name: value for name, value in os.environ.items() if name != SAFE_PATH}
+    return environment if _users_safe_path is None else {**environment, SAFE_PATH: _users_safe_path}
 
 
 class WorkerDiedError(Exception):
@@ -221,6 +236,8 @@ class Workers(Generic[Item, Value]):
         # To fork a process is quick, and safe as long as it has one thread. macOS's own libraries start threads.
         is_safe = sys.platform == "linux" and threading.active_count() == 1
         context: Any = get_context("fork" if is_safe else "spawn")
+        if not is_safe:
+            import_nothing_from_here()
         if not is_safe:
             resource_tracker.ensure_running()  # `start` would do it, and unblock the signals
         # A worker that Ctrl-C reached before it ignores it would print a traceback.

@@ -15,6 +15,8 @@ import time
 from collections.abc import Sequence
 from typing import IO
 
+from tooltap.daemon.system.workers import users_environment
+
 __all__ = ["RewriteError", "RewriteProcesses"]
 
 CHUNK = 65_536
@@ -66,7 +68,13 @@ class RewriteProcesses:
                 raise RewriteError("the daemon is shutting down")
             try:
                 process = subprocess.Popen(
-                    arguments, bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
+                    arguments,
+                    bufsize=0,
+                    stdin=pipe,
+                    stdout=pipe,
+                    stderr=pipe,
+                    start_new_session=True,
+                    env=users_environment(),
                 )
             except (OSError, ValueError) as error:
                 raise RewriteError("it cannot be started", str(error)) from None

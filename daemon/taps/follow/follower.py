@@ -33,6 +33,7 @@ from tooltap.daemon.ingest.streams import Streams
 from tooltap.daemon.journal.interface import Journal, JournalError
 from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.logs import get_logger
+from tooltap.daemon.system.workers import import_nothing_from_here
 from tooltap.daemon.taps.follow.file import FollowedFile, NotYetError, Setting, is_document, open_file, read_to
 from tooltap.daemon.taps.follow.places import FILE_DIALECTS, Found, Root, roots
 from tooltap.daemon.taps.follow.portions import Portion, Request, normalize
@@ -322,6 +323,7 @@ class Follower:
         if request is None:
             return False
         self._away.add(path)
+        import_nothing_from_here()
         self._tasks.start_soon(self._normalize, path, entry, file, request)
         return True
 
