@@ -63,7 +63,7 @@ class Batch:
         else:
             self._events, self._seqs = cast("list[Produced]", outputs), seqs
         self.upto = next((seq for seq in reversed(self._seqs) if seq is not None), before)
-        self.bytes = sum([len(event.body) for event in self._events])
+        self._size = self.bytes = sum([len(event.body) for event in self._events])
         """Memory used: the events and everything encoded from them."""
         self._chunks: dict[Selection, list[Chunk]] = {}
         self._displayed: list[bytes | None] | None = None
@@ -87,7 +87,7 @@ class Batch:
     def _join(self, selection: Selection) -> list[Chunk]:
         if not self._events:
             return []
-        if selection.is_selective or self.bytes >= CHUNK_BYTES or None in self._seqs:
+        if selection.is_selective or self._size >= CHUNK_BYTES or None in self._seqs:
             return list(_join(self._selected(selection), self.before))
         # Nearly every batch: one chunk of all events.
         return [Chunk(numbered_lines(self._seqs, [event.body for event in self._events]), self.upto)]

@@ -162,12 +162,11 @@ class Committed(NamedTuple):
     seqs: list[int | None]
 
 
-def drop_fields(commits: Sequence[Committed]) -> None:
-    """Free what the projections needed of events that are stored now: their bytes are retained for subscribers."""
-    for outputs, _ in commits:
-        for output in outputs:
-            if isinstance(output, Produced):
-                output.fields = None
+def drop_fields(outputs: Sequence[Produced | OutputChunk]) -> None:
+    """Free what only the projections need of events, which are stored now. Subscribers need the rest."""
+    for output in outputs:
+        if isinstance(output, Produced):
+            output.fields = None
 
 
 class OutputSlice(NamedTuple):

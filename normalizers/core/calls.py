@@ -119,7 +119,7 @@ class Calls(KnownCalls):
         If the result came first, this is an update of the synthetic call that was opened for it."""
         writer = self._writer
         state = self._state
-        new_id = self._ids.of(call_id) if state.renamed else call_id
+        new_id = self.id_of(call_id)
         tomb = state.done.get(new_id)
         if new_id in state.open or (tomb is not None and not tomb.made_up):
             new_id, tomb = self._ids.another(call_id), None
@@ -318,7 +318,7 @@ class Calls(KnownCalls):
 
     def _of_result(self, wire_id: str, raw_name: str) -> tuple[Call | None, str | None]:
         state = self._state
-        call_id = self._ids.of(wire_id) if state.renamed else wire_id
+        call_id = self.id_of(wire_id)
         call = state.open.get(call_id)
         if call is not None:
             return call, None

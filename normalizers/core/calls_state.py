@@ -10,8 +10,6 @@ import msgspec
 
 from tooltap.protocol.events import OutputRef
 
-# Calls and tombstones are many and hold strings and JSON, so no cycle leads through them: `gc=False`.
-
 __all__ = ["Call", "CallsState", "Restore", "Tombstone", "Unfinished", "tombstone_of"]
 
 
@@ -43,6 +41,7 @@ class Known(msgspec.Struct, omit_defaults=True):
 _shared: Callable[[Known], tuple[Any, ...]] = attrgetter(*Known.__struct_fields__)
 
 
+# `gc=False`: there are many calls and tombstones, and they hold only strings and JSON, so they are in no cycle.
 class Call(Known, kw_only=True, omit_defaults=True, gc=False):
     """An open call."""
 
@@ -69,7 +68,7 @@ class Tombstone(Known, kw_only=True, omit_defaults=True, gc=False):
 
 
 def tombstone_of(call: Call, synthetic_result: str | None) -> Tombstone:
-    """What is kept of a call that is done. Each field by itself, which is three times as fast as `shared`."""
+    """What is remembered of a call that is done. To name the fields is three times as fast as `shared`."""
     return Tombstone(
         call.raw_name,
         call.name,

@@ -29,26 +29,20 @@ class KnownCalls:
 
     def get(self, call_id: str) -> Call | None:
         """The open call of this id."""
-        state = self._state
-        return state.open.get(self._ids.of(call_id) if state.renamed else call_id)
+        return self._state.open.get(self.id_of(call_id))
 
     def is_done(self, call_id: str) -> bool:
         """Whether the call was seen, and is done."""
-        state = self._state
-        tomb = state.done.get(self._ids.of(call_id) if state.renamed else call_id)
+        tomb = self._state.done.get(self.id_of(call_id))
         return tomb is not None and not tomb.made_up
 
     def is_over(self, call_id: str) -> bool:
         """Whether the call has its real result, so that another one is a duplicate."""
-        state = self._state
-        tomb = state.done.get(self._ids.of(call_id) if state.renamed else call_id)
+        tomb = self._state.done.get(self.id_of(call_id))
         return tomb is not None and tomb.synthetic_result is None
 
     def is_known(self, call_id: str) -> bool:
-        state = self._state
-        if state.renamed:
-            call_id = self._ids.of(call_id)
-        return call_id in state.open or call_id in state.done
+        return self._known(call_id) is not None
 
     def name_of(self, call_id: str) -> str | None:
         """Canonical name of a call that is open or done."""
@@ -86,18 +80,15 @@ class KnownCalls:
         return name == tomb.name and digests(tool_input(name, value, raw_name))[1] in tomb.told
 
     def _known(self, call_id: str) -> Call | Tombstone | None:
-        state = self._state
-        if state.renamed:
-            call_id = self._ids.of(call_id)
-        return state.open.get(call_id) or state.done.get(call_id)
+        call_id = self.id_of(call_id)
+        return self._state.open.get(call_id) or self._state.done.get(call_id)
 
 
 def digests(payload: dict[str, Any]) -> tuple[int, int]:
     """The digests of an input: of all of it, and of what was called, without our notes."""
     encoded = _encode(payload)
     digest = crc32(encoded)
-    if b'"_' in encoded:  # else no key is a note of ours
-        for key in payload:
-            if key[:1] == "_":
-                return digest, crc32(_encode({key: item for key, item in payload.items() if key[:1] != "_"}))
+    for key in payload:
+        if key[:1] == "_":
+            return digest, crc32(_encode({key: item for key, item in payload.items() if key[:1] != "_"}))
     return digest, digest

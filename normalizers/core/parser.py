@@ -80,12 +80,12 @@ class Parser(Emitter, ABC):
         return class_of(outcome), self._take()
 
     def take_line(self, line: bytes, t: int | None, direction: Direction | None) -> Skip:
-        """As `feed`, but returns what the line's reader returned, and leaves the items in `items`.
+        """Like `feed`, but returns what the line's reader returned, and leaves the items in `items`.
 
-        Each line of each stream comes this way, so there is a call for nothing that can be here."""
+        Every line comes this way, so the common case avoids calls."""
         state, context = self.state, self.context
         state.line += 1
-        # As `_begin`.
+        # The same as `_begin`.
         self.session = state.session or self._publishers_name
         self.agent, self.parent, self.replay, self.ts, self.origin = context.agent, context.parent, False, t, None
         self.direction = direction
@@ -109,7 +109,7 @@ class Parser(Emitter, ABC):
             return self._read(value, line, t)
         try:
             return self.read(value)
-        except Exception as error:  # as in `_read`
+        except Exception as error:  # the promise is never to raise
             return self._failed(error, line)
 
     def feed_long(self, line: LongLine, t: int | None = None) -> tuple[str, list[Item]]:

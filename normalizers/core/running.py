@@ -49,9 +49,10 @@ class Running:
         if output is None:
             make_room(self._calls, MANY_CALLS)
             output = self._calls[call.id] = RunningOutput()
-        data = output.tails.get(stream, b"") + data
-        text, read = codecs.utf_8_decode(data, "replace", False)
-        output.tails[stream] = data[read:]
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        decoder.setstate((output.tails.get(stream, b""), 0))
+        text = decoder.decode(data)
+        output.tails[stream] = decoder.getstate()[0]
         buffer = output.buffers.setdefault(stream, TextBuffer())
         if self._writer.partials:
             self._writer.emit_partial(

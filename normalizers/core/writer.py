@@ -26,7 +26,7 @@ __all__ = ["Writer"]
 Scope: TypeAlias = tuple[str, str | None, str | None, str | None, str, str]
 """Where an event belongs: session, agent, parent, turn, protocol, provider."""
 _ENVELOPES = 64
-"""Envelopes whose bytes are kept."""
+"""Scopes whose envelopes are cached."""
 _encode = msgspec.json.Encoder().encode
 _ENVELOPE_FIELDS = frozenset(Event.__struct_fields__)
 

@@ -146,7 +146,6 @@ class StreamNormalizer:
     ) -> list[Output]:
         """Feed lines that came together, with one time and direction; returns what to store and show, in order."""
         if not self._recognising:
-            self.left_out = False
             return self._parse(lines, t, direction)
         return [output for line in lines for output in self.feed(line, t, direction)]
 
@@ -218,6 +217,7 @@ class StreamNormalizer:
         parser, statistics, on_line = self._parser, self.statistics, self.on_line
         skipped = statistics.skipped
         outputs: list[Output] = []
+        self.left_out = False
         for line in lines:
             if isinstance(line, LongLine):
                 line_class, items = parser.feed_long(line, t)

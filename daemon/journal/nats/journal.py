@@ -48,6 +48,7 @@ from tooltap.daemon.journal.interface import (
     StreamConflictError,
     StreamInfo,
     StreamState,
+    drop_fields,
 )
 from tooltap.daemon.journal.nats.feed import Feed
 from tooltap.daemon.journal.nats.link import AwayError, FencedError, Link, StoredMessage
@@ -247,6 +248,7 @@ class NatsJournal(Journal):
         if own.row.message < first:  # else it was loaded after the commit was stored
             own.projection.apply(commit.info.stream, zip(seqs, produced, strict=True))
             advance(own, first, parts[-1], commit.info)
+        drop_fields(commit.outputs)
         self._state.change(own)
 
     async def suspend_all(self) -> int:

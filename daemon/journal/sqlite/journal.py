@@ -165,7 +165,8 @@ class SqliteJournal(Journal):
         committed = [one.value for one in outcomes if isinstance(one.value, Committed)]
         if committed:
             seqs = [seq for one in committed for seq in one.seqs if seq is not None]
-            drop_fields(committed)
+            for one in committed:
+                drop_fields(one.outputs)
             self._commits += len(committed)
             self._events += len(seqs)
             if seqs:

@@ -209,11 +209,13 @@ def test_left_out_line_emits_nothing(toy: str) -> None:
         asked.append(len(items))
         return True
 
-    outputs = [normalizer.feed(line, leave_out=leave_out) for line in (SAY, b"")]
+    outputs = [normalizer.feed(line, leave_out=leave_out) for line in (b"", SAY)]
+    left_out = normalizer.left_out
     (event,) = events(normalizer.feed(SAY))
 
     assert outputs == [[], []]
+    assert (left_out, normalizer.left_out) == (True, False)
     assert asked == [1]
     assert event.id == "s:3:0"
-    assert normalizer.statistics.skipped == {"told-elsewhere": 1, "blank": 1}
+    assert normalizer.statistics.skipped == {"blank": 1, "told-elsewhere": 1}
     assert (normalizer.statistics.lines, normalizer.statistics.events) == (3, 1)
