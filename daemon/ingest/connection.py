@@ -33,7 +33,7 @@ from typing import Literal
 import anyio
 import msgspec
 
-from tooltap.daemon.ingest.live_stream import RECORD_BYTES, LiveStream
+from tooltap.daemon.ingest.live_stream import RECORD_BYTES, LiveStream, Normalized
 from tooltap.daemon.ingest.resume import load_normalizer
 from tooltap.daemon.ingest.tracing import StreamTrace
 from tooltap.daemon.journal.interface import Journal, JournalError, StreamConflictError
@@ -47,8 +47,6 @@ from tooltap.normalizers.wire.framing import HEAD_BYTES, LongLine, Splitter
 from tooltap.protocol.frames import Ack, DaemonFrame, Done, ErrorCode, ErrorFrame, Suspended
 from tooltap.protocol.stats import Statistics
 from tooltap.protocol.tapped import Direction, End, NotTappedError, TappedLine, read_tapped
-from tooltap.traces.drift.drift import Found
-from tooltap.traces.drift.watch import Watched
 from tooltap.traces.recording.writer import TraceWriter
 
 __all__ = ["IngestConnection", "Setting"]
@@ -137,23 +135,13 @@ class IngestConnection:
             self._feed_line(line, t, None, leave_out)
         await self._wait_for_room()
 
-    async def adopt(
-        self,
-        state: bytes,
-        outputs: Sequence[Output],
-        t: int,
-        crc: tuple[int, int] | None,
-        found: Found,
-        watched: Watched,
-    ) -> None:
-        """Like `take`, for lines that another process has read and normalized. `state`: the dump of its normalizer.
-        Raises `msgspec.MsgspecError`."""
+    async def adopt(self, portion: Normalized) -> None:
+        """Like `take`, for lines that another process has read and normalized. Raises `msgspec.MsgspecError`."""
         if self._abandoned:
             return
         live = self.live
-        normalizer = load_normalizer(state, live.normalizer.context)
-        live.adopt(normalizer, outputs, t, crc, found, watched)
-        self._waiting += sum(len(one.data if isinstance(one, OutputChunk) else one.body) for one in outputs)
+        live.adopt(load_normalizer(portion.state, live.normalizer.context), portion)
+        self._waiting += sum(len(one.data if isinstance(one, OutputChunk) else one.body) for one in portion.outputs)
         await self._wait_for_room()
 
     async def finish(self) -> None:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -33,7 +34,7 @@ from tooltap.protocol.tapped import Direction, Lost
 from tooltap.traces.drift.drift import Drift, Found
 from tooltap.traces.drift.watch import StreamWatch, Watched
 
-__all__ = ["RECORD_BYTES", "LiveStream", "Snapshot", "context_of", "ids_of"]
+__all__ = ["RECORD_BYTES", "LiveStream", "Normalized", "Snapshot", "context_of", "ids_of"]
 
 _log = get_logger("streams")
 
@@ -71,6 +72,19 @@ def ids_of(outputs: Sequence[Output], ids: int) -> int:
     return ids
 
 
+class Normalized(NamedTuple):
+    """What another process has made of the next lines of a stream."""
+
+    state: bytes
+    """The dump of its normalizer."""
+    outputs: Sequence[Output]
+    t: int
+    crc: tuple[int, int] | None
+    """Number and CRC-32 of the last whole line."""
+    found: Found
+    watched: Watched
+
+
 class LiveStream:
     """`committed_state`: None for a stream the journal does not know. `outputs`: results of no new line (a reset, lines
     that were held), which the next commit takes. `drift` observes the lines. `views` applies the user's rules to
@@ -103,8 +117,8 @@ class LiveStream:
         self._last_line: bytes | None = None
         """The last whole line, whose `crc` is not in `info` yet."""
         self._outputs: list[Output] = []
-        self._has_views = False
-        self._has_adopted = False
+        self._has_more = False
+        """There is something to commit that is not a line."""
         self._views = views
         self._add(outputs)
         self._watch = None if drift is None else StreamWatch(drift, normalizer, info.agent_version)
@@ -114,12 +128,7 @@ class LiveStream:
     @property
     def dirty(self) -> bool:
         """There is something to commit."""
-        return (
-            bool(self._tail or self._block.block)
-            or self._has_views
-            or self._has_adopted
-            or self.info.state != self._committed_state
-        )
+        return bool(self._tail or self._block.block) or self._has_more or self.info.state != self._committed_state
 
     def feed(
         self,
@@ -150,28 +159,20 @@ class LiveStream:
             self._record_lines(whole, t, direction)
             self._touch(t)
 
-    def adopt(
-        self,
-        normalizer: StreamNormalizer,
-        outputs: Sequence[Output],
-        t: int,
-        crc: tuple[int, int] | None,
-        found: Found,
-        watched: Watched,
-    ) -> None:
-        """Go on with a normalizer that another process has fed the next lines. They do not come here, so the next
-        commit has a snapshot. `crc`: number and CRC-32 of the last whole line."""
+    def adopt(self, normalizer: StreamNormalizer, portion: Normalized) -> None:
+        """Continue with the normalizer that read the portion. Its lines are not known here, so the next commit has a
+        snapshot in place of a tail."""
         self.normalizer = normalizer
-        self._observe(lambda watch: watch.go_on(normalizer, found, watched))
+        self._observe(lambda watch: watch.adopt(normalizer, portion.found, portion.watched))
         if self._watch is not None:
             normalizer.on_line = self._end_of_line
-        self._add(outputs)
+        self._add(portion.outputs)
         self.info.state = "open"
-        if crc is not None:
+        if portion.crc is not None:
             self._last_line = None
-            self.info.crc_line, self.info.crc = crc
-        self._needs_snapshot = self._has_adopted = True
-        self._touch(t)
+            self.info.crc_line, self.info.crc = portion.crc
+        self._needs_snapshot = self._has_more = True
+        self._touch(portion.t)
 
     def lost(self, lost: Lost, t: int) -> None:
         self._end_of_line(outputs := self.normalizer.lost(lost.lines, lost.bytes, lost.reason, t))
@@ -183,7 +184,7 @@ class LiveStream:
     def add_view(self, outputs: Sequence[Output]) -> None:
         """Add a view of an earlier result. It results from no line, so the stream does not change otherwise."""
         self._outputs += outputs
-        self._has_views = True
+        self._has_more = True
 
     def open(self) -> None:
         """A publisher is there. An ended stream is reopened only by its next line."""
@@ -221,7 +222,7 @@ class LiveStream:
         # A copy: the writer encodes it in its own thread, while the next lines are counted here.
         frozen = msgspec.structs.replace(info, statistics=self.statistics)
         commit = Commit(frozen, base_lines, self._outputs, self._tail, snapshot)
-        self._outputs, self._tail, self._has_views, self._has_adopted = [], [], False, False
+        self._outputs, self._tail, self._has_more = [], [], False
         self._committed_state = info.state
         return commit
 

@@ -125,10 +125,10 @@ class StreamWatch:
 
     @property
     def watched(self) -> Watched:
-        """For `go_on`."""
+        """For `adopt`."""
         return Watched(self._version, self._has_yielded, self._dropped)
 
-    def go_on(self, normalizer: StreamNormalizer, found: Found, watched: Watched) -> None:
+    def adopt(self, normalizer: StreamNormalizer, found: Found, watched: Watched) -> None:
         """Another process has watched the next lines, up to this normalizer's."""
         self._normalizer = normalizer
         self._drift.merge(found)

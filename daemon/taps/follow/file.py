@@ -23,6 +23,7 @@ import orjson
 from anyio import to_thread
 
 from tooltap.daemon.ingest.connection import IngestConnection
+from tooltap.daemon.ingest.live_stream import Normalized
 from tooltap.daemon.ingest.streams import Streams
 from tooltap.daemon.journal.interface import Journal, StreamInfo
 from tooltap.daemon.system.clock import Clock
@@ -223,7 +224,9 @@ class FollowedFile:
             self.is_backfill = False
             return
         outputs = [one if isinstance(one, OutputChunk) else Produced.of(decode(one), one) for one in portion.outputs]
-        await self._ingest.adopt(portion.state, outputs, portion.mtime, portion.crc, portion.found, portion.watched)
+        await self._ingest.adopt(
+            Normalized(portion.state, outputs, portion.mtime, portion.crc, portion.found, portion.watched)
+        )
         self._position, self._mtime = portion.after, portion.mtime
 
     async def finish_moved(self) -> None:
